@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::source::Sources;
 
 /// Crates that ask `policy` which completion is preferred or late.
-const ASKING: [&str; 2] = ["client", "control"];
+const ASKING: [&str; 3] = ["cli", "client", "control"];
 /// What compares two values.
 const COMPARISONS: [&str; 13] = [
     " < ", " > ", " <= ", " >= ", ".cmp(", ".lt(", ".le(", ".gt(", ".ge(", ".min(", ".max(", "min_by",
@@ -96,6 +96,7 @@ mod tests {
         ] {
             check("control", planted, 1);
             check("client", planted, 1);
+            check("cli", planted, 1);
             check("policy", planted, 0);
         }
     }
@@ -116,9 +117,11 @@ mod tests {
 
     #[test]
     fn the_workspace_is_as_it_is_to_be() {
-        for name in ["client", "control", "sim"] {
+        for (name, root) in
+            [("cli", "main.rs"), ("client", "lib.rs"), ("control", "lib.rs"), ("sim", "lib.rs")]
+        {
             let sources = sources(&workspace_root().join("crates").join(name).join("src"));
-            assert!(sources.contains_key("lib.rs"), "{name}");
+            assert!(sources.contains_key(root), "{name}");
             assert_eq!(findings(name, &sources), Vec::<String>::new());
         }
     }

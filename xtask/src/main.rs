@@ -4,6 +4,7 @@
 //! A task installs what it needs where it can, says what it had to leave out, and ends with the exit code
 //! of the first step that failed. Its own lines go to standard error, between those of the tools it runs.
 
+mod benefit;
 mod browser;
 mod database;
 mod decisions;
@@ -21,7 +22,6 @@ mod step;
 mod structure;
 mod testing;
 mod verb;
-mod worth_it;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -61,6 +61,6 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Fuzz { seconds } => fuzz::run(seconds),
         Verb::Paper004 => paper::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
-        Verb::WorthIt { sizes, rounds, seed, seconds } => worth_it::run(sizes, rounds, seed, seconds),
+        Verb::Benefit { sizes, rounds, seed, seconds } => benefit::run(sizes, rounds, seed, seconds),
     }
 }

@@ -15,7 +15,7 @@ Usage: cargo xtask VERB
   soak [--seeds N] [--from S]
                    run N fault schedules (default 10000) of agents, servers and clients, from seed S on (default 0); says
                    which fail and shows the first one, which then becomes a row of crates/sim/tests/faults.rs
-  worth-it [--sizes] [--rounds N] [--seed S] [--seconds T]
+  benefit [--sizes] [--rounds N] [--seed S] [--seconds T]
                    gives the same work to three federations of three real Slurm clusters each at the same time, one without
                    moves, one with reallocation, one with copies, N times (default 1) from seed S on (default 60), and prints
                    the mean responses beside what the simulator predicted; the work comes within T seconds (default 60): the
@@ -38,7 +38,7 @@ const SOAK_SEEDS: u64 = 10_000;
 
 /// How often work is given to real clusters, the first seed, and within how many seconds it comes, when the command line
 /// does not say.
-const WORTH_IT: (u64, u64, u64) = (1, 60, 60);
+const BENEFIT: (u64, u64, u64) = (1, 60, 60);
 
 /// One task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +69,7 @@ pub(crate) enum Verb {
         from: u64,
     },
     /// Compares policies on real clusters.
-    WorthIt {
+    Benefit {
         /// Compares how moldable jobs are sized, not what becomes of waiting ones.
         sizes: bool,
         /// How many times.
@@ -126,12 +126,12 @@ impl Verb {
                 let (from, rest) = number("--from", rest, 0)?;
                 (Verb::Soak { seeds, from }, "soak", rest)
             }
-            "worth-it" => {
+            "benefit" => {
                 let sizes = rest.first().is_some_and(|first| first == "--sizes");
-                let (rounds, rest) = number("--rounds", &rest[usize::from(sizes)..], WORTH_IT.0)?;
-                let (seed, rest) = number("--seed", rest, WORTH_IT.1)?;
-                let (seconds, rest) = number("--seconds", rest, WORTH_IT.2)?;
-                (Verb::WorthIt { sizes, rounds, seed, seconds }, "worth-it", rest)
+                let (rounds, rest) = number("--rounds", &rest[usize::from(sizes)..], BENEFIT.0)?;
+                let (seed, rest) = number("--seed", rest, BENEFIT.1)?;
+                let (seconds, rest) = number("--seconds", rest, BENEFIT.2)?;
+                (Verb::Benefit { sizes, rounds, seed, seconds }, "benefit", rest)
             }
             _ => return Err(UsageError::UnknownVerb(first.clone())),
         };
@@ -169,12 +169,12 @@ impl std::fmt::Display for UsageError {
         match self {
             UsageError::Missing => write!(
                 f,
-                "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found none"
+                "expected a verb (test, lint, fuzz, soak, benefit, paper-004, ci, help), found none"
             )?,
             UsageError::UnknownVerb(found) => {
                 write!(
                     f,
-                    "expected a verb (test, lint, fuzz, soak, worth-it, paper-004, ci, help), found `{found}`"
+                    "expected a verb (test, lint, fuzz, soak, benefit, paper-004, ci, help), found `{found}`"
                 )?;
             }
             UsageError::Unexpected { verb, found } => {
@@ -216,14 +216,11 @@ mod tests {
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
         check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
-        check("worth-it", Ok(Verb::WorthIt { sizes: false, rounds: 1, seed: 60, seconds: 60 }));
+        check("benefit", Ok(Verb::Benefit { sizes: false, rounds: 1, seed: 60, seconds: 60 }));
+        check("benefit --sizes --seed 7", Ok(Verb::Benefit { sizes: true, rounds: 1, seed: 7, seconds: 60 }));
         check(
-            "worth-it --sizes --seed 7",
-            Ok(Verb::WorthIt { sizes: true, rounds: 1, seed: 7, seconds: 60 }),
-        );
-        check(
-            "worth-it --rounds 3 --seed 7 --seconds 20",
-            Ok(Verb::WorthIt { sizes: false, rounds: 3, seed: 7, seconds: 20 }),
+            "benefit --rounds 3 --seed 7 --seconds 20",
+            Ok(Verb::Benefit { sizes: false, rounds: 3, seed: 7, seconds: 20 }),
         );
     }
 

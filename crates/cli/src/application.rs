@@ -13,14 +13,14 @@ use pliant_wire::{Program, TaskProgram};
 use crate::failure::Failure;
 use crate::job_files::{announced, input, script_file};
 
-/// What is launched, and where the input files of its tasks are.
-pub(crate) struct Described {
+/// An application with the paths of its input files.
+pub(crate) struct LaunchDescription {
     pub(crate) application: Application,
     pub(crate) inputs: InputPaths,
 }
 
 /// The application in a file.
-pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
+pub(crate) fn read(path: &Path) -> Result<LaunchDescription, Failure> {
     let tig::Application { graph, programs, inputs } = read_application(path)?;
     let mut paths = InputPaths::new();
     let mut tasks = Vec::with_capacity(programs.len());
@@ -38,10 +38,10 @@ pub(crate) fn read(path: &Path) -> Result<Described, Failure> {
         tasks,
         edges: graph.edges().iter().map(edge).collect(),
     };
-    Ok(Described { application, inputs: paths })
+    Ok(LaunchDescription { application, inputs: paths })
 }
 
-/// The tasks in a file that are to join a launch, and where their input files are.
+/// The tasks of a file that are added to a launch, with the paths of their input files.
 pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure> {
     let mut paths = InputPaths::new();
     let task = |task: tig::Joining| {
@@ -56,7 +56,7 @@ pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure
     Ok((tasks, paths))
 }
 
-/// What a task runs, with the text of its script; `asked` is where it is named, for errors.
+/// The program of a task; `asked` names it in errors.
 pub(crate) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failure> {
     match runs {
         tig::Program::Service { name, arguments } => Ok(Program::Service { name, arguments }),
@@ -67,7 +67,7 @@ pub(crate) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failur
     }
 }
 
-/// The input files of a task, written in a file at `beside`, with where they are added to `paths`.
+/// The input files of a task, relative to the file `beside`; their paths are added to `paths`.
 pub(crate) fn files_of(
     asked: &str,
     files: &[String],
@@ -77,7 +77,7 @@ pub(crate) fn files_of(
     let folder = beside.parent().unwrap_or(Path::new(""));
     let read = |text: &String| {
         let read = input(text).map_err(|error| Failure::input(format!("{asked}: input: {error}")))?;
-        Ok(read.beside(folder))
+        Ok(read.relative_to(folder))
     };
     let inputs = files.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
     let announced = announced(&format!("{asked}: input"), &inputs)?;

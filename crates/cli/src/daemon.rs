@@ -1,4 +1,4 @@
-//! What the verbs of daemons have in common: logs, signals, exit codes.
+//! Logs, signals and exit codes of daemons.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::failure::Failure;
 
-/// How long threads that wait for something have to end.
+/// How long threads have to end.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// The options of every daemon.
@@ -22,13 +22,13 @@ pub(crate) struct Options {
     /// The daemon's file.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// How log lines look: text for people, json for machines.
+    /// The form of log lines: text for people, json for machines.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
-    /// Which log lines are written: error, warn, info, debug, trace, or a filter like `info,pliant_daemon=debug`.
+    /// The log level: error, warn, info, debug, trace, or a filter like `info,pliant_daemon=debug`.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
-    /// Writes the address that it listens on to this file once it takes calls.
+    /// Writes the address of the daemon to this file once it accepts calls.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
@@ -60,30 +60,30 @@ where
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            // Nobody listens to a daemon that has ended by itself.
+            // The daemon may have ended by itself.
             let _ = stop.send(true);
         });
         let ready = Box::new(move |address: SocketAddr| {
             let Some(path) = ready_file else { return };
             if let Err(error) = write_ready(&path, address) {
-                tracing::error!(path = %path.display(), %error, "cannot say that it is ready");
+                tracing::error!(path = %path.display(), %error, "cannot write the ready file");
             }
         });
         serve(stopping, ready).await.map_err(failed)
     });
-    // An agent that stood by still waits for the journal on a thread of its own.
+    // A thread of a standby agent may still wait for the journal.
     runtime.shutdown_timeout(LEAVE);
     ended
 }
 
-/// Whole or not at all: somebody waits for it.
+/// Atomic, since another process waits for the file.
 fn write_ready(path: &Path, address: SocketAddr) -> std::io::Result<()> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, format!("{address}\n"))?;
     std::fs::rename(partial, path)
 }
 
-/// A wrong configuration ends with code 2, so that nobody starts the daemon again and again.
+/// A wrong configuration ends with code 2, so that service managers do not restart the daemon.
 fn failed(error: DaemonError) -> Failure {
     let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
     match error.hint() {

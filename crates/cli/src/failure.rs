@@ -1,11 +1,9 @@
-//! What a user is told when a verb fails: one message, a hint if there is one, and the exit code.
-//!
-//! Every crate has typed errors that say what was expected, what was found and where; here they end.
+//! The failure of a verb: a message, an optional hint and the exit code. All typed errors end here.
 
 use std::fmt::Display;
 use std::path::Path;
 
-use pliant_client::FolderError;
+use pliant_client::{FolderError, WorkError};
 use pliant_report::FileError;
 use pliant_sim::campaign::CampaignError;
 
@@ -34,23 +32,23 @@ impl Failure {
         Failure::system(format!("{}: cannot {action}: {source}", path.display()))
     }
 
-    /// With a way out.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Display) -> Failure {
         self.hint = Some(hint.to_string());
         self
     }
 
-    /// With another exit code.
+    /// Sets the exit code.
     pub(crate) fn code(self, code: u8) -> Failure {
         Failure { code, ..self }
     }
 
-    /// Tells the user, who is told of a worse one as the outcome.
+    /// Prints the failure as a warning.
     pub(crate) fn warn(&self) {
         eprintln!("warning: {}", self.message);
     }
 
-    /// Tells the user.
+    /// Prints the failure.
     pub(crate) fn print(&self) {
         eprintln!("error: {}", self.message);
         if let Some(hint) = &self.hint {
@@ -70,12 +68,32 @@ impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Failure {
         match error {
             FolderError::Io { .. } => Failure::system(error),
-            FolderError::InUse { .. } | FolderError::Other { .. } => {
+            FolderError::InUse { .. } | FolderError::Mismatch { .. } => {
                 Failure::input(error).hint("choose another folder with --out")
             }
-            FolderError::Unreadable { .. } => Failure::input(error)
-                .hint("that file was changed or damaged: put a copy of it back, or begin anew with --out"),
-            FolderError::Nothing { .. } => Failure::input(error).hint("--out begins one"),
+            FolderError::Unreadable { .. } => Failure::input(error).hint(
+                "the file was changed or damaged: restore a copy of it, or choose another folder with --out",
+            ),
+            FolderError::Empty { .. } => Failure::input(error).hint("--out begins a new one"),
+        }
+    }
+}
+
+impl From<WorkError> for Failure {
+    fn from(error: WorkError) -> Failure {
+        let services = "`pliant servers --services` lists the services and what they take";
+        match error {
+            WorkError::Client(error) => error.into(),
+            WorkError::Folder(error) => error.into(),
+            WorkError::NoServer(ref servers) => {
+                let may_pass = servers.iter().any(|server| server.reason.cause.may_pass());
+                match may_pass || servers.is_empty() {
+                    true => Failure::system(error).hint("try again in a moment"),
+                    false => Failure::input(error).hint(services),
+                }
+            }
+            WorkError::Refused { .. } => Failure::input(error).hint(services),
+            WorkError::NotOurs { .. } => Failure::input(error).hint("resume it as the user who began it"),
         }
     }
 }

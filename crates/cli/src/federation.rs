@@ -1,5 +1,4 @@
-//! The way of the client verbs into a federation: which client's file is taken, the calls, and how their errors
-//! are told.
+//! The connection of client verbs to a federation: the client file, calls, and their errors.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use crate::local::{self, Folder};
 
 /// The variable that names the client's file.
 const VARIABLE: &str = "PLIANT_CONFIG";
-/// How many questions of one command are open at a time.
+/// How many calls of a command are open at a time.
 const AT_A_TIME: usize = 64;
 /// The exit code of a command that was ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -27,13 +26,13 @@ const INTERRUPTED: u8 = 130;
 /// The options of every verb that talks to a federation.
 #[derive(Args)]
 pub(crate) struct Access {
-    /// The client's file: agents and certificate. By default $PLIANT_CONFIG, then
-    /// ~/.config/pliant/client.toml, then that of a running `pliant up`.
+    /// The client file, with agents and certificate [default: $PLIANT_CONFIG, then
+    /// ~/.config/pliant/client.toml, then that of a running `pliant up`].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// A client, and what drives it.
+/// A client with its runtime.
 pub(crate) struct Session {
     runtime: Runtime,
     pub(crate) client: Client,
@@ -42,12 +41,12 @@ pub(crate) struct Session {
 impl Access {
     /// Reads the client's file; connects with the first call.
     pub(crate) fn open(&self) -> Result<Session, Failure> {
-        let path = choose(self.config.as_deref(), Places::read()?)?;
+        let path = choose(self.config.as_deref(), ClientFilePaths::read()?)?;
         let file = read(&path)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
         let client = {
-            // Connections are tasks of the runtime from the beginning.
+            // Connections are tasks of the runtime.
             let _entered = runtime.enter();
             Client::new(&file)?
         };
@@ -58,7 +57,7 @@ impl Access {
 /// Reads a client's file.
 fn read(path: &Path) -> Result<ClientFile, Failure> {
     ClientFile::read(path).map_err(|error| match error {
-        // The system failed, as with every file that is named and cannot be read.
+        // As for every named file that cannot be read.
         error @ ConfigError::Io { .. } => Failure::system(error).hint(
             "--config or PLIANT_CONFIG names the client's file; without them it is ~/.config/pliant/client.toml",
         ),
@@ -72,18 +71,17 @@ impl Session {
         self.runtime.block_on(calls)
     }
 
-    /// Runs calls to their end, or to Ctrl-C: none then.
+    /// Runs calls to their end; none after Ctrl-C.
     pub(crate) fn run_until_interrupted<F: Future>(&self, calls: F) -> Option<F::Output> {
         self.runtime.block_on(async {
             tokio::select! {
                 done = calls => Some(done),
-                // If signals cannot be caught, Ctrl-C ends the process at once as usual.
-                Ok(()) = tokio::signal::ctrl_c() => None,
+                () = ctrl_c() => None,
             }
         })
     }
 
-    /// Asks about each of several things, some at a time; tells each answer with the position of what it is about.
+    /// Asks about several things, some at a time; `answered` gets each answer with the index of its thing.
     pub(crate) async fn each<I, A, F>(
         &self,
         things: impl IntoIterator<Item = I>,
@@ -104,7 +102,7 @@ impl Session {
             }
             match open.join_next().await {
                 Some(Ok((index, answer))) => answered(index, answer),
-                // Nobody cancels them: it panicked, and so do we.
+                // The call was not cancelled, so it panicked.
                 Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
                 None => return,
             }
@@ -135,21 +133,28 @@ impl Session {
     }
 }
 
-/// A line for whoever watches: on standard error if that is a terminal, nowhere otherwise.
-pub(crate) fn tell(line: impl FnOnce() -> String) {
+/// Prints a line on standard error if that is a terminal.
+pub(crate) fn inform(line: impl FnOnce() -> String) {
     if std::io::stderr().is_terminal() {
         eprintln!("{}", line());
     }
 }
 
-/// Ended by Ctrl-C: what that means for what was going on.
+/// Waits for Ctrl-C. If signals cannot be caught, Ctrl-C ends the process at once as usual.
+pub(crate) async fn ctrl_c() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The failure of a command that was ended by Ctrl-C.
 pub(crate) fn interrupted(message: impl std::fmt::Display, hint: impl std::fmt::Display) -> Failure {
     let mut failure = Failure::system(message).hint(hint);
     failure.code = INTERRUPTED;
     failure
 }
 
-/// A failed call, as the user is told.
+/// The failure of a call.
 pub(crate) fn failed(error: ClientError) -> Failure {
     let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
     match error.hint() {
@@ -178,18 +183,18 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Where a client's file may be.
-struct Places {
+/// The paths of client files.
+struct ClientFilePaths {
     /// What [`VARIABLE`] says.
     variable: Option<PathBuf>,
-    /// The user's own, whether it is there or not.
+    /// The user's own, which may not exist.
     own: Option<PathBuf>,
     /// The one of a running `pliant up`.
     local: Option<PathBuf>,
 }
 
-impl Places {
-    fn read() -> Result<Places, Failure> {
+impl ClientFilePaths {
+    fn read() -> Result<ClientFilePaths, Failure> {
         let path = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty()).map(PathBuf::from);
         let home = || path("HOME").map(|home| home.join(".config"));
         // A relative folder is to be ignored (XDG Base Directory Specification).
@@ -199,25 +204,26 @@ impl Places {
             Err(_) => None,
         };
         let own = config.map(|dir| dir.join("pliant").join("client.toml"));
-        Ok(Places { variable: path(VARIABLE), own, local })
+        Ok(ClientFilePaths { variable: path(VARIABLE), own, local })
     }
 }
 
 /// The client's file to take.
-fn choose(given: Option<&Path>, places: Places) -> Result<PathBuf, Failure> {
+fn choose(given: Option<&Path>, places: ClientFilePaths) -> Result<PathBuf, Failure> {
     let own = places.own.clone().filter(|path| path.exists());
     let chosen = given.map(Path::to_owned).or(places.variable).or(own).or(places.local);
     chosen.ok_or_else(|| {
         let own = places.own.map_or_else(String::new, |path| format!(" no {} and", path.display()));
-        Failure::input(format!("expected a federation to talk to, found{own} no running `pliant up`")).hint(
-            "`pliant up` starts one on this machine; --config or PLIANT_CONFIG names the file of another",
-        )
+        Failure::input(format!("expected the client file of a federation, found{own} no running `pliant up`"))
+            .hint(
+                "`pliant up` starts one on this machine; --config or PLIANT_CONFIG names the file of another",
+            )
     })
 }
 
-/// Reads a length of time that is waited for.
+/// Parses a timeout.
 pub(crate) fn patience(text: &str) -> Result<Duration, pliant_site::services::DurationError> {
-    // Lengths of time that are read are positive.
+    // A parsed duration is positive.
     pliant_site::services::parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
 }
 
@@ -233,7 +239,7 @@ mod tests {
         let check =
             |given: Option<&str>, variable: Option<&str>, own: &Path, local: Option<&str>, expected| {
                 let (variable, local) = (variable.map(PathBuf::from), local.map(PathBuf::from));
-                let places = Places { variable, own: Some(own.to_owned()), local };
+                let places = ClientFilePaths { variable, own: Some(own.to_owned()), local };
                 let chosen = choose(given.map(Path::new), places);
                 assert_eq!(chosen.ok(), expected, "{given:?}");
             };

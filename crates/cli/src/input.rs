@@ -121,7 +121,7 @@ pub(crate) fn load_options(repair: RepairOptions, traces: Option<&Path>) -> Load
     LoadOptions { repair, log_dirs }
 }
 
-/// Where logs are looked for that are not beside the file that names them: where `PLIANT_TRACES` says.
+/// The folder of logs that are not in the folder of their scenario: `PLIANT_TRACES`.
 pub(crate) fn log_dirs() -> Vec<PathBuf> {
     std::env::var_os("PLIANT_TRACES").map(PathBuf::from).into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Jobs as the client verbs show them: one place for their words and their keys.
+//! Jobs as the client verbs show them.
 
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_model::{Estimate, Time};
@@ -6,8 +6,8 @@ use pliant_site::services::{SpeedupSpec, show_duration};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::moment::{against_expected, both, from_now, rough};
 use crate::table::counted;
+use crate::time_text::{against_expected, both, from_now, rough};
 
 /// The exit code of a verb that waited for a job which did not complete.
 pub(crate) const NOT_COMPLETED: u8 = 3;
@@ -15,7 +15,7 @@ pub(crate) const NOT_COMPLETED: u8 = 3;
 /// Every fact of a job, for scripts.
 pub(crate) fn described(record: &JobRecord) -> Value {
     json!({
-        "handle": record.handle,
+        "job_id": record.handle,
         "name": record.name,
         "owner": record.owner,
         "server": record.server(),
@@ -38,13 +38,13 @@ pub(crate) fn described(record: &JobRecord) -> Value {
     })
 }
 
-/// Why there is nothing of a job, if that is because it has not run: it waits still, or never will.
+/// The failure if a job has no output because it has not run.
 pub(crate) fn did_not_run(record: &JobRecord) -> Option<Failure> {
     if record.started.is_some() {
         return None;
     }
     let JobRecord { handle, state, .. } = record;
-    let wrote_nothing = "there is nothing that it wrote";
+    let wrote_nothing = "it has no output";
     Some(match (state, &record.exit) {
         (JobState::Canceled, _) => Failure::input(format!(
             "{handle} is {state}: it was cancelled before it started, so {wrote_nothing}"
@@ -110,9 +110,9 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
         ("state", record.state.to_string()),
         ("name", record.name.clone()),
         ("owner", record.owner.to_string()),
-        ("where", format!("{}, {}", record.server(), processors(record))),
+        ("server", format!("{}, {}", record.server(), processors(record))),
         ("walltime", show_duration(record.walltime)),
-        ("asked for", format!("{}, {}", speedup(record), show_duration(record.work.walltime))),
+        ("request", format!("{}, {}", speedup(record), show_duration(record.work.walltime))),
         ("submitted", both(record.submitted, now)),
     ];
     let error =
@@ -122,16 +122,16 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
             lines.push(("started", format!("{}{}", both(started, now), error(record.start_error()))));
         }
         None if record.state.is_final() => {}
-        None => lines.push(("to start", both(record.expected.start, now))),
+        None => lines.push(("start", both(record.expected.start, now))),
     }
     match record.ended {
         Some(ended) => {
             lines.push(("ended", format!("{}{}", both(ended, now), error(record.completion_error()))));
         }
-        None => lines.push(("to end by", both(end_by(record), now))),
+        None => lines.push(("end by", both(end_by(record), now))),
     }
     if let (Some(started), Some(ended)) = (record.started, record.ended) {
-        lines.push(("took", show_duration(ended - started)));
+        lines.push(("runtime", show_duration(ended - started)));
     }
     if let Some(exit) = &record.exit {
         lines.push(("exit", exit.to_string()));
@@ -171,7 +171,7 @@ pub(crate) fn promise(record: &JobRecord, now: Time) -> String {
     )
 }
 
-/// A change of a job's state, on a line.
+/// The state of a job on a line.
 pub(crate) fn change(record: &JobRecord, now: Time) -> String {
     let state = match (record.state, &record.exit) {
         (JobState::Active, _) => format!(
@@ -202,8 +202,8 @@ pub(crate) fn all_completed(records: &[JobRecord]) -> Result<(), Failure> {
     };
     let mut failure = Failure::system(message);
     failure.code = NOT_COMPLETED;
-    // What went wrong otherwise is said already.
+    // Other failures are printed already.
     let by_itself = matches!(first.exit, Some(Exit::Code(_) | Exit::Signal(_)));
-    let hint = format!("`pliant logs {} --stderr` shows what it complained about", first.handle);
+    let hint = format!("`pliant logs {} --stderr` shows its errors", first.handle);
     Err(if by_itself { failure.hint(hint) } else { failure })
 }

@@ -8,7 +8,7 @@ use pliant_wire::bounds;
 
 use crate::failure::Failure;
 
-/// An input file: its name in the job's folder, and where it is.
+/// An input file: its name in the job's folder, and its path.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Input {
     name: FileName,
@@ -17,7 +17,7 @@ pub(crate) struct Input {
 
 impl Input {
     /// The same, with a relative path from this folder on.
-    pub(crate) fn beside(self, folder: &Path) -> Input {
+    pub(crate) fn relative_to(self, folder: &Path) -> Input {
         Input { path: folder.join(self.path), ..self }
     }
 
@@ -25,10 +25,10 @@ impl Input {
     fn announced(&self, asked: &str) -> Result<(FileSpec, PathBuf), Failure> {
         let path = &self.path;
         let failed = |error: std::io::Error| Failure::io(path, "read", &error);
-        // Looked at before it is opened: a pipe without a writer would wait for ever.
+        // Checked before it is opened: a pipe without a writer would block.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             let problem = format!("{asked}: {}: expected a file, found something else", path.display());
-            return Err(Failure::input(problem).hint("pack a folder into an archive"));
+            return Err(Failure::input(problem).hint("put the files of a folder into an archive"));
         }
         let (sha256, size) = Checksum::of_reader(File::open(path).map_err(failed)?).map_err(failed)?;
         Ok((FileSpec { name: self.name.clone(), size, sha256 }, path.clone()))
@@ -38,7 +38,7 @@ impl Input {
 /// The name and the text of a script; `asked` is where it is named, for errors.
 pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, String), Failure> {
     let name = own_name(path)?;
-    // What runs it is called by it.
+    // The name of the script is the name of the job.
     if let Err(error) = name.parse::<FileName>() {
         let problem = format!("{asked}: {error}");
         return Err(Failure::input(problem).hint("give the script a plainer name"));
@@ -58,7 +58,8 @@ pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, String), 
         .hint("give large data as input files, with --in"));
     }
     if !text.starts_with(b"#!") {
-        let problem = format!("{shown}:1: expected a first line that says what runs the script, found none");
+        let problem =
+            format!("{shown}:1: expected a first line that names the interpreter of the script, found none");
         return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
     }
     let text = String::from_utf8(text).map_err(|error| {

@@ -6,27 +6,27 @@ mod campaigns;
 mod daemon;
 mod failure;
 mod federation;
-mod handle;
 mod input;
 mod job;
 mod job_files;
-mod launched;
+mod job_or_launch;
+mod launch_text;
 mod local;
 mod measure;
-mod moment;
-mod moving;
+mod name_options;
 mod numbers;
 mod output;
+mod parameter_options;
 mod progress;
 mod read_ahead;
+mod reallocation_keys;
 mod refusals;
-mod sent;
 mod service_arguments;
+mod submission_note;
 mod table;
-mod varying;
+mod time_text;
 mod verbs;
-mod what_if;
-mod words;
+mod what_if_policy;
 mod work;
 
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ use output::Output;
 const AFTER_HELP: &str = "\
 Exit codes:
   0    done
-  1    the system failed: a file cannot be read or written, nobody answers
+  1    the system failed: a file cannot be read or written, no daemon answers
   2    the usage or the input is wrong
   3    a job that was waited for did not complete
   4    a job that was waited for had not ended when time was up
@@ -63,59 +63,59 @@ struct Cli {
 enum Verb {
     /// Submits work: a service of the federation, or a script.
     Submit(Box<verbs::submit::Arguments>),
-    /// Tells everything that is known of jobs.
+    /// Shows all details of jobs.
     Status(verbs::status::Arguments),
     /// Lists jobs, the newest first.
     Queue(verbs::queue::Arguments),
-    /// Tells why a job is where it is, or why it waits.
+    /// Explains why a job is at its server, or why it waits.
     Explain(verbs::explain::Arguments),
     /// Lists the waiting jobs that were moved to another server.
     Moves(verbs::moves::Arguments),
-    /// Looks for better places for waiting jobs now, or changes how that is done.
+    /// Moves waiting jobs to servers that complete them earlier, or changes the reallocation policy.
     Reallocate(verbs::reallocate::Arguments),
-    /// Replays what the federation recorded under other policies, and says what each would have changed.
-    Twin(verbs::twin::Arguments),
-    /// Runs a service as often as there is room until a deadline, and a few times for certain.
+    /// Replays the history of the federation under other policies, and compares them.
+    WhatIf(verbs::what_if::Arguments),
+    /// Runs mandatory requests of a service, and optional ones on free cores until a deadline.
     Explore(Box<verbs::explore::Arguments>),
-    /// Runs a service with very many different arguments, spread over the servers by statistics.
+    /// Runs a service with many different arguments, allocated to servers by statistics.
     Sweep(Box<verbs::sweep::Arguments>),
-    /// Launches an application of communicating tasks on several clusters at once: all of its machines or none.
+    /// Launches an application of communicating tasks on several clusters at once: all of its tasks or none.
     Launch(Box<verbs::launch::Arguments>),
     /// Lists launches, the newest first, or shows one.
     Launches(verbs::launches::Arguments),
-    /// Adds a task to a launch that runs.
+    /// Adds tasks to a running launch.
     Spawn(Box<verbs::spawn::Arguments>),
-    /// Lists what launches hold at servers, and ends what an agent that is gone has left there.
-    Parts(verbs::parts::Arguments),
-    /// Lists what users have had of the cores for explorations, and what they deserved.
+    /// Lists the subjobs of launches at servers, and ends subjobs whose agent is gone.
+    Subjobs(verbs::subjobs::Arguments),
+    /// Lists the usage and fair share of the cores for explorations, by user.
     Users(verbs::users::Arguments),
     /// Waits until jobs have ended.
     Wait(verbs::wait::Arguments),
     /// Withdraws waiting jobs, ends running ones, and ends launches.
     Cancel(verbs::cancel::Arguments),
-    /// Fetches what a job, or the tasks of a launch, left behind.
+    /// Fetches the results of a job or a launch.
     Fetch(verbs::fetch::Arguments),
-    /// Shows what a job writes on its standard output or error.
+    /// Prints the standard output or error of a job.
     Logs(verbs::logs::Arguments),
-    /// Lists the servers of the federation, what they offer and how good their estimates were.
+    /// Lists the servers of the federation, their services and the accuracy of their estimates.
     Servers(verbs::servers::Arguments),
-    /// Starts a whole federation on this machine, without configuration.
+    /// Starts a whole federation on this machine.
     Up(verbs::up::Arguments),
-    /// Stops what `up` started, its jobs included.
+    /// Stops the federation of `up` and its jobs.
     Down(verbs::down::Arguments),
-    /// Runs an agent: finds servers for clients.
+    /// Runs an agent, which finds servers for clients.
     Agent(daemon::Options),
-    /// Runs a server: stands in front of one cluster.
+    /// Runs a server, which submits jobs to one cluster.
     Server(daemon::Options),
-    /// Makes and revokes the certificates of a federation.
+    /// Issues and revokes the certificates of a federation.
     Ca(verbs::ca::Arguments),
     /// Supervises one job; servers start it.
     #[command(hide = true)]
     RunJob(verbs::run_job::Arguments),
-    /// Runs the instances of a sweep that one job has; servers have jobs run it.
+    /// Runs the instances of a pack; jobs of servers run it.
     #[command(hide = true)]
     RunPack(verbs::run_pack::Arguments),
-    /// Runs the tasks of a launch that are on one server; servers have jobs run it.
+    /// Runs the tasks of a subjob of a launch; jobs of servers run it.
     #[command(hide = true)]
     RunPart(verbs::run_part::Arguments),
     /// Computes something, for demonstrations.
@@ -125,23 +125,23 @@ enum Verb {
     Simulate(Box<verbs::simulate::Arguments>),
     /// Maps an application of communicating tasks onto the machines of a grid.
     Map(Box<verbs::map::Arguments>),
-    /// Looks at, converts or generates workloads.
+    /// Inspects, converts or generates workloads.
     #[command(subcommand)]
     Trace(Trace),
     /// Runs a matrix of simulations, in parallel and resumable.
     #[command(subcommand)]
     Campaign(Campaign),
-    /// Makes one self-contained HTML file of a result folder or a campaign folder.
+    /// Writes an HTML report of a result folder or a campaign folder.
     Report(verbs::report::Arguments),
-    /// Starts a federation, lets two users compute on it, and runs the same day again under other policies.
+    /// Starts a federation, runs the jobs of two users on it, and replays the same day under other policies.
     Demo(verbs::demo::Arguments),
-    /// Lists the policies with what they do.
+    /// Lists the policies.
     Policies,
 }
 
 #[derive(Subcommand)]
 enum Trace {
-    /// Tells what a workload holds and what has to be repaired.
+    /// Shows the statistics of a workload and its defects.
     Info(verbs::trace_info::Arguments),
     /// Converts between workload formats, by their extensions.
     Convert(verbs::trace_convert::Arguments),
@@ -160,7 +160,7 @@ enum Campaign {
 }
 
 fn main() -> ExitCode {
-    // The last resort: a user never meets a backtrace.
+    // Users never see a backtrace.
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("error: internal error, please report it with the command you ran: {panic}");
     }));
@@ -182,13 +182,13 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Explain(arguments) => verbs::explain::run(output, &arguments),
         Verb::Moves(arguments) => verbs::moves::run(output, &arguments),
         Verb::Reallocate(arguments) => verbs::reallocate::run(output, &arguments),
-        Verb::Twin(arguments) => verbs::twin::run(output, &arguments),
+        Verb::WhatIf(arguments) => verbs::what_if::run(output, &arguments),
         Verb::Explore(arguments) => verbs::explore::run(output, &arguments),
         Verb::Sweep(arguments) => verbs::sweep::run(output, &arguments),
         Verb::Launch(arguments) => verbs::launch::run(output, &arguments),
         Verb::Launches(arguments) => verbs::launches::run(output, &arguments),
         Verb::Spawn(arguments) => verbs::spawn::run(output, &arguments),
-        Verb::Parts(arguments) => verbs::parts::run(output, &arguments),
+        Verb::Subjobs(arguments) => verbs::subjobs::run(output, &arguments),
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),

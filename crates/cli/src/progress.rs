@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, nothing or now and then a line otherwise.
+//! Progress on standard error: a bar on a terminal; otherwise nothing, or a line from time to time.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ pub(crate) fn bar(total: u64, message: &str) -> ProgressBar {
     bar
 }
 
-/// A line that is renewed; invisible where standard error is no terminal.
+/// A status line; invisible where standard error is no terminal.
 pub(crate) fn spinner() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
@@ -28,18 +28,18 @@ pub(crate) fn spinner() -> ProgressBar {
 }
 
 /// One simulation on a bar of jobs, which other simulations may share.
-pub(crate) struct JobsOn<'a> {
+pub(crate) struct JobProgress<'a> {
     bar: &'a ProgressBar,
     told: u64,
 }
 
-impl<'a> JobsOn<'a> {
-    pub(crate) fn new(bar: &'a ProgressBar) -> JobsOn<'a> {
-        JobsOn { bar, told: 0 }
+impl<'a> JobProgress<'a> {
+    pub(crate) fn new(bar: &'a ProgressBar) -> JobProgress<'a> {
+        JobProgress { bar, told: 0 }
     }
 }
 
-impl Observer for JobsOn<'_> {
+impl Observer for JobProgress<'_> {
     fn progress(&mut self, done: usize, _total: usize, _now: Time) -> bool {
         let done = done as u64;
         self.bar.inc(done.saturating_sub(self.told));
@@ -49,7 +49,7 @@ impl Observer for JobsOn<'_> {
 }
 
 /// A campaign's runs: a bar on a terminal, otherwise a line for every tenth.
-pub(crate) struct Runs {
+pub(crate) struct CampaignProgress {
     quiet: bool,
     bar: ProgressBar,
     total: AtomicUsize,
@@ -58,19 +58,19 @@ pub(crate) struct Runs {
     begun: Instant,
 }
 
-impl Runs {
-    pub(crate) fn new(quiet: bool) -> Runs {
+impl CampaignProgress {
+    pub(crate) fn new(quiet: bool) -> CampaignProgress {
         let bar = if quiet { ProgressBar::hidden() } else { bar(0, "runs") };
         let [total, kept, done] = [0; 3].map(AtomicUsize::new);
-        Runs { quiet, bar, total, kept, done, begun: Instant::now() }
+        CampaignProgress { quiet, bar, total, kept, done, begun: Instant::now() }
     }
 
-    /// The bar, for who has to take it away.
+    /// The bar.
     pub(crate) fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -80,11 +80,11 @@ impl Runs {
     }
 }
 
-impl campaign::Progress for Runs {
+impl campaign::Progress for CampaignProgress {
     fn planned(&self, total: usize, kept: usize) {
         self.bar.set_length(total as u64);
         self.bar.set_position(kept as u64);
-        // The runs that were there already say nothing about the time that the others take.
+        // Kept runs say nothing about the time of the others.
         self.bar.reset_eta();
         self.total.store(total, Ordering::Relaxed);
         self.kept.store(kept, Ordering::Relaxed);

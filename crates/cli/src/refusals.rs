@@ -117,7 +117,7 @@ impl Refusals {
     fn sizes(&self, platform: &Platform) -> String {
         let clusters = platform.clusters();
         if let [only] = clusters {
-            return format!("{}; the cluster has {}", self.asked(), grouped(only.procs.0.into()));
+            return format!("{}; the cluster has {}", self.requested(), grouped(only.procs.0.into()));
         }
         let mut listed: Vec<String> = clusters
             .iter()
@@ -127,10 +127,10 @@ impl Refusals {
         if clusters.len() > SHOWN {
             listed.push(format!("{} more", clusters.len() - SHOWN));
         }
-        format!("{}; the clusters have {}", self.asked(), listed.join(", "))
+        format!("{}; the clusters have {}", self.requested(), listed.join(", "))
     }
 
-    fn asked(&self) -> String {
+    fn requested(&self) -> String {
         self.asked.map_or_else(String::new, |(least, most)| {
             format!(" (asked for: {} processors)", range(least.0..=most.0))
         })

@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{folder, pliant, run};
+use support::{folder, go, pliant, run};
 
 const CAMPAIGN: &str = r#"name = "tiny"
 seeds = { from = 1, count = 4 }
@@ -51,12 +51,6 @@ fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     files
-}
-
-fn go(dir: &Path, arguments: &str) -> support::Said {
-    let said = run(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
-    assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
-    said
 }
 
 #[test]
@@ -138,7 +132,7 @@ fn an_interrupted_campaign_says_that_the_same_command_goes_on() {
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert_eq!(
         stderr,
-        "error: interrupted\n  hint: finished runs are kept in killed: the same command goes on\n"
+        "error: interrupted\n  hint: finished runs are kept in killed: the same command resumes\n"
     );
     assert!(said.json()["kept"].as_u64().unwrap() >= 2, "{}", said.stdout);
 }

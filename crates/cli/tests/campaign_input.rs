@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{Said, folder, pliant, run};
+use support::{call, folder, pliant};
 
 const CAMPAIGN: &str = r#"name = "tiny"
 seeds = [1, 2]
@@ -32,14 +32,8 @@ fn campaign(text: &str) -> tempfile::TempDir {
     dir
 }
 
-fn call(dir: &Path, arguments: &str) -> Said {
-    run(&arguments.split_whitespace().collect::<Vec<_>>(), dir)
-}
-
 fn refused(dir: &Path, arguments: &str, error: &str, hint: &str) {
-    let said = call(dir, arguments);
-    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{arguments}: {}", said.stderr);
-    assert!(said.stderr.contains(error) && said.stderr.contains(hint), "{arguments}: {}", said.stderr);
+    support::refused(&call(dir, arguments), arguments, 2, error, hint);
 }
 
 #[test]

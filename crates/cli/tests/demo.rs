@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{folder, run};
+use support::{call, folder, run};
 
 /// The examples in README.md of what is printed.
 fn examples() -> Vec<String> {
@@ -109,7 +109,7 @@ fn the_simulated_month_prints_what_the_readme_shows_and_writes_its_page() {
 fn a_report_says_what_the_run_was_of() {
     let dir = folder();
     let simulate = "simulate --workload log.swf --platform three.toml --out out";
-    assert_eq!(run(&simulate.split(' ').collect::<Vec<_>>(), dir.path()).code, 0);
+    assert_eq!(call(dir.path(), simulate).code, 0);
     let said = run(&["--output", "json", "report", "out"], dir.path()).json();
     assert_eq!((&said["kind"], &said["warnings"]), (&"run".into(), &serde_json::json!([])));
     let page = fs::read_to_string(dir.path().join("out/report.html")).unwrap();

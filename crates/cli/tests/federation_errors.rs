@@ -7,7 +7,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use support::{Said, pliant, run};
+use support::{Said, call, pliant, refused, run};
 
 /// One call of every verb.
 const VERBS: [&str; 9] = [
@@ -30,16 +30,7 @@ fn go(dir: &Path, arguments: &str, config: Option<&str>) -> Said {
         Some(config) => command.env("PLIANT_CONFIG", config),
         None => command.env_remove("PLIANT_CONFIG"),
     };
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(!stderr.contains("internal error") && !stderr.contains("panicked"), "{stderr}");
-    Said { code: output.status.code().unwrap(), stdout: String::from_utf8(output.stdout).unwrap(), stderr }
-}
-
-fn refused(said: &Said, what: &str, code: i32, error: &str, hint: &str) {
-    assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{what}: {}", said.stderr);
-    assert!(said.stderr.starts_with("error: ") && said.stderr.contains(error), "{what}: {}", said.stderr);
-    assert!(said.stderr.contains(hint), "{what}: {}", said.stderr);
+    Said::of(command.output().unwrap())
 }
 
 #[test]
@@ -72,7 +63,7 @@ fn the_client_file_cannot_be_used() {
 /// A user's certificate and a client's file for an agent that nobody is behind.
 fn client_of_nobody(dir: &Path) {
     let done = |arguments: &str| {
-        let said = run(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
+        let said = call(dir, arguments);
         assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
     };
     done("ca init authority");
@@ -127,7 +118,7 @@ fn names_with_letters_that_show_nothing_are_refused_before_anybody_is_asked() {
 }
 
 #[test]
-fn a_damaged_register_is_told_on_a_line() {
+fn an_error_of_a_damaged_register_names_the_line() {
     let dir = tempfile::tempdir().unwrap();
     client_of_nobody(dir.path());
     fs::write(dir.path().join("authority/register.toml"), "federation = 1\n").unwrap();

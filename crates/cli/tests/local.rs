@@ -92,7 +92,7 @@ fn what_has_died_is_started_again_and_the_rest_is_kept() {
 }
 
 #[test]
-fn somebody_elses_folder_is_left_alone() {
+fn a_folder_of_something_else_is_not_changed() {
     let up = Up(tempfile::tempdir().unwrap());
     let folder = up.0.path().join("federation");
     let check = |found: &str| {
@@ -114,7 +114,7 @@ fn somebody_elses_folder_is_left_alone() {
 }
 
 #[test]
-fn files_of_a_federation_that_are_damaged_are_told_on_a_line_with_the_place() {
+fn errors_of_damaged_files_of_a_federation_name_the_place() {
     let up = Up(tempfile::tempdir().unwrap());
     let folder = up.0.path().join("federation");
     assert_eq!(run(&["ca", "init", "federation/ca", "--name", "local"], up.0.path()).code, 0);
@@ -139,7 +139,7 @@ fn files_of_a_federation_that_are_damaged_are_told_on_a_line_with_the_place() {
 
 /// What is said of a federation that runs to users who are mistaken.
 #[test]
-fn mistakes_are_told_with_the_way_out() {
+fn errors_come_with_a_hint() {
     let up = Up(tempfile::tempdir().unwrap());
     let client = up.go("up").json()["client"].as_str().unwrap().to_owned();
     let go = |words: &str| {
@@ -165,7 +165,7 @@ fn mistakes_are_told_with_the_way_out() {
     assert_eq!(said.code, 2, "{}", said.stderr);
     assert!(said.stderr.contains("lyon.4000"), "{}", said.stderr);
     let waited: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!((&waited["jobs"][0]["handle"], &waited["not_ended"]), (&json!(handle), &json!([])));
+    assert_eq!((&waited["jobs"][0]["job_id"], &waited["not_ended"]), (&json!(handle), &json!([])));
 
     // There is nothing of a job that has not run.
     fs::write(up.0.path().join("long"), "#!/bin/sh\nexec sleep 1000\n").unwrap();
@@ -173,14 +173,13 @@ fn mistakes_are_told_with_the_way_out() {
     let running: Vec<String> = (0..20).map(|_| submit()).collect();
     let waiting = running.last().unwrap();
     for verb in ["logs", "fetch --out out"] {
-        let queued =
-            format!("{waiting} is QUEUED: it has not started, so there is nothing that it wrote yet");
+        let queued = format!("{waiting} is QUEUED: it has not started, so it has no output yet");
         check(&format!("{verb} {waiting}"), 2, &queued, "`pliant explain lyon.");
     }
     assert_eq!(go(&format!("cancel {waiting}")).code, 0);
     for verb in ["logs", "logs -f", "fetch --out out"] {
         let cancelled =
-            format!("{waiting} is CANCELED: it was cancelled before it started, so there is nothing");
+            format!("{waiting} is CANCELED: it was cancelled before it started, so it has no output");
         check(&format!("{verb} {waiting}"), 2, &cancelled, "");
     }
     assert!(!up.0.path().join("out").exists());

@@ -19,7 +19,7 @@ fn files() -> [String; 2] {
 }
 
 #[test]
-fn a_mapping_is_told_and_drawn() {
+fn a_mapping_is_printed_and_drawn() {
     let dir = folder();
     let [app, grid] = files();
     let base = ["map", &app, "--platform", &grid, "--clusters", "5", "--mcr", "150"];

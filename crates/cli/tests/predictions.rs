@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use support::run;
+use support::go;
 
 /// Two clusters of one processor.
 const PLATFORM: &str = r#"[[cluster]]
@@ -70,7 +70,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn said(dir: &Path, line: &str) -> Value {
-    run(&line.split(' ').collect::<Vec<_>>(), dir).json()
+    go(dir, line).json()
 }
 
 /// The last job has the choice between `a`, where a job runs that was submitted for 1000 s at 100 and takes 10 s, and `b`, where

@@ -5,7 +5,7 @@
 mod support;
 
 use insta::assert_snapshot;
-use support::{folder, run};
+use support::{call, folder};
 
 const CAMPAIGN: &str = r#"name = "small"
 seeds = { from = 1, count = 3 }
@@ -39,9 +39,9 @@ fn printed(calls: &[&str]) -> String {
     let dir = folder();
     std::fs::write(dir.path().join("small.toml"), CAMPAIGN).unwrap();
     let mut printed = String::new();
-    for call in calls {
-        let said = run(&call.split_whitespace().collect::<Vec<_>>(), dir.path());
-        assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{call}");
+    for line in calls {
+        let said = call(dir.path(), line);
+        assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{line}");
         printed = said.stdout;
     }
     printed

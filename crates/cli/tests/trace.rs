@@ -6,25 +6,12 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{Said, folder, run};
-
-fn go(dir: &Path, arguments: &str) -> Said {
-    let said = run(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
-    assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
-    said
-}
+use support::{call, folder, go, run};
 
 /// A call that fails: its exit code, what it says, and which file it must not leave.
 fn refused(dir: &Path, arguments: &str, code: i32, error: &str, hint: &str) {
     let before = fs::read_dir(dir).unwrap().count();
-    let said = run(&arguments.split_whitespace().collect::<Vec<_>>(), dir);
-    assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{arguments}: {}", said.stderr);
-    assert!(
-        said.stderr.starts_with("error: ") && said.stderr.contains(error),
-        "{arguments}: {}",
-        said.stderr
-    );
-    assert!(said.stderr.contains(hint), "{arguments}: {}", said.stderr);
+    support::refused(&call(dir, arguments), arguments, code, error, hint);
     assert_eq!(fs::read_dir(dir).unwrap().count(), before, "{arguments}: no file is left behind");
 }
 
@@ -217,7 +204,7 @@ fn conversions_that_would_lose_the_original_are_refused() {
 }
 
 #[test]
-fn info_tells_what_is_repaired() {
+fn info_lists_repairs() {
     let dir = folder();
     let text = go(dir.path(), "trace info log.swf").stdout;
     for part in ["jobs          200 of 200 read", "processors    32", "offered load", "walltime / runtime"] {

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 const HINT: &str = "a client's file has [[agent]] with name and address, and [tls] with ca, cert and key";
 
-/// What a client is told at its start.
+/// The configuration of a client.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientFile {
-    /// The agents to ask: the first one that answers is taken.
+    /// The agents, in the order in which they are tried.
     pub agent: Vec<AgentAddress>,
     /// The user's certificate.
     pub tls: Credentials,

@@ -1,4 +1,4 @@
-//! Why a call did not do what it should.
+//! Errors of calls.
 
 use std::error::Error;
 use std::fmt;
@@ -7,25 +7,25 @@ use pliant_control::reason::Cause;
 use pliant_transport::{TlsError, not_sent};
 use tonic::{Code, Status};
 
-/// Why a call did not do what it should.
+/// A call that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientError {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
     hint: Option<String>,
-    /// Why nobody takes a submission.
+    /// Why no server takes a submission.
     causes: Vec<Cause>,
-    /// It is our certificate, or what its holder may do.
+    /// Our certificate is refused, or its holder lacks the permission.
     denied: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    /// What was asked for is wrong.
+enum ErrorKind {
+    /// The request is wrong.
     Usage,
-    /// There is no such thing, or none that we may know of.
+    /// It does not exist, or we may not see it.
     Missing,
-    /// Nobody is there to answer.
+    /// The daemon is down or does not answer.
     Absent,
     /// It may work later.
     Busy,
@@ -34,54 +34,54 @@ enum Kind {
 }
 
 impl ClientError {
-    fn new(kind: Kind, message: String, hint: Option<String>) -> ClientError {
+    fn new(kind: ErrorKind, message: String, hint: Option<String>) -> ClientError {
         ClientError { kind, message, hint, causes: Vec::new(), denied: false }
     }
 
-    /// What was asked for is wrong.
+    /// The request is wrong.
     pub(crate) fn usage(message: impl fmt::Display) -> ClientError {
-        ClientError::new(Kind::Usage, message.to_string(), None)
+        ClientError::new(ErrorKind::Usage, message.to_string(), None)
     }
 
-    /// Nobody is there to answer.
+    /// The daemon is down or does not answer.
     pub(crate) fn absent(message: impl fmt::Display) -> ClientError {
-        ClientError::new(Kind::Absent, message.to_string(), None)
+        ClientError::new(ErrorKind::Absent, message.to_string(), None)
     }
 
-    /// There is no such thing.
+    /// It does not exist.
     pub(crate) fn missing(message: impl fmt::Display) -> ClientError {
-        ClientError::new(Kind::Missing, message.to_string(), None)
+        ClientError::new(ErrorKind::Missing, message.to_string(), None)
     }
 
     /// It failed.
     pub(crate) fn failed(message: impl fmt::Display) -> ClientError {
-        ClientError::new(Kind::Failed, message.to_string(), None)
+        ClientError::new(ErrorKind::Failed, message.to_string(), None)
     }
 
-    /// An answer that cannot be understood.
+    /// An invalid answer.
     pub(crate) fn protocol(error: impl fmt::Display) -> ClientError {
-        let message = format!("the answer cannot be understood: {error}");
-        let hint = Some("is it of a much later version?".to_owned());
-        ClientError::new(Kind::Failed, message, hint)
+        let message = format!("the answer is not valid: {error}");
+        let hint = Some("the daemon may have a later version".to_owned());
+        ClientError::new(ErrorKind::Failed, message, hint)
     }
 
     /// Our certificate cannot be used.
     pub(crate) fn tls(error: TlsError) -> ClientError {
         let hint = error.hint().map(str::to_owned);
-        ClientError::new(Kind::Usage, error.to_string(), hint)
+        ClientError::new(ErrorKind::Usage, error.to_string(), hint)
     }
 
-    /// The same, with why nobody takes a submission.
+    /// Adds why no server takes a submission.
     pub(crate) fn because(self, causes: Vec<Cause>) -> ClientError {
         ClientError { causes, ..self }
     }
 
-    /// The same, with what to do about it.
+    /// Adds what to do about it.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> ClientError {
         ClientError { hint: Some(hint.into()), ..self }
     }
 
-    /// The same, with what to do about it if there is no such thing.
+    /// Adds what to do if it does not exist.
     pub(crate) fn if_missing(self, hint: &str) -> ClientError {
         let hint = if self.is_missing() { Some(hint.to_owned()) } else { self.hint };
         ClientError { hint, ..self }
@@ -93,51 +93,51 @@ impl ClientError {
             let hint = error.hint().map(str::to_owned);
             let message = format!("{whom}: {error}");
             let denied = error.is_about_us();
-            return ClientError { denied, ..ClientError::new(Kind::Absent, message, hint) };
+            return ClientError { denied, ..ClientError::new(ErrorKind::Absent, message, hint) };
         }
         let denied = !is_broken(status)
             && matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists);
         let kind = match status.code() {
-            _ if is_broken(status) => Kind::Absent,
+            _ if is_broken(status) => ErrorKind::Absent,
             Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists => {
-                Kind::Usage
+                ErrorKind::Usage
             }
-            Code::FailedPrecondition | Code::OutOfRange => Kind::Usage,
-            Code::NotFound => Kind::Missing,
-            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Kind::Absent,
-            Code::ResourceExhausted | Code::Aborted => Kind::Busy,
-            _ => Kind::Failed,
+            Code::FailedPrecondition | Code::OutOfRange => ErrorKind::Usage,
+            Code::NotFound => ErrorKind::Missing,
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => ErrorKind::Absent,
+            Code::ResourceExhausted | Code::Aborted => ErrorKind::Busy,
+            _ => ErrorKind::Failed,
         };
         let message = match kind {
-            Kind::Usage | Kind::Missing => status.message().to_owned(),
+            ErrorKind::Usage | ErrorKind::Missing => status.message().to_owned(),
             _ => format!("{whom}: {}", status.message()),
         };
         ClientError { denied, ..ClientError::new(kind, message, None) }
     }
 
-    /// True if it is our certificate that is refused, or what its holder may do: asking again changes nothing.
+    /// True if our certificate is refused or its holder lacks the permission: asking again changes nothing.
     pub fn is_denied(&self) -> bool {
         self.denied
     }
 
-    /// True if what was asked for is wrong, or is not there.
+    /// True if the request is wrong, or asks for something that does not exist.
     pub fn is_input(&self) -> bool {
-        matches!(self.kind, Kind::Usage | Kind::Missing)
+        matches!(self.kind, ErrorKind::Usage | ErrorKind::Missing)
     }
 
-    /// True if there is no such thing, or none that we may know of.
+    /// True if it does not exist, or we may not see it.
     pub fn is_missing(&self) -> bool {
-        self.kind == Kind::Missing
+        self.kind == ErrorKind::Missing
     }
 
-    /// Why nobody takes a submission, one for each reason told; nothing if it is something else that failed.
+    /// Why no server takes a submission; empty for other failures.
     pub fn causes(&self) -> &[Cause] {
         &self.causes
     }
 
-    /// True if the same may work later.
+    /// True if the same call may work later.
     pub fn may_pass(&self) -> bool {
-        matches!(self.kind, Kind::Absent | Kind::Busy)
+        matches!(self.kind, ErrorKind::Absent | ErrorKind::Busy)
     }
 
     /// What to do about it.
@@ -146,8 +146,7 @@ impl ClientError {
     }
 }
 
-/// True if the call broke off on its way, whatever its code: what a daemon answers has no further cause. It may have
-/// been done.
+/// True if the call broke off: the answer of a daemon has no source. The daemon may have carried out the call.
 pub(super) fn is_broken(status: &Status) -> bool {
     status.source().is_some()
 }

@@ -1,4 +1,4 @@
-//! Files: inputs up, results and output down.
+//! Uploads input files; downloads results and output.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -16,13 +16,13 @@ use tonic::{Request, Status, Streaming};
 
 use super::{Client, ClientError};
 
-/// Bytes in one piece.
+/// The bytes of a message.
 const PIECE: usize = 256 << 10;
-/// How often a file is begun again where it was cut.
+/// How often the transfer of a file is attempted.
 const ATTEMPTS: u32 = 5;
 
 impl Client {
-    /// Uploads a file, going on where an earlier attempt was cut.
+    /// Uploads a file from where an earlier attempt broke off.
     pub(super) async fn upload(
         &self,
         server: &mut ServerClient<Channel>,
@@ -42,7 +42,7 @@ impl Client {
         }
     }
 
-    /// Uploads a file to a server, wherever it is.
+    /// Uploads a file to the server of that name.
     pub(super) async fn upload_to(
         &self,
         to: &Name,
@@ -63,7 +63,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         let (sender, receiver) = mpsc::channel(4);
         let begin = Upload::Begin { key, file: spec.clone(), owner: None };
-        // The channel has room for it.
+        // The channel is empty.
         let _ = sender.send((&begin).into()).await;
         let mut request = Request::new(ReceiverStream::new(receiver));
         self.request.add_to_call(request.metadata_mut());
@@ -88,13 +88,13 @@ impl Client {
         }
     }
 
-    /// What a job that has ended left. Waits until its server has summed that up, however long it takes.
+    /// The results of a job that has ended. Waits until its server has listed them.
     pub async fn results(&self, handle: &Handle) -> Result<JobResults, ClientError> {
         loop {
             let mut server = self.server_of(handle).await?;
             match server.results(self.request(wire::job_request(handle))).await {
                 Ok(reply) => return JobResults::try_from(reply.into_inner()).map_err(ClientError::protocol),
-                Err(status) if status.metadata().contains_key(wire::AT_WORK) => {
+                Err(status) if status.metadata().contains_key(wire::RESULTS_PENDING) => {
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
                 Err(status) => {
@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Fetches one result into a folder, going on where an earlier attempt was cut, and checks it.
+    /// Fetches a result into a folder from where an earlier attempt broke off, and verifies its checksum.
     pub async fn fetch(&self, handle: &Handle, file: &Fetchable, folder: &Path) -> Result<(), ClientError> {
         let wanted = |offset| {
             let (handle, name) = (handle.clone(), file.name.clone());
@@ -118,7 +118,7 @@ impl Client {
         fetched(file, folder, begin, |status| self.server_failed(handle, &status)).await
     }
 
-    /// Standard output or error of a job, from an offset on; `follow` goes on until it has ended. Returns the
+    /// Standard output or error of a job from an offset on; `follow` continues until the job has ended. Returns the
     /// offset reached.
     pub async fn output(
         &self,
@@ -144,7 +144,7 @@ impl Client {
                     }
                 },
             };
-            // It is followed where it went.
+            // A moved job is followed.
             if !(wanted.follow && (moved || broken.may_pass())) {
                 return Err(broken);
             }
@@ -170,8 +170,8 @@ impl Client {
     }
 }
 
-/// Fetches a file into a folder, going on where an earlier attempt was cut, and checks it: `begin` has its pieces sent from an
-/// offset on, `broken` says what it means that they broke off.
+/// Fetches a file into a folder from where an earlier attempt broke off, and verifies its checksum. `begin` opens a stream from
+/// an offset, `broken` makes an error of a broken stream.
 pub(super) async fn fetched(
     file: &Fetchable,
     folder: &Path,
@@ -202,7 +202,7 @@ pub(super) async fn fetched(
     }
 }
 
-/// Sends a file from an offset on, in pieces.
+/// Sends a file in pieces from an offset on.
 pub fn send_pieces(
     mut file: File,
     offset: u64,
@@ -216,7 +216,7 @@ pub fn send_pieces(
             return Ok(());
         }
         piece.truncate(length);
-        // A server that takes no more says why in its answer.
+        // The server's answer says why it takes no more.
         if sender.blocking_send((&Upload::Data(piece)).into()).is_err() {
             return Ok(());
         }

@@ -1,32 +1,32 @@
-//! All that a replay of the federation needs, gathered from its agent and its servers.
+//! Collects the history of a federation for a what-if replay.
 
 use pliant_control::agent::Moving;
 use pliant_control::job::JobRecord;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Span, Time};
-use pliant_wire::{HistoryPage, HistoryQuery, LocalsPage, LocalsQuery, ServerStatus, bounds, proto};
+use pliant_wire::{HistoryPage, HistoryQuery, LocalJobsPage, LocalJobsQuery, ServerStatus, bounds, proto};
 
 use super::{Client, ClientError};
 
-/// What a federation has recorded since some time.
+/// The recorded history of a federation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct History {
-    /// Since when.
+    /// The start of the history.
     pub since: Time,
-    /// When it was asked, by the agent's clock.
+    /// The end of the history, by the agent's clock.
     pub now: Time,
-    /// How waiting jobs are moved at present, if they are.
+    /// The current reallocation policy, if waiting jobs are moved.
     pub moving: Option<Moving>,
-    /// The servers that answered, each with what local users ran on its cluster.
-    pub servers: Vec<(ServerInfo, LocalsPage)>,
-    /// The servers that did not, and why.
+    /// The servers that answered, each with its local jobs.
+    pub servers: Vec<(ServerInfo, LocalJobsPage)>,
+    /// The servers that did not answer, and why.
     pub silent: Vec<(ServerInfo, ClientError)>,
-    /// Everybody's jobs.
+    /// The jobs of all users.
     pub jobs: Vec<JobRecord>,
 }
 
 impl Client {
-    /// What the federation has recorded in that last stretch of time; for operators.
+    /// The history of the last `back`; for operators.
     pub async fn history(&self, back: Span) -> Result<History, ClientError> {
         let federation = self.servers().await?;
         let now = federation.now.ok_or_else(|| ClientError::protocol("now: expected it, found none"))?;
@@ -58,23 +58,23 @@ impl Client {
         }
     }
 
-    /// All pages as one.
-    async fn locals_of(&self, info: &ServerInfo, since: Time) -> Result<LocalsPage, ClientError> {
-        let mut query = LocalsQuery { since, after: None, limit: bounds::LOCALS_MAX as u32 };
+    /// The local jobs of a server, from all pages.
+    async fn locals_of(&self, info: &ServerInfo, since: Time) -> Result<LocalJobsPage, ClientError> {
+        let mut query = LocalJobsQuery { since, after: None, limit: bounds::LOCALS_MAX as u32 };
         let mut server = self.server(&info.name, &info.address)?;
-        let mut all: Option<LocalsPage> = None;
+        let mut all: Option<LocalJobsPage> = None;
         loop {
             let reply = server.locals(self.request(proto::LocalsRequest::from(&query))).await;
             let reply =
                 reply.map_err(|status| ClientError::call(format!("server {}", info.name), &status))?;
-            let page = LocalsPage::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
+            let page = LocalJobsPage::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
             let next = page.next;
             let whole = match all.take() {
                 Some(mut whole) => {
                     whole.jobs.extend(page.jobs);
                     whole
                 }
-                None => LocalsPage { next: None, ..page },
+                None => LocalJobsPage { next: None, ..page },
             };
             match next {
                 Some(next) => (query.after, all) = (Some(next), Some(whole)),

@@ -1,4 +1,4 @@
-//! Launches of applications on several clusters at once: the machine of `control` decides, this talks.
+//! Launches applications on several clusters at once: the calls of the launch machine of `control`.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -22,29 +22,28 @@ use super::error::is_broken;
 use super::{ANSWER_BYTES_MAX, Client, ClientError, InputPaths, InputSender};
 
 impl Client {
-    /// Launches an application and follows it until nothing of it is left, telling how it stands each time that it is
-    /// asked; a break ends that as soon as the input files of tasks are where they have to be, and what was launched goes on.
-    /// Once `cancelled` is done all of it is ended.
+    /// Launches an application and follows it until it is over. `report` gets each record; if it breaks, the call returns as soon
+    /// as the input files of tasks are uploaded, and the launch continues. `cancelled` ends the launch.
     ///
-    /// It goes to the first agent of the client's file that can be reached, and from then on to no other: the same key is
-    /// one launch at each agent.
+    /// Calls go to the first agent of the client's file that can be reached, and to no other one: a key is one launch at each
+    /// agent.
     ///
     /// # Errors
     ///
-    /// If it is not accepted, or the agent has not answered within `patience`: then it may have been accepted, and the same
-    /// key tells. If its input files cannot be sent, it is ended first.
+    /// If the launch is not accepted; if the agent has not answered within `patience`, where the same key tells whether it was
+    /// accepted; or if input files cannot be sent, after which the launch is ended.
     pub async fn launch(
         &self,
         request: &LaunchRequest,
         inputs: &InputPaths,
         patience: Duration,
         cancelled: impl Future<Output = ()>,
-        mut told: impl FnMut(&LaunchRecord) -> ControlFlow<()>,
+        mut report: impl FnMut(&LaunchRecord) -> ControlFlow<()>,
     ) -> Result<LaunchRecord, ClientError> {
         let clock = Clock::start(Time(0));
         let until = Time(clock.now().0 + patience.as_secs() as i64);
         let mut machine = launch::Client::new(until);
-        let mut talk = Talk { client: self, agent: 0, sent: false };
+        let mut connection = LaunchConnection { client: self, agent: 0, sent: false };
         let message = proto::LaunchRequest::from(request);
         let mut sender = InputSender::new(self, request.key, &request.application.tasks, inputs)?;
         let mut cancelled = std::pin::pin!(cancelled);
@@ -57,16 +56,16 @@ impl Client {
                     unsent.get_or_insert(error);
                     machine.on(clock.now(), LaunchUpdate::Cancel, &mut wants);
                 }
-                if told(record).is_break() && unsent.is_none() && sender.is_done(record) {
+                if report(record).is_break() && unsent.is_none() && sender.is_done(record) {
                     return Ok((**record).clone());
                 }
             }
             machine.on(clock.now(), event, &mut wants);
             let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
             event = match want {
-                Wants::Launch => talk.launch(&message).await,
-                Wants::Look => talk.look(request).await,
-                Wants::Cancel => talk.cancel(request).await,
+                Wants::Launch => connection.launch(&message).await,
+                Wants::Look => connection.find(request).await,
+                Wants::Cancel => connection.cancel(request).await,
                 Wants::WakeAt(at) => {
                     tokio::select! {
                         () = tokio::time::sleep(clock.until(at)) => {}
@@ -103,18 +102,18 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If there is none that we may end, or the agent does not answer.
+    /// If it does not exist or is not ours, or the agent does not answer.
     pub async fn cancel_launch(&self, launch: &LaunchId) -> Result<LaunchRecord, ClientError> {
         let (agent, mut launches) = self.launches_at(launch)?;
         let reply = launches.cancel(self.request(proto::LaunchId::from(launch))).await;
         accepted(&agent, reply)
     }
 
-    /// How a launch stands.
+    /// The record of a launch.
     ///
     /// # Errors
     ///
-    /// If there is none that we may see, or the agent does not answer.
+    /// If it does not exist or is not ours, or the agent does not answer.
     pub async fn find_launch(&self, launch: &LaunchId) -> Result<LaunchRecord, ClientError> {
         let (agent, mut launches) = self.launches_at(launch)?;
         let reply = launches.look(self.request(proto::LaunchId::from(launch))).await;
@@ -122,7 +121,7 @@ impl Client {
         LaunchRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// What the first agent that is there has measured of the links between servers.
+    /// The measured links between servers, of the first agent that is up.
     ///
     /// # Errors
     ///
@@ -135,7 +134,7 @@ impl Client {
         links(reply).map_err(ClientError::protocol)
     }
 
-    /// The newest launches of the first agent that is there: one's own, or everybody's for an operator.
+    /// The newest launches of the first agent that is up: the caller's, or all for an operator.
     ///
     /// # Errors
     ///
@@ -148,7 +147,7 @@ impl Client {
         page.map(|page| page.0).map_err(ClientError::protocol)
     }
 
-    /// Asks the first agent that is there.
+    /// Asks the first agent that is up.
     async fn ask_launches<R, F>(&self, ask: impl Fn(LaunchesClient<Channel>) -> F) -> Result<R, ClientError>
     where
         F: Future<Output = Result<Response<R>, Status>>,
@@ -168,29 +167,31 @@ impl Client {
         Err(last)
     }
 
-    /// What launches hold at a server: one's own, or everybody's for an operator.
+    /// The subjobs of launches at a server: the caller's, or all for an operator.
     ///
     /// # Errors
     ///
     /// If the server does not answer.
     pub async fn held_parts(&self, server: &Name) -> Result<HeldParts, ClientError> {
-        let reply = self.held_at(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+        let reply =
+            self.held_parts_client(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         HeldParts::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// Ends a part of a launch at a server whose agent does not; for operators.
+    /// Ends a subjob whose agent does not; for operators.
     ///
     /// # Errors
     ///
-    /// If we are none, there is no such part, or the server does not answer.
+    /// If the caller is no operator, the subjob does not exist, or the server does not answer.
     pub async fn give_up_part(&self, server: &Name, part: &PartId) -> Result<Standing, ClientError> {
-        let reply = self.held_at(server).await?.give_up(self.request(proto::PartId::from(part))).await;
+        let reply =
+            self.held_parts_client(server).await?.give_up(self.request(proto::PartId::from(part))).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         Standing::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    async fn held_at(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
+    async fn held_parts_client(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
         let channel = self.channel_named(server).await?;
         Ok(HeldPartsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
     }
@@ -209,15 +210,15 @@ impl Client {
 }
 
 /// Calls about one launch.
-struct Talk<'a> {
+struct LaunchConnection<'a> {
     client: &'a Client,
-    /// Which of the client's agents is told.
+    /// The index of the agent that is called.
     agent: usize,
-    /// It may have been: then it is this one.
+    /// The agent may have the launch: no other one is called.
     sent: bool,
 }
 
-impl Talk<'_> {
+impl LaunchConnection<'_> {
     async fn launch(&mut self, message: &proto::LaunchRequest) -> LaunchUpdate {
         let Some((_, agent)) = self.client.launches.get(self.agent) else {
             return LaunchUpdate::Refused("the client's file names no agent".to_owned());
@@ -232,10 +233,10 @@ impl Talk<'_> {
             return LaunchUpdate::Silent(error.to_string());
         }
         self.sent = true;
-        heard(reply.map(Response::into_inner))
+        update(reply.map(Response::into_inner))
     }
 
-    async fn look(&self, request: &LaunchRequest) -> LaunchUpdate {
+    async fn find(&self, request: &LaunchRequest) -> LaunchUpdate {
         let (id, mut agent) = self.of(request);
         match agent.look(self.client.request(id)).await {
             Ok(reply) => match LaunchRecord::try_from(reply.into_inner()) {
@@ -251,7 +252,7 @@ impl Talk<'_> {
         let (id, mut agent) = self.of(request);
         match agent.cancel(self.client.request(id)).await {
             Err(status) if is_missing(&status) => LaunchUpdate::NoSuchLaunch,
-            reply => heard(reply.map(Response::into_inner)),
+            reply => update(reply.map(Response::into_inner)),
         }
     }
 
@@ -262,8 +263,8 @@ impl Talk<'_> {
     }
 }
 
-/// What a reply means.
-fn heard(reply: Result<proto::LaunchReply, Status>) -> LaunchUpdate {
+/// The update that a reply means.
+fn update(reply: Result<proto::LaunchReply, Status>) -> LaunchUpdate {
     match reply.map(launch_answer) {
         Ok(Ok(Ok(record))) => LaunchUpdate::Launch(Box::new(record)),
         Ok(Ok(Err(why))) => LaunchUpdate::Refused(why),
@@ -291,7 +292,7 @@ fn is_missing(status: &Status) -> bool {
     !is_broken(status) && status.code() == Code::NotFound
 }
 
-/// A call about a launch that failed.
+/// The error of a call about a launch.
 fn failed(agent: &str, status: &Status) -> ClientError {
     ClientError::call(agent, status).if_missing("`pliant launches` lists yours")
 }
@@ -310,7 +311,7 @@ fn ended(outcome: Outcome) -> Result<LaunchRecord, ClientError> {
         Outcome::Over(record) => Ok(record),
         Outcome::Refused(why) => Err(ClientError::usage(why)),
         Outcome::Unknown(why) => Err(ClientError::absent(format!(
-            "whether the launch was accepted is not known ({why}): the same key tells"
+            "whether the launch was accepted is not known ({why}): launch again with the same key to find out"
         ))),
     }
 }

@@ -1,16 +1,19 @@
-//! The client library: everything that the command line does, it does through this.
+//! The client library, which the command line uses for every call.
 
 mod client_file;
+mod driver;
 mod error;
 mod explorations;
 mod files;
 mod history;
 mod launches;
-mod multi_jobs;
+mod parameters;
+mod poll;
 mod servers;
 mod submit;
-mod sweep;
+mod sweeps;
 mod task_files;
+mod work_error;
 mod work_folder;
 
 use std::collections::HashMap;
@@ -30,7 +33,7 @@ use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{
-    self as wire, Accuracy, Federation, JobsPage, JobsQuery, LocatedJob, Moved, MovingChange, Offer,
+    self as wire, Accuracy, Federation, JobMove, JobsPage, JobsQuery, LocatedJob, MovingChange, Offer,
     Runtimes, proto,
 };
 use tonic::transport::Channel;
@@ -39,23 +42,26 @@ use tonic::{Request, Response, Status, Streaming};
 pub use client_file::ClientFile;
 pub use error::ClientError;
 pub use explorations::{
-    Calls, ExplorationFolder, ExplorationUpdate, ExploreError, Explored, Explorer, Platform, RequestEvent,
-    Wanted,
+    ExplorationCalls, ExplorationFolder, ExplorationSpec, ExplorationStatus, ExplorationUpdate, Explorer,
+    PlatformUsage, RequestEvent,
 };
 pub use files::send_pieces;
 pub use history::History;
-pub use multi_jobs::{
-    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper, Unreachable,
+pub use parameters::{
+    ParameterError, ParameterRange, ParameterRangeError, ParameterSpace, ParameterTable, ParameterTableError,
 };
-pub use submit::{Step, SubmitOrder};
-pub use sweep::{Sweep, SweepError, Table, TableError, Varied, VariedError};
+pub use submit::{SubmissionStep, SubmitOrder};
+pub use sweeps::{
+    InstanceRecord, InstanceState, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
+};
 pub use task_files::{InputPaths, InputSender};
+pub use work_error::{ServerRefusal, WorkError};
 pub use work_folder::FolderError;
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);
-/// How long a look at the waiting jobs may take, with the moves that follow.
-const ROUND: Duration = Duration::from_secs(600);
+/// How long a reallocation cycle may take, with its moves.
+const REALLOCATION: Duration = Duration::from_secs(600);
 
 /// The longest answer, in bytes: more than the longest list of results.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -66,9 +72,9 @@ pub struct Client {
     agents: Vec<(Name, AgentClient<Channel>)>,
     /// The same agents, for launches.
     launches: Vec<(Name, LaunchesClient<Channel>)>,
-    /// Servers that were talked to.
+    /// Connections to servers.
     servers: Connections,
-    /// Where jobs were found that are not at the server that accepted them.
+    /// The servers of jobs that were moved.
     places: Arc<Mutex<HashMap<Handle, Name>>>,
     tls: Arc<ClientTls>,
     request: RequestId,
@@ -101,27 +107,27 @@ impl Client {
         })
     }
 
-    /// Who the certificate says that we are.
+    /// The name in the certificate.
     pub fn user(&self) -> String {
         self.tls.own().name.clone()
     }
 
-    /// True if the certificate says that we are an operator.
+    /// True if the certificate is an operator's.
     pub fn is_operator(&self) -> bool {
         self.tls.own().role == Role::Operator
     }
 
-    /// Ties the log lines of this client's calls together.
+    /// The ID of this client's calls in the logs of daemons.
     pub fn request_id(&self) -> RequestId {
         self.request
     }
 
-    /// Who we are to a machine in the same process; for tests of access.
+    /// The caller that a state machine in the same process sees; for tests of access.
     pub fn caller(&self) -> Option<Caller> {
         Some(Caller { user: self.user().parse().ok()?, operator: self.is_operator() })
     }
 
-    /// The servers that would complete something first, best first.
+    /// Discovers the servers that would complete the work first, the best one first.
     pub async fn discover(
         &self,
         what: &DiscoverySubject,
@@ -150,7 +156,7 @@ impl Client {
         JobsPage::try_from(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// How far estimates were from what happened.
+    /// How accurate the estimates of servers were.
     pub async fn accuracy(&self, last: u32) -> Result<Vec<Accuracy>, ClientError> {
         let request = proto::AccuracyRequest { last };
         let reply =
@@ -158,7 +164,7 @@ impl Client {
         wire::accuracies(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// How long jobs run, by those that have ended.
+    /// The runtimes of jobs that have ended.
     pub async fn runtimes(&self) -> Result<Runtimes, ClientError> {
         let request = proto::RuntimesRequest {};
         let reply =
@@ -166,7 +172,7 @@ impl Client {
         Runtimes::try_from(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// How long a job of a service is expected to run, by those that have ended anywhere below the agent.
+    /// The expected runtime of a job of a service, by the jobs that have ended below the agent.
     pub async fn expectation(&self, service: &str) -> Result<Option<Expectation>, ClientError> {
         let request = proto::ExpectationRequest { service: service.to_owned() };
         let reply =
@@ -174,7 +180,7 @@ impl Client {
         wire::expectation_reply(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// What the agent knows of a job, and where its server is.
+    /// The agent's record of a job, and the address of its server.
     pub async fn find(&self, handle: &Handle) -> Result<LocatedJob, ClientError> {
         let request = proto::FindJobRequest { handle: handle.to_string() };
         let reply =
@@ -182,7 +188,7 @@ impl Client {
         LocatedJob::try_from(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// How a job stands: as the server that has it says, or as the agent last heard if that is not there.
+    /// The record of a job: the server's, or the agent's if the server is down.
     pub async fn job(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
         loop {
             let record = match self.server_of(handle).await {
@@ -190,7 +196,7 @@ impl Client {
                     Ok(reply) => JobRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)?,
                     Err(status) if is_absent(&status) => return Ok(self.find(handle).await?.record),
                     Err(status) => {
-                        return self.told_before(handle, self.server_failed(handle, &status)).await;
+                        return self.agent_record(handle, self.server_failed(handle, &status)).await;
                     }
                 },
                 Err(error) if error.may_pass() => return Ok(self.find(handle).await?.record),
@@ -202,8 +208,8 @@ impl Client {
         }
     }
 
-    /// What the agent has of a job that its server does not know: the server may have another journal since.
-    async fn told_before(&self, handle: &Handle, error: ClientError) -> Result<JobRecord, ClientError> {
+    /// The agent's record of a job that its server does not know: the server may have a new journal.
+    async fn agent_record(&self, handle: &Handle, error: ClientError) -> Result<JobRecord, ClientError> {
         if !error.is_missing() {
             return Err(error);
         }
@@ -223,7 +229,7 @@ impl Client {
         }
     }
 
-    /// Withdraws a job if it waits, and leaves it alone if it has started: what came of it shows in the job.
+    /// Withdraws a job if it waits. The returned record shows whether it was withdrawn.
     pub async fn withdraw(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
         let mut server = self.server_of(handle).await?;
         let reply = server.withdraw(self.request(wire::job_request(handle))).await;
@@ -231,7 +237,7 @@ impl Client {
         JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// Why a job is where it is, or why it waits.
+    /// Explains why a job is at its server, or why it waits.
     pub async fn explain(&self, handle: &Handle) -> Result<Explanation, ClientError> {
         loop {
             let mut server = self.server_of(handle).await?;
@@ -244,19 +250,19 @@ impl Client {
         }
     }
 
-    /// The moves of jobs, the last ones first: one's own, or everybody's for an operator.
-    pub async fn moves(&self, all: bool, limit: u32) -> Result<Vec<Moved>, ClientError> {
+    /// The moves of the caller's jobs, or of all jobs for an operator, newest first.
+    pub async fn moves(&self, all: bool, limit: u32) -> Result<Vec<JobMove>, ClientError> {
         let request = proto::MovesRequest { all, limit };
         let reply = self.ask_agent(request, |mut agent, request| async move { agent.moves(request).await });
         wire::moves(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// How waiting jobs are moved, if they are.
+    /// The reallocation policy, if waiting jobs are moved.
     pub async fn moving(&self) -> Result<Option<Moving>, ClientError> {
         self.ask_about_moving(None).await
     }
 
-    /// Changes how waiting jobs are moved; for operators.
+    /// Changes the reallocation policy; for operators.
     pub async fn change_moving(&self, change: &MovingChange) -> Result<Option<Moving>, ClientError> {
         self.ask_about_moving(Some(change)).await
     }
@@ -267,32 +273,31 @@ impl Client {
         wire::moving_reply(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// Has the agent look at the waiting jobs now, and move those that complete earlier elsewhere; for operators. In a
-    /// dry run it only says what it would do.
+    /// Starts a reallocation cycle; for operators. A dry run moves no job.
     pub async fn reallocate(&self, dry_run: bool) -> Result<Report, ClientError> {
-        self.look_at_waiting(proto::ReallocateRequest { dry_run, policy: None }).await
+        self.reallocation_cycle(proto::ReallocateRequest { dry_run, policy: None }).await
     }
 
-    /// What the agent would do now if it moved waiting jobs like that; for operators.
+    /// A dry run of a reallocation cycle under that policy; for operators.
     pub async fn would_reallocate(&self, moving: &Moving) -> Result<Report, ClientError> {
-        self.look_at_waiting(proto::ReallocateRequest { dry_run: true, policy: Some(moving.into()) }).await
+        self.reallocation_cycle(proto::ReallocateRequest { dry_run: true, policy: Some(moving.into()) }).await
     }
 
-    async fn look_at_waiting(&self, request: proto::ReallocateRequest) -> Result<Report, ClientError> {
+    async fn reallocation_cycle(&self, request: proto::ReallocateRequest) -> Result<Report, ClientError> {
         let ask = |mut agent: AgentClient<Channel>, mut request: Request<proto::ReallocateRequest>| async move {
-            request.set_timeout(ROUND);
+            request.set_timeout(REALLOCATION);
             agent.reallocate(request).await
         };
         Report::try_from(self.ask_agent(request, ask).await?).map_err(ClientError::protocol)
     }
 
-    /// Waits until a job has ended, telling each change. Goes on when its server goes away and comes back.
+    /// Waits until a job has ended, and reports each change of its state. Survives restarts of the server.
     pub async fn wait(
         &self,
         handle: &Handle,
         mut changed: impl FnMut(&JobRecord),
     ) -> Result<JobRecord, ClientError> {
-        let mut seen = None;
+        let mut reported = None;
         loop {
             let mut stream = match self.watch(handle).await {
                 Ok(stream) => stream,
@@ -301,7 +306,7 @@ impl Client {
                     continue;
                 }
                 Err(error) => {
-                    let record = self.told_before(handle, error.clone()).await?;
+                    let record = self.agent_record(handle, error.clone()).await?;
                     if !record.state.is_final() {
                         return Err(error);
                     }
@@ -314,8 +319,8 @@ impl Client {
                 if !self.is_there(&record) {
                     break;
                 }
-                if seen != Some(record.state) {
-                    seen = Some(record.state);
+                if reported != Some(record.state) {
+                    reported = Some(record.state);
                     changed(&record);
                 }
                 if record.state.is_final() {
@@ -335,14 +340,14 @@ impl Client {
         Ok(reply.map_err(|status| self.server_failed(handle, &status))?.into_inner())
     }
 
-    /// What a server offers.
+    /// The services of a server.
     pub async fn offer(&self, name: &Name, address: &str) -> Result<Offer, ClientError> {
         let reply = self.server(name, address)?.services(self.request(proto::ServicesRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {name}"), &status))?;
         Offer::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// Asks the first agent that is there.
+    /// Asks the first agent that is up.
     async fn ask_agent<Q, A, F, C>(&self, question: Q, call: C) -> Result<A, ClientError>
     where
         Q: Clone,
@@ -365,12 +370,12 @@ impl Client {
         Err(last)
     }
 
-    /// A call with its deadline and its id.
+    /// A call with a deadline and the request ID.
     fn request<Q>(&self, question: Q) -> Request<Q> {
         self.request_within(question, CALL)
     }
 
-    /// The same with a deadline of its own.
+    /// A call with another deadline.
     fn request_within<Q>(&self, question: Q, limit: Duration) -> Request<Q> {
         let mut request = Request::new(question);
         request.set_timeout(limit);
@@ -379,7 +384,7 @@ impl Client {
     }
 }
 
-/// True if nobody was there to answer.
+/// True if the daemon is down or does not answer.
 fn is_absent(status: &Status) -> bool {
     error::is_broken(status) || status.code() == tonic::Code::Unavailable
 }

@@ -1,4 +1,4 @@
-//! The way to servers: where they are, and which of them has a job.
+//! Connections to servers: their addresses, and which server has a job.
 
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name};
@@ -10,12 +10,12 @@ use tonic::transport::Channel;
 use super::{ANSWER_BYTES_MAX, Client, ClientError, is_absent};
 
 impl Client {
-    /// The server that a job is at, as far as is known here.
+    /// The last known server of a job.
     fn place(&self, handle: &Handle) -> Name {
         self.places.lock().get(handle).unwrap_or(&handle.server).clone()
     }
 
-    /// Whether the server that was asked last is the one that has the job. If it is not, the right one is asked next.
+    /// True if the server that was asked has the job. If not, the right one is asked next.
     pub(super) fn is_there(&self, record: &JobRecord) -> bool {
         let (asked, there) = (self.place(&record.handle), record.server());
         if asked != *there {
@@ -30,7 +30,7 @@ impl Client {
             return Ok(server(channel));
         }
         let (place, address) = match self.find(handle).await {
-            // It may have been moved since, or the agent may not have heard of that yet: whoever has had it knows.
+            // It may have been moved since, which the agent may not know yet: an earlier server of the job knows.
             Ok(located) if *located.record.server() == place => (place, located.address),
             Ok(located) if place == handle.server => {
                 self.places.lock().insert(handle.clone(), located.record.server().clone());
@@ -40,7 +40,7 @@ impl Client {
                 let address = self.address(&place).await?;
                 (place, Some(address))
             }
-            // The agent may not have heard of a new job yet; its server knows.
+            // The agent may not know a new job yet. Its server knows.
             Err(error) if error.is_missing() => {
                 let address = self.address(&place).await;
                 let absent = |absent: ClientError| if absent.is_missing() { error } else { absent };
@@ -54,7 +54,7 @@ impl Client {
         self.server(&place, &address)
     }
 
-    /// Where a server is.
+    /// The address of a server.
     pub(super) async fn address(&self, name: &Name) -> Result<String, ClientError> {
         let servers = self.servers().await?.servers.into_iter();
         let server = servers.map(|server| server.info).find(|info| info.name == *name);
@@ -62,12 +62,12 @@ impl Client {
         server.map(|info| info.address).ok_or_else(missing)
     }
 
-    /// A server, wherever it is: one that was talked to, or as the agent says.
+    /// A server at its known address, or at the one that the agent says.
     pub(super) async fn server_named(&self, name: &Name) -> Result<ServerClient<Channel>, ClientError> {
         self.channel_named(name).await.map(server)
     }
 
-    /// The way to a server.
+    /// The connection to a server.
     pub(super) async fn channel_named(&self, name: &Name) -> Result<Channel, ClientError> {
         match self.servers.known(name) {
             Some(channel) => Ok(channel),
@@ -83,7 +83,7 @@ impl Client {
         self.servers.to(name, address).map_err(ClientError::usage)
     }
 
-    /// Asks where a server is before it is called again.
+    /// Forgets the address of a server.
     pub(super) fn forget_server(&self, server: &Name) {
         self.servers.forget(server);
     }
@@ -91,7 +91,7 @@ impl Client {
     pub(super) fn server_failed(&self, handle: &Handle, status: &Status) -> ClientError {
         let place = self.place(handle);
         if is_absent(status) {
-            // It may come back elsewhere, and the job may be found elsewhere.
+            // The server may come up at another address, and the job may have been moved.
             self.forget_server(&place);
             self.places.lock().remove(handle);
         }

@@ -1,4 +1,4 @@
-//! A submission, carried out: the machine of `control` decides, this talks.
+//! Submits work: the calls of the submission machine of `control`.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,61 +14,61 @@ use pliant_model::Time;
 use pliant_staging::FileSpec;
 use pliant_transport::Clock;
 use pliant_transport::not_sent;
-use pliant_wire::{Declined, Submission, SubmitAnswer, Submitted, proto};
+use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, proto};
 use tonic::{Code, Status};
 
 use super::error::is_broken;
 use super::{CALL, Client, ClientError};
 
-/// A submission is given at least so long, however little patience is left.
+/// The shortest deadline of a submission.
 const SHORTEST_CALL: Duration = Duration::from_secs(2);
-/// Candidates asked for.
+/// How many candidates are asked for.
 const BEST: u32 = 3;
 
-/// What a user orders.
+/// Work that a user submits.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SubmitOrder {
-    /// What makes it unique: the same key again gives the same job.
+    /// Makes the submission unique: the same key again gives the same job.
     pub key: Key,
-    /// What is to run.
-    pub what: Submitted,
-    /// Its input files, and where they are here.
+    /// What the job runs.
+    pub what: SubmittedWork,
+    /// Its input files, with their local paths.
     pub inputs: Vec<(FileSpec, PathBuf)>,
-    /// Only this server, if the user chose one.
+    /// The only server to submit to, if the user chose one.
     pub only: Option<Name>,
-    /// How long to try.
+    /// The timeout of the submission.
     pub patience: Duration,
-    /// The server that the key was sent to before, if nobody knows what came of it: it goes there and nowhere else.
+    /// The server that the key was sent to before without an answer: the work goes to no other one.
     pub sent_to: Option<Name>,
 }
 
-/// What a submission is doing, for whoever watches.
+/// A step of a submission.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Step<'a> {
-    /// The agent was asked; these servers answered, best first.
+pub enum SubmissionStep<'a> {
+    /// The agent has named these servers, the best one first.
     Compared(&'a DiscoveryResult),
-    /// It goes to this server, which may accept it from now on.
+    /// The work is sent to this server, which may accept it from now on.
     Submitting(&'a Name),
-    /// It is tried again in a moment, and why.
+    /// The submission is tried again soon, for this reason.
     Waiting(&'a str),
 }
 
 impl SubmitOrder {
-    /// An order without input files, for whichever server is best, that is tried for a minute.
-    pub fn new(key: Key, what: Submitted) -> SubmitOrder {
+    /// An order without input files, for the best server, with a timeout of a minute.
+    pub fn new(key: Key, what: SubmittedWork) -> SubmitOrder {
         let patience = Duration::from_secs(60);
         SubmitOrder { key, what, inputs: Vec::new(), only: None, patience, sent_to: None }
     }
 
-    /// What the federation is asked.
+    /// The question to the agent.
     pub fn question(&self) -> DiscoverySubject {
         match &self.what {
-            Submitted::Service { name, arguments } => {
+            SubmittedWork::Service { name, arguments } => {
                 DiscoverySubject::Service { name: name.clone(), arguments: arguments.clone() }
             }
-            Submitted::Script(script) => DiscoverySubject::Work(script.work.clone()),
-            // Any of its instances says who offers the service.
-            Submitted::Pack(pack) => DiscoverySubject::Service {
+            SubmittedWork::Script(script) => DiscoverySubject::Work(script.work.clone()),
+            // Any of its instances will do.
+            SubmittedWork::Pack(pack) => DiscoverySubject::Service {
                 name: pack.service.clone(),
                 arguments: pack
                     .instances
@@ -80,19 +80,21 @@ impl SubmitOrder {
 }
 
 impl Client {
-    /// Submits an order, telling each step, until it is accepted or that is hopeless. Whoever wants to go on after
-    /// a crash notes where it goes when told [`Step::Submitting`], and gives that as [`SubmitOrder::sent_to`].
+    /// Submits an order until it is accepted or given up, and reports each step. To resume after a crash, record the server of
+    /// [`SubmissionStep::Submitting`] and pass it as [`SubmitOrder::sent_to`].
     ///
     /// # Errors
     ///
-    /// If nobody takes it, with every reason; if its fate is unknown, with the server that knows it; or if `step`
-    /// fails, after which nothing more is sent.
+    /// If no server takes the work, with every reason; if the outcome is unknown, with the server that knows it; or if `step`
+    /// fails, after which nothing is sent.
     pub async fn submit(
         &self,
         order: &SubmitOrder,
-        mut step: impl FnMut(Step<'_>) -> io::Result<()>,
+        mut step: impl FnMut(SubmissionStep<'_>) -> io::Result<()>,
     ) -> Result<Box<JobRecord>, ClientError> {
-        let mut step = |told: Step<'_>| step(told).map_err(|error| ClientError::failed(error.to_string()));
+        let mut step = |reported: SubmissionStep<'_>| {
+            step(reported).map_err(|error| ClientError::failed(error.to_string()))
+        };
         let clock = Clock::start(Time(0));
         let until = Time(clock.now().0 + order.patience.as_secs() as i64);
         let mut machine = match &order.sent_to {
@@ -103,7 +105,7 @@ impl Client {
         let mut why = String::new();
         loop {
             match &event {
-                Event::Found(found) => step(Step::Compared(found))?,
+                Event::Found(found) => step(SubmissionStep::Compared(found))?,
                 Event::NoAgent(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
                     why.clone_from(reason);
                 }
@@ -113,7 +115,7 @@ impl Client {
             if let (Event::Found(found), Some(only)) = (&event, &order.only)
                 && *found == DiscoveryResult::default()
             {
-                self.knows(only).await?;
+                self.expect_known(only).await?;
             }
             let command = machine.on(clock.now(), event).expect("each event answers the command before it");
             event = match command {
@@ -125,13 +127,13 @@ impl Client {
                     }
                 }
                 Command::Submit { to, latest, compared, survey } => {
-                    step(Step::Submitting(&to.server))?;
+                    step(SubmissionStep::Submitting(&to.server))?;
                     let limit = limit(clock, until);
                     let asked = (compared, survey);
                     self.send(order, &to.server, &to.address, latest, asked, limit).await
                 }
                 Command::Repeat { server } => {
-                    step(Step::Submitting(&server))?;
+                    step(SubmissionStep::Submitting(&server))?;
                     match self.address(&server).await {
                         Ok(address) => {
                             let asked = (Vec::new(), Survey::default());
@@ -141,7 +143,7 @@ impl Client {
                     }
                 }
                 Command::WakeAt(at) => {
-                    step(Step::Waiting(&why))?;
+                    step(SubmissionStep::Waiting(&why))?;
                     tokio::time::sleep(clock.until(at)).await;
                     Event::Due
                 }
@@ -150,16 +152,16 @@ impl Client {
         }
     }
 
-    /// An error if the federation has never had a server of that name: it will not come back.
-    async fn knows(&self, name: &Name) -> Result<(), ClientError> {
+    /// An error if the federation has never had a server of that name.
+    async fn expect_known(&self, name: &Name) -> Result<(), ClientError> {
         match self.address(name).await {
             Err(error) if error.is_missing() => Err(error),
-            // Whether it is there shows elsewhere.
+            // The submission shows whether it is up.
             _ => Ok(()),
         }
     }
 
-    /// Sends the files and the submission to a server; says what came of it.
+    /// Sends the files and the submission to a server.
     async fn send(
         &self,
         order: &SubmitOrder,
@@ -181,61 +183,60 @@ impl Client {
             latest,
             compared,
             survey,
-            // What a user chose is not for an agent to change.
+            // An agent must not move a job from a server that the user chose.
             pinned: order.only.is_some(),
         };
         let request = proto::SubmitRequest::from(&submission);
-        // A repetition takes any completion. It goes without files first: a server that has the job wants none, and
-        // they may be gone here.
+        // A repetition takes any completion. It goes without files first: a server with the job needs none, and they may be gone.
         if latest.is_none() {
             match server.submit(self.request_within(request.clone(), limit)).await {
-                Err(status) if wants_files(&status) => {}
-                answer => return came_of(answer),
+                Err(status) if lacks_files(&status) => {}
+                answer => return submit_event(answer),
             }
         }
         for (spec, path) in &order.inputs {
             if let Err(error) = self.upload(&mut server, order.key, spec, path).await {
-                // Files that lie there do no harm: nothing was submitted.
+                // Nothing was submitted. The server removes uploaded files in time.
                 return match error {
                     error if error.may_pass() => Event::Unreachable(error.to_string()),
                     error => Event::Rejected(Cause::Invalid.because(error.to_string())),
                 };
             }
         }
-        came_of(server.submit(self.request_within(request, limit)).await)
+        submit_event(server.submit(self.request_within(request, limit)).await)
     }
 }
 
-/// How long a submission may take, of the patience that is left.
+/// The deadline of a submission, within the remaining timeout.
 fn limit(clock: Clock, until: Time) -> Duration {
     clock.until(until).clamp(SHORTEST_CALL, CALL)
 }
 
-/// True if a submission was not taken because its files are not there.
-pub(super) fn wants_files(status: &Status) -> bool {
+/// True if a submission was refused because its files are missing.
+pub(super) fn lacks_files(status: &Status) -> bool {
     status.code() == Code::FailedPrecondition && !is_broken(status)
 }
 
-/// What came of a submission.
-pub(super) fn came_of(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
+/// The event of an answered submission.
+pub(super) fn submit_event(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
     match answer.map(|reply| SubmitAnswer::try_from(reply.into_inner())) {
         Ok(Ok(SubmitAnswer::Accepted(record))) => Event::Accepted(record),
-        Ok(Ok(SubmitAnswer::Declined(declined))) => declined_event(declined),
+        Ok(Ok(SubmitAnswer::Refused(declined))) => declined_event(declined),
         Ok(Err(malformed)) => Event::Interrupted(malformed.to_string()),
         Err(status) => failed(&status),
     }
 }
 
-fn declined_event(declined: Declined) -> Event {
+fn declined_event(declined: SubmissionRefusal) -> Event {
     match declined.now {
         Some(now) => Event::Refused(Refused::Stale { now }),
-        // No server would take another user's key.
+        // No server takes another user's key.
         None if declined.cause == Cause::KeyTaken => Event::Rejected(declined.cause.because(declined.why)),
         None => Event::Refused(Refused::Other(declined.cause.because(declined.why))),
     }
 }
 
-/// What a failed call means: whether it may have been done is what matters.
+/// The event of a failed call: it says whether the server may have accepted the work.
 fn failed(status: &Status) -> Event {
     if let Some(error) = not_sent(status) {
         return Event::Unreachable(error.to_string());
@@ -246,9 +247,9 @@ fn failed(status: &Status) -> Event {
         Code::InvalidArgument | Code::FailedPrecondition | Code::PermissionDenied => rejected(why),
         Code::Unauthenticated | Code::NotFound => rejected(why),
         Code::AlreadyExists => Event::Rejected(Cause::KeyTaken.because(why)),
-        // A message that is too large for the server's taste.
+        // The message is too large.
         Code::OutOfRange => rejected(why),
-        // Turned away at the door: nothing was done this time, which says nothing of the times before.
+        // The server has done nothing this time. It may have accepted the work before.
         Code::ResourceExhausted => Event::Unreachable(why),
         _ => Event::Interrupted(why),
     }
@@ -262,16 +263,16 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
     match outcome {
         Outcome::Accepted(record) => Ok(record),
         Outcome::Refused(reasons) if reasons.is_empty() => Err(match only {
-            Some(name) => ClientError::absent(format!("no server {name} of the federation is there")),
-            None => ClientError::absent("no server of the federation is there"),
+            Some(name) => ClientError::absent(format!("server {name} is not connected to the federation")),
+            None => ClientError::absent("no server is connected to the federation"),
         }),
         Outcome::Refused(reasons) => {
-            let told = told(&reasons).join("\n  ");
-            // Nobody was asked: that may pass.
-            let nobody = reasons.iter().all(|(server, _)| server.is_none());
-            Err(match nobody {
-                true => ClientError::absent(told),
-                false => ClientError::usage(format!("no server takes it\n  {told}")),
+            let text = grouped(&reasons).join("\n  ");
+            // Without an answer of a server it may work later.
+            let is_unanswered = reasons.iter().all(|(server, _)| server.is_none());
+            Err(match is_unanswered {
+                true => ClientError::absent(text),
+                false => ClientError::usage(format!("no server takes it\n  {text}")),
             }
             .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))
         }
@@ -282,7 +283,7 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
 }
 
 /// Each reason once, with the servers that gave it.
-fn told(reasons: &[(Option<Name>, Reason)]) -> Vec<String> {
+fn grouped(reasons: &[(Option<Name>, Reason)]) -> Vec<String> {
     let mut grouped: Vec<(&str, Vec<&str>)> = Vec::new();
     for (server, Reason { why, .. }) in reasons {
         let position = grouped.iter().position(|(known, _)| *known == why.as_str()).unwrap_or(grouped.len());

@@ -1,5 +1,4 @@
-//! Files of tasks of launches: their inputs to the servers where they are, as soon as it is known which these are, and what
-//! they left back from there.
+//! Files of the tasks of launches: uploads inputs once the servers of tasks are known, and downloads results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,30 +15,30 @@ use tonic::{Request, Status};
 use super::files::fetched;
 use super::{ANSWER_BYTES_MAX, Client, ClientError, is_absent};
 
-/// Where the input files of tasks are here, by what is in them.
+/// The local paths of input files, by checksum.
 pub type InputPaths = BTreeMap<Checksum, PathBuf>;
 
-/// Sends the input files of tasks to the servers where these are, each file once to each. Until all have come the tasks' machines
-/// are not held.
+/// Sends the input files of tasks to the tasks' servers, each file once to each server. Subjobs are prepared once all files are
+/// there.
 pub struct InputSender {
     client: Client,
     key: Key,
-    /// What tasks have, as it is uploaded, by their names.
+    /// The files of each task, as they are uploaded.
     files: BTreeMap<String, Vec<FileSpec>>,
     paths: InputPaths,
-    /// Servers that have all.
+    /// Servers that have all files.
     sent: BTreeSet<Name>,
     under_way: BTreeSet<Name>,
     uploads: JoinSet<(Name, Result<(), ClientError>)>,
-    /// What went wrong last.
+    /// The last failure.
     problem: Option<ClientError>,
 }
 
 impl InputSender {
-    /// A sender of what these tasks of the launch of that key have, from where it is here.
+    /// A sender of the input files of these tasks.
     ///
     /// # Errors
-    /// It is not said where a file is.
+    /// The path of a file is missing.
     pub fn new<'a>(
         client: &Client,
         key: Key,
@@ -52,7 +51,7 @@ impl InputSender {
             if let Some(lost) = inputs.iter().find(|file| !paths.contains_key(&file.sha256)) {
                 let name = lost.name.as_str();
                 return Err(ClientError::usage(format!(
-                    "task `{}`: expected to know where the input file {name} is, found nothing",
+                    "task `{}`: expected a local path of the input file {name}, found none",
                     task.name
                 )));
             }
@@ -72,8 +71,7 @@ impl InputSender {
         })
     }
 
-    /// Goes on by how the launch stands: begins to send what has to be at servers and is not on its way. An error if it never
-    /// will be there.
+    /// Starts the uploads that the record of the launch shows to be needed. An error if an upload fails for good.
     pub fn go_on(&mut self, record: &LaunchRecord) -> Result<(), ClientError> {
         while let Some(ended) = self.uploads.try_join_next() {
             let (server, uploaded) = ended.map_err(ClientError::failed)?;
@@ -105,7 +103,7 @@ impl InputSender {
         Ok(())
     }
 
-    /// True if nothing has to be sent, as far as can be told by how the launch stands.
+    /// True if no more files have to be sent, by the record of the launch.
     pub fn is_done(&self, record: &LaunchRecord) -> bool {
         let known = || {
             let placed = |name: &String| {
@@ -118,7 +116,7 @@ impl InputSender {
         self.files.is_empty() || is_late(record) || (known() && all_sent())
     }
 
-    /// A launch that is over; or what went wrong here, if that may be why its machines were not held.
+    /// The record of a launch that is over, or an error if a failed upload may be why its subjobs were not prepared.
     pub(super) fn explained(&self, record: LaunchRecord) -> Result<LaunchRecord, ClientError> {
         match (&record.end, &self.problem) {
             (Some(end @ End::NotReserved(_)), Some(problem)) if !self.files.is_empty() => {
@@ -131,7 +129,7 @@ impl InputSender {
         }
     }
 
-    /// What each server is to get, as far as it is known where tasks are.
+    /// The files of each server, as far as tasks are placed.
     fn wanted(&self, record: &LaunchRecord) -> BTreeMap<Name, Vec<FileSpec>> {
         let mut wanted: BTreeMap<Name, BTreeMap<Checksum, FileSpec>> = BTreeMap::new();
         for task in &record.tasks {
@@ -144,7 +142,7 @@ impl InputSender {
     }
 }
 
-/// True if nothing of the launch waits for files any more.
+/// True if no task of the launch waits for files any more.
 fn is_late(record: &LaunchRecord) -> bool {
     matches!(record.state, LaunchState::Ending | LaunchState::Over)
 }
@@ -164,16 +162,16 @@ async fn send(
 }
 
 impl Client {
-    /// What a task of a launch left at its server, once it has ended. Waits until the server has summed that up.
+    /// The results of a task that has ended. Waits until its server has listed them.
     ///
     /// # Errors
-    /// The server is not there, or has nothing of it.
+    /// The server is down, or does not have the task.
     pub async fn task_results(&self, server: &Name, of: &LaunchTask) -> Result<JobResults, ClientError> {
         loop {
             let mut files = self.task_files(server).await?;
             match files.results(self.request(proto::LaunchTask::from(of))).await {
                 Ok(reply) => return JobResults::try_from(reply.into_inner()).map_err(ClientError::protocol),
-                Err(status) if status.metadata().contains_key(wire::AT_WORK) => {
+                Err(status) if status.metadata().contains_key(wire::RESULTS_PENDING) => {
                     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
                 }
                 Err(status) => return Err(self.task_files_failed(server, &status)),
@@ -181,7 +179,7 @@ impl Client {
         }
     }
 
-    /// Fetches one of them into a folder, going on where an earlier attempt was cut, and checks it.
+    /// Fetches a result into a folder from where an earlier attempt broke off, and verifies its checksum.
     ///
     /// # Errors
     /// As for [`Client::task_results`], or the folder cannot be written to.
@@ -210,7 +208,7 @@ impl Client {
 
     fn task_files_failed(&self, server: &Name, status: &Status) -> ClientError {
         if is_absent(status) {
-            // It may come back elsewhere.
+            // It may come up at another address.
             self.forget_server(server);
         }
         ClientError::call(format!("server {server}"), status)

@@ -1,13 +1,12 @@
-//! The folder of work that outlives its client: what the work is, and all that has happened to it. Another client goes on from
-//! there.
+//! The folder of work that outlives its client: what the work is, and a journal of its events. Another client resumes from it.
 //!
-//! | in the folder | what |
+//! | in the folder | content |
 //! |---|---|
 //! | `sweep.json` or `exploration.json` | the header: what the work is, with a version; written once |
 //! | `journal.jsonl` | a line for each event, in order; it only grows |
-//! | `lock` | held while a client is at work |
+//! | `lock` | locked while a client works |
 //!
-//! A last line without an end was being written when the client died, and is dropped.
+//! An incomplete last line was being written when the client died. It is dropped.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -26,20 +25,49 @@ const LOCK: &str = "lock";
 pub trait Work: Serialize + DeserializeOwned {
     /// A line of the journal.
     type Entry: Serialize + DeserializeOwned;
+    /// What the journal says of the work: replaying the journal makes it again.
+    type State;
+    /// What the state demands of its client after an entry.
+    type Command;
     /// What messages call the work, with its article.
     const KIND: &'static str;
     /// The name and the version of the header's format.
     const SCHEMA: &'static str;
     /// The file of the header.
     const HEADER: &'static str;
-    /// Files that are somebody else's where there is no such header.
+    /// Files that belong to other work if there is no such header.
     const FOREIGN: &'static [&'static str];
+    /// Folders in the folder.
+    const SUBFOLDERS: &'static [&'static str] = &[];
 
     /// What is wrong with the header, if anything is.
     fn problem(&self) -> Option<String>;
 
     /// What is wrong with a line of the journal, if anything is.
     fn problem_of(&self, entry: &Self::Entry) -> Option<String>;
+
+    /// The state before the first entry.
+    fn start(&self) -> Self::State;
+
+    /// Takes an entry into the state and appends what is to be done. A client that resumes the work drops these commands: they
+    /// were carried out before.
+    fn apply(state: &mut Self::State, entry: Self::Entry, commands: &mut Vec<Self::Command>);
+
+    /// When the journal has to be on the disk.
+    fn durability(_: &Self::Entry) -> Durability {
+        Durability::Buffered
+    }
+}
+
+/// When the journal has to be on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// Whenever the operating system writes it.
+    Buffered,
+    /// All earlier entries, before this one is written.
+    SyncBefore,
+    /// This entry, before a command is carried out.
+    SyncAfter,
 }
 
 /// A folder that cannot be used.
@@ -52,20 +80,20 @@ pub enum FolderError {
         /// Why.
         source: io::Error,
     },
-    /// Another client is at work on it.
+    /// Another client works on it.
     InUse {
         /// The folder.
         dir: PathBuf,
     },
-    /// The header or a line of the journal cannot be understood.
+    /// The header or a line of the journal is not valid.
     Unreadable {
-        /// The file, with the number of the line if it has many.
+        /// The file, with the line number in a journal.
         place: String,
         /// Why.
         source: serde_json::Error,
     },
-    /// It is of something else.
-    Other {
+    /// It belongs to other work.
+    Mismatch {
         /// The folder.
         dir: PathBuf,
         /// What differs.
@@ -75,8 +103,8 @@ pub enum FolderError {
         /// What the folder says.
         found: String,
     },
-    /// There is nothing in it to go on with.
-    Nothing {
+    /// There is no work in it.
+    Empty {
         /// The folder.
         dir: PathBuf,
     },
@@ -86,13 +114,17 @@ impl fmt::Display for FolderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::InUse { dir } => write!(f, "{}: another client is at work on it", dir.display()),
-            Self::Unreadable { place, source } => write!(f, "{place}: cannot be understood: {source}"),
-            Self::Other { dir, what, expected, found } => {
+            Self::InUse { dir } => write!(f, "{}: another client works on it", dir.display()),
+            Self::Unreadable { place, source } => write!(f, "{place}: is not valid: {source}"),
+            Self::Mismatch { dir, what, expected, found } => {
                 write!(f, "{}: {what}: expected {expected}, found {found}", dir.display())
             }
-            Self::Nothing { dir } => {
-                write!(f, "{}: expected something to go on with, found nothing", dir.display())
+            Self::Empty { dir } => {
+                write!(
+                    f,
+                    "{}: expected a folder of a sweep or an exploration, found no header",
+                    dir.display()
+                )
             }
         }
     }
@@ -103,7 +135,7 @@ impl std::error::Error for FolderError {
         match self {
             Self::Io { source, .. } => Some(source),
             Self::Unreadable { source, .. } => Some(source),
-            Self::InUse { .. } | Self::Other { .. } | Self::Nothing { .. } => None,
+            Self::InUse { .. } | Self::Mismatch { .. } | Self::Empty { .. } => None,
         }
     }
 }
@@ -113,7 +145,7 @@ pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> FolderError {
     move |source| FolderError::Io { path: path.to_owned(), source }
 }
 
-/// Input files by what tells them apart.
+/// Input files with what identifies them.
 pub(crate) fn named<'a>(files: impl Iterator<Item = &'a FileSpec>) -> String {
     let file =
         |file: &FileSpec| format!("{} ({} bytes, SHA-256 {})", file.name.as_str(), file.size, file.sha256);
@@ -129,43 +161,45 @@ struct Versioned<W> {
     work: W,
 }
 
-/// The folder of some work, for one client at a time.
+/// A folder of work, for one client at a time.
 #[derive(Debug)]
 pub struct WorkFolder<W> {
     dir: PathBuf,
     journal: File,
-    /// Lines that are not handed to the file yet.
+    /// Lines that are not written yet.
     lines: Vec<u8>,
-    /// Held as long as the folder is open.
+    /// Locked as long as the folder is open.
     _lock: File,
     work: std::marker::PhantomData<fn() -> W>,
 }
 
 impl<W: Work> WorkFolder<W> {
-    /// Opens a folder in which there is such work. Nothing is made.
+    /// Opens the folder of such work.
     ///
     /// # Errors
     ///
-    /// If there is none, it cannot be written, or somebody else has it.
+    /// If there is no such work in it, it cannot be written, or another client works on it.
     pub fn existing(dir: &Path) -> Result<WorkFolder<W>, FolderError> {
         match dir.join(W::HEADER).try_exists() {
             Ok(true) => WorkFolder::open(dir),
-            Ok(false) => Err(FolderError::Nothing { dir: dir.to_owned() }),
+            Ok(false) => Err(FolderError::Empty { dir: dir.to_owned() }),
             Err(error) => Err(at(dir)(error)),
         }
     }
 
-    /// Opens a folder, which is made if it is not there.
+    /// Opens a folder, and creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or somebody else has it.
+    /// If it cannot be written, or another client works on it.
     pub fn open(dir: &Path) -> Result<WorkFolder<W>, FolderError> {
         if dir.exists() && !dir.is_dir() {
             let (dir, expected, found) = (dir.to_owned(), "a folder".to_owned(), "a file".to_owned());
-            return Err(FolderError::Other { dir, what: "place of the work", expected, found });
+            return Err(FolderError::Mismatch { dir, what: "folder of the work", expected, found });
         }
-        fs::create_dir_all(dir).map_err(at(dir))?;
+        for dir in [dir.to_owned()].into_iter().chain(W::SUBFOLDERS.iter().map(|name| dir.join(name))) {
+            fs::create_dir_all(&dir).map_err(at(&dir))?;
+        }
         let path = dir.join(LOCK);
         let lock = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
@@ -181,7 +215,7 @@ impl<W: Work> WorkFolder<W> {
         &self.dir
     }
 
-    /// What the work is; none if the folder is new.
+    /// The header; none if the folder is new.
     pub(crate) fn header(&self) -> Result<Option<W>, FolderError> {
         #[derive(Deserialize)]
         struct Schema {
@@ -193,7 +227,7 @@ impl<W: Work> WorkFolder<W> {
             other => other.map_err(at(&path))?,
         };
         let unreadable = |source| FolderError::Unreadable { place: path.display().to_string(), source };
-        // The rest may be in a form that only a later version knows.
+        // Only a later version may know the other fields.
         let Schema { schema } = serde_json::from_slice(&text).map_err(unreadable)?;
         self.expect("schema", W::SCHEMA, schema.as_str())?;
         let Versioned { work, .. } = serde_json::from_slice::<Versioned<W>>(&text).map_err(unreadable)?;
@@ -207,7 +241,7 @@ impl<W: Work> WorkFolder<W> {
     ///
     /// # Errors
     ///
-    /// If the folder is of something else already, or cannot be written.
+    /// If the folder belongs to other work, or cannot be written.
     pub(crate) fn begin(&self, work: &W) -> Result<(), FolderError> {
         let is_there = |name: &&&str| fs::metadata(self.dir.join(name)).is_ok_and(|file| file.len() > 0);
         if let Some(found) = [JOURNAL].iter().chain(W::FOREIGN).find(is_there) {
@@ -219,7 +253,7 @@ impl<W: Work> WorkFolder<W> {
         self.replace(Path::new(W::HEADER), &text, true)
     }
 
-    /// Forgets the work: the folder is as if it had never begun.
+    /// Removes header and journal.
     ///
     /// # Errors
     ///
@@ -248,14 +282,25 @@ impl<W: Work> WorkFolder<W> {
         found: &F,
     ) -> FolderError {
         let (dir, expected, found) = (self.dir.clone(), expected.to_string(), found.to_string());
-        FolderError::Other { dir, what, expected, found }
+        FolderError::Mismatch { dir, what, expected, found }
     }
 
-    /// Gives all that has happened, in order, each with the place of its line. What is no whole line is dropped for good.
+    /// The work that an earlier client began, in the state that its journal says; none if the folder is new.
+    pub(crate) fn resume(&mut self) -> Result<Option<(W, W::State)>, FolderError> {
+        let Some(work) = self.header()? else { return Ok(None) };
+        let (mut state, mut carried_out) = (work.start(), Vec::new());
+        self.replay(&work, |_, entry| {
+            W::apply(&mut state, entry, &mut carried_out);
+            carried_out.clear();
+        })?;
+        Ok(Some((work, state)))
+    }
+
+    /// Calls `visit` for each entry, in order, with the offset of its line. Removes an incomplete last line.
     pub(crate) fn replay(
         &mut self,
         work: &W,
-        mut tell: impl FnMut(u64, W::Entry),
+        mut visit: impl FnMut(u64, W::Entry),
     ) -> Result<(), FolderError> {
         let path = self.dir.join(JOURNAL);
         let mut reader = BufReader::new(File::open(&path).map_err(at(&path))?);
@@ -273,12 +318,12 @@ impl<W: Work> WorkFolder<W> {
             if let Some(problem) = work.problem_of(&entry) {
                 return Err(unreadable(serde::de::Error::custom(problem)));
             }
-            tell(place, entry);
+            visit(place, entry);
             place += length;
         }
     }
 
-    /// One line, from its place.
+    /// The entry of the line at that offset.
     pub(crate) fn line(&mut self, place: u64) -> Result<W::Entry, FolderError> {
         let path = self.dir.join(JOURNAL);
         let mut reader = &self.journal;
@@ -290,13 +335,13 @@ impl<W: Work> WorkFolder<W> {
         serde_json::from_slice(&line).map_err(unreadable)
     }
 
-    /// Appends a line, with the next [`flush`](WorkFolder::flush).
-    pub(crate) fn note(&mut self, entry: &W::Entry) {
+    /// Appends an entry, which the next [`flush`](WorkFolder::flush) writes.
+    pub(crate) fn append(&mut self, entry: &W::Entry) {
         serde_json::to_writer(&mut self.lines, entry).expect("an entry is plain data with text keys");
         self.lines.push(b'\n');
     }
 
-    /// Hands the lines to the file; with `durable` they are on the disk afterwards.
+    /// Writes the lines; with `durable` they are on the disk afterwards.
     pub(crate) fn flush(&mut self, durable: bool) -> Result<(), FolderError> {
         let path = self.dir.join(JOURNAL);
         let written = self.journal.write_all(&self.lines);
@@ -305,7 +350,7 @@ impl<W: Work> WorkFolder<W> {
         written.map_err(at(&path))
     }
 
-    /// Puts a file in its place as a whole; with `durable` it is on the disk afterwards.
+    /// Replaces a file atomically; with `durable` it is on the disk afterwards.
     pub(crate) fn replace(&self, name: &Path, content: &[u8], durable: bool) -> Result<(), FolderError> {
         let (path, part) = (self.dir.join(name), self.dir.join("part"));
         let written = File::create(&part).and_then(|mut file| {
@@ -332,6 +377,8 @@ mod tests {
 
     impl Work for Count {
         type Entry = u32;
+        type State = Vec<u32>;
+        type Command = u32;
         const KIND: &'static str = "a count";
         const SCHEMA: &'static str = "pliant.count/2";
         const HEADER: &'static str = "count.json";
@@ -343,6 +390,16 @@ mod tests {
 
         fn problem_of(&self, entry: &u32) -> Option<String> {
             (*entry > self.to).then(|| format!("expected {} at most, found {entry}", self.to))
+        }
+
+        fn start(&self) -> Vec<u32> {
+            Vec::new()
+        }
+
+        fn apply(state: &mut Vec<u32>, entry: u32, commands: &mut Vec<u32>) {
+            assert!(commands.is_empty(), "an earlier client carried out earlier commands");
+            state.push(entry);
+            commands.push(entry);
         }
     }
 
@@ -357,30 +414,30 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_is_dropped_and_the_next_one_is_whole() {
+    fn an_incomplete_last_line_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = open(dir.path());
         assert!(matches!(WorkFolder::<Count>::open(dir.path()), Err(FolderError::InUse { .. })));
-        folder.note(&1);
-        folder.note(&2);
+        folder.append(&1);
+        folder.append(&2);
         folder.flush(true).unwrap();
         folder.journal.set_len(3).unwrap();
         assert_eq!(lines(&mut folder), [(0, 1)]);
-        folder.note(&3);
+        folder.append(&3);
         folder.flush(false).unwrap();
         assert_eq!(lines(&mut folder), [(0, 1), (2, 3)]);
         assert_eq!(folder.line(2).unwrap(), 3);
     }
 
     #[test]
-    fn folders_of_something_else_are_left_alone() {
+    fn folders_of_other_work_are_refused() {
         let refused = |result: Result<(), FolderError>| result.unwrap_err().to_string();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "a table of mine").unwrap();
         let error = refused(WorkFolder::<Count>::open(&file).map(drop));
         assert!(error.ends_with("expected a folder, found a file"), "{error}");
-        assert!(matches!(WorkFolder::<Count>::existing(dir.path()), Err(FolderError::Nothing { .. })));
+        assert!(matches!(WorkFolder::<Count>::existing(dir.path()), Err(FolderError::Empty { .. })));
         for other in ["journal.jsonl", "results.csv"] {
             let dir = tempfile::tempdir().unwrap();
             let folder = open(dir.path());
@@ -408,13 +465,10 @@ mod tests {
             r#"{"schema":"pliant.count/3","upto":9}"#,
             "schema: expected pliant.count/2, found pliant.count/3",
         );
-        check(
-            r#"{"schema":"pliant.count/2","to":0}"#,
-            "count.json: cannot be understood: expected a number above 0",
-        );
+        check(r#"{"schema":"pliant.count/2","to":0}"#, "count.json: is not valid: expected a number above 0");
         check(r#"{"schema":"pliant.count/2"}"#, "missing field `to`");
-        folder.note(&4);
-        folder.note(&5);
+        folder.append(&4);
+        folder.append(&5);
         folder.flush(true).unwrap();
         let error = folder.replay(&Count { to: 4 }, |_, _| {}).unwrap_err().to_string();
         assert!(
@@ -424,11 +478,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_can_begin_again() {
+    fn removed_work_can_begin_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = open(dir.path());
         folder.begin(&Count { to: 4 }).unwrap();
-        folder.note(&1);
+        folder.append(&1);
         folder.flush(false).unwrap();
         folder.forget().unwrap();
         assert_eq!(folder.header().unwrap(), None);

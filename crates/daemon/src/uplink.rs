@@ -349,7 +349,7 @@ fn news(notice: &Notice) -> Result<FromChild, Status> {
     let record = serde_json::from_str(&notice.body);
     let record =
         record.map_err(|error| Status::data_loss(format!("news {} in the journal: {error}", notice.seq)))?;
-    Ok(FromChild::News { sequence: notice.seq, record: Box::new(record) })
+    Ok(FromChild::StatusUpdate { sequence: notice.seq, record: Box::new(record) })
 }
 
 /// Whether a journal is as new as what the parent has kept of it: one that a copy of the state folder has put back is not, and

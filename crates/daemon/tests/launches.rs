@@ -26,7 +26,9 @@ use pliant_transport::{Credentials, Limits, Role, ServerTls, incoming};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::proto::parts_server::{Parts, PartsServer};
-use pliant_wire::{Decided, FromChild, LaunchRequest, LaunchesQuery, Program, Stands, proto, survey_reply};
+use pliant_wire::{
+    FromChild, LaunchRequest, LaunchesQuery, PartDecision, PartReport, Program, proto, survey_reply,
+};
 use support::{Federation, PATIENCE, Running, running};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -48,9 +50,9 @@ async fn started(federation: &Federation) -> Running {
 
 impl Running {
     /// How it answers a server that says how its part stands.
-    async fn told(&self, own: &Credentials, stands: Stands) -> Result<Decided, Status> {
+    async fn told(&self, own: &Credentials, stands: PartReport) -> Result<PartDecision, Status> {
         let reply = LaunchesClient::new(self.channel(own)).stands(proto::PartStands::from(&stands)).await?;
-        Ok(Decided::try_from(reply.into_inner()).unwrap())
+        Ok(PartDecision::try_from(reply.into_inner()).unwrap())
     }
 
     async fn stop(self) {
@@ -113,7 +115,7 @@ impl Parts for Willing {
         &self,
         request: Request<proto::DecidePart>,
     ) -> Result<Response<proto::PartStanding>, Status> {
-        let (id, decided) = <(PartId, Decided)>::try_from(request.into_inner())?;
+        let (id, decided) = <(PartId, PartDecision)>::try_from(request.into_inner())?;
         let standing = match decided.verdict {
             Verdict::Commit { .. } => Standing::Runs { ended: BTreeMap::new() },
             Verdict::End => Standing::Over { ended: BTreeMap::new(), exit: Exit::Cancelled },
@@ -214,13 +216,13 @@ async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_own
     assert!(record.tasks.iter().all(|task| task.address.is_some()), "{record:?}");
 
     // Another server is told to end what it speaks of, and changes nothing; users are not listened to.
-    let over = |code| Stands {
+    let over = |code| PartReport {
         id: part.id.clone(),
         standing: Standing::Over { ended: BTreeMap::new(), exit: Exit::Code(code) },
     };
     let other = federation.issue(Role::Server, "paris");
     let verdict = agent.told(&other, over(1)).await.unwrap();
-    assert_eq!(verdict, Decided { verdict: Verdict::End, heard: true });
+    assert_eq!(verdict, PartDecision { verdict: Verdict::End, heard: true });
     let user = federation.issue(Role::User, "alice");
     assert_eq!(agent.told(&user, over(1)).await.unwrap_err().code(), Code::PermissionDenied);
     assert!(bob.find_launch(&record.id).await.unwrap_err().is_missing());

@@ -133,7 +133,7 @@ fn news(sequence: u64) -> proto::Up {
         ran: None,
         size_choice: None,
     });
-    (&FromChild::News { sequence, record }).into()
+    (&FromChild::StatusUpdate { sequence, record }).into()
 }
 
 #[tokio::test(flavor = "multi_thread")]

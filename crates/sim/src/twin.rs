@@ -1,4 +1,4 @@
-//! What a live federation recorded, replayed under other policies (`pliant twin`).
+//! What a live federation recorded, replayed under other policies (`pliant what-if`).
 //!
 //! Unlike [`crate::recorded`], which runs a finished day from an empty federation, a twin begins at some moment of a
 //! federation in use: what ran and waited then is there, and so is what local users ran on clusters that are not the
@@ -7,7 +7,7 @@
 //! in a log (paper 000, section 4.2.2).
 //!
 //! Clusters of Pliant's own batch system run their policy; foreign ones run the plan that servers make of them
-//! ([`pliant_policy::nodes`]). docs/twin.md says what all this can tell and what not.
+//! ([`pliant_policy::nodes`]). docs/what-if.md says what all this can tell and what not.
 //!
 //! Cost: one direct simulation per policy ([`crate::simulate`]).
 

@@ -1,4 +1,4 @@
-//! One connection accepted: the handshake, and who is at the other end.
+//! Accepts a connection: the handshake, and the identity of the peer.
 
 use std::fmt;
 use std::io;
@@ -20,32 +20,32 @@ pub struct Acceptor {
     handshake: Duration,
 }
 
-/// A connection that was not taken.
+/// Why a connection was refused.
 #[derive(Debug)]
-pub enum Refused {
+pub enum ConnectionRefusal {
     /// The handshake did not end in time.
-    Slow {
+    Timeout {
         /// How long it may take.
         limit: Duration,
     },
-    /// The handshake failed: no TLS 1.3, or no good certificate.
+    /// The handshake failed: no TLS 1.3, or no valid certificate.
     Handshake(io::Error),
     /// The peer does not speak HTTP/2.
     Protocol,
-    /// The peer's certificate is no participant's.
+    /// The peer's certificate has no identity of a federation.
     Identity(IdentityError),
-    /// Newer connections needed the place while the handshake went on.
-    Crowded {
+    /// Too many handshakes were open, and this one was the oldest.
+    HandshakeLimit {
         /// How many handshakes may go on at a time.
         limit: usize,
     },
-    /// The daemon has all the connections that it may have.
-    Full {
+    /// The daemon has the largest number of connections.
+    ConnectionLimit {
         /// How many.
         limit: usize,
     },
-    /// The peer has all the connections that it may have.
-    Greedy {
+    /// The peer has the largest number of connections.
+    PeerLimit {
         /// Who.
         peer: Peer,
         /// How many.
@@ -55,40 +55,42 @@ pub enum Refused {
     Own(TlsError),
 }
 
-impl Refused {
+impl ConnectionRefusal {
     /// The stable word for metrics.
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Slow { .. } => "slow",
+            Self::Timeout { .. } => "timeout",
             Self::Handshake(_) => "handshake",
             Self::Protocol => "protocol",
             Self::Identity(_) => "identity",
-            Self::Crowded { .. } => "crowded",
-            Self::Full { .. } => "full",
-            Self::Greedy { .. } => "greedy",
+            Self::HandshakeLimit { .. } => "handshake-limit",
+            Self::ConnectionLimit { .. } => "connection-limit",
+            Self::PeerLimit { .. } => "peer-limit",
             Self::Own(_) => "own-files",
         }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ConnectionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Slow { limit } => write!(f, "the handshake did not end within {} s", limit.as_secs_f64()),
+            Self::Timeout { limit } => {
+                write!(f, "the handshake did not end within {} s", limit.as_secs_f64())
+            }
             Self::Handshake(source) => write!(f, "the handshake failed: {source}"),
-            Self::Protocol => write!(f, "expected HTTP/2 to be asked for, found no such wish"),
+            Self::Protocol => write!(f, "expected HTTP/2, found another protocol"),
             Self::Identity(source) => write!(f, "{source}"),
-            Self::Crowded { limit } => {
+            Self::HandshakeLimit { limit } => {
                 write!(f, "more than {limit} handshakes at a time, and this one was the oldest")
             }
-            Self::Full { limit } => write!(f, "all {limit} connections are taken"),
-            Self::Greedy { peer, limit } => write!(f, "{peer} has {limit} connections already"),
+            Self::ConnectionLimit { limit } => write!(f, "all {limit} connections are in use"),
+            Self::PeerLimit { peer, limit } => write!(f, "{peer} has {limit} connections already"),
             Self::Own(source) => write!(f, "{source}"),
         }
     }
 }
 
-impl std::error::Error for Refused {
+impl std::error::Error for ConnectionRefusal {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Handshake(source) => Some(source),
@@ -106,20 +108,20 @@ impl Acceptor {
     }
 
     /// Does the handshake. The revocation list is the one of this moment.
-    pub async fn accept(&self, socket: TcpStream) -> Result<(TlsStream<TcpStream>, Peer), Refused> {
-        let config = self.tls.config().map_err(Refused::Own)?;
+    pub async fn accept(&self, socket: TcpStream) -> Result<(TlsStream<TcpStream>, Peer), ConnectionRefusal> {
+        let config = self.tls.config().map_err(ConnectionRefusal::Own)?;
         let handshake = TlsAcceptor::from(config).accept(socket);
         let stream = match tokio::time::timeout(self.handshake, handshake).await {
-            Ok(done) => done.map_err(Refused::Handshake)?,
-            Err(_) => return Err(Refused::Slow { limit: self.handshake }),
+            Ok(done) => done.map_err(ConnectionRefusal::Handshake)?,
+            Err(_) => return Err(ConnectionRefusal::Timeout { limit: self.handshake }),
         };
         let (_, session) = stream.get_ref();
         if session.alpn_protocol() != Some(PROTOCOL) {
-            return Err(Refused::Protocol);
+            return Err(ConnectionRefusal::Protocol);
         }
         let certificate = session.peer_certificates().and_then(<[_]>::first);
         let peer = certificate.ok_or(IdentityError::Absent).and_then(Peer::from_certificate);
-        let peer = peer.map_err(Refused::Identity)?;
+        let peer = peer.map_err(ConnectionRefusal::Identity)?;
         Ok((stream, peer))
     }
 }

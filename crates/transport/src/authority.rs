@@ -22,9 +22,9 @@ use x509_parser::pem::parse_x509_pem;
 use super::credentials::Credentials;
 use super::dates::instant;
 use super::error::{AuthorityError, io};
-use super::files::{Readers, lock, replace};
+use super::files::{FileReaders, lock, replace};
 use super::peer::Serial;
-use super::register::{Record, Register};
+use super::register::{CertificateRecord, Register};
 use super::role::{DOMAIN, Identity, Role};
 
 /// Days that a certificate lasts if nothing is said.
@@ -33,15 +33,15 @@ pub const DAYS_DEFAULT: u32 = 365;
 /// Days that an authority lasts.
 const AUTHORITY_DAYS: i64 = 3_650;
 const DAY_S: i64 = 86_400;
-/// How far behind the clocks of a federation may be for a new certificate to be good at once, in seconds.
+/// How far clocks of a federation may be behind for a new certificate to be valid at once, in seconds.
 const SLACK_S: i64 = 3_600;
 
-/// What is asked of an authority.
+/// A certificate to be issued.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Order {
-    /// Who will hold the certificate.
+pub struct CertificateRequest {
+    /// The holder of the certificate.
     pub identity: Identity,
-    /// How many days it lasts, from now.
+    /// Its validity in days from now.
     pub days: u32,
     /// Further DNS names and addresses of a daemon, for tools that know nothing of roles.
     pub extra_names: Vec<String>,
@@ -49,17 +49,17 @@ pub struct Order {
     pub renew: bool,
 }
 
-impl Order {
+impl CertificateRequest {
     /// A first certificate of the default length.
-    pub fn new(identity: Identity) -> Order {
-        Order { identity, days: DAYS_DEFAULT, extra_names: Vec::new(), renew: false }
+    pub fn new(identity: Identity) -> CertificateRequest {
+        CertificateRequest { identity, days: DAYS_DEFAULT, extra_names: Vec::new(), renew: false }
     }
 }
 
 /// A new certificate, with all that its holder needs.
-pub struct Issued {
-    /// What the register says about it.
-    pub record: Record,
+pub struct IssuedCertificate {
+    /// Its record in the register.
+    pub record: CertificateRecord,
     /// The certificate.
     pub cert_pem: String,
     /// Its key, for the holder alone.
@@ -70,11 +70,11 @@ pub struct Issued {
     pub crl_pem: String,
 }
 
-/// What a revocation did.
+/// The result of a revocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Revocation {
     /// The certificates that fit, all revoked now.
-    pub records: Vec<Record>,
+    pub records: Vec<CertificateRecord>,
     /// How many of them were not before.
     pub newly: usize,
     /// The number of the list that says so.
@@ -110,8 +110,8 @@ impl Authority {
             crl_number: 0,
             certificates: Vec::new(),
         };
-        write(&authority.key_path(), &key.serialize_pem(), Readers::Owner)?;
-        write(&authority.ca_path(), &certificate.pem(), Readers::All)?;
+        write(&authority.key_path(), &key.serialize_pem(), FileReaders::Owner)?;
+        write(&authority.ca_path(), &certificate.pem(), FileReaders::All)?;
         authority.publish(&mut register, &Issuer::new(params, key), now)?;
         Ok(authority)
     }
@@ -126,7 +126,7 @@ impl Authority {
     }
 
     /// Signs a new key's certificate. Nothing but the register keeps a trace of it.
-    pub fn issue(&self, order: &Order, now: Time) -> Result<Issued, AuthorityError> {
+    pub fn issue(&self, order: &CertificateRequest, now: Time) -> Result<IssuedCertificate, AuthorityError> {
         let _lock = lock(&self.dir).map_err(io(&self.dir, "lock the folder"))?;
         let mut register = Register::read(&self.register_path())?;
         let taken = register
@@ -142,7 +142,7 @@ impl Authority {
             return Err(AuthorityError::Days { found: order.days, most });
         }
         let key = KeyPair::generate().map_err(self.signing())?;
-        let record = Record {
+        let record = CertificateRecord {
             serial: serial(&key),
             role: order.identity.role(),
             name: order.identity.name().to_owned(),
@@ -156,7 +156,13 @@ impl Authority {
         let crl_pem = read(&self.crl_path())?;
         register.certificates.push(record.clone());
         register.write(&self.register_path())?;
-        Ok(Issued { record, cert_pem: certificate.pem(), key_pem: key.serialize_pem(), ca_pem, crl_pem })
+        Ok(IssuedCertificate {
+            record,
+            cert_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            ca_pem,
+            crl_pem,
+        })
     }
 
     /// Issues, and writes what the holder needs into a folder: `ca.pem`, `cert.pem`, `key.pem` and `crl.pem`. Files
@@ -164,9 +170,9 @@ impl Authority {
     pub fn issue_into(
         &self,
         dir: &Path,
-        order: &Order,
+        order: &CertificateRequest,
         now: Time,
-    ) -> Result<(Record, Credentials), AuthorityError> {
+    ) -> Result<(CertificateRecord, Credentials), AuthorityError> {
         let credentials = Credentials::in_folder(dir);
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io(dir, "create the folder"))?;
         for path in [&credentials.key, &credentials.cert] {
@@ -175,11 +181,11 @@ impl Authority {
             }
         }
         let issued = self.issue(order, now)?;
-        write(&credentials.key, &issued.key_pem, Readers::Owner)?;
-        write(&credentials.cert, &issued.cert_pem, Readers::All)?;
-        write(&credentials.ca, &issued.ca_pem, Readers::All)?;
+        write(&credentials.key, &issued.key_pem, FileReaders::Owner)?;
+        write(&credentials.cert, &issued.cert_pem, FileReaders::All)?;
+        write(&credentials.ca, &issued.ca_pem, FileReaders::All)?;
         if let Some(path) = &credentials.crl {
-            write(path, &issued.crl_pem, Readers::All)?;
+            write(path, &issued.crl_pem, FileReaders::All)?;
         }
         Ok((issued.record, credentials))
     }
@@ -189,11 +195,15 @@ impl Authority {
     pub fn revoke(&self, which: &str, now: Time) -> Result<Revocation, AuthorityError> {
         let _lock = lock(&self.dir).map_err(io(&self.dir, "lock the folder"))?;
         let mut register = Register::read(&self.register_path())?;
-        let fits = |record: &Record| {
+        let fits = |record: &CertificateRecord| {
             [record.serial.as_str(), &record.name, &record.holder()].into_iter().any(|word| word == which)
         };
-        let mut holders: Vec<String> =
-            register.certificates.iter().filter(|record| fits(record)).map(Record::holder).collect();
+        let mut holders: Vec<String> = register
+            .certificates
+            .iter()
+            .filter(|record| fits(record))
+            .map(CertificateRecord::holder)
+            .collect();
         holders.sort();
         holders.dedup();
         match holders.len() {
@@ -212,7 +222,7 @@ impl Authority {
     }
 
     /// Every certificate, in the order in which they were issued.
-    pub fn list(&self) -> Result<Vec<Record>, AuthorityError> {
+    pub fn list(&self) -> Result<Vec<CertificateRecord>, AuthorityError> {
         Ok(Register::read(&self.register_path())?.certificates)
     }
 
@@ -269,7 +279,7 @@ impl Authority {
         };
         let list = list.signed_by(issuer).and_then(|list| list.pem()).map_err(self.signing())?;
         register.write(&self.register_path())?;
-        write(&self.crl_path(), &list, Readers::All)
+        write(&self.crl_path(), &list, FileReaders::All)
     }
 
     fn signing(&self) -> impl Fn(rcgen::Error) -> AuthorityError {
@@ -282,7 +292,7 @@ fn read(path: &Path) -> Result<String, AuthorityError> {
     fs::read_to_string(path).map_err(io(path, "read"))
 }
 
-fn write(path: &Path, text: &str, readers: Readers) -> Result<(), AuthorityError> {
+fn write(path: &Path, text: &str, readers: FileReaders) -> Result<(), AuthorityError> {
     replace(path, text.as_bytes(), readers).map_err(io(path, "write"))
 }
 
@@ -296,7 +306,10 @@ fn authority_params(federation: &str, now: Time, not_after: i64) -> CertificateP
     params
 }
 
-fn holder_params(order: &Order, record: &Record) -> Result<CertificateParams, AuthorityError> {
+fn holder_params(
+    order: &CertificateRequest,
+    record: &CertificateRecord,
+) -> Result<CertificateParams, AuthorityError> {
     let identity = &order.identity;
     let mut params = CertificateParams::default();
     params.distinguished_name = common_name(identity.name());
@@ -354,7 +367,7 @@ fn serial(key: &KeyPair) -> Serial {
     Serial::from_bytes(&digest[..16])
 }
 
-fn revoked(record: &Record) -> Option<RevokedCertParams> {
+fn revoked(record: &CertificateRecord) -> Option<RevokedCertParams> {
     Some(RevokedCertParams {
         serial_number: SerialNumber::from(record.serial.to_bytes()?),
         revocation_time: instant(record.revoked?).to_datetime(),

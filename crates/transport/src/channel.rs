@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tower::Service;
 
-use super::checked::Checked;
+use super::checked_connection::CheckedConnection;
 use super::credentials::TlsError;
 use super::peer::{IdentityError, Peer};
 use super::role::Identity;
@@ -35,9 +35,9 @@ use super::tls::ClientTls;
 pub struct Timeouts {
     /// From the first packet until the daemon has accepted our certificate.
     pub connect: Duration,
-    /// After how much silence the daemon is asked whether it is there.
+    /// The silence after which a keep-alive packet is sent.
     pub keep_alive_every: Duration,
-    /// How long it may take to answer that.
+    /// The timeout of its answer.
     pub keep_alive_answer: Duration,
 }
 
@@ -54,9 +54,9 @@ impl Default for Timeouts {
 /// A connection that could not be made. Nothing was sent over it.
 #[derive(Debug)]
 pub struct ConnectError {
-    /// Where to.
+    /// The address.
     pub address: String,
-    /// Who should have been there.
+    /// The expected daemon.
     pub expected: Identity,
     /// Why not.
     pub reason: ConnectReason,
@@ -68,19 +68,19 @@ pub enum ConnectReason {
     /// The address cannot be resolved or reached.
     Unreachable(io::Error),
     /// It took too long.
-    Slow {
+    Timeout {
         /// How long it may take.
         limit: Duration,
     },
-    /// Who is there cannot prove to be the one expected, or speaks something else.
+    /// The peer is not the expected daemon, or uses another protocol.
     Untrusted(io::Error),
     /// The daemon refused us.
-    Refused(io::Error),
+    ConnectionRefusal(io::Error),
     /// The daemon's certificate says that it is another one.
     Identity(IdentityError),
     /// The daemon is another one.
     Other {
-        /// Who is there.
+        /// The peer.
         found: Peer,
     },
     /// Our own files cannot be used.
@@ -131,19 +131,19 @@ pub fn not_sent<'a>(failure: &'a (dyn Error + 'static)) -> Option<&'a ConnectErr
 impl ConnectError {
     /// Whether it is our own certificate with which something is wrong.
     pub fn is_about_us(&self) -> bool {
-        matches!(self.reason, ConnectReason::Refused(_) | ConnectReason::Own(_))
+        matches!(self.reason, ConnectReason::ConnectionRefusal(_) | ConnectReason::Own(_))
     }
 
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match &self.reason {
-            ConnectReason::Unreachable(_) | ConnectReason::Slow { .. } => {
+            ConnectReason::Unreachable(_) | ConnectReason::Timeout { .. } => {
                 Some("check the address, and that the daemon runs")
             }
             ConnectReason::Untrusted(_) | ConnectReason::Identity(_) | ConnectReason::Other { .. } => {
                 Some("check the address and the name, and that ca.pem is of the same federation")
             }
-            ConnectReason::Refused(source) => match alert(source)? {
+            ConnectReason::ConnectionRefusal(source) => match alert(source)? {
                 AlertDescription::CertificateExpired | AlertDescription::CertificateRevoked => {
                     Some("ask an operator for a new certificate")
                 }
@@ -163,9 +163,9 @@ impl fmt::Display for ConnectError {
         write!(f, "cannot connect to {expected} at {}: ", address.escape_debug())?;
         match reason {
             ConnectReason::Unreachable(source) => write!(f, "{source}"),
-            ConnectReason::Slow { limit } => write!(f, "no answer within {} s", limit.as_secs_f64()),
+            ConnectReason::Timeout { limit } => write!(f, "no answer within {} s", limit.as_secs_f64()),
             ConnectReason::Untrusted(source) => write!(f, "it cannot prove who it is: {source}"),
-            ConnectReason::Refused(source) => match alert(source) {
+            ConnectReason::ConnectionRefusal(source) => match alert(source) {
                 Some(AlertDescription::CertificateExpired) => write!(f, "our certificate has expired"),
                 Some(AlertDescription::CertificateRevoked) => write!(f, "our certificate has been revoked"),
                 Some(AlertDescription::UnknownCA | AlertDescription::DecryptError) => {
@@ -185,10 +185,10 @@ impl Error for ConnectError {
         match &self.reason {
             ConnectReason::Unreachable(source)
             | ConnectReason::Untrusted(source)
-            | ConnectReason::Refused(source) => Some(source),
+            | ConnectReason::ConnectionRefusal(source) => Some(source),
             ConnectReason::Identity(source) => Some(source),
             ConnectReason::Own(source) => Some(source),
-            ConnectReason::Slow { .. } | ConnectReason::Other { .. } => None,
+            ConnectReason::Timeout { .. } | ConnectReason::Other { .. } => None,
         }
     }
 }
@@ -210,10 +210,10 @@ struct Connector {
     limit: Duration,
 }
 
-type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<Checked>, ConnectError>> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<CheckedConnection>, ConnectError>> + Send>>;
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Checked>;
+    type Response = TokioIo<CheckedConnection>;
     type Error = ConnectError;
     type Future = Connecting;
 
@@ -227,7 +227,7 @@ impl Service<Uri> for Connector {
             let turn = connector.tls.turn().await;
             let made = match tokio::time::timeout(connector.limit, connector.connect()).await {
                 Ok(made) => made,
-                Err(_) => Err(ConnectReason::Slow { limit: connector.limit }),
+                Err(_) => Err(ConnectReason::Timeout { limit: connector.limit }),
             };
             drop(turn);
             let Connector { address, expected, .. } = connector;
@@ -248,7 +248,7 @@ impl Connector {
         socket.connect(to).await
     }
 
-    async fn connect(&self) -> Result<Checked, ConnectReason> {
+    async fn connect(&self) -> Result<CheckedConnection, ConnectReason> {
         let config = self.tls.config().map_err(ConnectReason::Own)?;
         let socket = self.socket().await.map_err(ConnectReason::Unreachable)?;
         socket.set_nodelay(true).map_err(ConnectReason::Unreachable)?;
@@ -257,7 +257,7 @@ impl Connector {
             .map_err(|error| untrusted(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
         let handshake = TlsConnector::from(config).connect(domain, socket).await;
         let mut stream = handshake.map_err(|error| match alert(&error) {
-            Some(_) => ConnectReason::Refused(error),
+            Some(_) => ConnectReason::ConnectionRefusal(error),
             None => ConnectReason::Untrusted(error),
         })?;
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -268,9 +268,9 @@ impl Connector {
         }
         // Looks at the first bytes without taking them: an HTTP/2 server speaks first, once it has accepted us.
         match stream.fill_buf().await {
-            Ok([]) => Err(ConnectReason::Refused(io::ErrorKind::UnexpectedEof.into())),
-            Ok(_) => Ok(Checked::new(stream, self.tls.clone(), found)),
-            Err(error) => Err(ConnectReason::Refused(error)),
+            Ok([]) => Err(ConnectReason::ConnectionRefusal(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(CheckedConnection::new(stream, self.tls.clone(), found)),
+            Err(error) => Err(ConnectReason::ConnectionRefusal(error)),
         }
     }
 }

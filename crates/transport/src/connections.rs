@@ -35,7 +35,7 @@ impl Connections {
         Connections { role, tls, open: Arc::default() }
     }
 
-    /// The way to a daemon.
+    /// The connection to a daemon.
     ///
     /// # Errors
     /// A certificate has no such name.
@@ -51,7 +51,7 @@ impl Connections {
         Ok(channel)
     }
 
-    /// The way to a daemon that was talked to, wherever that was.
+    /// The known connection to a daemon, at any address.
     pub fn known(&self, name: &Name) -> Option<Channel> {
         let open = self.open.lock();
         open.iter().find(|((known, _), _)| known == name).map(|(_, channel)| channel.clone())

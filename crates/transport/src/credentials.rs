@@ -1,4 +1,4 @@
-//! The files with which a participant proves who it is, and how they are read.
+//! The certificate and key files of a participant.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::{IdentityError, Peer};
 
-/// Where a participant's files are.
+/// The paths of a participant's files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Credentials {
@@ -72,7 +72,7 @@ pub enum TlsError {
         /// Its permissions.
         mode: u32,
     },
-    /// The own certificate does not say who its holder is.
+    /// The own certificate has no identity of a federation.
     Identity {
         /// The certificate.
         path: PathBuf,
@@ -151,15 +151,15 @@ impl std::error::Error for TlsError {
 }
 
 /// A certificate with its key.
-pub(super) struct Holder {
+pub(super) struct CertifiedKey {
     pub(super) path: PathBuf,
     pub(super) peer: Peer,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
 }
 
-impl Holder {
-    pub(super) fn read(credentials: &Credentials) -> Result<Holder, TlsError> {
+impl CertifiedKey {
+    pub(super) fn read(credentials: &Credentials) -> Result<CertifiedKey, TlsError> {
         let path = credentials.cert.clone();
         let chain = certificates(&path)?;
         let peer = chain.first().ok_or(IdentityError::Absent).and_then(Peer::from_certificate);
@@ -172,7 +172,7 @@ impl Holder {
         }
         let key = PrivateKeyDer::from_pem_slice(&read(key)?)
             .map_err(|error| content(key, "a private key (PEM)", error))?;
-        Ok(Holder { path, peer, chain, key })
+        Ok(CertifiedKey { path, peer, chain, key })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an authority cannot do, and what to do about it.
+//! Errors of authorities.
 
 use std::fmt;
 use std::io;

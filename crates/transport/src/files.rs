@@ -7,15 +7,15 @@ use std::path::Path;
 
 /// Who may read a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Readers {
+pub(super) enum FileReaders {
     /// Its owner alone.
     Owner,
     /// Everybody that the process's mask lets.
     All,
 }
 
-/// Replaces a file as a whole: after a crash, the old or the new content is there.
-pub(super) fn replace(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
+/// Replaces a file atomically.
+pub(super) fn replace(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<()> {
     let missing = || io::Error::new(io::ErrorKind::InvalidInput, "expected the path of a file");
     let name = path.file_name().ok_or_else(missing)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -30,17 +30,17 @@ pub(super) fn replace(path: &Path, content: &[u8], readers: Readers) -> io::Resu
     }
     let written = write_new(&draft, content, readers).and_then(|()| fs::rename(&draft, path));
     if let Err(error) = written {
-        // The first failure is the one to tell; a draft that stays does no harm.
+        // The first failure is reported; the draft may stay.
         let _ = fs::remove_file(&draft);
         return Err(error);
     }
     File::open(folder)?.sync_all()
 }
 
-fn write_new(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
+fn write_new(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<()> {
     let mode = match readers {
-        Readers::Owner => 0o600,
-        Readers::All => 0o644,
+        FileReaders::Owner => 0o600,
+        FileReaders::All => 0o644,
     };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(content)?;

@@ -22,7 +22,7 @@ use tonic::service::Interceptor;
 use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
-use super::accept::{Acceptor, Refused};
+use super::accept::{Acceptor, ConnectionRefusal};
 use super::peer::Peer;
 use super::role::Role;
 use super::tls::ServerTls;
@@ -32,7 +32,7 @@ use super::tls::ServerTls;
 pub struct Limits {
     /// How long a handshake may take.
     pub handshake: Duration,
-    /// How many handshakes go on at a time, at least 1; the oldest gives way to a new one.
+    /// How many handshakes are open at a time, at least 1; a new one ends the oldest.
     pub handshakes_max: usize,
     /// How many connections are open at a time.
     pub connections_max: usize,
@@ -51,10 +51,10 @@ impl Default for Limits {
     }
 }
 
-/// Who calls and from where. In the extensions of every request that came over a [`Connection`].
+/// The caller of a request, with its address. In the extensions of every request that came over a [`Connection`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// Who, as the certificate says.
+    /// The identity in the certificate.
     pub peer: Peer,
     /// From where.
     pub address: SocketAddr,
@@ -76,7 +76,7 @@ pub fn incoming(
 ) -> impl Stream<Item = io::Result<Connection>> + Send + Unpin + 'static {
     let (sender, receiver) = mpsc::channel(16);
     let acceptor = Acceptor::new(tls, limits.handshake);
-    let places = Arc::new(Places { limits, taken: Mutex::default() });
+    let places = Arc::new(ConnectionCounts { limits, taken: Mutex::default() });
     tokio::spawn(Arrivals { acceptor, limits, places, sender, under_way: VecDeque::new() }.take(listener));
     ReceiverStream::new(receiver)
 }
@@ -96,7 +96,7 @@ pub fn guard(tls: Arc<ServerTls>) -> impl Interceptor + Clone + Send + Sync + 's
 }
 
 impl Connection {
-    /// Who is at the other end.
+    /// The peer.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
@@ -150,12 +150,12 @@ impl AsyncWrite for Connection {
     }
 }
 
-type Handshake = Result<(TlsStream<TcpStream>, Peer), Refused>;
+type Handshake = Result<(TlsStream<TcpStream>, Peer), ConnectionRefusal>;
 
 struct Arrivals {
     acceptor: Acceptor,
     limits: Limits,
-    places: Arc<Places>,
+    places: Arc<ConnectionCounts>,
     sender: mpsc::Sender<io::Result<Connection>>,
     /// The handshakes that go on, oldest first.
     under_way: VecDeque<(Id, SocketAddr, AbortHandle)>,
@@ -204,12 +204,14 @@ impl Arrivals {
         let (id, handshake) = match ended {
             Ok((id, handshake)) => (id, handshake),
             // Given up in `begin`, the only place where a handshake is ended from outside.
-            Err(error) => (error.id(), Err(Refused::Crowded { limit: self.limits.handshakes_max })),
+            Err(error) => {
+                (error.id(), Err(ConnectionRefusal::HandshakeLimit { limit: self.limits.handshakes_max }))
+            }
         };
         let Some(position) = self.under_way.iter().position(|(one, ..)| *one == id) else { return };
         let Some((_, address, _)) = self.under_way.remove(position) else { return };
         let opened = handshake.and_then(|(stream, peer)| {
-            let place = Places::take(&self.places, &peer)?;
+            let place = ConnectionCounts::take(&self.places, &peer)?;
             Ok(Connection { stream, caller: Caller { peer, address }, _place: place })
         });
         match opened {
@@ -224,27 +226,27 @@ impl Arrivals {
 }
 
 /// The open connections, counted by peer.
-struct Places {
+struct ConnectionCounts {
     limits: Limits,
     taken: Mutex<BTreeMap<(Role, String), usize>>,
 }
 
-/// The right to be open; given back when dropped.
+/// A counted connection; dropping it decreases the count.
 struct ConnectionSlot {
-    places: Arc<Places>,
+    places: Arc<ConnectionCounts>,
     holder: (Role, String),
 }
 
-impl Places {
-    fn take(places: &Arc<Places>, peer: &Peer) -> Result<ConnectionSlot, Refused> {
+impl ConnectionCounts {
+    fn take(places: &Arc<ConnectionCounts>, peer: &Peer) -> Result<ConnectionSlot, ConnectionRefusal> {
         let Limits { connections_max, connections_per_peer_max, .. } = places.limits;
         let holder = (peer.role, peer.name.clone());
         let mut taken = places.taken.lock();
         if taken.values().sum::<usize>() >= connections_max {
-            return Err(Refused::Full { limit: connections_max });
+            return Err(ConnectionRefusal::ConnectionLimit { limit: connections_max });
         }
         if taken.get(&holder).is_some_and(|count| *count >= connections_per_peer_max) {
-            return Err(Refused::Greedy { peer: peer.clone(), limit: connections_per_peer_max });
+            return Err(ConnectionRefusal::PeerLimit { peer: peer.clone(), limit: connections_per_peer_max });
         }
         *taken.entry(holder.clone()).or_default() += 1;
         metrics::gauge!(names::OPEN_CONNECTIONS).increment(1.0);

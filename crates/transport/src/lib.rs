@@ -1,4 +1,4 @@
-//! Who is who: the authority of a federation, certificates, and TLS.
+//! Identities of daemons and users: the authority of a federation, certificates, and TLS.
 //!
 //! An [`Authority`] is a folder that signs certificates and revokes them. A certificate says who its holder is: a
 //! role and a name ([`Identity`]), as the URI `pliant://ROLE/NAME` and, for daemons, as the DNS name
@@ -7,13 +7,12 @@
 //! to a daemon's role and name, not to its address ([`channel`]).
 //!
 //! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
-//! refused by the handshake; [`ServerTls::check`] tells about connections that are already open, of holders whose
-//! certificates have expired since, too. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
+//! refused by the handshake; [`ServerTls::check`] checks open connections, also for certificates that have expired since. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
 
 mod accept;
 mod authority;
 mod channel;
-mod checked;
+mod checked_connection;
 mod clock;
 mod connections;
 mod credentials;
@@ -23,15 +22,15 @@ mod files;
 mod incoming;
 mod peer;
 mod register;
-mod revoking;
+mod revocation_verifier;
 mod role;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod trust;
 
-pub use accept::{Acceptor, Refused};
-pub use authority::{Authority, DAYS_DEFAULT, Issued, Order, Revocation};
+pub use accept::{Acceptor, ConnectionRefusal};
+pub use authority::{Authority, CertificateRequest, DAYS_DEFAULT, IssuedCertificate, Revocation};
 pub use channel::{ConnectError, ConnectReason, Timeouts, channel, channel_from, not_sent};
 pub use clock::Clock;
 pub use connections::{AgentAddress, Connections};
@@ -39,6 +38,6 @@ pub use credentials::{Credentials, TlsError};
 pub use error::AuthorityError;
 pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
-pub use register::Record;
+pub use register::CertificateRecord;
 pub use role::{Identity, NameError, Role, UnknownRole};
 pub use tls::{CertificateLapse, ClientTls, ServerTls};

@@ -1,4 +1,4 @@
-//! Who is at the other end: the identity in a certificate that TLS has verified.
+//! The peer of a connection: the identity in a certificate that TLS has verified.
 
 use std::fmt;
 
@@ -48,17 +48,17 @@ impl fmt::Display for Serial {
 /// The holder of a certificate.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Peer {
-    /// What the holder may do.
+    /// The role of the holder.
     pub role: Role,
     /// The holder's name among those of the role.
     pub name: String,
-    /// Which certificate of the holder.
+    /// The serial number of the certificate.
     pub serial: Serial,
-    /// The last second at which the certificate is good.
+    /// The last second in which the certificate is valid.
     pub not_after: Time,
 }
 
-/// A certificate that does not say who its holder is.
+/// A certificate without an identity of a federation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IdentityError {
     /// Nothing was presented.
@@ -73,8 +73,8 @@ pub enum IdentityError {
         /// How many it has.
         found: usize,
     },
-    /// Its identity is none of Pliant's.
-    Odd {
+    /// Its identity is not valid.
+    Invalid {
         /// What was found.
         found: String,
         /// Why it is none.
@@ -92,7 +92,7 @@ impl fmt::Display for IdentityError {
             Self::Count { found } => {
                 write!(f, "expected one identity (pliant://ROLE/NAME) in the certificate, found {found}")
             }
-            Self::Odd { found, problem } => {
+            Self::Invalid { found, problem } => {
                 write!(
                     f,
                     "expected an identity pliant://ROLE/NAME, found `{}`: {problem}",
@@ -106,7 +106,7 @@ impl fmt::Display for IdentityError {
 impl std::error::Error for IdentityError {}
 
 impl Peer {
-    /// The holder named by a certificate. Whether the certificate is good has been verified before.
+    /// The holder of a certificate that has been verified.
     pub fn from_certificate(certificate: &CertificateDer<'_>) -> Result<Peer, IdentityError> {
         let unreadable = |problem: String| IdentityError::Unreadable { problem };
         let (_, certificate) =
@@ -128,7 +128,7 @@ impl Peer {
         Ok(Peer { role, name, serial, not_after })
     }
 
-    /// Whether the holder is that one, whatever the certificate.
+    /// True if the holder is that one, with any certificate.
     pub fn is(&self, identity: &Identity) -> bool {
         self.role == identity.role() && self.name == identity.name()
     }
@@ -144,7 +144,7 @@ impl fmt::Display for Peer {
 const SCHEME: &str = "pliant:";
 
 fn identity(uri: &str) -> Result<Identity, IdentityError> {
-    let odd = |problem: String| IdentityError::Odd { found: uri.to_owned(), problem };
+    let odd = |problem: String| IdentityError::Invalid { found: uri.to_owned(), problem };
     let path = uri.strip_prefix("pliant://").and_then(|path| path.split_once('/'));
     let (role, name) = path.ok_or_else(|| odd("it has no role and name".to_owned()))?;
     let role = role.parse().map_err(|error: UnknownRole| odd(error.to_string()))?;

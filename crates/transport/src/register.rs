@@ -1,4 +1,4 @@
-//! What an authority has issued and revoked: the file `register.toml` in its folder.
+//! The certificates that an authority has issued and revoked: the file `register.toml` in its folder.
 
 use std::path::Path;
 
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::dates::date;
 use super::error::{AuthorityError, io};
-use super::files::{Readers, replace};
+use super::files::{FileReaders, replace};
 use super::peer::Serial;
 use super::role::{Identity, Role};
 
-/// What to do about a register that is damaged.
+/// The hint for a damaged register.
 const HINT: &str = "restore the file from a backup of the folder";
 
 /// One issued certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct CertificateRecord {
     /// Its number.
     pub serial: Serial,
-    /// What its holder may do.
+    /// The role of its holder.
     pub role: Role,
     /// Its holder's name.
     pub name: String,
@@ -34,7 +34,7 @@ pub struct Record {
     pub revoked: Option<i64>,
 }
 
-impl Record {
+impl CertificateRecord {
     /// `ROLE/NAME`.
     pub fn holder(&self) -> String {
         format!("{}/{}", self.role, self.name)
@@ -71,7 +71,7 @@ pub(super) struct Register {
     pub(super) crl_number: u64,
     /// In the order in which they were issued.
     #[serde(default, rename = "certificate")]
-    pub(super) certificates: Vec<Record>,
+    pub(super) certificates: Vec<CertificateRecord>,
 }
 
 impl Register {
@@ -82,6 +82,6 @@ impl Register {
 
     pub(super) fn write(&self, path: &Path) -> Result<(), AuthorityError> {
         let text = toml::to_string(self).map_err(std::io::Error::other).map_err(io(path, "write"))?;
-        replace(path, text.as_bytes(), Readers::Owner).map_err(io(path, "write"))
+        replace(path, text.as_bytes(), FileReaders::Owner).map_err(io(path, "write"))
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What the holder of a certificate may be in a federation.
+/// The role of a certificate's holder in a federation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -13,9 +13,9 @@ pub enum Role {
     Agent,
     /// A daemon in front of one cluster.
     Server,
-    /// Somebody who submits jobs, and sees and cancels their own.
+    /// A user, who submits jobs, and sees and cancels their own.
     User,
-    /// Somebody who sees and cancels everybody's.
+    /// An operator, who sees and cancels all jobs.
     Operator,
 }
 
@@ -70,7 +70,7 @@ impl FromStr for Role {
     }
 }
 
-/// Who somebody is: a role and a name, unique together in a federation. The name has been checked.
+/// An identity: a role and a name, unique together in a federation. The name has been checked.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Identity {
     role: Role,
@@ -127,7 +127,7 @@ impl Identity {
         }
     }
 
-    /// What it may do.
+    /// The role.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -137,7 +137,7 @@ impl Identity {
         &self.name
     }
 
-    /// How a certificate says it: `pliant://ROLE/NAME`.
+    /// The URI in a certificate: `pliant://ROLE/NAME`.
     pub fn uri(&self) -> String {
         format!("pliant://{}/{}", self.role, self.name)
     }

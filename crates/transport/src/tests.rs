@@ -21,8 +21,8 @@ fn authority() -> (TempDir, Authority) {
     (dir, authority)
 }
 
-fn order(role: Role, name: &str) -> Order {
-    Order::new(Identity::new(role, name).unwrap())
+fn order(role: Role, name: &str) -> CertificateRequest {
+    CertificateRequest::new(Identity::new(role, name).unwrap())
 }
 
 fn mode(path: &Path) -> u32 {
@@ -64,7 +64,7 @@ fn names_are_safe_in_certificates_files_and_hosts() {
 }
 
 #[test]
-fn what_is_issued_can_be_read_by_its_holder_alone() {
+fn issued_files_can_be_read_by_their_holder_only() {
     let (dir, authority) = authority();
     let out = dir.path().join("out");
     let (record, files) = authority.issue_into(&out, &order(Role::Agent, "top"), NOW).unwrap();
@@ -117,7 +117,7 @@ fn a_taken_name_needs_a_renewal() {
     authority.issue(&operator, NOW).unwrap();
 
     let before = fs::read(out.join("cert.pem")).unwrap();
-    let renewed = Order { renew: true, ..anna.clone() };
+    let renewed = CertificateRequest { renew: true, ..anna.clone() };
     authority.issue_into(&out, &renewed, later).unwrap();
     assert_ne!(fs::read(out.join("cert.pem")).unwrap(), before);
     let revocation = authority.revoke("user/anna", later).unwrap();
@@ -178,7 +178,7 @@ fn an_authority_is_made_once_and_found_again() {
 fn a_certificate_does_not_outlive_its_authority() {
     let (_dir, authority) = authority();
     for (days, good) in [(0, false), (1, true), (3_650, true), (3_651, false), (u32::MAX, false)] {
-        let order = Order { days, renew: true, ..order(Role::User, "anna") };
+        let order = CertificateRequest { days, renew: true, ..order(Role::User, "anna") };
         assert_eq!(authority.issue(&order, NOW).is_ok(), good, "{days}");
     }
 }
@@ -187,7 +187,8 @@ fn a_certificate_does_not_outlive_its_authority() {
 fn further_names_cannot_stand_for_other_daemons() {
     let (_dir, authority) = authority();
     let check = |role, name: &str, good| {
-        let order = Order { extra_names: vec![name.to_owned()], renew: true, ..order(role, "alpha") };
+        let order =
+            CertificateRequest { extra_names: vec![name.to_owned()], renew: true, ..order(role, "alpha") };
         let issued = authority.issue(&order, NOW);
         assert_eq!(issued.is_ok(), good, "{role} {name:?}: {:?}", issued.err());
     };

@@ -15,16 +15,16 @@ use rustls::version::TLS13;
 use rustls::{CipherSuite, ClientConfig, ServerConfig};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::credentials::{Credentials, Holder, TlsError};
+use super::credentials::{CertifiedKey, Credentials, TlsError};
 use super::dates::date;
 use super::peer::Peer;
-use super::revoking::Revoking;
+use super::revocation_verifier::RevocationVerifier;
 use super::trust::{RevocationList, Trust};
 
 /// The protocol inside TLS: HTTP/2.
 pub(super) const PROTOCOL: &[u8] = b"h2";
 
-/// The certificate of an open connection is good no longer.
+/// The certificate of an open connection is not valid any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CertificateLapse {
     /// It has been revoked.
@@ -61,35 +61,35 @@ impl std::error::Error for CertificateLapse {}
 
 /// The side that accepts connections. Cheap to share.
 pub struct ServerTls {
-    side: Side<ServerConfig>,
+    side: ReloadingConfig<ServerConfig>,
 }
 
 /// The side that makes connections. Cheap to share.
 pub struct ClientTls {
-    side: Side<ClientConfig>,
+    side: ReloadingConfig<ClientConfig>,
     turns: Semaphore,
 }
 
-/// How many connections one participant makes at a time. Whoever wants many at once (an exploration with hundreds of
+/// How many connections one participant makes at a time. A client with many (an exploration with hundreds of
 /// servers) has the first ones soon in this way, and none that takes too long because all are made together.
 const CONNECTING_MAX: usize = 4;
 
 impl ServerTls {
     /// Reads a daemon's files.
     pub fn load(credentials: &Credentials) -> Result<ServerTls, TlsError> {
-        let side = Side::load(credentials, server_config)?;
+        let side = ReloadingConfig::load(credentials, server_config)?;
         if !side.holder.peer.role.is_daemon() {
             return Err(TlsError::NotADaemon { path: side.holder.path, found: side.holder.peer });
         }
         Ok(ServerTls { side })
     }
 
-    /// Who accepts.
+    /// The own identity.
     pub fn own(&self) -> &Peer {
         &self.side.holder.peer
     }
 
-    /// Whether the certificate of an open connection is still good. Costs a look at the list's file; to be called
+    /// Checks that the certificate of an open connection is still valid. Costs a check of the list's file; to be called
     /// for every request.
     pub fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         self.side.check(peer)
@@ -103,11 +103,11 @@ impl ServerTls {
 impl ClientTls {
     /// Reads a participant's files.
     pub fn load(credentials: &Credentials) -> Result<ClientTls, TlsError> {
-        let side = Side::load(credentials, client_config)?;
+        let side = ReloadingConfig::load(credentials, client_config)?;
         Ok(ClientTls { side, turns: Semaphore::new(CONNECTING_MAX) })
     }
 
-    /// Who connects.
+    /// The own identity.
     pub fn own(&self) -> &Peer {
         &self.side.holder.peer
     }
@@ -117,7 +117,7 @@ impl ClientTls {
         self.turns.acquire().await.expect("it is never closed")
     }
 
-    /// Whether a daemon's certificate is still good; see [`ServerTls::check`].
+    /// Checks that a daemon's certificate is still valid; see [`ServerTls::check`].
     pub fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         self.side.check(peer)
     }
@@ -127,24 +127,24 @@ impl ClientTls {
     }
 }
 
-/// What both sides have: a configuration that follows the revocation list.
-struct Side<C> {
+/// A TLS configuration that follows the revocation list, of clients and servers.
+struct ReloadingConfig<C> {
     trust: Trust,
-    holder: Holder,
+    holder: CertifiedKey,
     build: Build<C>,
     built: Mutex<(Option<Arc<RevocationList>>, Arc<C>)>,
 }
 
-type Build<C> = fn(&Trust, Option<Arc<RevocationList>>, &Holder) -> Result<C, rustls::Error>;
+type Build<C> = fn(&Trust, Option<Arc<RevocationList>>, &CertifiedKey) -> Result<C, rustls::Error>;
 
-impl<C> Side<C> {
-    fn load(credentials: &Credentials, build: Build<C>) -> Result<Side<C>, TlsError> {
+impl<C> ReloadingConfig<C> {
+    fn load(credentials: &Credentials, build: Build<C>) -> Result<ReloadingConfig<C>, TlsError> {
         let trust = Trust::load(credentials)?;
-        let holder = Holder::read(credentials)?;
+        let holder = CertifiedKey::read(credentials)?;
         let list = trust.list();
         let config = build(&trust, list.clone(), &holder)
             .map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })?;
-        Ok(Side { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
+        Ok(ReloadingConfig { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
     }
 
     fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
@@ -176,14 +176,14 @@ impl<C> Side<C> {
 fn server_config(
     trust: &Trust,
     list: Option<Arc<RevocationList>>,
-    holder: &Holder,
+    holder: &CertifiedKey,
 ) -> Result<ServerConfig, rustls::Error> {
     let provider = provider();
     let verifier: Arc<dyn ClientCertVerifier> =
         WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
             .build()
             .map_err(verifier_error)?;
-    let verifier = Arc::new(Revoking { verifier, list });
+    let verifier = Arc::new(RevocationVerifier { verifier, list });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
@@ -197,14 +197,14 @@ fn server_config(
 fn client_config(
     trust: &Trust,
     list: Option<Arc<RevocationList>>,
-    holder: &Holder,
+    holder: &CertifiedKey,
 ) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
     let verifier: Arc<dyn ServerCertVerifier> =
         WebPkiServerVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
             .build()
             .map_err(verifier_error)?;
-    let verifier = Arc::new(Revoking { verifier, list });
+    let verifier = Arc::new(RevocationVerifier { verifier, list });
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .dangerous()

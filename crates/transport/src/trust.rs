@@ -1,4 +1,4 @@
-//! Whom to trust: the authority's certificate and its newest revocation list, which is read again when its file
+//! Trust: the authority's certificate and its newest revocation list, which is read again when its file
 //! changes.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use super::peer::{Peer, Serial};
 pub(super) struct Trust {
     pub(super) roots: Arc<RootCertStore>,
     authority: CertificateDer<'static>,
-    watched: Option<Watched>,
+    watched: Option<WatchedFile>,
 }
 
 /// A revocation list whose signature is the authority's.
@@ -32,14 +32,14 @@ pub(super) struct RevocationList {
     serials: BTreeSet<Serial>,
 }
 
-struct Watched {
+struct WatchedFile {
     path: PathBuf,
     state: Mutex<State>,
 }
 
 struct State {
     /// The file that was read last, good or bad.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     /// The newest good list.
     list: Arc<RevocationList>,
 }
@@ -51,11 +51,12 @@ impl Trust {
         roots
             .add(authority.clone())
             .map_err(|source| TlsError::Unusable { path: credentials.ca.clone(), source })?;
-        let watched = credentials.crl.as_deref().map(|path| Watched::load(path, &authority)).transpose()?;
+        let watched =
+            credentials.crl.as_deref().map(|path| WatchedFile::load(path, &authority)).transpose()?;
         Ok(Trust { roots: Arc::new(roots), authority, watched })
     }
 
-    /// The newest list, after a look at its file. `None` if the configuration names none.
+    /// The newest list, after a check of its file. `None` if the configuration names none.
     pub(super) fn list(&self) -> Option<Arc<RevocationList>> {
         self.watched.as_ref().map(|watched| watched.list(&self.authority))
     }
@@ -66,18 +67,18 @@ impl Trust {
     }
 }
 
-impl Watched {
-    fn load(path: &Path, authority: &CertificateDer<'_>) -> Result<Watched, TlsError> {
-        let stamp = Stamp::of(path);
+impl WatchedFile {
+    fn load(path: &Path, authority: &CertificateDer<'_>) -> Result<WatchedFile, TlsError> {
+        let stamp = FileStamp::of(path);
         let list = Arc::new(RevocationList::read(path, authority)?);
-        Ok(Watched { path: path.to_owned(), state: Mutex::new(State { stamp, list }) })
+        Ok(WatchedFile { path: path.to_owned(), state: Mutex::new(State { stamp, list }) })
     }
 
     /// A file that is gone, damaged or older than what is known changes nothing but the log: what was revoked stays
     /// revoked.
     fn list(&self, authority: &CertificateDer<'_>) -> Arc<RevocationList> {
         let mut state = self.state.lock();
-        let stamp = Stamp::of(&self.path);
+        let stamp = FileStamp::of(&self.path);
         if stamp == state.stamp {
             return state.list.clone();
         }
@@ -143,17 +144,17 @@ impl RevocationList {
     }
 }
 
-/// What changes when a file does.
+/// What identifies the version of a file.
 #[derive(PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     inode: u64,
     length: u64,
     modified: (i64, i64),
 }
 
-impl Stamp {
-    fn of(path: &Path) -> Option<Stamp> {
-        std::fs::metadata(path).ok().map(|metadata: Metadata| Stamp {
+impl FileStamp {
+    fn of(path: &Path) -> Option<FileStamp> {
+        std::fs::metadata(path).ok().map(|metadata: Metadata| FileStamp {
             inode: metadata.ino(),
             length: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),

@@ -1,4 +1,4 @@
-//! The line between a child and its parent.
+//! The connection between a child and its parent.
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{Ask, ChildKind, DiscoveryResult};
@@ -15,32 +15,32 @@ use super::field::*;
 use super::table::{enumeration, one_of};
 use super::{Malformed, bounds, proto};
 
-/// What a child tells its parent.
+/// A message of a child to its parent.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FromChild {
-    /// Who it is: the first message.
+    /// The first message: the identity of the child.
     Hello {
         /// Its name. Whether its certificate says the same is for the parent to check.
         name: Name,
         /// What it is.
         kind: ChildKind,
-        /// Drawn when its journal was made.
+        /// The random ID of its journal.
         journal: u64,
-        /// The servers that it is or has below it.
+        /// Itself if it is a server, or the servers below it.
         servers: Vec<ServerInfo>,
     },
-    /// Those servers have changed.
+    /// The new descriptions of servers that have changed.
     Servers(Vec<ServerInfo>),
-    /// What came of a question.
+    /// The answer to a question.
     Answer {
         /// The parent's number of the discovery.
         discovery: u64,
         /// What was found.
         found: DiscoveryResult,
     },
-    /// How a job stands.
-    News {
-        /// The child's number of the news.
+    /// The status update of a job.
+    StatusUpdate {
+        /// The child's number of the update.
         sequence: u64,
         /// The job.
         record: Box<JobRecord>,
@@ -54,24 +54,24 @@ pub enum FromChild {
         /// The answer is complete.
         last: bool,
     },
-    /// It is there. A message that only later versions know says this much, too.
+    /// The sender is up. A message of a later version counts as one, too.
     Heartbeat {
-        /// The time by its clock, if it says.
+        /// The time by its clock.
         now: Option<Time>,
     },
     /// Processors are free earlier than planned although no job of the federation has ended.
     Freed,
-    /// The journal of a server is new, and it has numbered no job: which numbers are taken?
+    /// The journal of a server is new: asks which job numbers are taken.
     Unnumbered {
         /// The server.
         server: Name,
     },
 }
 
-/// What a parent tells its child.
+/// A message of a parent to its child.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FromParent {
-    /// Who would complete this first?
+    /// Asks which servers would complete the work first.
     Question {
         /// The parent's number of the discovery.
         discovery: u64,
@@ -80,19 +80,19 @@ pub enum FromParent {
         /// The client's request that it is part of, if that is known.
         request: Option<RequestId>,
     },
-    /// News up to there are kept.
+    /// Status updates up to this number are journaled.
     Acknowledge {
-        /// The child's number of the last.
+        /// The child's number of the last update.
         sequence: u64,
     },
-    /// Which numbers the jobs of a server have had.
+    /// The job numbers of a server that are taken.
     Numbered {
         /// The server.
         server: Name,
-        /// The highest one that is known; 0 if none is.
+        /// The highest known number; 0 if there is none.
         highest: u32,
     },
-    /// It is there. A message that only later versions know says this much, too.
+    /// The sender is up. A message of a later version counts as one, too.
     Heartbeat,
 }
 
@@ -111,7 +111,7 @@ one_of! {
         },
         Servers(proto::Servers) <=> Servers(servers: list(nested(), bounds::SERVERS_MAX)),
         Answer(proto::Answer) <=> Answer { discovery, found: required("what was found") },
-        News(proto::News) <=> News { sequence, job <=> record: boxed(required("a job")) },
+        StatusUpdate(proto::StatusUpdate) <=> StatusUpdate { sequence, job <=> record: boxed(required("a job")) },
         Piece(proto::Piece) <=> Piece { discovery, bytes: bytes_to(bounds::PIECE_BYTES_MAX).exact(), last },
         Heartbeat(proto::Heartbeat) <=> Heartbeat { now: optional(TIME) },
         Freed(empty()) <=> Freed,

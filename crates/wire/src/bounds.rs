@@ -21,7 +21,7 @@ pub const TIME_S: RangeInclusive<i64> = -(1 << 40)..=1 << 40;
 pub const TIME_MS: RangeInclusive<i64> = -(1 << 50)..=1 << 50;
 /// How long the answer to a question may take, in seconds.
 pub const PATIENCE_S: RangeInclusive<i64> = 1..=3600;
-/// How many of the best answers may be wanted.
+/// The number of best answers of a discovery.
 pub const BEST: RangeInclusive<u32> = 1..=64;
 
 /// Estimation vectors in an answer.
@@ -40,9 +40,9 @@ pub const PASSED_MAX: usize = 64;
 pub const INPUTS_MAX: usize = 10_000;
 /// Results of one job.
 pub const RESULTS_MAX: usize = 100_000;
-/// What is named of the files that a job left and that are not given back.
+/// Listed files of a job that cannot be fetched.
 pub const LEFT_OUT_MAX: usize = 1000;
-/// What a request of an exploration may write, in bytes: its result.
+/// The result of a request of an exploration, in bytes.
 pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// How many servers for an exploration may be asked for.
 pub const OFFERS: RangeInclusive<u32> = 1..=10_000;
@@ -52,19 +52,19 @@ pub const USERS_MAX: usize = 10_000;
 pub const WAITING_MAX: usize = 10_000;
 /// Instances of a pack.
 pub const PACK_MAX: usize = 10_000;
-/// Instances that stand for all of a multi-job.
+/// Sample instances of a multi-job.
 pub const SAMPLES_MAX: usize = 64;
 /// What arguments make of how long an instance takes.
 pub const SCALE: RangeInclusive<f64> = 1e-300..=1e300;
-/// Moments at which processors come free, in an answer.
+/// Instants at which processors become free, in an answer.
 pub const PLACES_MAX: usize = 100_000;
 /// Tasks of a launch. An agent says itself if they are too many to be mapped.
 pub const TASKS_MAX: usize = 10_000;
-/// The most parts of launches at a server that people are told of.
+/// Listed subjobs of launches at a server.
 pub const PARTS_MAX: usize = 10_000;
-/// Pairs of tasks of a launch that talk.
+/// Pairs of tasks of a launch that communicate.
 pub const TALKS_MAX: usize = 100_000;
-/// How long a part of a launch may be held, in seconds: up to a day.
+/// How long a subjob of a launch may stay prepared, in seconds: up to a day.
 pub const HELD_S: RangeInclusive<i64> = 1..=86_400;
 /// Machines of one server.
 pub const MACHINES_MAX: usize = 100_000;
@@ -76,7 +76,7 @@ pub const AFFINITY: RangeInclusive<f64> = 0.0..=1e18;
 pub const PROBE_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
 /// How long each way of it may take, in milliseconds.
 pub const PROBE_LIMIT_MS: RangeInclusive<u32> = 1_000..=30_000;
-/// What goes over a link, in Mb/s.
+/// The bandwidth of a link, in Mb/s.
 pub const LINK_MBPS: RangeInclusive<f64> = 1e-3..=1e9;
 /// Links in one answer.
 pub const LINKS_MAX: usize = 100_000;
@@ -90,7 +90,7 @@ pub const JOBS_MAX: usize = 1000;
 pub const LOCALS_MAX: usize = 10_000;
 /// Jobs in an answer to a question that does not say how many.
 pub const JOBS_DEFAULT: u32 = 100;
-/// Services, users and all together whose runtimes are told.
+/// Entries of runtime statistics: services, users and all together.
 pub const RUNTIMES_MAX: usize = 4_096;
 /// Jobs per server that accuracy is computed from.
 pub const ACCURACY_JOBS_MAX: u32 = 1_000_000;
@@ -103,7 +103,7 @@ pub const HOPS_MAX: usize = 10_000;
 pub const MOVES_MAX: usize = 1000;
 /// Jobs of one queue.
 pub const QUEUE_MAX: usize = 1_000_000;
-/// Time between two looks at the waiting jobs, and the gain for which they are moved, in seconds: up to a week.
+/// The period and the threshold of reallocation, in seconds: up to a week.
 pub const PERIOD_S: RangeInclusive<i64> = 1..=7 * 86_400;
 
 /// The longest value of an argument, in bytes.

@@ -1,4 +1,4 @@
-//! Discovery: what is asked for, and what comes of it.
+//! Discovery: questions and answers.
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{Ask, DiscoveryResult, DiscoverySubject};
@@ -10,17 +10,17 @@ use super::field::*;
 use super::table::{message, one_of};
 use super::{Malformed, bounds, proto};
 
-/// What a question asks for, where that is missing.
+/// The expected subject of a question.
 pub(super) const WORK_OR_SERVICE: &str = "work or service";
 
-/// How many of the best answers are wanted.
+/// The number of best answers.
 pub(super) const BEST: Number<u32, u32> = number("a number of answers", bounds::BEST);
 
 one_of! {
     proto::What { what: proto::what::What } <=> DiscoverySubject {
         Work <=> Work(nested()),
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
-        Pictures(empty()) <=> Pictures,
+        Snapshots(empty()) <=> Pictures,
         Order <=> Order(boxed(nested())),
     } => (expected: "work or service")
 }
@@ -34,7 +34,7 @@ message! {
         absent: list(NAME, bounds::SERVERS_MAX),
         servers,
         answered,
-        pictures: list(nested(), bounds::SERVERS_MAX),
+        snapshots <=> pictures: list(nested(), bounds::SERVERS_MAX),
         outcome: optional(nested()),
     }
 
@@ -66,7 +66,7 @@ pub fn address_of(address: &str) -> Result<String, Malformed> {
     ADDRESS.decode("address", address.to_owned())
 }
 
-/// What a client asks the federation.
+/// The question of a client.
 pub fn discover(what: &DiscoverySubject, best: u32, only: Option<&Name>) -> proto::DiscoverRequest {
     proto::DiscoverRequest {
         what: Some(what.into()),
@@ -75,8 +75,7 @@ pub fn discover(what: &DiscoverySubject, best: u32, only: Option<&Name>) -> prot
     }
 }
 
-/// What a client asks, and who it is by its certificate. `patience` is how long the call may take, if its
-/// deadline says.
+/// The question of a client with the identity of its certificate. `patience` is the time until the deadline of the call.
 ///
 /// # Errors
 ///

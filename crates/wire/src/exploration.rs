@@ -1,4 +1,4 @@
-//! Explorations: what clients ask of servers, how requests stand, what users have had, and who offers a service.
+//! Explorations: requests of clients, answers of servers, the usage of users, and servers that offer a service.
 
 use std::collections::BTreeMap;
 
@@ -17,31 +17,31 @@ use super::proto::{self, explore_reply, explore_request};
 use super::table::{conversions, enumeration, message, one_of};
 use super::{Malformed, bounds};
 
-/// What a client asks.
+/// A message of a client to a server.
 #[derive(Clone, PartialEq, Debug)]
-pub enum ToServer {
-    /// Which exploration this is about: the first message.
+pub enum ExplorationRequest {
+    /// The first message: the exploration.
     Begin {
         /// Its key.
         exploration: Key,
         /// What its requests run.
         service: String,
-        /// Until when optional ones are worth something.
+        /// The deadline of optional requests.
         deadline: Option<TimeMs>,
         /// Files that every request finds in its folder, uploaded under that key.
         inputs: Vec<FileSpec>,
-        /// After so many seconds in which nothing was said the client wants to know what its user has had; 0 for never.
+        /// The period of usage reports if there are no other messages, in seconds; 0 for never.
         shares_every_s: u32,
     },
     /// Run a request, once.
     Call(Call),
-    /// Run one no more.
+    /// Cancel a request.
     Cancel(Attempt),
-    /// Run none of them any more.
+    /// Cancel all requests.
     CancelAll,
-    /// What may be expected here?
+    /// Ask for the prospects.
     Expect,
-    /// Give one back, unless it runs.
+    /// Withdraw a request, unless it has started.
     Withdraw(Attempt),
 }
 
@@ -68,7 +68,7 @@ message! {
         ),
         /// How often a server had to be found for it before.
         attempt: u32,
-        /// What it is given.
+        /// Its arguments.
         arguments: BTreeMap<String, String> = ARGUMENTS,
     }
 }
@@ -88,29 +88,29 @@ impl From<u32> for Attempt {
 }
 
 message! {
-    /// What a server says.
+    /// A message of a server to a client.
     #[derive(Clone, PartialEq, Debug)]
-    proto::ExploreReply <=> pub struct FromServer {
+    proto::ExploreReply <=> pub struct ExplorationReply {
         /// About a request.
-        message <=> said: Said = one_of(),
-        /// What the user has had there; none if nothing ever was.
+        message <=> answer: ExplorationAnswer = one_of(),
+        /// The usage of the user there, if it has any.
         share: Option<UserShare> = optional(nested()),
     }
 }
 
 /// About a request.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Said {
-    /// How it stands.
+pub enum ExplorationAnswer {
+    /// The state of a request.
     Stands {
-        /// Which, and which attempt was asked about.
+        /// The request and the attempt.
         id: Attempt,
-        /// How.
+        /// The state.
         standing: Standing,
-        /// What it wrote, if it is over.
+        /// Its output, if it is over.
         output: Vec<u8>,
     },
-    /// It is not taken.
+    /// A request is refused.
     NotTaken {
         /// Which.
         number: u32,
@@ -119,38 +119,38 @@ pub enum Said {
     },
     /// All are cancelled.
     AllCancelled,
-    /// What may be expected.
+    /// The prospects.
     Expected(Prospects),
-    /// Nothing: the share is the news.
+    /// A usage report only.
     Shared,
 }
 
 message! {
-    /// What users have had of a server's cores for explorations.
+    /// The usage of a server's cores for explorations, by user.
     #[derive(Clone, PartialEq, Debug)]
     proto::UsersReply <=> pub struct Shares {
         /// User by user.
         users: Vec<UserShare> = list(nested(), bounds::USERS_MAX),
         /// The cores.
         cores: u32 = CORES,
-        /// When that was.
+        /// The time of the report.
         at_ms <=> at: TimeMs = TIME_MS,
     }
 
-    /// Who offers a service for explorations?
+    /// Asks for servers that offer a service for explorations.
     #[derive(Clone, PartialEq, Debug)]
     proto::OffersRequest <=> pub struct OffersQuery {
         /// The service.
         service: String = SERVICE,
-        /// How many servers at most.
+        /// The largest number of servers.
         most: u32 = number("a number of servers", bounds::OFFERS),
-        /// For which exploration.
+        /// The exploration.
         exploration: Key = KEY,
     }
 }
 
 one_of! {
-    explore_request::Message <=> ToServer {
+    explore_request::Message <=> ExplorationRequest {
         Begin(explore_request::Begin) <=> Begin {
             exploration: KEY,
             service: SERVICE,
@@ -165,7 +165,7 @@ one_of! {
         Withdraw <=> Withdraw(first_attempt()),
     }
 
-    explore_reply::Message <=> Said {
+    explore_reply::Message <=> ExplorationAnswer {
         Stands(explore_reply::Stands) <=> Stands {
             id: Attempt { number, attempt },
             standing: enumeration(),
@@ -224,38 +224,40 @@ fn first_attempt() -> Converted<AsIs<u32>, Attempt> {
 }
 
 /// By hand: the attempt of the requests that are cancelled or withdrawn is a field beside the `oneof`.
-impl HasMessage for ToServer {
+impl HasMessage for ExplorationRequest {
     type Message = proto::ExploreRequest;
 
     fn to_message(&self) -> proto::ExploreRequest {
         let attempt = match self {
-            ToServer::Cancel(id) | ToServer::Withdraw(id) => id.attempt,
+            ExplorationRequest::Cancel(id) | ExplorationRequest::Withdraw(id) => id.attempt,
             _ => 0,
         };
         proto::ExploreRequest { message: Some(self.to_variant()), attempt }
     }
 
-    fn from_message(message: proto::ExploreRequest) -> Result<ToServer, Malformed> {
-        let mut asked: ToServer = one_of().decode("message", message.message)?;
-        if let ToServer::Cancel(id) | ToServer::Withdraw(id) = &mut asked {
+    fn from_message(message: proto::ExploreRequest) -> Result<ExplorationRequest, Malformed> {
+        let mut asked: ExplorationRequest = one_of().decode("message", message.message)?;
+        if let ExplorationRequest::Cancel(id) | ExplorationRequest::Withdraw(id) = &mut asked {
             id.attempt = message.attempt;
         }
         Ok(asked)
     }
 
     #[cfg(test)]
-    fn strategy() -> BoxedStrategy<ToServer> {
+    fn strategy() -> BoxedStrategy<ExplorationRequest> {
         let attempt = |(mut asked, attempt)| {
-            if let ToServer::Cancel(id) | ToServer::Withdraw(id) = &mut asked {
+            if let ExplorationRequest::Cancel(id) | ExplorationRequest::Withdraw(id) = &mut asked {
                 id.attempt = attempt;
             }
             asked
         };
-        (<ToServer as OneOf<explore_request::Message>>::strategy(), any::<u32>()).prop_map(attempt).boxed()
+        (<ExplorationRequest as OneOf<explore_request::Message>>::strategy(), any::<u32>())
+            .prop_map(attempt)
+            .boxed()
     }
 }
 
-conversions! { proto::ExploreRequest <=> ToServer; }
+conversions! { proto::ExploreRequest <=> ExplorationRequest; }
 
 /// The answer to [`OffersQuery`].
 pub fn offers_reply(offers: &[Offering]) -> proto::OffersReply {

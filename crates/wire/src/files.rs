@@ -1,4 +1,4 @@
-//! Files on their way: inputs up, results down.
+//! Uploads of inputs, downloads of results.
 
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_staging::{Checksum, FileSpec, LeftOut, ResultName, SealedFile};
@@ -10,13 +10,13 @@ use super::proto::{self, download_request};
 use super::table::{message, one_of};
 use super::{Malformed, bounds};
 
-/// Metadata of an UNAVAILABLE answer: what was asked for is being worked out, and is there if it is asked for again.
-pub const AT_WORK: &str = "x-pliant-at-work";
+/// Metadata of an UNAVAILABLE answer: the results are being listed, and the question is to be repeated.
+pub const RESULTS_PENDING: &str = "x-pliant-at-work";
 
-/// Metadata of a FAILED_PRECONDITION answer: the job is at that server now, which is to be asked instead.
+/// Metadata of a FAILED_PRECONDITION answer: the server that has the job now.
 const MOVED_TO: &str = "x-pliant-moved-to";
 
-/// The answer to a question about the files of a job that is elsewhere.
+/// The answer to a question about the files of a job that was moved.
 pub fn moved(handle: &Handle, to: &Name) -> Status {
     let mut metadata = MetadataMap::new();
     // A name is letters, digits and hyphens.
@@ -27,38 +27,38 @@ pub fn moved(handle: &Handle, to: &Name) -> Status {
     Status::with_metadata(Code::FailedPrecondition, why, metadata)
 }
 
-/// Where a job is, if the answer says that it was moved.
+/// The server of a job, if the answer says that it was moved.
 pub fn moved_to(status: &Status) -> Option<Name> {
     status.metadata().get(MOVED_TO)?.to_str().ok()?.parse().ok()
 }
 
-/// What a client sends while it uploads a file.
+/// A message of a client that uploads a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Upload {
-    /// What will come: the first message.
+    /// The first message: the file.
     Begin {
         /// The key of the submission to come.
         key: Key,
         /// The file.
         file: FileSpec,
-        /// Whose it is, if another server sends it.
+        /// The owner, if another server sends it.
         owner: Option<User>,
     },
     /// The next piece.
     Data(Vec<u8>),
 }
 
-/// What a server answers to an upload.
+/// The answer of a server to an upload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UploadAnswer {
-    /// So many bytes are kept already: where to go on.
+    /// The upload continues at this offset.
     Offset(u64),
-    /// All of it is kept, and its checksum is right.
+    /// The file is complete, with the right checksum.
     Complete,
 }
 
 message! {
-    /// Which file of a job a client fetches.
+    /// The download of a file of a job.
     #[derive(Clone, PartialEq, Eq, Debug)]
     proto::DownloadRequest <=> pub struct Download {
         /// The job.
@@ -67,11 +67,11 @@ message! {
         which <=> name: ResultName = one_of(),
         /// Where to begin, in bytes.
         offset: u64,
-        /// Goes on until the job has ended.
+        /// Follows the file until the job has ended.
         follow: bool,
     }
 
-    /// A result as clients are told of it.
+    /// A result that can be fetched.
     #[derive(Clone, PartialEq, Eq, Debug)]
     proto::ResultFile <=> pub struct Fetchable {
         /// Its name.
@@ -82,10 +82,10 @@ message! {
         sha256: Checksum = CHECKSUM,
     }
 
-    /// What a job left and is not given back.
+    /// A file of a job that cannot be fetched.
     #[derive(Clone, PartialEq, Eq, Debug)]
-    proto::LeftOut <=> pub struct Withheld {
-        /// Its name, fit to be shown.
+    proto::LeftOut <=> pub struct OmittedFile {
+        /// Its printable name.
         name: String = TEXT,
         /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `unreadable`, or a word of a later version.
         word: String = TEXT,
@@ -93,19 +93,18 @@ message! {
         why: String = TEXT,
     }
 
-    /// What there is of a job that has ended, and what there is not. None of the names of files leads out of the folder
-    /// that they are written to.
+    /// The results of a job that has ended. No file name leads out of the folder that it is written to.
     #[derive(Clone, PartialEq, Eq, Default, Debug)]
     proto::ResultsReply <=> pub struct JobResults {
         /// What can be fetched.
         files: Vec<Fetchable> = list(nested(), bounds::RESULTS_MAX),
-        /// What is not given back: the first of it, by name.
-        left_out: Vec<Withheld> = list(nested(), bounds::LEFT_OUT_MAX),
-        /// How much of that there is.
+        /// The first files that cannot be fetched, by name.
+        left_out: Vec<OmittedFile> = list(nested(), bounds::LEFT_OUT_MAX),
+        /// The number of files that cannot be fetched.
         left_out_count: u64,
-        /// Whether something that the job wrote on its standard output was dropped.
+        /// True if standard output was cut.
         stdout_cut: bool,
-        /// The same of standard error.
+        /// True if standard error was cut.
         stderr_cut: bool,
     }
 }
@@ -130,7 +129,7 @@ one_of! {
 
     proto::UploadReply { message: proto::upload_reply::Message } <=> UploadAnswer {
         Offset <=> Offset(as_is()),
-        Complete(Set) <=> Complete,
+        Complete(TrueFlag) <=> Complete,
     }
 }
 
@@ -171,9 +170,9 @@ impl From<&SealedFile> for Fetchable {
     }
 }
 
-impl From<&LeftOut> for Withheld {
-    fn from(left: &LeftOut) -> Withheld {
+impl From<&LeftOut> for OmittedFile {
+    fn from(left: &LeftOut) -> OmittedFile {
         let word = left.reason.word().to_owned();
-        Withheld { name: left.name.clone(), word, why: left.reason.to_string() }
+        OmittedFile { name: left.name.clone(), word, why: left.reason.to_string() }
     }
 }

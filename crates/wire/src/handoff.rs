@@ -1,4 +1,4 @@
-//! Waiting jobs that go from one server to another: what agents propose, what servers say to each other.
+//! Handoffs of waiting jobs: proposals of agents, and messages between servers.
 
 use pliant_control::handoff::{HandoffId, MoveOutcome, MoveProposal, Reply, StayReason, Verdict};
 use pliant_control::job::{Compared, Hop};
@@ -15,30 +15,29 @@ use super::field::*;
 use super::proto::{self, stays};
 use super::table::{conversions, enumeration, message, one_of};
 use super::types::AN_ESTIMATE;
-use super::{Malformed, Submitted, bounds};
+use super::{Malformed, SubmittedWork, bounds};
 
 message! {
-    /// What a source asks a target to hold. Where the source is reached and what it is called comes from its certificate
-    /// and its message.
+    /// A request of a source to prepare a job. The name of the source comes from its certificate.
     #[derive(Clone, PartialEq, Debug)]
     proto::PrepareRequest <=> pub struct Prepare {
-        /// Which attempt this is.
+        /// The attempt.
         id: HandoffId = required(A_HANDOFF),
-        /// Where the source is reached, `host:port`.
+        /// The address of the source, `host:port`.
         address: String = ADDRESS,
         /// The key under which the job was submitted.
         key: Key = KEY,
-        /// Whose it is.
+        /// The owner of the job.
         owner: User = USER,
-        /// What is to run.
-        what: Submitted = one_of::<proto::prepare_request::What, _>(),
+        /// What the job runs.
+        what: SubmittedWork = one_of::<proto::prepare_request::What, _>(),
         /// The files that the source has sent under the key.
         inputs: Vec<FileSpec> = list(nested(), bounds::INPUTS_MAX).exact(),
         /// When the federation accepted it.
         submitted: Time = TIME,
         /// The estimates that were compared at first.
         compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
-        /// What came of asking the others at first.
+        /// The answers of other servers at the submission.
         survey: Survey = unless(Survey::default(), nested()),
         /// How it came to its present place.
         hops: Vec<Hop> = list(nested(), bounds::HOPS_MAX),
@@ -123,7 +122,7 @@ pub fn handoff_id(id: Option<proto::HandoffId>) -> Result<HandoffId, Malformed> 
     required(A_HANDOFF).decode("id", id)
 }
 
-/// By hand: the variants are told apart by an `enum`, and what they hold is in fields of the message beside it.
+/// By hand: an `enum` says the variant, and the values are other fields of the message.
 impl HasMessage for StayReason {
     type Message = proto::Stays;
 

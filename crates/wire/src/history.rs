@@ -1,4 +1,4 @@
-//! What a replay is made from: the jobs of the federation, from its agent, and what local users ran, from each server.
+//! The history for replays: jobs of the federation from an agent, jobs of local users from servers.
 
 use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
@@ -12,20 +12,20 @@ use super::table::message;
 use super::{bounds, proto};
 
 message! {
-    /// Which jobs of the federation.
+    /// A query for jobs of the federation.
     #[derive(Clone, PartialEq, Eq, Debug)]
     proto::HistoryRequest <=> pub struct HistoryQuery {
         /// Those that ended at this time or later; those that have not ended come with the first page.
         since: Time = TIME,
-        /// Where the page before ended; none for the first.
-        after: Option<HistoryPlace> = optional(nested()),
+        /// The end of the page before; none for the first.
+        after: Option<HistoryCursor> = optional(nested()),
         /// How many at most, those that have not ended left aside.
         limit: u32 = as_many_as(bounds::JOBS_MAX),
     }
 
-    /// The place of an ended job among all, the last to end first.
+    /// The position of an ended job, the last to end first.
     #[derive(Clone, PartialEq, Eq, Debug)]
-    proto::HistoryPlace <=> pub struct HistoryPlace {
+    proto::HistoryPlace <=> pub struct HistoryCursor {
         /// Its end.
         ended: Time = TIME,
         /// The server that accepted it.
@@ -39,41 +39,41 @@ message! {
     proto::HistoryReply <=> pub struct HistoryPage {
         /// The jobs.
         jobs: Vec<JobRecord> = list(nested(), bounds::QUEUE_MAX),
-        /// Where to go on; none if there are no more.
-        next: Option<HistoryPlace> = optional(nested()),
+        /// The start of the next page, if there is one.
+        next: Option<HistoryCursor> = optional(nested()),
     }
 
-    /// Which runs of local users' jobs.
+    /// A query for jobs of local users.
     #[derive(Clone, PartialEq, Eq, Debug)]
-    proto::LocalsRequest <=> pub struct LocalsQuery {
+    proto::LocalsRequest <=> pub struct LocalJobsQuery {
         /// Those that ended at this time or later; jobs that run or wait come with the first page.
         since: Time = TIME,
-        /// Where the page before ended; none for the first.
-        after: Option<LocalPlace> = optional(nested()),
+        /// The end of the page before; none for the first.
+        after: Option<LocalJobCursor> = optional(nested()),
         /// How many at most, those that have not ended left aside.
         limit: u32 = as_many_as(bounds::LOCALS_MAX),
     }
 
-    /// The place of a run among all, the first to end first.
+    /// The position of a job, the first to end first.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    proto::LocalPlace <=> pub struct LocalPlace {
+    proto::LocalPlace <=> pub struct LocalJobCursor {
         /// Its end.
         ended: Time = TIME,
         /// A number of its own.
         number: u64,
     }
 
-    /// What local users ran on a cluster, and how the cluster is planned.
+    /// The jobs of local users on a cluster, with the description of the cluster.
     #[derive(Clone, PartialEq, Debug)]
-    proto::LocalsReply <=> pub struct LocalsPage {
-        /// How it sizes moldable requests.
+    proto::LocalsReply <=> pub struct LocalJobsPage {
+        /// Its tuner.
         tuner: Tuner = TUNER,
-        /// Its nodes and how its batch system plans, without jobs; none for one of Pliant's own.
+        /// Its nodes and the rules of its batch system, without jobs; none for the embedded one.
         nodes: Option<ClusterSnapshot> = optional(nested()),
         /// The jobs.
         jobs: Vec<LocalJob> = list(nested(), bounds::QUEUE_MAX),
-        /// Where to go on; none if there are no more.
-        next: Option<LocalPlace> = optional(nested()),
+        /// The start of the next page, if there is one.
+        next: Option<LocalJobCursor> = optional(nested()),
     }
 }
 
@@ -88,10 +88,10 @@ message! {
     }
 }
 
-/// How clusters size moldable requests.
-pub(super) const TUNER: Named<Tuner> = named("the name of a tuner", Tuner::ALL);
+/// The tuner of a cluster.
+pub(super) const TUNER: NamedValue<Tuner> = named("the name of a tuner", Tuner::ALL);
 
-/// How many jobs are wanted; as many as there may be if that is absent.
+/// A number of jobs; the largest if it is absent.
 fn as_many_as(most: usize) -> Number<u32, u32> {
     up_to("a number of jobs", most as u32).or(most as u32)
 }

@@ -17,8 +17,8 @@ one_of! {
     proto::Exit { how: proto::exit::How } <=> Exit {
         Code <=> Code(as_is()),
         Signal <=> Signal(as_is()),
-        OverWalltime(Set) <=> OverWalltime,
-        Cancelled(Set) <=> Cancelled,
+        OverWalltime(TrueFlag) <=> OverWalltime,
+        Cancelled(TrueFlag) <=> Cancelled,
         NotStarted <=> NotStarted(TEXT),
         Lost <=> Lost(TEXT),
     }

@@ -1,23 +1,24 @@
 //! The protocol: messages as `proto/` defines them, and what they mean.
 //!
-//! - Everything that comes in is checked here, whoever sent it: `TryFrom` a message gives the type that the rest
+//! - Everything that comes in is checked here, from any sender: `TryFrom` a message gives the type that the rest
 //!   of Pliant works with, or [`Malformed`], which names the field. What is too long, too many, out of range or
 //!   unprintable goes no further ([`bounds`]).
 //! - Everything that goes out passes the same checks at the other end: `From` the type gives a message within
 //!   [`bounds`]. A number beyond them becomes the nearest one within, a list keeps the items that matter most,
-//!   and a text is escaped and cut. Otherwise one absurd estimate would end the line between a daemon and its
-//!   agent, or keep the news of a job from ever being understood.
+//!   and a text is escaped and cut. Otherwise one absurd estimate would end the connection between a daemon and its
+//!   agent, or block the status updates of a job.
 //! - A table says for each message which of its fields is which field of the domain type, and of which field type
 //!   (module `table`, with the grammar). It gives both conversions, and the values that property tests draw.
-//! - What is spoken of only on the wire has a type here: [`Submission`], [`Declined`], [`FromChild`],
+//! - Types that only messages need are here: [`Submission`], [`SubmissionRefusal`], [`FromChild`],
 //!   [`FromParent`], [`JobsQuery`], [`Upload`], [`Download`] and the replies that clients show.
 //!
-//! Who somebody is comes from their certificate, never from a message; [`asked`] joins the two.
+//! The identity of a caller comes from the certificate, never from a message; [`asked`] joins the two.
 
 pub mod bounds;
 
 mod attach;
 mod cause;
+mod cluster_snapshots;
 pub(crate) mod codec;
 mod discovery;
 mod exploration;
@@ -35,7 +36,6 @@ mod multi_job;
 mod nodes;
 mod offer;
 mod output;
-mod pictures;
 mod pieces;
 mod runtimes;
 mod server;
@@ -47,31 +47,36 @@ mod types;
 
 pub use attach::{FromChild, FromParent};
 pub use discovery::{address_of, asked, discover};
-pub use exploration::{Attempt, Call, FromServer, OffersQuery, Said, Shares, ToServer, offers, offers_reply};
-pub use files::{AT_WORK, Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, moved, moved_to};
+pub use exploration::{
+    Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, OffersQuery, Shares, offers,
+    offers_reply,
+};
+pub use files::{
+    Download, Fetchable, JobResults, OmittedFile, RESULTS_PENDING, Upload, UploadAnswer, moved, moved_to,
+};
 pub use handoff::{Prepare, handoff_id};
-pub use history::{HistoryPage, HistoryPlace, HistoryQuery, LocalPlace, LocalsPage, LocalsQuery};
+pub use history::{HistoryCursor, HistoryPage, HistoryQuery, LocalJobCursor, LocalJobsPage, LocalJobsQuery};
 pub use job::{handle_of, job_request};
 pub use launch::{
-    Decided, HeldParts, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program, SpawnRequest,
-    Stands, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply, surveyed,
+    HeldParts, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, PartDecision, PartReport, Program,
+    SpawnRequest, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply, surveyed,
 };
-pub use link::{GiveOrder, ProbeOrder, Probed, links, links_reply};
+pub use link::{DownloadProbe, LinkMeasurement, LinkProbe, links, links_reply};
 pub use listing::{
     Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
     accuracy_query, accuracy_reply,
 };
 pub use malformed::Malformed;
 pub use moves::{
-    MOVES_DEFAULT, Moved, MovingChange, moves, moves_limit, moving_change, moving_reply, moving_request,
+    JobMove, MOVES_DEFAULT, MovingChange, moves, moves_limit, moving_change, moving_reply, moving_request,
     reallocate_request,
 };
-pub use multi_job::{Pack, PackedCall, ProspectsQuery, prospects_answer, prospects_reply};
+pub use multi_job::{InstanceCall, Pack, ProspectsQuery, prospects_answer, prospects_reply};
 pub use offer::{Offer, OfferedArgument, OfferedService};
-pub use output::{Outcome, PackedEnd, cut_notice, is_cut};
+pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};
-pub use server::{Declined, SubmitAnswer};
-pub use submission::{Script, Submission, Submitted};
+pub use server::{SubmissionRefusal, SubmitAnswer};
+pub use submission::{Script, Submission, SubmittedWork};
 
 pub use pieces::{Pieces, in_pieces};
 

@@ -1,4 +1,4 @@
-//! How fast the links between servers are: what agents ask of servers, what these say, and what users are told.
+//! Measurements of links between servers, and the links that agents know.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Malformed, bounds, proto};
 message! {
     /// Measure the link to another server.
     #[derive(Clone, PartialEq, Eq, Debug)]
-    proto::ProbeRequest <=> pub struct ProbeOrder {
+    proto::ProbeRequest <=> pub struct LinkProbe {
         /// The server.
         server: Peer = Peer { server <=> name: NAME, address: ADDRESS },
         /// At most so many bytes each way.
@@ -23,18 +23,18 @@ message! {
 
     /// A link that was measured.
     #[derive(Clone, PartialEq, Debug)]
-    proto::ProbeReply <=> pub struct Probed {
+    proto::ProbeReply <=> pub struct LinkMeasurement {
         /// To the other server, in Mb/s.
         there_mbps: f64 = MBPS,
         /// From the other server, in Mb/s.
         back_mbps: f64 = MBPS,
-        /// From a question to its answer.
+        /// The round trip time.
         round_trip_us <=> round_trip: Duration = MICROSECONDS,
     }
 
-    /// Give bytes.
+    /// Send bytes.
     #[derive(Clone, PartialEq, Eq, Debug)]
-    proto::GiveRequest <=> pub struct GiveOrder {
+    proto::GiveRequest <=> pub struct DownloadProbe {
         /// At most so many.
         bytes: u64 = PROBE_BYTES,
         /// At most so long.
@@ -42,8 +42,8 @@ message! {
     }
 }
 
-impl GiveOrder {
-    /// How long bytes are taken or given.
+impl DownloadProbe {
+    /// The duration of a transfer.
     ///
     /// # Errors
     /// It is too short or too long.
@@ -52,8 +52,8 @@ impl GiveOrder {
     }
 }
 
-impl Probed {
-    /// A bandwidth as it was told.
+impl LinkMeasurement {
+    /// A received bandwidth.
     ///
     /// # Errors
     /// It is no number, or out of bounds.
@@ -61,7 +61,7 @@ impl Probed {
         MBPS.decode(field, found)
     }
 
-    /// A bandwidth as it is told.
+    /// A bandwidth as it is sent.
     pub fn written(mbps: f64) -> f64 {
         MBPS.encode(&mbps)
     }
@@ -71,7 +71,7 @@ impl Probed {
 const PROBE_LIMIT: Number<u32, Duration> = milliseconds(bounds::PROBE_LIMIT_MS);
 /// How many bytes a measurement sends each way.
 const PROBE_BYTES: Number<u64, u64> = number("bytes", bounds::PROBE_BYTES);
-/// What goes over a link.
+/// The bandwidth of a link.
 const MBPS: Number<f64, f64> = number("Mb/s", bounds::LINK_MBPS);
 
 message! {
@@ -88,7 +88,7 @@ pub fn links_reply(links: &[Link]) -> proto::LinksReply {
     proto::LinksReply { links: links.iter().take(bounds::LINKS_MAX).map(Into::into).collect() }
 }
 
-/// The links that it told.
+/// The links of a reply.
 ///
 /// # Errors
 ///

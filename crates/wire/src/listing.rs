@@ -1,4 +1,4 @@
-//! What clients ask an agent about servers and jobs, and what it answers.
+//! Questions of clients about servers and jobs, and the answers of agents.
 
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Name, User};
@@ -15,11 +15,11 @@ message! {
     /// A server of the federation, as its agent sees it.
     #[derive(Clone, PartialEq, Debug)]
     proto::ServerStatus <=> pub struct ServerStatus {
-        /// What it says of itself.
+        /// Its description.
         info: ServerInfo = required("a server"),
-        /// The child of the agent that it is or hangs on.
+        /// The child of the agent through which it is attached.
         via: Name = NAME,
-        /// True if that child is there.
+        /// True if that child is up.
         attached: bool,
         /// Its waiting jobs in the agent's memory.
         queued: u32,
@@ -35,31 +35,31 @@ message! {
     proto::AgentStatus <=> pub struct AgentStatus {
         /// Its name.
         name: Name = NAME,
-        /// True if it is there.
+        /// True if it is up.
         attached: bool,
-        /// Since when it is, or is not.
+        /// Since when it is up or down.
         since: Time = TIME,
         /// As in [`ServerStatus`].
         clock_ahead_s <=> clock_ahead: Option<Span> = optional(DIFFERENCE),
     }
 
-    /// Everybody in a federation.
+    /// The daemons of a federation.
     #[derive(Clone, Default, PartialEq, Debug)]
     proto::ServersReply <=> pub struct Federation {
         /// The servers.
         servers: Vec<ServerStatus> = list(nested(), bounds::SERVERS_MAX),
         /// The agents below the one that was asked.
         agents: Vec<AgentStatus> = list(nested(), bounds::SERVERS_MAX),
-        /// The time by its clock, if it says.
+        /// The time by the agent's clock.
         now: Option<Time> = optional(TIME),
     }
 
     /// Which jobs a client asks for.
     #[derive(Clone, PartialEq, Eq, Debug)]
     proto::JobsRequest <=> pub struct JobsQuery {
-        /// Whose; none means the caller's own, unless `all`.
+        /// The owner; none means the caller, unless `all`.
         owner: Option<User> = unless_empty(USER),
-        /// Everybody's; for operators.
+        /// The jobs of all users; for operators.
         all: bool,
         /// Only those of this server.
         server: Option<Name> = unless_empty(NAME),
@@ -87,13 +87,13 @@ message! {
     proto::FindJobReply <=> pub struct LocatedJob {
         /// The job.
         job <=> record: JobRecord = required("a job"),
-        /// Where its server is reached; none if the server is not known any more.
+        /// The address of its server; none if the server is not known any more.
         address: Option<String> = unless_empty(ADDRESS),
-        /// True if its server is there.
+        /// True if its server is up.
         attached: bool,
     }
 
-    /// How far the estimates of a server were from what happened. Quantiles 5, 25, 50, 75 and 95 %; later than
+    /// The errors of the estimates of a server. Quantiles 5, 25, 50, 75 and 95 %; later than
     /// expected is positive; none if no job has ended.
     #[derive(Clone, PartialEq, Eq, Debug)]
     proto::ServerAccuracy <=> pub struct Accuracy {

@@ -1,15 +1,15 @@
-//! Messages that do not say what they should.
+//! The error of a message that is not valid.
 
 use std::fmt;
 
-/// A message that does not say what it should, and where.
+/// A message that is not valid, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
     /// The field, as a path from the message: `work.speedup.amdahl.parallel`, `vectors[3].address`.
     pub field: String,
-    /// What it should say.
+    /// What was expected.
     pub expected: String,
-    /// What it says, fit to be shown: escaped and cut.
+    /// What was found, escaped and cut.
     pub found: String,
 }
 
@@ -17,7 +17,7 @@ pub struct Malformed {
 const SHOWN: usize = 80;
 
 impl Malformed {
-    /// A field that says something else than expected: a number, or words of ours.
+    /// A field with an unexpected number or word.
     pub(super) fn new(field: &str, expected: impl Into<String>, found: impl fmt::Display) -> Malformed {
         let found = found.to_string().chars().take(SHOWN).flat_map(char::escape_debug).collect();
         Malformed { field: field.to_owned(), expected: expected.into(), found }
@@ -33,12 +33,12 @@ impl Malformed {
         Malformed { found: format!("`{}{more}`", malformed.found), ..malformed }
     }
 
-    /// A field that is not there.
+    /// A missing field.
     pub(super) fn missing(field: &str, expected: impl Into<String>) -> Malformed {
         Malformed::new(field, expected, "nothing")
     }
 
-    /// The same, seen from the message that `parent` is a field of.
+    /// The error with its path from the parent message.
     pub(super) fn under(mut self, parent: &str) -> Malformed {
         let is_path = !parent.is_empty() && !self.field.is_empty() && !self.field.starts_with('[');
         let point = if is_path { "." } else { "" };
@@ -46,7 +46,7 @@ impl Malformed {
         self
     }
 
-    /// The same, seen from the message that has a list and this is about an item of it.
+    /// The error with its path from the message that has the list.
     pub(super) fn at(self, list: &str, index: usize) -> Malformed {
         self.under(&format!("{list}[{index}]"))
     }
@@ -64,7 +64,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// INVALID_ARGUMENT: the same message will not do a second time.
+/// INVALID_ARGUMENT: the same message would be refused again.
 impl From<Malformed> for tonic::Status {
     fn from(malformed: Malformed) -> tonic::Status {
         tonic::Status::invalid_argument(malformed.to_string())

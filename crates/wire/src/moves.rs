@@ -1,4 +1,4 @@
-//! What came of looks at the waiting jobs, and how these are moved.
+//! Reports of reallocation cycles, moves of jobs and the reallocation policy.
 
 use pliant_control::agent::{Moving, Proposal, Report};
 use pliant_control::job::Hop;
@@ -14,25 +14,25 @@ use super::{Malformed, bounds, proto};
 message! {
     /// A move of a job, as `pliant moves` lists them.
     #[derive(Clone, PartialEq, Debug)]
-    proto::Moved <=> pub struct Moved {
+    proto::Moved <=> pub struct JobMove {
         /// The job.
         job: Handle = HANDLE,
-        /// From where to where, when and why.
+        /// Source, target, time and reason.
         hop: Hop = required("a move"),
     }
 }
 
-/// How many moves are told if the question does not say.
+/// The default number of listed moves.
 pub const MOVES_DEFAULT: u32 = 100;
 
-/// How an operator changes the way in which waiting jobs are moved.
+/// A change of the reallocation policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MovingChange {
-    /// Like this from now on.
+    /// A new policy.
     Set(Moving),
-    /// Not any more.
+    /// No reallocation.
     Off,
-    /// As the agent's file says.
+    /// The policy of the agent's file.
     Reset,
 }
 
@@ -80,7 +80,7 @@ one_of! {
 
 const A_POLICY: &str = "a name that `pliant policies` lists";
 
-/// A length of time up to the longest period between two reallocation cycles.
+/// A duration up to the longest period between two reallocation cycles.
 fn period(least: i64) -> Number<i64, Span> {
     seconds(least..=*bounds::PERIOD_S.end()).exact()
 }
@@ -89,12 +89,12 @@ fn window_jobs(jobs: &usize) -> u32 {
     u32::try_from(*jobs).unwrap_or(u32::MAX)
 }
 
-/// A question about how waiting jobs are moved, or an order to change that.
+/// A question about the reallocation policy, or a change of it.
 pub fn moving_request(change: Option<&MovingChange>) -> proto::MovingRequest {
     proto::MovingRequest { change: change.map(OneOf::to_variant) }
 }
 
-/// What is to be changed, if anything is.
+/// The requested change, if there is one.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub fn moving_change(request: proto::MovingRequest) -> Result<Option<MovingChang
     request.change.map(OneOf::from_variant).transpose()
 }
 
-/// How waiting jobs are moved, if they are.
+/// The reallocation policy, if there is one.
 ///
 /// # Errors
 ///
@@ -112,7 +112,7 @@ pub fn moving_reply(reply: proto::MovingReply) -> Result<Option<Moving>, Malform
     optional(nested()).decode("policy", reply.policy)
 }
 
-/// Whether a look at the waiting jobs is a dry run, and under which policy.
+/// True for a dry run, and its policy.
 ///
 /// # Errors
 ///
@@ -128,7 +128,7 @@ pub fn reallocate_request(
     }
 }
 
-/// How many moves are asked for.
+/// The requested number of moves.
 ///
 /// # Errors
 ///
@@ -137,11 +137,11 @@ pub fn moves_limit(limit: u32) -> Result<u32, Malformed> {
     up_to("a number of moves", bounds::MOVES_MAX as u32).or(MOVES_DEFAULT).decode("limit", limit)
 }
 
-/// The moves that were asked for.
+/// The moves of a reply.
 ///
 /// # Errors
 ///
 /// [`Malformed`], with a path from [`proto::MovesReply`].
-pub fn moves(reply: proto::MovesReply) -> Result<Vec<Moved>, Malformed> {
+pub fn moves(reply: proto::MovesReply) -> Result<Vec<JobMove>, Malformed> {
     list(nested(), bounds::MOVES_MAX).decode("moves", reply.moves)
 }

@@ -1,4 +1,4 @@
-//! Multi-jobs: packs of instances, and what they may expect of a server.
+//! Multi-jobs: packs of instances, and the prospects of servers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::field::*;
 use super::proto::{self, prospects_reply::Answer};
 use super::runtimes::LEVEL;
-use super::server::Declined;
+use super::server::SubmissionRefusal;
 use super::table::{conversions, message};
 use super::{Malformed, bounds};
 
@@ -28,14 +28,14 @@ message! {
         /// The names of those that differ.
         varied: Vec<String> = argument_names(),
         /// The instances.
-        instances: Vec<PackedCall> = list(nested(), bounds::PACK_MAX).exact().not_empty("at least one instance"),
+        instances: Vec<InstanceCall> = list(nested(), bounds::PACK_MAX).exact().not_empty("at least one instance"),
         /// The key of the uploads that are the inputs of every pack, if there are any.
         inputs_key: Option<Key> = unless_empty(KEY),
     } => (check: whole_pack, fit: crate::tests::fit::pack)
 
     /// An instance of a pack.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-    proto::pack::Instance <=> pub struct PackedCall {
+    proto::pack::Instance <=> pub struct InstanceCall {
         /// Its number in the multi-job.
         number: u32,
         /// Its values, in the order of [`Pack::varied`].
@@ -45,12 +45,12 @@ message! {
 
 impl Pack {
     /// The arguments of one of its instances.
-    pub fn arguments_of(&self, call: &PackedCall) -> BTreeMap<String, String> {
+    pub fn arguments_of(&self, call: &InstanceCall) -> BTreeMap<String, String> {
         call.arguments(&self.arguments, &self.varied)
     }
 }
 
-impl PackedCall {
+impl InstanceCall {
     /// Its arguments: those of all, and its own in place of those with these names.
     fn arguments(&self, all: &BTreeMap<String, String>, varied: &[String]) -> BTreeMap<String, String> {
         let own = varied.iter().cloned().zip(self.values.iter().cloned());
@@ -67,16 +67,16 @@ pub struct ProspectsQuery {
     pub arguments: BTreeMap<String, String>,
     /// The names of those in which others differ.
     pub varied: Vec<String>,
-    /// Some that stand for all: the first one does if there are none.
-    pub others: Vec<PackedCall>,
-    /// Jobs of whoever asks: those of them that wait are left out.
+    /// Sample instances; the first one if there are none.
+    pub others: Vec<InstanceCall>,
+    /// Jobs of the caller that are left out if they wait.
     pub without: Vec<u32>,
-    /// What an agent expects of the service.
+    /// The expected runtime of the service by the agent.
     pub elsewhere: Option<Expectation>,
 }
 
 impl ProspectsQuery {
-    /// Those that stand for all: their numbers and arguments.
+    /// The samples: their numbers and arguments.
     pub fn samples(&self) -> impl Iterator<Item = (u32, BTreeMap<String, String>)> {
         self.others.iter().map(|call| (call.number, call.arguments(&self.arguments, &self.varied)))
     }
@@ -87,7 +87,7 @@ message! {
         free: list(nested(), bounds::PLACES_MAX),
         instance_ms <=> instance: SPAN_MS,
         scale: absent_means(1.0, number("a factor", bounds::SCALE)),
-        told: join(told_parts, told) => (told_by, told_level: unless_empty(LEVEL)),
+        told: join(source_parts, source) => (told_by, told_level: unless_empty(LEVEL)),
         jobs,
         failures,
         pack_most: unless_empty(as_is()),
@@ -109,7 +109,7 @@ fn whole_pack(pack: Pack) -> Result<Pack, Malformed> {
     Ok(pack)
 }
 
-fn one_value_each(field: &str, calls: &[PackedCall], varied: &[String]) -> Result<(), Malformed> {
+fn one_value_each(field: &str, calls: &[InstanceCall], varied: &[String]) -> Result<(), Malformed> {
     match calls.iter().enumerate().find(|(_, call)| call.values.len() != varied.len()) {
         Some((index, call)) => {
             let expected = format!("{} values, one for each name in `varied`", varied.len());
@@ -119,8 +119,8 @@ fn one_value_each(field: &str, calls: &[PackedCall], varied: &[String]) -> Resul
     }
 }
 
-/// How many jobs tell how long an instance takes, and what they have in common if they are the federation's.
-fn told_parts(told: &Told) -> (u64, Option<Level>) {
+/// The number of jobs behind an expected runtime, and their level if they are of the federation.
+fn source_parts(told: &Told) -> (u64, Option<Level>) {
     match told {
         Told::Walltime => (0, None),
         Told::Statistics { jobs } | Told::Own { instances: jobs } => (*jobs, None),
@@ -128,7 +128,7 @@ fn told_parts(told: &Told) -> (u64, Option<Level>) {
     }
 }
 
-fn told((jobs, level): (u64, Option<Level>)) -> Result<Told, Malformed> {
+fn source((jobs, level): (u64, Option<Level>)) -> Result<Told, Malformed> {
     Ok(match (jobs, level) {
         (0, _) => Told::Walltime,
         (jobs, None) => Told::Statistics { jobs },
@@ -185,12 +185,12 @@ fn argument_names() -> List<Text> {
     list(ARGUMENT_NAME, bounds::ARGUMENTS_MAX).exact()
 }
 
-fn samples() -> List<Item<PackedCall>> {
+fn samples() -> List<NestedMessage<InstanceCall>> {
     list(nested(), bounds::SAMPLES_MAX)
 }
 
-/// What a server says of its prospects, or why there are none.
-pub fn prospects_reply(answer: &Result<Prospects, Declined>) -> proto::ProspectsReply {
+/// The reply with the prospects of a server, or its refusal.
+pub fn prospects_reply(answer: &Result<Prospects, SubmissionRefusal>) -> proto::ProspectsReply {
     let answer = match answer {
         Ok(prospects) => Answer::Prospects(prospects.into()),
         Err(declined) => Answer::Refused(declined.into()),
@@ -198,18 +198,20 @@ pub fn prospects_reply(answer: &Result<Prospects, Declined>) -> proto::Prospects
     proto::ProspectsReply { answer: Some(answer) }
 }
 
-/// What it said.
+/// The prospects or the refusal of a reply.
 ///
 /// # Errors
 ///
 /// [`Malformed`], with a path from [`proto::ProspectsReply`].
-pub fn prospects_answer(reply: proto::ProspectsReply) -> Result<Result<Prospects, Declined>, Malformed> {
+pub fn prospects_answer(
+    reply: proto::ProspectsReply,
+) -> Result<Result<Prospects, SubmissionRefusal>, Malformed> {
     match reply.answer {
         Some(Answer::Prospects(prospects)) => {
             Prospects::try_from(prospects).map(Ok).map_err(|malformed| malformed.under("prospects"))
         }
         Some(Answer::Refused(refused)) => {
-            Declined::try_from(refused).map(Err).map_err(|malformed| malformed.under("refused"))
+            SubmissionRefusal::try_from(refused).map(Err).map_err(|malformed| malformed.under("refused"))
         }
         None => Err(Malformed::missing("", "prospects or a refusal")),
     }

@@ -15,14 +15,14 @@ fn setting() -> Number<i64, pliant_model::Span> {
 }
 
 message! {
-    proto::NodesPicture <=> ClusterSnapshot {
+    proto::ClusterSnapshot <=> ClusterSnapshot {
         nodes: list(nested(), bounds::QUEUE_MAX),
         running: list(nested(), bounds::QUEUE_MAX),
         pending: list(nested(), bounds::QUEUE_MAX),
         rules: required("how the batch system plans"),
     }
 
-    proto::PictureNode <=> Node {
+    proto::SnapshotNode <=> Node {
         name: text(bounds::NAME_BYTES_MAX),
         cores: PROCS_OR_NONE,
         up,

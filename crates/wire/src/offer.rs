@@ -1,18 +1,18 @@
-//! What a server offers, as clients show it.
+//! The services of a server, as clients show them.
 
 use super::field::*;
 use super::table::message;
 use super::{bounds, proto};
 
 message! {
-    /// What a server offers.
+    /// The services of a server.
     #[derive(Clone, Default, PartialEq, Eq, Debug)]
     proto::ServicesReply <=> pub struct Offer {
         /// Its services.
         services: Vec<OfferedService> = list(nested(), bounds::SERVICES_MAX),
         /// Whether it runs users' own scripts.
         scripts: bool,
-        /// How many services it has beside these, for other users.
+        /// The number of its services for other users only.
         hidden: u32,
     }
 
@@ -23,11 +23,11 @@ message! {
         name: String = word("the name of a service", bounds::NAME_BYTES_MAX),
         /// What it does.
         summary: String = TEXT,
-        /// How its time changes with the number of processors.
+        /// Its speedup model.
         speedup: String = TEXT,
         /// What it takes.
         arguments: Vec<OfferedArgument> = list(nested(), bounds::ARGUMENTS_MAX),
-        /// It is for other users than the one who asks; only operators are told of such.
+        /// It is for other users than the caller; only operators see it.
         for_others: bool,
     }
 

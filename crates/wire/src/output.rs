@@ -1,4 +1,4 @@
-//! What supervisors write for clients to read: how the instances of a batch ended, and that an output was cut.
+//! Output of supervisors for clients: the ends of instances, and notices of cut output.
 
 use std::fmt;
 
@@ -16,9 +16,9 @@ pub enum Outcome {
     NotStarted(String),
 }
 
-/// What became of an instance: a line of the job's standard output.
+/// The end of an instance: a line of the job's standard output.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct PackedEnd {
+pub struct InstanceEnd {
     /// Its number in the multi-job.
     pub instance: u32,
     /// How its first process ended.
@@ -28,13 +28,13 @@ pub struct PackedEnd {
     pub over_walltime: bool,
     /// How long it took.
     pub elapsed_ms: u64,
-    /// What its arguments made of that.
+    /// The amount of work that its arguments mean.
     #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
     pub scale: f64,
-    /// What it wrote on standard output; what is no text is replaced.
+    /// Its standard output as text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
-    /// That is not all.
+    /// The output was cut.
     #[serde(default, skip_serializing_if = "is_false")]
     pub output_cut: bool,
     /// The end of what it wrote on standard error, if it failed.
@@ -42,23 +42,23 @@ pub struct PackedEnd {
     pub error: String,
 }
 
-impl PackedEnd {
+impl InstanceEnd {
     /// Whether it ran to its own end and reported success.
     pub fn is_success(&self) -> bool {
         self.outcome == Outcome::ExitCode(0) && !self.over_walltime
     }
 }
 
-/// What stands at the end of an output that was cut, around the number of bytes that are there.
+/// The notice at the end of a cut output, around the number of kept bytes.
 const CUT_BEGIN: &str = "\n[pliant: output beyond ";
 const CUT_END: &str = " bytes was dropped]\n";
 
-/// What is written behind the first `max_bytes` of an output, in place of the rest.
+/// The notice that replaces the output after the first `max_bytes`.
 pub fn cut_notice(max_bytes: u64) -> String {
     format!("{CUT_BEGIN}{max_bytes}{CUT_END}")
 }
 
-/// True if an output ends with the words that it was cut.
+/// True if an output ends with that notice.
 pub fn is_cut(output: &[u8]) -> bool {
     let end = &output[output.len().saturating_sub(CUT_BEGIN.len() + 20 + CUT_END.len())..];
     let end = String::from_utf8_lossy(end);

@@ -1,7 +1,7 @@
 //! Answers of children that are too long for one message: the queue of a busy cluster has tens of thousands of jobs.
 //!
-//! The bytes of such an answer are cut, and go one piece after the other among the other messages of the line, so that
-//! heartbeats and news are not kept waiting and no daemon has to take messages of any length.
+//! The bytes of such an answer are cut, and go one piece after the other among the other messages of the connection. So heartbeats and status updates
+//! do not wait, and no daemon has to take messages of any length.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub fn in_pieces(message: proto::Up) -> VecDeque<proto::Up> {
     }
 }
 
-/// The pieces of the answer that comes in over a line at the moment.
+/// The received pieces of an answer.
 #[derive(Default)]
 pub struct Pieces {
     discovery: u64,

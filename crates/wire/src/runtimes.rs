@@ -9,7 +9,7 @@ use super::table::message;
 use super::{Malformed, bounds, proto};
 
 /// What jobs have in common whose runtimes are known.
-pub(super) const LEVEL: Named<Level> = named("level of categories", Level::ALL);
+pub(super) const LEVEL: NamedValue<Level> = named("level of categories", Level::ALL);
 
 message! {
     /// How long jobs run, and how far predictions of that were off.

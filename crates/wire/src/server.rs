@@ -1,4 +1,4 @@
-//! What servers answer: to submissions, and why jobs wait.
+//! Answers of servers: to submissions, and explanations of waiting jobs.
 
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::JobRecord;
@@ -12,17 +12,17 @@ use super::types::AN_ESTIMATE;
 use super::{Malformed, bounds, proto};
 
 message! {
-    /// A submission that was not accepted, as the client is told. A server of a later version may have reasons that
-    /// this client does not know: `word` is then a new one.
+    /// The refusal of a submission. A server of a later version may have a reason that this client does not know: `word` is
+    /// then a new one.
     #[derive(Clone, PartialEq, Debug)]
-    proto::Refused <=> pub struct Declined {
+    proto::Refused <=> pub struct SubmissionRefusal {
         /// The stable word: [`Refused::word`].
         word: String = field::word("a word like `too-large`", bounds::NAME_BYTES_MAX),
-        /// What stands in the way, as far as this version knows it.
+        /// Why, as far as this version knows the reason.
         cause: Cause = enumeration(),
         /// Why, for people.
         why: String = TEXT,
-        /// What it would get now, if the estimate it relied on is stale.
+        /// The present estimate, if the submitted one is stale.
         now: Option<Estimate> = optional(nested()),
     } => (check: understood, fit: crate::tests::fit::declined)
 }
@@ -30,27 +30,27 @@ message! {
 /// What a server answers to a submission.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SubmitAnswer {
-    /// It is accepted, now or before.
+    /// The work is accepted, now or before.
     Accepted(Box<JobRecord>),
-    /// It is not.
-    Declined(Declined),
+    /// The work is refused.
+    Refused(SubmissionRefusal),
 }
 
-impl Declined {
+impl SubmissionRefusal {
     /// True if only the estimate was stale: another try may be accepted.
     pub fn is_stale(&self) -> bool {
         self.now.is_some()
     }
 }
 
-impl std::fmt::Display for Declined {
+impl std::fmt::Display for SubmissionRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.why)
     }
 }
 
-impl From<&Refused> for Declined {
-    fn from(refused: &Refused) -> Declined {
+impl From<&Refused> for SubmissionRefusal {
+    fn from(refused: &Refused) -> SubmissionRefusal {
         let now = match refused {
             Refused::Stale { now } => Some(*now),
             Refused::TooLarge { .. }
@@ -60,7 +60,12 @@ impl From<&Refused> for Declined {
             | Refused::NoNumbersLeft
             | Refused::Other(_) => None,
         };
-        Declined { word: refused.word().to_owned(), cause: refused.cause(), why: refused.to_string(), now }
+        SubmissionRefusal {
+            word: refused.word().to_owned(),
+            cause: refused.cause(),
+            why: refused.to_string(),
+            now,
+        }
     }
 }
 
@@ -91,12 +96,12 @@ message! {
 one_of! {
     proto::SubmitReply { answer: proto::submit_reply::Answer } <=> SubmitAnswer {
         Accepted <=> Accepted(boxed(nested())),
-        Refused <=> Declined(nested()),
+        Refused <=> Refused(nested()),
     }
 }
 
 /// A refusal with an estimate exactly if it is stale, and with the cause that its word says if it says no other.
-fn understood(declined: Declined) -> Result<Declined, Malformed> {
+fn understood(declined: SubmissionRefusal) -> Result<SubmissionRefusal, Malformed> {
     let is_stale = declined.word == "stale";
     if is_stale && declined.now.is_none() {
         return Err(Malformed::missing("now", AN_ESTIMATE));
@@ -106,5 +111,5 @@ fn understood(declined: Declined) -> Result<Declined, Malformed> {
         Cause::Unknown => Cause::from_word(&declined.word),
         known => known,
     };
-    Ok(Declined { cause, now: declined.now.filter(|_| is_stale), ..declined })
+    Ok(SubmissionRefusal { cause, now: declined.now.filter(|_| is_stale), ..declined })
 }

@@ -20,15 +20,15 @@ message! {
         /// What makes it unique.
         key: Key = KEY,
         /// What is to run.
-        what: Submitted = one_of::<proto::submit_request::What, _>(),
-        /// The files that were uploaded under the same key. Whether they can lie beside each other is not checked
+        what: SubmittedWork = one_of::<proto::submit_request::What, _>(),
+        /// The files that were uploaded under the same key. Whether their names fit together is not checked
         /// here.
         inputs: Vec<FileSpec> = list(nested(), bounds::INPUTS_MAX).exact(),
         /// The latest completion that the client takes here; none takes any.
         latest: Option<Time> = optional(TIME),
         /// The estimates that were compared.
         compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
-        /// What came of asking the others.
+        /// The answers of other servers.
         survey: Survey = unless(Survey::default(), nested()),
         /// The user chose this server: the job is not moved.
         pinned: bool,
@@ -38,7 +38,7 @@ message! {
 /// What is to run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Submitted {
+pub enum SubmittedWork {
     /// A service of the server. Whether it is offered and takes these arguments is not checked here.
     Service {
         /// Its name.
@@ -52,13 +52,13 @@ pub enum Submitted {
     Pack(Pack),
 }
 
-impl Submitted {
+impl SubmittedWork {
     /// The service that it calls; none if it is a script.
     pub fn service(&self) -> Option<&str> {
         match self {
-            Submitted::Service { name, .. } => Some(name),
-            Submitted::Pack(pack) => Some(&pack.service),
-            Submitted::Script(_) => None,
+            SubmittedWork::Service { name, .. } => Some(name),
+            SubmittedWork::Pack(pack) => Some(&pack.service),
+            SubmittedWork::Script(_) => None,
         }
     }
 }
@@ -79,13 +79,13 @@ message! {
 }
 
 one_of! {
-    proto::submit_request::What <=> Submitted {
+    proto::submit_request::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Pack <=> Pack(nested()),
     }
 
-    proto::prepare_request::What <=> Submitted {
+    proto::prepare_request::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Pack <=> Pack(nested()),

@@ -22,7 +22,7 @@ pub(crate) trait View {
     /// What users have to know of the results.
     fn warn(&self, _warnings: &mut Warnings) {}
 
-    /// What the campaign has beside its runs: a line, and keys for scripts.
+    /// Further facts of the campaign: a line, and keys for scripts.
     fn summary(&self) -> (String, Value) {
         (String::new(), json!({}))
     }

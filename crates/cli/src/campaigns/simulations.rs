@@ -66,10 +66,10 @@ fn columns(cells: &[Cell]) -> &'static [Column] {
     if cells.iter().any(requests) { REQUESTS } else { COLUMNS }
 }
 
-/// What tells cells apart: title and text.
-type Word = (&'static str, fn(&Cell) -> String);
+/// What distinguishes cells: title and text.
+type CellLabel = (&'static str, fn(&Cell) -> String);
 
-const WORDS: [Word; 6] = [
+const WORDS: [CellLabel; 6] = [
     ("workload", |cell| cell.workload.clone()),
     ("platform", |cell| cell.platform.clone()),
     ("moldable", |cell| cell.moldable.clone()),
@@ -127,7 +127,7 @@ impl View for SimulationResults {
 /// What all cells have in common, the table, and what is not in it.
 fn describe(cells: &[Cell]) -> String {
     let differs = |text: fn(&Cell) -> String| cells.windows(2).any(|pair| text(&pair[0]) != text(&pair[1]));
-    let (words, common): (Vec<Word>, Vec<Word>) =
+    let (words, common): (Vec<CellLabel>, Vec<CellLabel>) =
         WORDS.into_iter().partition(|(title, text)| *title == "policy" || differs(*text));
     let has = |column: &Column| cells.iter().any(|cell| cell.metrics.contains_key(column.metric));
     let is_zero = |column: &Column| {
@@ -151,7 +151,7 @@ fn describe(cells: &[Cell]) -> String {
 }
 
 /// The table with as many columns as there is room for, and the titles of the others.
-fn fitting(cells: &[Cell], words: &[Word], all: &[&Column]) -> (String, Vec<&'static str>) {
+fn fitting(cells: &[Cell], words: &[CellLabel], all: &[&Column]) -> (String, Vec<&'static str>) {
     let most = all.iter().map(|column| column.spare).max().unwrap_or(0);
     for spare in (0..=most).rev() {
         let (shown, left_out): (Vec<&Column>, Vec<&Column>) =
@@ -169,7 +169,7 @@ fn width(table: &str) -> usize {
     table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-fn table(cells: &[Cell], words: &[Word], columns: &[&Column], name: usize) -> String {
+fn table(cells: &[Cell], words: &[CellLabel], columns: &[&Column], name: usize) -> String {
     let titles = words.iter().map(|(title, _)| *title).chain(columns.iter().map(|column| column.title));
     let mut table = Table::new(words.len(), &titles.collect::<Vec<_>>());
     for cell in cells {

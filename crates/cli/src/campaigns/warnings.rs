@@ -98,7 +98,7 @@ pub(crate) fn nothing_ran(results: &SimulationResults) -> bool {
 
 /// How a workload fits its platform.
 #[derive(Default)]
-struct Fit {
+struct WorkloadFit {
     runs: usize,
     /// Runs in which every job was refused.
     without_jobs: usize,
@@ -108,8 +108,8 @@ struct Fit {
 }
 
 /// By workload and platform.
-fn fits(results: &SimulationResults) -> BTreeMap<(&str, &str), Fit> {
-    let mut fits: BTreeMap<(&str, &str), Fit> = BTreeMap::new();
+fn fits(results: &SimulationResults) -> BTreeMap<(&str, &str), WorkloadFit> {
+    let mut fits: BTreeMap<(&str, &str), WorkloadFit> = BTreeMap::new();
     for run in &results.runs {
         let metric = |name: &str| run.metrics.get(name).copied().unwrap_or(0.0);
         let (ran, refused) = (metric("jobs"), metric("refused"));

@@ -12,7 +12,7 @@ pub(super) const MATRIX_SIZE: usize = 500;
 
 /// What one core does.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Speed {
+pub(super) struct CoreSpeed {
     /// Random points a second.
     pub(super) samples_per_s: f64,
     /// Products of two matrices of [`MATRIX_SIZE`] a second.
@@ -20,7 +20,7 @@ pub(super) struct Speed {
 }
 
 /// Measures this machine, in less than a second as a rule.
-pub(super) fn measure() -> Speed {
+pub(super) fn measure() -> CoreSpeed {
     let one = NonZeroUsize::MIN;
     let samples_per_s = rate(100_000, |samples| {
         pi::estimate(samples, 1, one, |_| {});
@@ -32,7 +32,7 @@ pub(super) fn measure() -> Speed {
             matrix::product(&a, &b, one, |_| {});
         }
     });
-    Speed { samples_per_s, products_per_s }
+    CoreSpeed { samples_per_s, products_per_s }
 }
 
 /// How many units a second are done, from ever larger amounts until one takes long enough.

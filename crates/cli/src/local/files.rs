@@ -11,10 +11,10 @@ use pliant_control::server_info::ServerInfo;
 use pliant_daemon::config::{AgentFile, OptionalFile, ServerFile};
 use pliant_model::Time;
 use pliant_site::services::Catalogue;
-use pliant_transport::{Authority, AuthorityError, Identity, Order, Role};
+use pliant_transport::{Authority, AuthorityError, CertificateRequest, Identity, Role};
 use serde::{Deserialize, Serialize};
 
-use super::calibrate::{MATRIX_SIZE, Speed, measure};
+use super::calibrate::{CoreSpeed, MATRIX_SIZE, measure};
 use super::{CLUSTERS, Cluster, Folder, reference_share};
 use crate::failure::Failure;
 
@@ -32,20 +32,20 @@ const EXPLORING: u32 = 2;
 /// Core seconds in a unit of work.
 const UNIT_CORE_S: f64 = 4.0;
 
-/// An amount of work that takes every machine about as long: four seconds of one of its cores.
+/// An amount of work that takes any machine four seconds of a core.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Unit {
+pub(crate) struct WorkUnit {
     samples: f64,
     products: f64,
 }
 
-impl Unit {
-    fn new(speed: Speed) -> Unit {
-        Unit { samples: UNIT_CORE_S * speed.samples_per_s, products: UNIT_CORE_S * speed.products_per_s }
+impl WorkUnit {
+    fn new(speed: CoreSpeed) -> WorkUnit {
+        WorkUnit { samples: UNIT_CORE_S * speed.samples_per_s, products: UNIT_CORE_S * speed.products_per_s }
     }
 
     /// The unit of a federation that was started.
-    pub(crate) fn read(folder: &Folder) -> Result<Unit, Failure> {
+    pub(crate) fn read(folder: &Folder) -> Result<WorkUnit, Failure> {
         let path = folder.path().join(UNIT);
         let text = fs::read_to_string(&path).map_err(|error| Failure::io(&path, "read", &error))?;
         serde_json::from_str(&text).map_err(|error| {
@@ -84,7 +84,7 @@ pub(crate) fn server_infos(folder: &Folder) -> Result<Vec<ServerInfo>, Failure> 
     CLUSTERS.iter().map(info).collect()
 }
 
-/// Where a daemon is reached.
+/// The address of a daemon.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
     pub(super) address: String,
@@ -98,8 +98,7 @@ impl Ports {
     }
 }
 
-/// Makes every file, for the users of those names; whoever starts the federation is its operator. Returns the
-/// daemons to start: verb, name, where they listen.
+/// Writes every file, for these users and the operator. Returns the daemons to start: verb, name and address.
 pub(super) fn write_all(
     folder: &Folder,
     users: &[&str],
@@ -113,7 +112,7 @@ pub(super) fn write_all(
     certificate(&authority, &folder.daemon(AGENT), Role::Agent, AGENT)?;
     write(&folder.daemon(AGENT).join("agent.toml"), &agent_file(&agent))?;
     let speed = measure();
-    let unit = Unit::new(speed);
+    let unit = WorkUnit::new(speed);
     let text = serde_json::to_string(&unit).map_err(Failure::system)?;
     write(&path.join(UNIT), &text)?;
     for cluster in &CLUSTERS {
@@ -201,7 +200,7 @@ fn authority(dir: &Path) -> Result<Authority, Failure> {
 
 fn certificate(authority: &Authority, dir: &Path, role: Role, name: &str) -> Result<(), Failure> {
     let identity = Identity::new(role, name).map_err(Failure::input)?;
-    let order = Order { renew: true, ..Order::new(identity) };
+    let order = CertificateRequest { renew: true, ..CertificateRequest::new(identity) };
     authority.issue_into(dir, &order, now())?;
     Ok(())
 }
@@ -214,7 +213,7 @@ fn ports() -> Result<Ports, Failure> {
     Ok(Ports { address: free().map_err(failed)?, http: free().map_err(failed)? })
 }
 
-/// The name of whoever runs this, as far as a certificate takes it.
+/// The name of the present user, as far as a certificate takes it.
 fn own_name() -> String {
     let name = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
     match Identity::new(Role::Operator, &name) {
@@ -240,7 +239,7 @@ fn client_file(agent: &Ports) -> String {
     format!("[[agent]]\nname = \"{AGENT}\"\naddress = \"{}\"\n\n{TLS}", agent.address)
 }
 
-fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: Speed) -> String {
+fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed) -> String {
     let Cluster { name, procs, speed: factor } = cluster;
     let Ports { address, http } = ports;
     let share = reference_share() * factor;
@@ -259,7 +258,7 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: Speed) ->
 }
 
 /// What the servers offer: runtimes at speed 1 are what this machine takes, spread over its shares.
-fn services(speed: Speed) -> String {
+fn services(speed: CoreSpeed) -> String {
     // For one processor of speed 1, in seconds.
     let seconds = |work: f64| (work / reference_share()).ceil().max(1.0);
     let samples = 1_000_000_000.0;

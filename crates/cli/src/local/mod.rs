@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-pub(crate) use files::{Unit, server_infos};
-pub(crate) use processes::{Brought, Stopped, bring_up, running, start, stop};
+pub(crate) use files::{WorkUnit, server_infos};
+pub(crate) use processes::{StartReport, StopReport, bring_up, running, start, stop};
 
 /// One of the clusters.
 pub(crate) struct Cluster {
@@ -88,7 +88,7 @@ impl Folder {
         self.user(user).join(files::CLIENT)
     }
 
-    /// The file of whoever started it.
+    /// The client file of its operator.
     pub(crate) fn own_client(&self) -> PathBuf {
         self.0.join(files::CLIENT)
     }

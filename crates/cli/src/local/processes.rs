@@ -19,15 +19,15 @@ use crate::failure::Failure;
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// How long a daemon may take to stop once it was asked to.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
-/// How often is looked.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What was stopped.
+/// The stopped daemons and jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Stopped {
-    /// Daemons that ran.
+pub(crate) struct StopReport {
+    /// How many daemons were stopped.
     pub(crate) daemons: usize,
-    /// Jobs that ran and were ended.
+    /// How many running jobs were ended.
     pub(crate) jobs: usize,
 }
 
@@ -37,22 +37,25 @@ pub(crate) fn running(folder: &Folder) -> Result<Option<Federation>, Failure> {
     Ok(known.filter(|federation| federation.daemons.iter().any(is_running)))
 }
 
-/// What `pliant up` did.
-pub(crate) struct Brought {
-    /// The federation, of which every daemon runs.
+/// The result of `pliant up`.
+pub(crate) struct StartReport {
+    /// The running federation.
     pub(crate) federation: Federation,
     /// Names of the daemons that were started; the others ran.
     pub(crate) started: Vec<String>,
 }
 
-/// Sees to it that a federation runs in a folder: starts it, or what is missing of one of which a part runs, and
-/// leaves the rest alone. Each of `users` has a client's file afterwards. `services` is a file of further services, for a
-/// federation of which nothing runs.
+/// Starts the daemons of a federation that do not run. Each of `users` has a client file afterwards. `services` is a file of
+/// further services, for a federation without a running daemon.
 ///
 /// # Errors
 ///
-/// If the folder is somebody else's, or a daemon does not start.
-pub(crate) fn bring_up(folder: &Folder, users: &[&str], services: Option<&Path>) -> Result<Brought, Failure> {
+/// If the folder belongs to something else, or a daemon does not start.
+pub(crate) fn bring_up(
+    folder: &Folder,
+    users: &[&str],
+    services: Option<&Path>,
+) -> Result<StartReport, Failure> {
     let path = folder.path();
     let foreign = match (path.exists(), path.is_dir()) {
         (true, false) => Some("a file"),
@@ -62,13 +65,13 @@ pub(crate) fn bring_up(folder: &Folder, users: &[&str], services: Option<&Path>)
     if let Some(found) = foreign {
         let expected = "expected a new or empty folder, or one that `pliant up` made";
         return Err(Failure::input(format!("{}: {expected}, found {found}", path.display()))
-            .hint("choose another folder with --dir; what is here is not touched"));
+            .hint("choose another folder with --dir; this one is not changed"));
     }
     let Some(mut federation) = running(folder)? else {
         let services = services.map_or(Ok(String::new()), declared)?;
         let federation = start(folder, users, &services)?;
         let started = federation.daemons.iter().map(|daemon| daemon.name.clone()).collect();
-        return Ok(Brought { federation, started });
+        return Ok(StartReport { federation, started });
     };
     if services.is_some() {
         let message = "--services: expected a federation that does not run, found one that does";
@@ -81,7 +84,7 @@ pub(crate) fn bring_up(folder: &Folder, users: &[&str], services: Option<&Path>)
             continue;
         }
         let again =
-            |failure: Failure| failure.hint("`pliant down` stops what runs; `pliant up` starts all anew");
+            |failure: Failure| failure.hint("`pliant down` stops the others; `pliant up` then starts all");
         let daemon = launch(folder, verb, name, &ports).map_err(again)?;
         federation.daemons.retain(|daemon| daemon.name != name);
         federation.daemons.push(daemon);
@@ -91,11 +94,11 @@ pub(crate) fn bring_up(folder: &Folder, users: &[&str], services: Option<&Path>)
     if !started.is_empty() {
         attached(folder)?;
     }
-    Ok(Brought { federation, started })
+    Ok(StartReport { federation, started })
 }
 
-/// Starts a federation in a folder, with clients for `users` beside the one of whoever starts it, and `services` as
-/// they stand in a server's file beside its own.
+/// Starts a federation in a folder, with clients for `users` and the operator. `services` are further tables of a server's
+/// file.
 pub(crate) fn start(folder: &Folder, users: &[&str], services: &str) -> Result<Federation, Failure> {
     let mut federation = Federation { daemons: Vec::new() };
     for (verb, name, ports) in write_all(folder, users, services)? {
@@ -103,7 +106,7 @@ pub(crate) fn start(folder: &Folder, users: &[&str], services: &str) -> Result<F
             Ok(daemon) => federation.daemons.push(daemon),
             Err(failure) => {
                 write(folder, &federation)?;
-                // What cannot be stopped either is still in the record for `pliant down`.
+                // Daemons that cannot be stopped stay in the record for `pliant down`.
                 stop(folder)?;
                 return Err(failure);
             }
@@ -157,7 +160,7 @@ fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daem
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(output)
-        // Ctrl-C in the terminal is not for it.
+        // Ctrl-C in the terminal must not reach it.
         .process_group(0)
         .current_dir("/")
         .spawn()
@@ -169,7 +172,7 @@ fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daem
             return Err(Failure::system(format!("{verb} {name} ended at once ({status}): {last}")));
         }
         if Instant::now() > deadline {
-            // It is ours and did nothing yet.
+            // The child has done nothing yet.
             let _ = child.kill();
             let _ = child.wait();
             return Err(Failure::system(format!("{verb} {name} was not ready in time: {}", last_line(&log))));
@@ -183,8 +186,8 @@ fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daem
 }
 
 /// Stops the daemons of a folder and ends their jobs; nothing runs afterwards.
-pub(crate) fn stop(folder: &Folder) -> Result<Stopped, Failure> {
-    let mut stopped = Stopped::default();
+pub(crate) fn stop(folder: &Folder) -> Result<StopReport, Failure> {
+    let mut stopped = StopReport::default();
     let Some(federation) = read(folder)? else { return Ok(stopped) };
     // Servers first, so that nothing is started any more.
     let (agents, servers): (Vec<Daemon>, Vec<Daemon>) =
@@ -245,12 +248,12 @@ fn signal(daemon: &Daemon, signal: Signal) {
     if is_running(daemon)
         && let Some(pid) = Pid::from_raw(daemon.pid)
     {
-        // It may have gone by itself in the meantime.
+        // It may have ended meanwhile.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// True if the process is there and is the one that was started.
+/// True if that process runs.
 pub(crate) fn is_running(daemon: &Daemon) -> bool {
     started_ticks(daemon.pid) == Some(daemon.started_ticks)
 }

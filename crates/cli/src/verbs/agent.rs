@@ -1,4 +1,4 @@
-//! `pliant agent`: finds servers for clients and knows where every job of the federation is.
+//! `pliant agent`: runs an agent, which finds servers for clients and keeps the records of jobs.
 
 use pliant_daemon::agent;
 use pliant_daemon::config::AgentFile;

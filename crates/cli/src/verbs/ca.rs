@@ -7,7 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use pliant_model::Time;
 use pliant_transport::{
-    Authority, AuthorityError, Credentials, DAYS_DEFAULT, Identity, Order, Record, Revocation, Role,
+    Authority, AuthorityError, CertificateRecord, CertificateRequest, Credentials, DAYS_DEFAULT, Identity,
+    Revocation, Role,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Makes the authority of a new federation in a folder.
+    /// Creates the authority of a new federation in a folder.
     Init(Init),
     /// Issues a certificate with its key.
     Issue(Issue),
@@ -36,7 +37,7 @@ enum Verb {
 
 #[derive(Args)]
 struct Init {
-    /// The folder; whoever can read it can be anybody in the federation.
+    /// The folder of the authority; its key signs every identity in the federation.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// The name of the federation.
@@ -49,22 +50,22 @@ struct Issue {
     /// The folder of the authority.
     #[arg(long, value_name = "DIR")]
     ca: PathBuf,
-    /// What the holder is.
+    /// The role of the holder.
     #[arg(value_name = "ROLE", value_parser = role())]
     role: Role,
-    /// The holder's name: lower-case letters, digits and -; for people also _ . and @.
+    /// The name of the holder: lower-case letters, digits and -; for people also _ . and @.
     #[arg(value_name = "NAME")]
     name: String,
     /// The folder to write ca.pem, cert.pem, key.pem and crl.pem to.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many days the certificate lasts.
+    /// The validity of the certificate in days.
     #[arg(long, value_name = "N", default_value_t = DAYS_DEFAULT, value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
     days: u32,
-    /// Further DNS names and addresses of a daemon, for tools that know nothing of roles.
+    /// Further DNS names and addresses of a daemon, for tools other than Pliant.
     #[arg(long = "also", value_name = "HOST")]
     extra_names: Vec<String>,
-    /// Issues another certificate to a holder who has one, and replaces the files in the folder.
+    /// Issues another certificate to a holder that has one, and replaces the files in the folder.
     #[arg(long)]
     renew: bool,
 }
@@ -109,7 +110,7 @@ fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> 
     });
     let text = || {
         format!(
-            "made the authority of {} in {}\nkeep its ca.key secret, and a copy of the folder\n",
+            "created the authority of {} in {}\nkeep its ca.key secret, and a copy of the folder\n",
             arguments.name,
             arguments.dir.display()
         )
@@ -119,7 +120,7 @@ fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> 
 
 fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure> {
     let authority = Authority::open(&arguments.ca)?;
-    let order = Order {
+    let order = CertificateRequest {
         identity: Identity::new(arguments.role, &arguments.name).map_err(Failure::input)?,
         days: arguments.days,
         extra_names: arguments.extra_names.clone(),
@@ -194,7 +195,7 @@ fn run_list(output: Output, arguments: &List, now: Time) -> Result<(), Failure> 
     output.print("ca-list", text, value)
 }
 
-fn described(record: &Record, now: Time) -> Value {
+fn described(record: &CertificateRecord, now: Time) -> Value {
     json!({
         "serial": record.serial.as_str(),
         "role": record.role.name(),

@@ -14,21 +14,21 @@ use crate::input::log_dirs;
 use crate::measure::measure;
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::progress::Runs;
+use crate::progress::CampaignProgress;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The campaign file (docs/campaigns.md).
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// The folder of the results. Finished runs in it are kept, so a campaign goes on where it was stopped.
+    /// The folder of the results. Finished runs in it are kept: the same command resumes a campaign.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many runs at a time, at most 1024 [default: one per core, or RAYON_NUM_THREADS]. Results do not depend
-    /// on it.
+    /// The number of parallel runs, at most 1024 [default: one per core, or RAYON_NUM_THREADS]. It does not change
+    /// results.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = whole(0..=THREADS_MAX), allow_negative_numbers = true)]
     threads: usize,
-    /// Runs part I of N only; `pliant campaign merge` joins the parts.
+    /// Runs shard I of N only; `pliant campaign merge` joins the shards.
     #[arg(long, value_name = "I/N", value_parser = |text: &str| text.parse::<Shard>(), default_value_t = Shard::WHOLE, hide_default_value = true)]
     shard: Shard,
     /// Shows no progress.
@@ -41,7 +41,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let mut warnings = Warnings::default();
     let mut campaign = Campaign::read(file, log_dirs())?;
     warnings.skipped(&campaign.skip_absent());
-    let progress = Runs::new(*quiet);
+    let progress = CampaignProgress::new(*quiet);
     end_on_interrupt(&progress, out);
     let threads = threads(arguments.threads, std::env::var("RAYON_NUM_THREADS").ok().as_deref());
     let options = Options { threads, shard: *shard };
@@ -72,7 +72,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
             finished.ran, finished.kept, contents.planned
         );
         if present < contents.planned {
-            text.push_str("join the parts with: pliant campaign merge --out WHOLE PART...\n");
+            text.push_str("join the shards with: pliant campaign merge --out DIR SHARD...\n");
         } else {
             text.push_str(&summary);
             text.push_str(&format!("look at them with: pliant campaign show {dir}, pliant report {dir}\n"));
@@ -89,10 +89,10 @@ fn threads(asked: usize, environment: Option<&str>) -> usize {
 }
 
 /// Ends the process when Ctrl-C is pressed. Each finished run is in the folder by then.
-fn end_on_interrupt(progress: &Runs, dir: &Path) {
-    let hint = format!("finished runs are kept in {}: the same command goes on", dir.display());
+fn end_on_interrupt(progress: &CampaignProgress, dir: &Path) {
+    let hint = format!("finished runs are kept in {}: the same command resumes", dir.display());
     let bar = progress.bar();
-    // If signals cannot be caught, Ctrl-C ends the process as usual, and the same command goes on too.
+    // If signals cannot be caught, Ctrl-C ends the process as usual, and the same command resumes.
     thread::spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {

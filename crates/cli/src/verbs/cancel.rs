@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session, none_failed};
-use crate::handle::JobOrLaunch;
 use crate::job::described;
-use crate::launched;
+use crate::job_or_launch::JobOrLaunch;
+use crate::launch_text;
 use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The jobs and launches, by their handles.
-    #[arg(value_name = "HANDLE", required = true)]
+    /// The job IDs and launch IDs.
+    #[arg(value_name = "JOB", required = true)]
     handles: Vec<JobOrLaunch>,
     #[command(flatten)]
     access: Access,
@@ -39,14 +39,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let text = || records.iter().map(line).chain(launches.iter().map(launch_line)).collect();
         let value = json!({
             "jobs": records.iter().map(described).collect::<Vec<Value>>(),
-            "launches": launches.iter().map(launched::described).collect::<Vec<Value>>(),
+            "launches": launches.iter().map(launch_text::described).collect::<Vec<Value>>(),
         });
         output.print("cancel", text, value)?;
     }
     none_failed(errors)
 }
 
-/// Those that are known, in the order in which they were given.
+/// The known ones, in the order of the command line.
 fn cancel_launches(
     session: &Session,
     launches: Vec<LaunchId>,
@@ -62,7 +62,7 @@ fn cancel_launches(
     records.into_iter().map(|(_, record)| record).collect()
 }
 
-/// How a launch stands after its cancellation.
+/// The state of a launch after its cancellation.
 fn launch_line(record: &LaunchRecord) -> String {
     let id = &record.id;
     match (&record.end, record.state) {
@@ -74,7 +74,7 @@ fn launch_line(record: &LaunchRecord) -> String {
     }
 }
 
-/// How a job stands after its cancellation.
+/// The state of a job after its cancellation.
 fn line(record: &JobRecord) -> String {
     let handle = &record.handle;
     match record.state {

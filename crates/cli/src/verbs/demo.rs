@@ -1,5 +1,5 @@
-//! `pliant demo`: a whole federation on this machine, real work of two users on it, and what other policies would
-//! have made of the same day. With `--simulate`, a generated month instead.
+//! `pliant demo`: a federation on this machine with real jobs of two users, replayed under other policies. With `--simulate`, a
+//! generated month instead.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pliant_client::ClientFile;
-use pliant_client::{Client, Step, SubmitOrder};
+use pliant_client::{Client, SubmissionStep, SubmitOrder};
 use pliant_control::agent::DiscoveryResult;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Key;
-use pliant_wire::Submitted;
+use pliant_wire::SubmittedWork;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use super::{demo_month, demo_replay};
 use crate::failure::Failure;
 use crate::federation::interrupted;
-use crate::local::{self, CLUSTERS, Folder, Unit};
+use crate::local::{self, CLUSTERS, Folder, WorkUnit};
 use crate::output::Output;
 
 #[derive(Args)]
@@ -37,14 +37,14 @@ pub(crate) struct Arguments {
 const USERS: [&str; 2] = ["alice", "bob"];
 /// Time between two submissions.
 const PAUSE: Duration = Duration::from_millis(700);
-/// Time in which what happened in one second is told by all who know, to be told in its order.
+/// How long events of a second are collected, to be printed in order.
 const SETTLE: Duration = Duration::from_millis(150);
 /// The exit code of a command that SIGTERM ended.
 const TERMINATED: u8 = 128 + 15;
-/// When the demonstration gives up, whatever the machine is busy with.
+/// The longest duration of the demonstration.
 const LONGEST: Duration = Duration::from_secs(110);
 
-/// What is submitted: user, service, and how much of it, in units of [`Unit`].
+/// The submissions: user, service and amount in units of [`WorkUnit`].
 const WORK: [(usize, &str, f64); 14] = [
     (0, "pi", 0.9),
     (1, "matrix", 0.8),
@@ -68,20 +68,20 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
-    // From here on these signals end nothing by themselves, so that whatever is started is stopped again.
+    // From here on the signals end the demonstration in order.
     let signals = {
         let _entered = runtime.enter();
         [SignalKind::interrupt(), SignalKind::terminate()].map(signal)
     };
     let [interrupt, terminate] = signals;
     let mut signals = (interrupt.map_err(Failure::system)?, terminate.map_err(Failure::system)?);
-    let scratch = Scratch::new()?;
+    let scratch = DemoFolder::new()?;
     let folder = Folder::of(Some(&scratch.0))?;
-    let guard = Guard { folder: folder.clone() };
-    tell("Starting an agent and three servers on this machine ...");
+    let guard = FederationGuard { folder: folder.clone() };
+    progress("Starting an agent and three servers on this machine ...");
     local::start(&folder, &USERS, "")?;
     for cluster in &CLUSTERS {
-        tell(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
+        progress(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
     }
     let records = runtime.block_on(play(&folder, &mut signals));
     // Its connections with it.
@@ -89,41 +89,41 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let records = records?;
     let stopped = local::stop(&folder)?;
     std::mem::forget(guard);
-    tell(&format!("Stopped {} daemons; nothing of the federation runs any more.\n", stopped.daemons));
+    progress(&format!("Stopped {} daemons; the federation does not run any more.\n", stopped.daemons));
     demo_replay::run(output, &folder, records)
 }
 
-/// Says something on the way: on standard error, so that results can be piped.
-fn tell(line: &str) {
+/// Prints progress on standard error.
+fn progress(line: &str) {
     let mut err = std::io::stderr().lock();
-    // A terminal that is gone is told nothing.
+    // The terminal may be gone.
     let _ = writeln!(err, "{line}");
 }
 
 /// The folder of the demonstration, removed at its end.
-struct Scratch(PathBuf);
+struct DemoFolder(PathBuf);
 
-impl Scratch {
-    fn new() -> Result<Scratch, Failure> {
+impl DemoFolder {
+    fn new() -> Result<DemoFolder, Failure> {
         let path = std::env::temp_dir().join(format!("pliant-demo-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| Failure::io(&path, "make", &error))?;
-        Ok(Scratch(path))
+        Ok(DemoFolder(path))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for DemoFolder {
     fn drop(&mut self) {
-        // In a folder of temporary files it does no harm if it stays.
+        // A temporary folder may stay.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Stops the federation however the demonstration ends.
-struct Guard {
+/// Stops the federation when it is dropped.
+struct FederationGuard {
     folder: Folder,
 }
 
-impl Drop for Guard {
+impl Drop for FederationGuard {
     fn drop(&mut self) {
         if let Err(failure) = local::stop(&self.folder) {
             failure.print();
@@ -133,22 +133,22 @@ impl Drop for Guard {
 
 /// Submits the work and follows it to its end. Ctrl-C and SIGTERM end it early.
 async fn play(folder: &Folder, signals: &mut (Signal, Signal)) -> Result<Vec<JobRecord>, Failure> {
-    let ended = || interrupted("interrupted; the federation was stopped", "`pliant demo` begins anew");
+    let ended = || interrupted("interrupted; the federation was stopped", "`pliant demo` starts again");
     let (interrupt, terminate) = signals;
     tokio::select! {
-        // First those that came while it was started.
+        // Signals that came during the start.
         biased;
         _ = interrupt.recv() => Err(ended()),
         _ = terminate.recv() => Err(ended().code(TERMINATED)),
         records = submit_all(folder) => records,
         () = tokio::time::sleep(LONGEST) => Err(Failure::system(format!(
-            "the work did not end within {} s: is this machine busy with something else?", LONGEST.as_secs()
+            "the jobs did not end within {} s: is this machine busy?", LONGEST.as_secs()
         ))),
     }
 }
 
 async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
-    let unit = Unit::read(folder)?;
+    let unit = WorkUnit::read(folder)?;
     let clients = USERS.map(|user| {
         Client::new(&ClientFile::read(&folder.client(user)).map_err(crate::daemon::wrong_file)?)
             .map_err(Failure::from)
@@ -158,7 +158,7 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
     let begun = Instant::now();
     let (sender, mut changes) = mpsc::unbounded_channel();
     let total = WORK.len();
-    tell(&format!(
+    progress(&format!(
         "\n{} submit {total} jobs that really compute; each goes where it completes first, sized for it:\n",
         USERS.join(" and ")
     ));
@@ -171,13 +171,13 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
                 let mut found = None;
                 let record = client
                     .submit(&order, |step| {
-                        if let Step::Compared(compared) = step {
+                        if let SubmissionStep::Compared(compared) = step {
                             found = Some(compared.clone());
                         }
                         Ok(())
                     })
                     .await?;
-                tell(&accepted(begun.elapsed(), USERS[user], &record, found.as_ref()));
+                progress(&accepted(begun.elapsed(), USERS[user], &record, found.as_ref()));
                 tokio::spawn(follow(client, record, sender.clone()));
                 tokio::time::sleep(PAUSE).await;
             }
@@ -190,10 +190,10 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
         let at = begun.elapsed();
         let mut news = vec![first];
         news.extend(std::iter::from_fn(|| changes.try_recv().ok()));
-        // What ends makes room for what starts in the same second.
+        // Ends before starts of the same second.
         news.sort_by_key(|record| (record.ended.or(record.started), record.ended.is_none()));
         for record in news {
-            tell(&changed(at, &record));
+            progress(&changed(at, &record));
             if record.state.is_final() {
                 records.insert(record.handle.clone(), record);
             }
@@ -212,7 +212,7 @@ fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> Subm
     let argument = if service == "pi" { "samples" } else { "repeat" };
     let arguments = [(argument, amount.to_string()), ("seed", (seed + 1).to_string())]
         .map(|(name, value)| (name.to_owned(), value));
-    let what = Submitted::Service { name: service.to_owned(), arguments: arguments.into() };
+    let what = SubmittedWork::Service { name: service.to_owned(), arguments: arguments.into() };
     SubmitOrder { patience: Duration::from_secs(30), ..SubmitOrder::new(Key(key), what) }
 }
 
@@ -220,12 +220,12 @@ fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> Subm
 async fn follow(client: Client, accepted: Box<JobRecord>, changes: mpsc::UnboundedSender<JobRecord>) {
     let waited = client.wait(&accepted.handle, |record| {
         if record.state != JobState::Queued {
-            // Whoever listens has what it waited for.
+            // The receiver may be gone.
             let _ = changes.send(record.clone());
         }
     });
     if let Err(error) = waited.await {
-        tell(&format!("{}: {error}", accepted.handle));
+        progress(&format!("{}: {error}", accepted.handle));
     }
 }
 

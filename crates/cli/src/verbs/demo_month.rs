@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::input;
+use crate::name_options;
 use crate::output::Output;
-use crate::progress::{JobsOn, bar};
+use crate::progress::{JobProgress, bar};
 use crate::table::{Table, counted, decimals, grouped};
 use crate::verbs::report::write_page;
-use crate::words;
 
 /// Seed of the month's jobs, as in `campaigns/paper-000.toml`; `--seed` draws their types.
 const WORKLOAD_SEED: u64 = 1;
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 1, requires = "simulate")]
     seed: u64,
     /// Month of paper 000, Table 1: january ... june.
-    #[arg(long, value_name = "MONTH", value_parser = words::month(), default_value = "june", requires = "simulate")]
+    #[arg(long, value_name = "MONTH", value_parser = name_options::month(), default_value = "june", requires = "simulate")]
     month: &'static Month,
     /// The folder of report.html, the page with the charts.
     #[arg(long, value_name = "DIR", default_value = ".", requires = "simulate")]
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 }
 
 /// A finished run of the demonstration.
-struct Shown {
+struct FinishedRun {
     name: &'static str,
     run: Run,
     summary: Summary,
@@ -103,15 +103,17 @@ fn simulate_all(
     jobs: &[SimJob],
     seed: u64,
     progress: &ProgressBar,
-) -> Result<Vec<Shown>, Failure> {
+) -> Result<Vec<FinishedRun>, Failure> {
     let simulate_one = |&(name, reallocation): &(&'static str, Option<(Algorithm, Heuristic)>)| {
         let reallocation = reallocation.map(|(algorithm, heuristic)| Reallocation::new(algorithm, heuristic));
         let policies = Policies { reallocation, seed, ..Policies::default() };
-        let run = simulate(platform, jobs, &policies, &mut JobsOn::new(progress)).map_err(Failure::input)?;
+        let run =
+            simulate(platform, jobs, &policies, &mut JobProgress::new(progress)).map_err(Failure::input)?;
         let summary = summarize(&run);
-        Ok(Shown { name, run, summary, comparison: None })
+        Ok(FinishedRun { name, run, summary, comparison: None })
     };
-    let mut shown: Vec<Shown> = POLICIES.par_iter().map(simulate_one).collect::<Result<_, Failure>>()?;
+    let mut shown: Vec<FinishedRun> =
+        POLICIES.par_iter().map(simulate_one).collect::<Result<_, Failure>>()?;
     if let Some((reference, variants)) = shown.split_first_mut() {
         for one in variants {
             one.comparison = Some(compare(&one.run, &reference.run).map_err(Failure::input)?);
@@ -133,7 +135,7 @@ fn note(jobs: usize, platform: &Platform, seed: u64) -> String {
     )
 }
 
-fn table(shown: &[Shown]) -> String {
+fn table(shown: &[FinishedRun]) -> String {
     let mut table = Table::new(
         1,
         &[
@@ -164,9 +166,9 @@ fn table(shown: &[Shown]) -> String {
 }
 
 /// What the table shows, in two sentences.
-fn findings(shown: &[Shown]) -> String {
+fn findings(shown: &[FinishedRun]) -> String {
     let [reference, variants @ ..] = shown else { return String::new() };
-    let response = |one: &&Shown| one.summary.mean_response_s;
+    let response = |one: &&FinishedRun| one.summary.mean_response_s;
     let Some(best) = variants.iter().min_by(|a, b| response(a).total_cmp(&response(b))) else {
         return String::new();
     };
@@ -199,9 +201,8 @@ fn capitalized(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn value(shown: &[Shown], arguments: &Arguments, page: &Path) -> Value {
-    let row =
-        |one: &Shown| json!({ "policy": one.name, "summary": one.summary, "comparison": one.comparison });
+fn value(shown: &[FinishedRun], arguments: &Arguments, page: &Path) -> Value {
+    let row = |one: &FinishedRun| json!({ "policy": one.name, "summary": one.summary, "comparison": one.comparison });
     json!({
         "month": arguments.month.name,
         "seed": arguments.seed,

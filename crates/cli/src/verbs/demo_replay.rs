@@ -1,4 +1,4 @@
-//! The second half of `pliant demo`: the recorded journal, run again in the simulator under other policies.
+//! The second half of `pliant demo`: replays the recorded journal under other policies.
 
 use pliant_control::job::JobRecord;
 use pliant_control::server_info::ServerInfo;
@@ -22,52 +22,62 @@ const PERIOD: Span = Span(5);
 const THRESHOLD: Span = Span(1);
 
 /// A policy of the comparison.
-struct Other {
+struct ComparedPolicy {
     name: &'static str,
     batch: Option<&'static str>,
     mapping: Mapping,
     reallocation: Option<Algorithm>,
 }
 
-const OTHERS: [Other; 7] = [
-    Other { name: "as it was: cbf, mct", batch: None, mapping: Mapping::Mct, reallocation: None },
-    Other {
+const OTHERS: [ComparedPolicy; 7] = [
+    ComparedPolicy { name: "as it was: cbf, mct", batch: None, mapping: Mapping::Mct, reallocation: None },
+    ComparedPolicy {
         name: "waiting jobs moved (MCT-reg)",
         batch: None,
         mapping: Mapping::Mct,
         reallocation: Some(Algorithm::Regular),
     },
-    Other {
+    ComparedPolicy {
         name: "all resubmitted (MCT-can)",
         batch: None,
         mapping: Mapping::Mct,
         reallocation: Some(Algorithm::AllCancellation),
     },
-    Other {
+    ComparedPolicy {
         name: "all resubmitted, none worse",
         batch: None,
         mapping: Mapping::Mct,
         reallocation: Some(Algorithm::NoWorse),
     },
-    Other { name: "easy backfilling", batch: Some("easy"), mapping: Mapping::Mct, reallocation: None },
-    Other {
+    ComparedPolicy {
+        name: "easy backfilling",
+        batch: Some("easy"),
+        mapping: Mapping::Mct,
+        reallocation: None,
+    },
+    ComparedPolicy {
         name: "first come, first served",
         batch: Some("fcfs"),
         mapping: Mapping::Mct,
         reallocation: None,
     },
-    Other { name: "clusters drawn at random", batch: None, mapping: Mapping::Random, reallocation: None },
+    ComparedPolicy {
+        name: "clusters drawn at random",
+        batch: None,
+        mapping: Mapping::Random,
+        reallocation: None,
+    },
 ];
 
-/// What a policy would have made of it.
-struct Replayed {
+/// The result of a replay.
+struct PolicyResult {
     name: &'static str,
     mean_response_s: f64,
     makespan_s: i64,
     moves: u64,
 }
 
-/// Reads the agent's journal of a stopped federation and runs it again.
+/// Replays the agent's journal of a stopped federation.
 pub(crate) fn run(output: Output, folder: &Folder, told: Vec<JobRecord>) -> Result<(), Failure> {
     let journal = open_sqlite(&folder.agent_state()).map_err(Failure::system)?;
     let mut archive = journal.archive().map_err(Failure::system)?;
@@ -113,7 +123,7 @@ pub(crate) fn run(output: Output, folder: &Folder, told: Vec<JobRecord>) -> Resu
             findings(live, &replayed)
         )
     };
-    let row = |one: &Replayed| {
+    let row = |one: &PolicyResult| {
         json!({
             "policy": one.name,
             "mean_response_s": one.mean_response_s,
@@ -129,7 +139,7 @@ pub(crate) fn run(output: Output, folder: &Folder, told: Vec<JobRecord>) -> Resu
     output.print("demo", text, value)
 }
 
-fn replay(recorded: &Recorded, other: &Other) -> Result<Replayed, Failure> {
+fn replay(recorded: &Recorded, other: &ComparedPolicy) -> Result<PolicyResult, Failure> {
     let reallocation = other.reallocation.map(|algorithm| Reallocation {
         period: PERIOD,
         threshold: THRESHOLD,
@@ -146,7 +156,7 @@ fn replay(recorded: &Recorded, other: &Other) -> Result<Replayed, Failure> {
     let run: Run = simulate(&platform, &recorded.jobs, &policies, &mut Silent).map_err(Failure::system)?;
     let summary = summarize(&run);
     let last = run.jobs.iter().map(|job| job.end.0).max().unwrap_or(0);
-    Ok(Replayed {
+    Ok(PolicyResult {
         name: other.name,
         mean_response_s: summary.mean_response_s,
         makespan_s: last,
@@ -154,7 +164,7 @@ fn replay(recorded: &Recorded, other: &Other) -> Result<Replayed, Failure> {
     })
 }
 
-fn findings(live: f64, replayed: &[Replayed]) -> String {
+fn findings(live: f64, replayed: &[PolicyResult]) -> String {
     let Some(first) = replayed.first() else { return String::new() };
     let error = 100.0 * (first.mean_response_s / live - 1.0);
     let best =
@@ -162,7 +172,7 @@ fn findings(live: f64, replayed: &[Replayed]) -> String {
     let best = if best.mean_response_s < first.mean_response_s {
         format!("Best here: {}.", best.name)
     } else {
-        "None of the others does better here: with so few jobs there is little to gain.".to_owned()
+        "No other policy is better here: with so few jobs there is little to gain.".to_owned()
     };
-    format!("Under the policy that ran, the simulator is {error:+.1} % off what was measured. {best}\n")
+    format!("Under the policy that ran, the simulator is {error:+.1} % off the measurement. {best}\n")
 }

@@ -1,4 +1,4 @@
-//! `pliant down`: stops what `pliant up` started, its jobs included.
+//! `pliant down`: stops the daemons of `pliant up` and their jobs.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use clap::Args;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::local::{self, Folder, Stopped};
+use crate::local::{self, Folder, StopReport};
 use crate::output::Output;
 use crate::table::counted;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The federation's folder, as given to `pliant up`.
+    /// The folder of the federation, as for `pliant up`.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let folder = Folder::of(arguments.dir.as_deref())?;
-    let Stopped { daemons, jobs } = local::stop(&folder)?;
+    let StopReport { daemons, jobs } = local::stop(&folder)?;
     let text = || {
         if daemons == 0 {
             return format!("Nothing runs in {}\n", folder.path().display());

@@ -1,4 +1,4 @@
-//! `pliant explain`: why a job is where it is, or why it waits.
+//! `pliant explain`: explains why a job is at its server, or why it waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{Compared, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Survey};
-use pliant_model::{Estimate, MoveReason, Time};
+use pliant_model::{Estimate, MoveReason, Span, Time};
+use pliant_policy::completion::is_earlier;
 use pliant_policy::tuning::slack::{self, Saving};
 use pliant_site::services::show_duration;
 use serde_json::{Value, json};
@@ -16,17 +17,17 @@ use super::moves::described as moved_value;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::{change, described, estimate};
-use crate::moment::{both, known, moment, rough};
 use crate::output::Output;
 use crate::table::{Table, counted};
+use crate::time_text::{both, known, moment, rough};
 
-/// Running jobs that a text lists; the others are counted.
+/// How many running jobs are listed.
 const SHOWN: usize = 12;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The job, by its handle.
-    #[arg(value_name = "HANDLE")]
+    /// The job ID.
+    #[arg(value_name = "JOB")]
     handle: Handle,
     #[command(flatten)]
     access: Access,
@@ -59,7 +60,7 @@ fn value(explanation: &Explanation) -> Value {
     })
 }
 
-/// What came of asking the others; none if that is not known.
+/// The answers of the other servers; none if they are not known.
 fn survey_value(survey: &Survey) -> Option<Value> {
     let passed = |(server, cause): &(Name, Cause)| json!({ "server": server, "cause": cause.word() });
     let Survey { servers, answered, passed: list } = survey;
@@ -73,28 +74,28 @@ fn survey_value(survey: &Survey) -> Option<Value> {
 }
 
 fn wait_value(wait: &Wait) -> Value {
-    let release = |one: &Release| json!({ "handle": one.handle, "end_s": one.end, "procs": one.procs });
+    let release = |one: &Release| json!({ "job_id": one.handle, "end_s": one.end, "procs": one.procs });
     json!({
         "ahead": wait.ahead,
         "free_procs": wait.free,
         "plan": estimate(&wait.plan),
         "until": wait.until.iter().map(release).collect::<Vec<Value>>(),
-        "copies": wait.copies,
+        "siblings": wait.copies,
     })
 }
 
-/// Why a job is where it is.
+/// Why a job is at its server.
 #[derive(Clone, PartialEq, Debug)]
 enum Reason<'a> {
-    /// It is not known what was compared.
+    /// The compared estimates are not known.
     Unknown,
-    /// No other server offered to take it.
+    /// No other server offered to run it.
     Only,
-    /// It completes there earlier than at the next best one.
+    /// It completes there earlier than at the next best server.
     Earliest(&'a Compared),
-    /// As early as at another, which comes later in the order of the federation.
+    /// It completes there as early as at another server, which comes later by rank or name.
     Tie(&'a Compared),
-    /// Another would have completed it earlier.
+    /// Another server would have completed it earlier.
     PassedOver(&'a Compared),
 }
 
@@ -111,40 +112,39 @@ impl Reason<'_> {
 }
 
 fn reason(record: &JobRecord) -> Reason<'_> {
-    let chosen = record.compared.iter().find(|one| one.server == record.handle.server);
-    let others = record.compared.iter().filter(|one| one.server != record.handle.server);
-    let best = others.min_by_key(|one| one.estimate.completion());
-    match (chosen, best) {
+    let (chosen, others): (Vec<&Compared>, Vec<&Compared>) =
+        record.compared.iter().partition(|one| one.server == record.handle.server);
+    let earlier = |best, one| if precedes(one, best) { one } else { best };
+    match (chosen.first(), others.into_iter().reduce(earlier)) {
         (None, _) => Reason::Unknown,
         (Some(_), None) => Reason::Only,
-        (Some(chosen), Some(best)) => match best.estimate.completion().cmp(&chosen.estimate.completion()) {
-            std::cmp::Ordering::Greater => Reason::Earliest(best),
-            std::cmp::Ordering::Equal => Reason::Tie(best),
-            std::cmp::Ordering::Less => Reason::PassedOver(best),
-        },
+        (Some(chosen), Some(best)) if precedes(chosen, best) => Reason::Earliest(best),
+        (Some(chosen), Some(best)) if precedes(best, chosen) => Reason::PassedOver(best),
+        (Some(_), Some(best)) => Reason::Tie(best),
     }
+}
+
+fn precedes(one: &Compared, other: &Compared) -> bool {
+    is_earlier(&one.estimate, &other.estimate)
 }
 
 fn why(record: &JobRecord) -> String {
     let server = &record.handle.server;
     let apart = |other: &Compared| {
         let chosen = record.compared.iter().find(|one| one.server == *server);
-        let chosen = chosen.map_or(other.estimate.completion(), |one| one.estimate.completion());
-        let (first, last) =
-            (chosen.min(other.estimate.completion()), chosen.max(other.estimate.completion()));
-        rough(last - first)
+        let ends = chosen.unwrap_or(other).estimate.completion();
+        rough(Span((ends - other.estimate.completion()).0.abs()))
     };
-    // What was compared decided where it went first.
+    // The comparison decided about its first server.
     let is = if record.hops.is_empty() { "is" } else { "was first" };
     match reason(record) {
         Reason::Unknown => format!("It {is} on {server}; which estimates were compared is not known.\n"),
-        Reason::Only => format!("It {is} on {server}: no other server was asked, or none can take it.\n"),
+        Reason::Only => {
+            format!("It {is} on {server}: no other server was asked, or no other server can take it.\n")
+        }
         Reason::Earliest(next) => {
-            format!(
-                "It {is} on {server}, which completes it first: {} before {}.\n",
-                apart(next),
-                next.server
-            )
+            let (apart, next) = (apart(next), &next.server);
+            format!("It {is} on {server}, which completes it first: {apart} before {next}.\n")
         }
         Reason::Tie(other) => format!(
             "It {is} on {server}: {} completes it at the same time and comes later by rank, then by name.\n",
@@ -199,7 +199,7 @@ fn compared(record: &JobRecord) -> String {
     table.render()
 }
 
-/// Why other servers are not in the table, or did not take it: as far as that was told.
+/// Why other servers are not in the table, or did not take the job, as far as it was reported.
 fn others(record: &JobRecord) -> String {
     let Survey { servers, answered, passed } = &record.survey;
     let mut told: BTreeMap<Cause, Vec<&str>> = BTreeMap::new();
@@ -217,7 +217,7 @@ fn others(record: &JobRecord) -> String {
     // Each level of agents passes on the best few estimates and the first few refusals.
     if *servers as usize > named {
         text.push_str(&format!(
-            "Of {} that could be asked {answered} answered; the best estimates were compared.\n",
+            "{answered} of {} answered; the best estimates were compared.\n",
             counted((*servers).into(), "server")
         ));
     }
@@ -227,35 +227,35 @@ fn others(record: &JobRecord) -> String {
 /// Why servers do not take a job.
 fn why_not(cause: Cause) -> &'static str {
     match cause {
-        Cause::Unknown => "refused, for a reason that this version does not know",
+        Cause::Unknown => "refused for a reason that this version does not know",
         Cause::NotOffered => "not offered there, or not to this user",
-        Cause::Invalid => "the arguments or files are not what it takes there",
+        Cause::Invalid => "the arguments or files are not valid there",
         Cause::TooLarge => "too small",
         Cause::TooLong => "longer than a job may be there",
         Cause::TooMany => "too many jobs of this user waited there",
-        Cause::Stale => "its estimate held no more when the job came",
+        Cause::Stale => "its estimate was out of date when the job arrived",
         Cause::KeyTaken => "another user's job had the same key",
         Cause::NoNumbersLeft => "no job numbers were left",
         Cause::Silent => "no answer in time",
         Cause::Absent => "not connected",
-        Cause::Unreachable => "could not be reached, or turned the call away",
+        Cause::Unreachable => "unreachable, or refused the call",
         Cause::Busy => "too much to do",
         Cause::Stopping => "was being stopped",
-        Cause::BatchSystem => "its batch system was away, or took no jobs",
+        Cause::BatchSystem => "its batch system was down, or accepted no jobs",
     }
 }
 
-/// How the job came to where it is, if it was moved.
+/// The moves of the job.
 fn moves(record: &JobRecord) -> String {
     let one = |hop: &Hop| {
         let came = match hop.reason {
-            MoveReason::FirstStart => "A copy of it was the first to start, and took it",
+            MoveReason::FirstStart => "A sibling job was the first to start: moved",
             MoveReason::EarlierCompletion | MoveReason::Resubmitted => "Moved",
         };
         let after = moment(hop.expected.completion());
         let why = match known(hop.before) {
             Some(before) => {
-                format!("was expected to complete at {} there, and at {after} here", moment(before))
+                format!("was expected to complete at {} there and at {after} here", moment(before))
             }
             None => format!("was not planned there, and was expected to complete at {after} here"),
         };
@@ -264,10 +264,10 @@ fn moves(record: &JobRecord) -> String {
     record.hops.iter().map(one).collect()
 }
 
-/// What the server promised when it accepted the job, or took it over.
+/// The estimate of the server when it accepted the job.
 fn promised(record: &JobRecord, now: Time) -> String {
     let Estimate { procs, walltime, start } = record.expected;
-    // How far from now matters only as long as it is to come.
+    // The time from now is shown for future times only.
     let to_come = record.started.is_none() && !record.state.is_final();
     let shown = |time| if to_come { both(time, now) } else { moment(time) };
     format!(
@@ -280,7 +280,7 @@ fn promised(record: &JobRecord, now: Time) -> String {
     )
 }
 
-/// What the job gave up for others when its size was chosen.
+/// What a larger size would have gained for the job and cost others.
 fn size(choice: &SizeChoice, chosen: &Estimate) -> String {
     let SizeChoice { earliest, other_jobs } = choice;
     let Saving { later, processor_s } = slack::saving(chosen, earliest);
@@ -324,7 +324,7 @@ fn waiting(wait: &Wait, now: Time) -> String {
     let copies: Vec<&str> = copies.iter().map(Name::as_str).collect();
     let copied = match copies[..] {
         [] => String::new(),
-        _ => format!("Copies wait at {}: the first to start runs.\n", copies.join(", ")),
+        _ => format!("Sibling jobs wait at {}: the first to start runs.\n", copies.join(", ")),
     };
     if until.is_empty() {
         text.push_str(".\n");
@@ -349,7 +349,7 @@ fn waiting(wait: &Wait, now: Time) -> String {
 mod tests {
     use pliant_control::job::{JobState, Work};
     use pliant_control::names::Key;
-    use pliant_model::{Procs, Span, Speedup};
+    use pliant_model::{Procs, Speedup};
 
     use super::*;
 
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_are_not_in_the_table_are_told_with_the_reason() {
+    fn servers_outside_the_table_are_listed_with_the_reason() {
         let mut job = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
         assert_eq!((others(&job), survey_value(&job.survey)), (String::new(), None));
         let passed = [
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(survey_value(&job.survey).unwrap()["passed"][1]["cause"], "not-connected");
         // Agents below have cut what they passed on.
         job.survey = Survey { servers: 138, answered: 130, ..job.survey };
-        let cut = "Of 138 servers that could be asked 130 answered; the best estimates were compared.\n";
+        let cut = "130 of 138 servers answered; the best estimates were compared.\n";
         assert!(others(&job).ends_with(cut), "{}", others(&job));
     }
 
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_job_is_told_what_it_waits_for() {
+    fn an_explanation_lists_the_jobs_that_a_job_waits_for() {
         let release = |handle: Option<&str>, end| Release {
             handle: handle.map(|handle| handle.parse().unwrap()),
             end: Time(end),

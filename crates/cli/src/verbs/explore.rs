@@ -1,10 +1,11 @@
-//! `pliant explore`: as many runs of a service as there is room for until a deadline, and a few for certain (paper 004).
+//! `pliant explore`: a few mandatory runs of a service, and as many optional ones as free cores allow until a deadline (paper
+//! 004).
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pliant_client::{ExplorationFolder, ExplorationUpdate, ExploreError, Explored, Explorer, Wanted};
+use pliant_client::{ExplorationFolder, ExplorationSpec, ExplorationStatus, ExplorationUpdate, Explorer};
 use pliant_control::optional::explore::Plan;
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
@@ -12,16 +13,16 @@ use pliant_site::services::{DurationError, parse_duration};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, failed, interrupted, patience, tell};
+use crate::federation::{Access, ctrl_c, inform, interrupted, patience};
 use crate::job_files::{Input, announced, input};
-use crate::moment::rough;
 use crate::numbers::whole;
 use crate::output::Output;
+use crate::parameter_options::{ParameterOptions, REQUESTS_MAX};
 use crate::progress::spinner;
 use crate::table::grouped;
-use crate::varying::{REQUESTS_MAX, Varying};
+use crate::time_text::rough;
 
-/// By how much sooner another server has to complete a mandatory request for it to be moved there.
+/// The least gain for which a mandatory request is moved.
 const LEAST_GAIN: SpanMs = SpanMs(100);
 /// The exit code if a mandatory request did not complete.
 const NOT_COMPLETED: u8 = 3;
@@ -31,35 +32,36 @@ const USAGE: &str = "pliant explore [OPTIONS] --deadline TIME --out DIR SERVICE 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// A service of the federation, for one core.
+    /// A service of the federation that runs on one core.
     #[arg(value_name = "SERVICE")]
     service: String,
     #[command(flatten)]
-    varying: Varying,
-    /// An input file, under its own name or another, in the folder of every request; may be repeated.
+    varying: ParameterOptions,
+    /// An input file, in the folder of every request under its own name or NAME; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
-    /// Requests that have to be completed, whatever the deadline: the first ones.
+    /// The number of mandatory requests, which are completed even after the deadline: the first ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=REQUESTS_MAX))]
     min: u32,
-    /// All requests at most; as many as there are combinations of values if left out. Where nothing varies they differ
-    /// in PLIANT_NUMBER only.
+    /// The largest number of requests [default: the number of combinations of values]. If no argument varies, requests
+    /// differ in PLIANT_NUMBER only.
     #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
     max: Option<u32>,
-    /// Until when more of them are worth something, from now on.
+    /// The deadline of optional requests, from now on.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     deadline: Span,
-    /// Where results are kept, and how far it is. The same command goes on where another one was.
+    /// The folder of results and progress. The same command resumes the exploration in it.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Submits so many requests at once and no more, mandatory ones included, as users do who have to guess: the baseline
-    /// of the paper, for servers with order = "fcfs".
+    /// Submits N requests at once, mandatory ones included, and no more: the baseline of the paper, for servers with
+    /// order = "fcfs".
     #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
     legacy: Option<u32>,
-    /// Looks so often whether another server would complete a mandatory request sooner that waits, and moves it there.
+    /// The period in which waiting mandatory requests are moved to servers that would complete them earlier [default:
+    /// never].
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     reallocate: Option<Span>,
-    /// How long a server may be out of reach before others get its requests, and how long to wait for the first one.
+    /// How long a server may be unreachable before others get its requests, and how long to wait for a first server.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = patience)]
     patience: Duration,
     #[command(flatten)]
@@ -67,9 +69,9 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn wanted(&self) -> Result<Wanted, Failure> {
-        let sweep = self.varying.sweep()?;
-        let most = match (self.max, sweep.combinations()) {
+    fn spec(&self) -> Result<ExplorationSpec, Failure> {
+        let parameters = self.varying.space()?;
+        let most = match (self.max, parameters.combinations()) {
             (Some(max), Some(combinations)) if max > combinations => {
                 let message = format!(
                     "--max: expected at most {combinations}, as many as there are combinations of values, found {max}"
@@ -80,7 +82,7 @@ impl Arguments {
             (None, Some(combinations)) => combinations,
             (None, None) => {
                 let message = "expected --max N, --vary KEY=VALUES or --vary-file FILE, found none of them";
-                return Err(Failure::input(message).hint("one of them says how many requests there are"));
+                return Err(Failure::input(message).hint("one of them gives the number of requests"));
             }
         };
         if most < self.min {
@@ -94,9 +96,9 @@ impl Arguments {
             return Err(Failure::input(message).hint("a guess is of all requests, mandatory ones included"));
         }
         let inputs = announced("--in", &self.inputs)?;
-        Ok(Wanted {
+        Ok(ExplorationSpec {
             service: self.service.clone(),
-            sweep,
+            parameters,
             inputs,
             mandatory: self.min,
             most,
@@ -111,25 +113,19 @@ impl Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let wanted = arguments.wanted()?;
+    let spec = arguments.spec()?;
     let session = arguments.access.open()?;
     let folder = ExplorationFolder::open(&arguments.out)?;
-    let explorer = session.run(async { Explorer::new(&session.client, &wanted, Some(folder)) })?;
+    let explorer = session.run(async { Explorer::new(&session.client, &spec, Some(folder)) })?;
     let (resumed, plan) = (explorer.is_resumed(), explorer.plan().clone());
     let was_over = explorer.is_over();
     if resumed && !was_over {
-        tell(|| format!("goes on with what {} has, and with its deadline", arguments.out.display()));
+        inform(|| format!("resumes the exploration in {}, with its deadline", arguments.out.display()));
     }
     let bar = spinner();
-    // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
-    let stop = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let explored = session.run(explorer.run(stop, |told| match told {
+    let explored = session.run(explorer.run(ctrl_c(), |told| match told {
         ExplorationUpdate::Progress(explored) => bar.set_message(line(explored, plan.mandatory)),
-        ExplorationUpdate::Trouble(what) => bar.suspend(|| eprintln!("warning: {what}")),
+        ExplorationUpdate::Warning(what) => bar.suspend(|| eprintln!("warning: {what}")),
     }));
     bar.finish_and_clear();
     let explored = explored?;
@@ -154,39 +150,43 @@ fn seconds(span: SpanMs) -> f64 {
     span.0 as f64 / 1e3
 }
 
-/// What is wrong with how it came to its end, if anything is.
-fn end(arguments: &Arguments, explored: &Explored, plan: &Plan, was_over: bool) -> Result<(), Failure> {
+/// The failure of an exploration that was interrupted or has failed requests.
+fn end(
+    arguments: &Arguments,
+    explored: &ExplorationStatus,
+    plan: &Plan,
+    was_over: bool,
+) -> Result<(), Failure> {
     let out = arguments.out.display();
     if !explored.settled {
         eprintln!(
-            "warning: not every server has said that what was left is cancelled; the same command asks again"
+            "warning: not every server has acknowledged the cancellation of open requests; the same command asks again"
         );
     }
     if explored.interrupted && was_over {
-        let message =
-            format!("{out}: this exploration was interrupted, and what was left of it is cancelled");
-        return Err(interrupted(message, "what was completed is there; take another --out to begin anew"));
+        let message = format!("{out}: this exploration was interrupted, and its open requests are cancelled");
+        return Err(interrupted(message, "its results are there; choose another --out to begin a new one"));
     }
     if explored.interrupted {
-        let kept = format!("what was completed is in {out}");
+        let kept = format!("results are in {out}");
         let message = match explored.settled {
-            true => "interrupted: what was left is cancelled",
-            false => "interrupted: not every server has said that what was left is cancelled",
+            true => "interrupted: open requests are cancelled",
+            false => "interrupted: not every server has acknowledged the cancellation of open requests",
         };
         return Err(interrupted(message, kept));
     }
     if explored.progress.mandatory < plan.mandatory {
         let missing = plan.mandatory - explored.progress.mandatory;
         let message = format!("{missing} of {} mandatory requests failed", plan.mandatory);
-        let hint = format!("why is in {}", arguments.out.join("failed").display());
+        let hint = format!("the errors are in {}", arguments.out.join("failed").display());
         return Err(Failure::system(message).hint(hint).code(NOT_COMPLETED));
     }
     Ok(())
 }
 
-/// How far it is.
-fn line(explored: &Explored, mandatory: u32) -> String {
-    let Explored { progress, open, left, platform, .. } = explored;
+/// The progress on a line.
+fn line(explored: &ExplorationStatus, mandatory: u32) -> String {
+    let ExplorationStatus { progress, open, left, platform, .. } = explored;
     let left = match left.0 {
         ms if ms > 0 => format!("{} left", rough(Span(ms / 1_000))),
         _ => "the deadline has passed".to_owned(),
@@ -194,7 +194,7 @@ fn line(explored: &Explored, mandatory: u32) -> String {
     let share = match platform.deserved_s {
         deserved if deserved > 0.0 => {
             let (had, percent) = (platform.consumed_s, 100.0 * platform.consumed_s / deserved);
-            format!(", {had:.0} s of the platform: {percent:.0} % of what is deserved")
+            format!(", {had:.0} s of the platform: {percent:.0} % of the fair share")
         }
         _ => String::new(),
     };
@@ -207,48 +207,39 @@ fn line(explored: &Explored, mandatory: u32) -> String {
         None => String::new(),
     };
     format!(
-        "{} of {} mandatory{late}, {} optional{failed}, {open} under way, {left}{share}",
+        "{} of {} mandatory{late}, {} optional{failed}, {open} open, {left}{share}",
         grouped(progress.mandatory.into()),
         grouped(mandatory.into()),
         grouped(progress.optional.into()),
     )
 }
 
-impl From<ExploreError> for Failure {
-    fn from(error: ExploreError) -> Failure {
-        match error {
-            ExploreError::Client(error) => failed(error),
-            ExploreError::Folder(error) => error.into(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use pliant_client::Platform;
+    use pliant_client::PlatformUsage;
     use pliant_control::optional::explore::Progress;
 
     use super::*;
 
     #[test]
-    fn the_line_says_how_far_it_is_and_what_was_had_of_what_is_deserved() {
-        let mut explored = Explored {
+    fn the_line_shows_progress_and_usage() {
+        let mut explored = ExplorationStatus {
             progress: Progress { mandatory: 2, optional: 1_234, failed: 0 },
             open: 8,
             servers: 4,
             mandatory_done: None,
             late: None,
             left: SpanMs(90_000),
-            platform: Platform { consumed_s: 30.0, deserved_s: 40.0 },
+            platform: PlatformUsage { consumed_s: 30.0, deserved_s: 40.0 },
             interrupted: false,
             settled: false,
         };
-        let expected = "2 of 3 mandatory, 1,234 optional, 8 under way, 1m30s left, 30 s of the platform: 75 % of what is \
-                        deserved";
+        let expected = "2 of 3 mandatory, 1,234 optional, 8 open, 1m30s left, 30 s of the platform: 75 % of the fair \
+                        share";
         assert_eq!(line(&explored, 3), expected);
         explored.progress.failed = 1;
-        (explored.left, explored.platform) = (SpanMs(0), Platform::default());
-        let expected = "2 of 3 mandatory, 1,234 optional, 1 failed, 8 under way, the deadline has passed";
+        (explored.left, explored.platform) = (SpanMs(0), PlatformUsage::default());
+        let expected = "2 of 3 mandatory, 1,234 optional, 1 failed, 8 open, the deadline has passed";
         assert_eq!(line(&explored, 3), expected);
         (explored.progress.mandatory, explored.late) = (3, Some(SpanMs(65_400)));
         let expected = "3 of 3 mandatory (1m5s after the deadline), ";

@@ -1,4 +1,4 @@
-//! `pliant fetch`: what a job, or the tasks of a launch, left behind.
+//! `pliant fetch`: fetches the results of a job or a launch.
 
 use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
@@ -6,28 +6,27 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pliant_client::ClientError;
 use pliant_control::names::Handle;
-use pliant_wire::{Fetchable, JobResults, Withheld};
+use pliant_wire::{Fetchable, JobResults, OmittedFile};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
-use crate::handle::JobOrLaunch;
 use crate::job::did_not_run;
+use crate::job_or_launch::JobOrLaunch;
 use crate::output::Output;
 use crate::progress::bar;
-use crate::table::{Table, grouped};
+use crate::table::{Table, counted, grouped};
 use crate::verbs::fetch_launch;
 
-/// How many are named of those that are not fetched.
+/// How many files that are not fetched are listed.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The job or the launch, by its handle; it must have ended.
-    #[arg(value_name = "HANDLE")]
+    /// The ID of a job or a launch that has ended.
+    #[arg(value_name = "JOB")]
     handle: JobOrLaunch,
-    /// The folder to write to: stdout and stderr, and what the job left in its folder in work/; of a launch the same for each
-    /// task, in a folder of its name.
+    /// The folder of the results: stdout, stderr, and in work/ the files of the job; for a launch a folder for each task.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -46,12 +45,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return Err(nothing);
     }
     let results = into(&session, handle, out)?;
-    let mut value = json!({ "handle": handle, "dir": out });
+    let mut value = json!({ "job_id": handle, "dir": out });
     describe(&results, &mut value);
     output.print("fetch", || table(&results.files), value)
 }
 
-/// Fetches every result of a job into a folder, and warns of what is not there.
+/// Fetches every result of a job into a folder, and warns of missing ones.
 pub(crate) fn into(session: &Session, handle: &Handle, folder: &Path) -> Result<JobResults, Failure> {
     let client = &session.client;
     let fetched = session.run(async {
@@ -72,7 +71,7 @@ pub(crate) fn into(session: &Session, handle: &Handle, folder: &Path) -> Result<
     Ok(results)
 }
 
-/// Warns of what a job left or wrote, or a task did, and its owner does not get.
+/// Warns of files and output of a job or a task that cannot be fetched.
 pub(super) fn warn(of: &dyn Display, results: &JobResults) {
     for warning in warnings(of, results) {
         eprintln!("warning: {warning}");
@@ -93,8 +92,8 @@ fn warnings(of: &dyn Display, results: &JobResults) -> Vec<String> {
         .collect();
     let JobResults { left_out, left_out_count, .. } = results;
     if *left_out_count > 0 {
-        let mut warning = format!("{left_out_count} of the things that {of} left are not fetched:");
-        for Withheld { name, why, .. } in left_out.iter().take(NAMED_MAX) {
+        let mut warning = format!("not fetched of {of}: {}", counted(*left_out_count, "file"));
+        for OmittedFile { name, why, .. } in left_out.iter().take(NAMED_MAX) {
             let _ = write!(warning, "\n  {name}: {why}");
         }
         let more = left_out_count.saturating_sub(left_out.len().min(NAMED_MAX) as u64);
@@ -106,7 +105,7 @@ fn warnings(of: &dyn Display, results: &JobResults) -> Vec<String> {
     warnings
 }
 
-/// Refuses what is there and is no folder, before anything is done for it.
+/// Refuses a path that exists and is no folder.
 pub(crate) fn is_folder(path: &Path) -> Result<(), Failure> {
     if path.exists() && !path.is_dir() {
         let problem = format!("--out: expected a folder, found the file {}", path.display());
@@ -118,7 +117,7 @@ pub(crate) fn is_folder(path: &Path) -> Result<(), Failure> {
 /// Puts results into a document for scripts.
 pub(crate) fn describe(results: &JobResults, document: &mut Value) {
     let file = |file: &Fetchable| json!({ "name": file.name, "bytes": file.size, "sha256": file.sha256 });
-    let left = |left: &Withheld| json!({ "name": left.name, "reason": left.word });
+    let left = |left: &OmittedFile| json!({ "name": left.name, "reason": left.word });
     document["files"] = results.files.iter().map(file).collect();
     document["left_out"] = results.left_out.iter().map(left).collect();
     document["left_out_count"] = json!(results.left_out_count);
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_warned_of() {
+    fn missing_files_cause_warnings() {
         let handle: Handle = "lyon.3".parse().unwrap();
         let check = |results: JobResults, expected: &[&str]| {
             assert_eq!(warnings(&handle, &results), expected);
@@ -149,9 +148,10 @@ mod tests {
         let out = format!("some of what lyon.3 wrote on standard output {dropped}");
         let err = format!("some of what lyon.3 wrote on standard error {dropped}");
         check(JobResults { stdout_cut: true, stderr_cut: true, ..JobResults::default() }, &[&out, &err]);
-        let left = Withheld { name: "l".into(), word: "not-a-file".into(), why: "not a regular file".into() };
+        let left =
+            OmittedFile { name: "l".into(), word: "not-a-file".into(), why: "not a regular file".into() };
         let one = JobResults { left_out: vec![left.clone()], left_out_count: 1, ..JobResults::default() };
-        check(one, &["1 of the things that lyon.3 left are not fetched:\n  l: not a regular file"]);
+        check(one, &["not fetched of lyon.3: 1 file\n  l: not a regular file"]);
         let many = JobResults { left_out: vec![left; 100], left_out_count: 5000, ..JobResults::default() };
         let told = warnings(&handle, &many).remove(0);
         assert_eq!((told.lines().count(), told.lines().last()), (12, Some("  and 4,990 more")));

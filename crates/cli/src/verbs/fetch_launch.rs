@@ -1,4 +1,4 @@
-//! What the tasks of a launch left behind: each into a folder of its name.
+//! Fetches the results of the tasks of a launch, each into a folder of its name.
 
 use std::path::Path;
 
@@ -20,13 +20,13 @@ pub(super) fn run(output: Output, session: &Session, id: &LaunchId, out: &Path) 
     if !has_run(&record) {
         return Err(match &record.end {
             Some(end) if record.state == LaunchState::Over => {
-                Failure::input(format!("{id}: {end}; nothing of it ran, so there is nothing to fetch"))
+                Failure::input(format!("{id}: {end}; no task ran, so there is nothing to fetch"))
             }
             _ => Failure::input(format!(
                 "{id} is {}: what its tasks left is there once it is over",
                 record.state.word()
             ))
-            .hint(format!("`pliant launches {id}` tells how it stands")),
+            .hint(format!("`pliant launches {id}` shows its state")),
         });
     }
     let left = into(session, &record, out);
@@ -42,19 +42,18 @@ pub(super) fn has_run(record: &LaunchRecord) -> bool {
     record.state == LaunchState::Over && record.end.as_ref().is_some_and(ran)
 }
 
-/// What was fetched of a launch.
+/// The fetched results of a launch.
 #[derive(Default)]
-pub(super) struct Left {
-    /// Of which tasks, from where.
+pub(super) struct FetchedLaunch {
+    /// The tasks, with their servers.
     tasks: Vec<(String, Name, JobResults)>,
-    /// Why others are missing.
+    /// Why other results are missing.
     errors: Vec<ClientError>,
 }
 
-/// Fetches all that the tasks of a launch that is over left, into a folder for each. A server that is not there keeps nobody
-/// from what is at others.
-pub(super) fn into(session: &Session, record: &LaunchRecord, folder: &Path) -> Left {
-    let mut left = Left::default();
+/// Fetches the results of all tasks of a launch that is over. A server that is down does not hold up the others.
+pub(super) fn into(session: &Session, record: &LaunchRecord, folder: &Path) -> FetchedLaunch {
+    let mut left = FetchedLaunch::default();
     let mut silent: Vec<&Name> = Vec::new();
     for task in record.tasks.iter().filter(|task| task.not_spawned.is_none()) {
         let Some((server, _)) = task.place.as_ref().filter(|(server, _)| !silent.contains(&server)) else {
@@ -66,7 +65,7 @@ pub(super) fn into(session: &Session, record: &LaunchRecord, folder: &Path) -> L
                 fetch::warn(&of, &results);
                 left.tasks.push((task.name.clone(), server.clone(), results));
             }
-            // One that was ended before it began left nothing.
+            // A task that never started has no results.
             Err(error) if error.is_missing() => eprintln!("warning: {error}"),
             Err(error) => {
                 if error.may_pass() {
@@ -99,7 +98,7 @@ async fn of_task(
     Ok(results)
 }
 
-impl Left {
+impl FetchedLaunch {
     /// An error if something is missing.
     pub(super) fn complete(self) -> Result<(), Failure> {
         none_failed(self.errors)
@@ -126,8 +125,8 @@ impl Left {
         table.render()
     }
 
-    /// How much it is, in words.
-    pub(super) fn told(&self, out: &Path) -> String {
+    /// The number of files, for people.
+    pub(super) fn summary(&self, out: &Path) -> String {
         let files: usize = self.tasks.iter().map(|(.., results)| results.files.len()).sum();
         let tasks = counted(self.tasks.len() as u64, "task");
         format!("{} of {tasks} in {}", counted(files as u64, "file"), out.display())

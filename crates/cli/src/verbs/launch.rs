@@ -16,32 +16,32 @@ use pliant_site::services::{DurationError, parse_duration};
 use pliant_wire::{LaunchRequest, bounds};
 use tokio::sync::Notify;
 
-use crate::application::{self, Described};
+use crate::application::{self, LaunchDescription};
 use crate::failure::Failure;
-use crate::federation::{Access, interrupted, tell};
+use crate::federation::{Access, inform, interrupted};
 use crate::job::NOT_COMPLETED;
-use crate::launched::{self, mapping};
+use crate::launch_text::{self, mapping};
 use crate::output::Output;
 use crate::verbs::fetch;
 use crate::verbs::fetch_launch;
 use crate::verbs::map::threshold_value;
 use crate::verbs::submit::drawn;
 
-/// How long the agent may take to say that it has the launch.
+/// How long to wait until the agent has accepted the launch.
 const ANSWER: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The application: its tasks, what they run, and who talks to whom (docs/launch.md).
+    /// The application: its tasks, their programs and their communication (docs/launch.md).
     #[arg(value_name = "APP.toml")]
     application: PathBuf,
-    /// What the launch is called [default: the file's name].
+    /// The name of the launch [default: the file's name].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// How long the tasks may run.
+    /// The walltime of the tasks.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     walltime: Span,
-    /// How long machines may be held until all of them are: at most a day.
+    /// How long subjobs may wait for each other, at most a day.
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     patience: Span,
     /// The server near which the search for machines begins [default: the first one].
@@ -53,17 +53,17 @@ pub(crate) struct Arguments {
     /// How tasks get their machines: by clusters and traffic (wase), or by the baselines that it is compared with.
     #[arg(long, value_name = "HOW", default_value = Mapping::Wase.word(), value_parser = mapping_word())]
     mapping: Mapping,
-    /// Says where the tasks would go, and reserves nothing.
+    /// Shows the machines of the tasks, and reserves nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Does not wait for the end: once the agent has the launch, it goes on without this command.
+    /// Returns once the agent has the launch, which continues.
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
-    /// Fetches what the tasks left once the launch is over, each into a folder of its name in this one.
+    /// Fetches the results of the tasks when the launch is over, each into a folder of its name in DIR.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "detach"])]
     out: Option<PathBuf>,
-    /// Makes the launch unique: the same command again with this key gives the same launch, never a second one.
-    /// 32 hexadecimal digits.
+    /// The unique key of the launch, 32 hexadecimal digits: the same command with the same key gives the same launch,
+    /// never a second one.
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
     #[command(flatten)]
@@ -79,7 +79,7 @@ fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
 }
 
 impl Arguments {
-    fn request(&self, described: &Described) -> Result<LaunchRequest, Failure> {
+    fn request(&self, described: &LaunchDescription) -> Result<LaunchRequest, Failure> {
         let patience = bounds::HELD_S;
         if !patience.contains(&self.patience.0) {
             let (least, most) = (patience.start(), patience.end());
@@ -109,11 +109,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let request = arguments.request(&described)?;
     let session = arguments.access.open()?;
     let stops = Cell::new(false);
-    let needs = request.dry_run.then(|| launched::needs(&request.application));
-    let mut printed = Printed { output, needs, ..Printed::default() };
+    let needs = request.dry_run.then(|| launch_text::needs(&request.application));
+    let mut printed = LaunchPrinter { output, needs, ..LaunchPrinter::default() };
     let told = |record: &LaunchRecord| {
-        printed.tell(record);
-        // Whoever reads may have gone: the launch goes on all the same.
+        printed.print_changes(record);
+        // The reader may be gone. The launch continues.
         match printed.failed.is_some() || (arguments.detach && !stops.get()) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -121,13 +121,13 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     };
     let first = Notify::new();
     let stop = async {
-        // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the launch goes on.
+        // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the launch continues.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
         stops.set(true);
         first.notify_one();
-        tell(|| "ending the launch; Ctrl-C again does not wait for that".to_owned());
+        inform(|| "ending the launch; press Ctrl-C again to leave without waiting".to_owned());
     };
     let followed = session.run(async {
         let again = async {
@@ -142,24 +142,24 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     });
     let key = request.key;
     let Some(followed) = followed else {
-        let hint = format!("`pliant launches` shows what became of it; its key is {key}");
+        let hint = format!("`pliant launches` shows its outcome; its key is {key}");
         return Err(interrupted("interrupted twice; the launch may not be over yet", hint));
     };
     let record = followed.map_err(|error| {
         let may_pass = error.may_pass();
         let failure = Failure::from(error);
-        let again = format!("the same command with --key {key} gives the same launch, never a second one");
+        let again = format!("launch again with --key {key}, which gives the same launch, never a second one");
         if may_pass { failure.hint(again) } else { failure }
     })?;
     if let Some(failure) = printed.failed {
         return Err(failure);
     }
-    let mut value = launched::described(&record);
+    let mut value = launch_text::described(&record);
     let mut fetched = Ok(());
     if let Some(out) = arguments.out.as_ref().filter(|_| fetch_launch::has_run(&record)) {
         let left = fetch_launch::into(&session, &record, out);
         left.describe(out, &mut value);
-        tell(|| left.told(out));
+        inform(|| left.summary(out));
         fetched = left.complete();
     }
     if output == Output::Json {
@@ -174,9 +174,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
 }
 
-/// What has been told of a launch.
+/// What has been printed of a launch.
 #[derive(Default)]
-struct Printed {
+struct LaunchPrinter {
     output: Output,
     state: Option<LaunchState>,
     id: bool,
@@ -187,13 +187,12 @@ struct Printed {
     failed: Option<Failure>,
 }
 
-impl Printed {
-    /// Tells what is new: its id at once, so that it is known whatever happens next, and where its tasks are as soon as it is
-    /// decided that they run there.
-    fn tell(&mut self, record: &LaunchRecord) {
+impl LaunchPrinter {
+    /// Prints changes: the launch ID at once, and the places of tasks once they are committed.
+    fn print_changes(&mut self, record: &LaunchRecord) {
         if self.state != Some(record.state) {
             self.state = Some(record.state);
-            tell(|| format!("{}: {}", record.id, state(record)));
+            inform(|| format!("{}: {}", record.id, state(record)));
         }
         if self.output == Output::Json {
             return;
@@ -206,7 +205,7 @@ impl Printed {
         let ran = matches!(record.end, Some(End::Mapped | End::Completed));
         if !self.mapping && (ran || record.state == LaunchState::Running) {
             text.push_str(&match &self.needs {
-                Some(needs) => launched::trial(record, needs),
+                Some(needs) => launch_text::trial(record, needs),
                 None => mapping(record),
             });
             self.mapping = true;
@@ -224,18 +223,18 @@ fn state(record: &LaunchRecord) -> String {
     }
 }
 
-/// How a launch that was followed has ended, as the exit code says it.
+/// The end of a launch as an exit code.
 fn outcome(record: &LaunchRecord, stopped: bool) -> Result<(), Failure> {
     let id = &record.id;
     match &record.end {
         None | Some(End::Completed | End::Mapped) => Ok(()),
         Some(End::Cancelled) if stopped => {
-            Err(interrupted(format!("interrupted: {id} is cancelled"), "nothing of it is left"))
+            Err(interrupted(format!("interrupted: {id} is cancelled"), "no task runs any more"))
         }
         Some(end) => {
             let failure = Failure::system(format!("{id}: {end}")).code(NOT_COMPLETED);
             Err(match end {
-                End::NotMapped(_) => failure.hint("`pliant servers` lists the servers that are there"),
+                End::NotMapped(_) => failure.hint("`pliant servers` lists the connected servers"),
                 End::NotReserved(_) => {
                     failure.hint(format!("`pliant launches {id}` shows where its tasks were to run"))
                 }

@@ -7,25 +7,25 @@ use pliant_wire::{LaunchesQuery, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
-use crate::launched::{described, facts};
-use crate::moment::{from_now, now};
+use crate::federation::{Access, inform};
+use crate::launch_text::{described, facts};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::Table;
+use crate::time_text::{from_now, now};
 
 /// The most launches of one answer.
 const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Everything that is known of this launch.
+    /// Shows all details of this launch.
     #[arg(value_name = "LAUNCH", conflicts_with_all = ["all", "last"])]
     launch: Option<LaunchId>,
-    /// Everybody's launches; for operators.
+    /// Shows the launches of all users; for operators.
     #[arg(long)]
     all: bool,
-    /// At most so many, the newest ones.
+    /// The number of launches to show, newest first.
     #[arg(long, value_name = "N", default_value_t = bounds::JOBS_DEFAULT, value_parser = whole(1..=LAST_MAX))]
     last: u32,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let value = json!({ "launches": launches.iter().map(described).collect::<Vec<Value>>() });
     output.print("launches", || table(&launches, arguments.all, now()), value)?;
     if launches.is_empty() {
-        tell(|| "no launches".to_owned());
+        inform(|| "no launches".to_owned());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `pliant logs`: what a job writes on its standard output or error.
+//! `pliant logs`: prints the standard output or error of a job.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -16,13 +16,13 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The job, by its handle.
-    #[arg(value_name = "HANDLE")]
+    /// The job ID.
+    #[arg(value_name = "JOB")]
     handle: Handle,
-    /// Goes on until the job has ended; one that waits is waited for.
+    /// Follows the output until the job has ended, also of a job that waits.
     #[arg(short, long)]
     follow: bool,
-    /// What it writes on standard error, in place of standard output.
+    /// Prints standard error instead of standard output.
     #[arg(long)]
     stderr: bool,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let Arguments { handle, follow, stderr, access } = arguments;
     if *follow && output == Output::Json {
         let problem = "expected --follow or --output json, found both";
-        return Err(Failure::input(problem).hint("a document ends, a log that is followed goes on"));
+        return Err(Failure::input(problem).hint("a JSON document cannot follow a log"));
     }
     let session = access.open()?;
     let name = if *stderr { ResultName::Stderr } else { ResultName::Stdout };
@@ -43,8 +43,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let mut bytes = Vec::new();
     let piece = |piece: &[u8]| bytes.write_all(piece);
-    session.run(session.client.output(&wanted, piece)).map_err(|error| told(&session, handle, error))?;
-    let value = json!({ "handle": handle, "stream": name, "text": String::from_utf8_lossy(&bytes) });
+    session.run(session.client.output(&wanted, piece)).map_err(|error| failure(&session, handle, error))?;
+    let value = json!({ "job_id": handle, "stream": name, "text": String::from_utf8_lossy(&bytes) });
     output.print("logs", String::new, value)
 }
 
@@ -58,15 +58,15 @@ fn copy(session: &Session, wanted: &Download) -> Result<(), Failure> {
         written
     };
     match session.run(session.client.output(wanted, piece)) {
-        // A reader that closed the pipe is no failure.
+        // A reader may close the pipe.
         Err(_) if seen_enough => Ok(()),
-        Err(error) => Err(told(session, &wanted.handle, error)),
+        Err(error) => Err(failure(session, &wanted.handle, error)),
         Ok(_) => Ok(()),
     }
 }
 
-/// Says so if there is nothing because the job has not run.
-fn told(session: &Session, handle: &Handle, error: ClientError) -> Failure {
+/// Warns if there is no output because the job has not run.
+fn failure(session: &Session, handle: &Handle, error: ClientError) -> Failure {
     let record = session.run(session.client.job(handle)).ok();
     record.as_ref().and_then(did_not_run).unwrap_or_else(|| error.into())
 }

@@ -31,19 +31,19 @@ pub(crate) struct Arguments {
     /// What a task of RCR 1 needs of a machine, in MFlop/s [default: the application's].
     #[arg(long, value_name = "MFLOPS", allow_negative_numbers = true)]
     mcr: Option<f64>,
-    /// Which algorithm maps.
+    /// The mapping algorithm.
     #[arg(long, value_enum, default_value_t = Algorithm::Wase)]
     algorithm: Algorithm,
-    /// How clusters are found.
+    /// The clustering algorithm.
     #[arg(long, value_enum, default_value_t = Method::Contraction)]
     clustering: Method,
     /// The similarity threshold, above 0 and below 1: more makes larger clusters; 0.5 is eq. 5 of the paper.
     #[arg(long, value_name = "DELTA", default_value_t = 0.5, value_parser = threshold_value, allow_negative_numbers = true)]
     threshold: f64,
-    /// Looks for the threshold that gives about so many clusters.
+    /// Searches for the threshold that gives about N clusters.
     #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize), conflicts_with = "threshold")]
     clusters: Option<usize>,
-    /// At most so many tasks in a cluster.
+    /// The largest number of tasks in a cluster.
     #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize))]
     cluster_max: Option<usize>,
     /// Which LANs may take a cluster.
@@ -55,16 +55,16 @@ pub(crate) struct Arguments {
     /// Weighs power against distance: by how much a LAN must be more suitable for each hop that it is further away.
     #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
     per_hop: Option<f64>,
-    /// Takes only links with room for the traffic; the application says its bandwidth_mbps.
+    /// Takes only links with enough free bandwidth; the application needs bandwidth_mbps.
     #[arg(long)]
     bandwidth: bool,
     /// Improves the mapping by a local search.
     #[arg(long)]
     refine: bool,
-    /// Also tells the lower bound on the cost of any clustering, and how far from it this one is.
+    /// Shows the lower bound of the cost of any clustering, and the gap to it.
     #[arg(long)]
     bound: bool,
-    /// Writes a page with a picture of the mapping.
+    /// Writes an HTML page with a drawing of the mapping.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -116,8 +116,8 @@ fn share(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected a number of 0 to 1000".to_owned())
 }
 
-/// A mapping with all that is told of it.
-struct Mapped {
+/// A mapping with its evaluation.
+struct MappingResult {
     graph: TaskGraph,
     grid: Grid,
     clusters: Clustering,
@@ -131,7 +131,7 @@ struct Mapped {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let mapped = map(arguments)?;
     if let Some(path) = &arguments.report {
-        let Mapped { graph, grid, clusters: clustering, mapping, metrics, .. } = &mapped;
+        let MappingResult { graph, grid, clusters: clustering, mapping, metrics, .. } = &mapped;
         let title = arguments.application.display().to_string();
         let note = format!(
             "{} in {}, on {}, MCR {} MFlop/s",
@@ -146,7 +146,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     output.print("map", || text(&mapped, arguments), value(&mapped, arguments))
 }
 
-fn map(arguments: &Arguments) -> Result<Mapped, Failure> {
+fn map(arguments: &Arguments) -> Result<MappingResult, Failure> {
     let mut graph = read_graph(&arguments.application)?;
     if let Some(mcr) = arguments.mcr {
         graph = graph
@@ -183,7 +183,7 @@ fn map(arguments: &Arguments) -> Result<Mapped, Failure> {
     let mapping = place(&graph, &grid, &clusters, arguments)?;
     let metrics = Metrics::of(&graph, &grid, &clusters, &mapping);
     let cost = clusters.cost(&weights);
-    Ok(Mapped { graph, grid, clusters, delta, cost, relaxation, mapping, metrics })
+    Ok(MappingResult { graph, grid, clusters, delta, cost, relaxation, mapping, metrics })
 }
 
 fn place(
@@ -220,13 +220,13 @@ fn place(
 }
 
 /// How far a clustering is above the bound, in %, if there is anything to miss.
-fn gap_percent(mapped: &Mapped) -> Option<f64> {
+fn gap_percent(mapped: &MappingResult) -> Option<f64> {
     let bound = mapped.relaxation.as_ref()?.bound;
     (bound > 1e-9).then(|| 100.0 * (mapped.cost / bound - 1.0).max(0.0))
 }
 
-fn text(mapped: &Mapped, arguments: &Arguments) -> String {
-    let Mapped { graph, grid, clusters, mapping, metrics, .. } = mapped;
+fn text(mapped: &MappingResult, arguments: &Arguments) -> String {
+    let MappingResult { graph, grid, clusters, mapping, metrics, .. } = mapped;
     let mut table = Table::new(1, &["task", "cluster", "MFlop/s", "lan", "machine", "affinity", "placed"]);
     for (task, placed) in graph.task_ids().zip(&mapping.placements) {
         table.row(vec![
@@ -271,8 +271,8 @@ fn text(mapped: &Mapped, arguments: &Arguments) -> String {
     text
 }
 
-fn value(mapped: &Mapped, arguments: &Arguments) -> Value {
-    let Mapped { graph, grid, clusters, mapping, metrics, .. } = mapped;
+fn value(mapped: &MappingResult, arguments: &Arguments) -> Value {
+    let MappingResult { graph, grid, clusters, mapping, metrics, .. } = mapped;
     let tasks: Vec<Value> = graph
         .task_ids()
         .zip(&mapping.placements)

@@ -6,26 +6,26 @@ use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::Hop;
 use pliant_control::names::Handle;
 use pliant_model::{MoveReason, Reason, Time};
-use pliant_wire::{MOVES_DEFAULT, Moved, bounds};
+use pliant_wire::{JobMove, MOVES_DEFAULT, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
+use crate::federation::{Access, inform};
 use crate::job::estimate;
-use crate::moment::{before_from_now, from_now, known, now, signed};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::Table;
+use crate::time_text::{before_from_now, from_now, known, now, signed};
 
 /// The most moves of one answer.
 const LAST_MAX: u32 = bounds::MOVES_MAX as u32;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Everybody's jobs; for operators.
+    /// Shows the moves of all users; for operators.
     #[arg(long)]
     all: bool,
-    /// At most so many, the last ones.
+    /// The number of moves to show, newest first.
     #[arg(long, value_name = "N", default_value_t = MOVES_DEFAULT, value_parser = whole(1..=LAST_MAX))]
     last: u32,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let value = json!({ "moves": moves.iter().map(|moved| described(&moved.job, &moved.hop)).collect::<Vec<Value>>() });
     output.print("moves", || table(&moves, now()), value)?;
     if moves.is_empty() {
-        tell(|| "no job was moved".to_owned());
+        inform(|| "no job was moved".to_owned());
     }
     Ok(())
 }
@@ -51,7 +51,7 @@ fn reason(reason: MoveReason) -> &'static str {
 /// A move, for scripts.
 pub(super) fn described(job: &Handle, hop: &Hop) -> Value {
     json!({
-        "handle": job,
+        "job_id": job,
         "from": hop.from,
         "to": hop.to,
         "at_s": hop.at,
@@ -62,10 +62,10 @@ pub(super) fn described(job: &Handle, hop: &Hop) -> Value {
     })
 }
 
-fn table(moves: &[Moved], now: Time) -> String {
+fn table(moves: &[JobMove], now: Time) -> String {
     let mut table =
         Table::new(4, &["job", "from", "to", "reason", "when", "procs", "end before", "end after", "gain"]);
-    for Moved { job, hop } in moves {
+    for JobMove { job, hop } in moves {
         let after = hop.expected.completion();
         table.row(vec![
             job.to_string(),
@@ -82,7 +82,7 @@ fn table(moves: &[Moved], now: Time) -> String {
     table.render()
 }
 
-/// What came of a proposal, in words; what it would be in a dry run.
+/// The outcome of a proposal; in a dry run the expected one.
 pub(super) fn outcome(proposal: &Proposal) -> String {
     match &proposal.outcome {
         None if proposal.copy => "would be copied".to_owned(),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_job_gained_that_was_not_planned_nobody_knows() {
+    fn the_gain_of_an_unplanned_job_is_unknown() {
         let hop = |before| Hop {
             from: "lyon".parse().unwrap(),
             to: "paris".parse().unwrap(),
@@ -114,7 +114,7 @@ mod tests {
             let (job, hop) = ("lyon.7".parse().unwrap(), hop(before));
             let value = described(&job, &hop);
             assert_eq!((&value["before_s"], &value["gain_s"]), (&seconds, &gain));
-            let table = table(&[Moved { job, hop }], Time(1_010));
+            let table = table(&[JobMove { job, hop }], Time(1_010));
             assert_eq!(table.lines().nth(1).unwrap().trim_end(), row, "{table}");
         };
         let row = "lyon.7  lyon  paris  moved-earlier  10s ago      2    in 2m30s   in 1m30s   +1m";

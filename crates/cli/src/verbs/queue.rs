@@ -10,34 +10,34 @@ use pliant_wire::{JobsPage, JobsQuery, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
+use crate::federation::{Access, inform};
 use crate::job::{described, end_by, short_exit};
-use crate::moment::{from_now, now};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::Table;
+use crate::time_text::{from_now, now};
 
 /// The most jobs of one answer.
 const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Everybody's jobs; for operators.
+    /// Lists the jobs of all users; for operators.
     #[arg(long, conflicts_with = "user")]
     all: bool,
-    /// Only the jobs of this user; other users' are for operators.
+    /// Lists the jobs of this user only; jobs of others are for operators.
     #[arg(long, value_name = "USER")]
     user: Option<User>,
-    /// Only the jobs of this server.
+    /// Lists the jobs of this server only.
     #[arg(long, value_name = "NAME")]
     server: Option<Name>,
-    /// Only jobs in these states, separated by commas.
+    /// Lists jobs in these states only, separated by commas.
     #[arg(long, value_name = "STATE", value_delimiter = ',', ignore_case = true, value_parser = state())]
     state: Vec<JobState>,
-    /// Also jobs that have ended.
+    /// Lists jobs that have ended, too.
     #[arg(long, conflicts_with = "state")]
     ended: bool,
-    /// At most so many, the newest ones.
+    /// The number of jobs to list, newest first.
     #[arg(long, value_name = "N", default_value_t = bounds::JOBS_DEFAULT, value_parser = whole(1..=LAST_MAX))]
     last: u32,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let unfiltered = !arguments.ended && arguments.state.is_empty();
         let ended =
             if unfiltered { " that waits or runs; --ended shows those that have ended, too" } else { "" };
-        tell(|| format!("no such job{ended}"));
+        inform(|| format!("no such job{ended}"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `pliant reallocate`: looks at the waiting jobs now, says what it would do, or changes how that is done.
+//! `pliant reallocate`: starts a reallocation cycle, shows what it would do, or changes the reallocation policy.
 
 use clap::Args;
 use pliant_control::agent::{Moving, Proposal, Report};
@@ -13,27 +13,27 @@ use super::moves::outcome;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::job::estimate;
-use crate::moment::{before_from_now, from_now, known, now, signed};
-use crate::moving::span;
 use crate::output::Output;
+use crate::reallocation_keys::span;
 use crate::table::{Table, counted};
+use crate::time_text::{before_from_now, from_now, known, now, signed};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only says what would be moved, and what that is expected to gain; with `--set` if jobs were moved like that.
+    /// Shows what would be moved and the expected gain, and moves nothing; with --set under that policy.
     #[arg(long)]
     dry_run: bool,
-    /// Changes how waiting jobs are moved from now on, and keeps that over restarts: algorithm, heuristic, period,
-    /// threshold, window, early (`off`, or the least time between two looks).
+    /// Changes the reallocation policy, also for later restarts: algorithm, heuristic, period, threshold, window,
+    /// early (`off`, or the shortest time between two cycles).
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., conflicts_with_all = ["off", "reset", "show"])]
     set: Vec<String>,
-    /// Moves nothing any more.
+    /// Turns reallocation off.
     #[arg(long, conflicts_with_all = ["dry_run", "reset", "show"])]
     off: bool,
-    /// Goes back to what the agent's file says.
+    /// Returns to the policy in the agent's file.
     #[arg(long, conflicts_with_all = ["dry_run", "show"])]
     reset: bool,
-    /// Shows how waiting jobs are moved.
+    /// Shows the reallocation policy.
     #[arg(long, conflicts_with = "dry_run")]
     show: bool,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if arguments.dry_run {
         let present = session.run(client.moving())?;
         let moving = changed(present, &arguments.set)?;
-        let report = looked(session.run(client.would_reallocate(&moving))?, Some(&moving))?;
+        let report = checked(session.run(client.would_reallocate(&moving))?, Some(&moving))?;
         let text = || would_text(&report, &moving, present.as_ref());
         let mut value = report_value(&report);
         value["moving"] = moving_value(&moving);
@@ -74,12 +74,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         );
     }
     let report = session.run(client.reallocate(false))?;
-    let report = looked(report, session.run(client.moving())?.as_ref())?;
+    let report = checked(report, session.run(client.moving())?.as_ref())?;
     output.print("reallocate", || report_text(&report, false), report_value(&report))
 }
 
-/// What the agent saw, if it has looked.
-fn looked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
+/// The report of the cycle, if the agent has run one.
+fn checked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
     let hint = match moving {
         None => {
             "`pliant reallocate --set algorithm=regular` switches it on, `--dry-run` says what that would do now"
@@ -92,7 +92,7 @@ fn looked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
     }
 }
 
-/// What a dry run says: under what it was made, if that is not how jobs are moved.
+/// The text of a dry run, with its policy if another one is in force.
 fn would_text(report: &Report, moving: &Moving, present: Option<&Moving>) -> String {
     let told = report_text(report, true);
     if present == Some(moving) {
@@ -108,8 +108,7 @@ fn would_text(report: &Report, moving: &Moving, present: Option<&Moving>) -> Str
     )
 }
 
-/// What is there, with some of it changed, under the rules of the agent's file; what such a file says by itself where
-/// nothing is.
+/// The policy with changes, checked as in the agent's file; the defaults of such a file if reallocation is off.
 fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failure> {
     let mut file = present.as_ref().map_or_else(ReallocationFile::default, ReallocationFile::from);
     for change in changes {
@@ -173,7 +172,7 @@ fn moving_text(moving: Option<&Moving>) -> String {
 
 fn proposal_value(proposal: &Proposal) -> Value {
     json!({
-        "handle": proposal.job,
+        "job_id": proposal.job,
         "from": proposal.from,
         "to": proposal.to,
         "before_s": known(proposal.before),
@@ -186,7 +185,7 @@ fn proposal_value(proposal: &Proposal) -> Value {
     })
 }
 
-/// The stable word of why a job stays.
+/// The stable word of the reason why a job stays.
 fn stays_word(outcome: &MoveOutcome) -> Option<&'static str> {
     match outcome {
         MoveOutcome::Moved(_) | MoveOutcome::Copied(_) => None,
@@ -237,7 +236,7 @@ fn report_text(report: &Report, dry_run: bool) -> String {
         ]);
     }
     if report.proposals.is_empty() {
-        text.push_str("none is to be moved or copied\n");
+        text.push_str("no job is to be moved\n");
         return text;
     }
     text.push_str(&table.render());
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_is_read_and_the_rest_stays() {
+    fn changed_keys_are_read_and_the_others_stay() {
         let words = ["period=5m", "threshold=0", "heuristic=minmin", "window=7", "early=off"];
         let moving = change(None, &words).unwrap();
         let policy = Reallocation {

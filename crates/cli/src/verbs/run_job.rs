@@ -1,4 +1,4 @@
-//! `pliant run-job DIR` (hidden): the supervisor of one job. Servers start it; nobody else needs to.
+//! `pliant run-job DIR` (hidden): the supervisor of one job. Servers start it.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to wait first until the job may begin.
+    /// The start gate that the job waits for.
     #[arg(long, value_name = "DIR")]
     room: Option<PathBuf>,
     /// The job's folder.
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(StartPermit::Given) => {}
             Ok(StartPermit::Refused) => {
                 eprintln!(
-                    "the job was not run here: it has started elsewhere, or nobody has said that it may start"
+                    "the job was not run here: a sibling job has started, or no start permit was given"
                 );
                 return Ok(());
             }

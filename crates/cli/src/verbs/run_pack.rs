@@ -1,5 +1,4 @@
-//! `pliant run-pack FILE` (hidden): the instances of a multi-job, one after the other. Servers have jobs run it; nobody
-//! else needs to.
+//! `pliant run-pack FILE` (hidden): runs the instances of a pack one after the other. Jobs of servers run it.
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What to run.
+    /// The file of the pack.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -1,5 +1,4 @@
-//! `pliant run-part FILE` (hidden): the tasks of a part of a launch, all at once. Servers have jobs run it; nobody else needs
-//! to.
+//! `pliant run-part FILE` (hidden): runs the tasks of a subjob of a launch at once. Jobs of servers run it.
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What to run.
+    /// The file of the subjob.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `pliant server`: stands in front of one cluster and runs its jobs.
+//! `pliant server`: runs a server, which submits jobs to one cluster.
 
 use std::ffi::OsString;
 

@@ -10,41 +10,41 @@ use serde_json::{Value, json};
 use super::{servers_links, servers_runtimes};
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
-use crate::moment::{both, now, rough, signed};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::{Table, grouped};
+use crate::time_text::{both, now, rough, signed};
 
 /// The quantiles of errors, in percent.
 const QUANTILES: [u32; 5] = [5, 25, 50, 75, 95];
 
-/// By how many seconds this machine's clock may differ from the agent's without a word: as for those of daemons.
+/// The tolerated difference between the clocks of this machine and the agent, in seconds.
 const CLOCK_APART_S: u64 = 5;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How far estimates were from what happened, by quantile.
+    /// Shows the errors of estimates, by quantile.
     #[arg(long)]
     accuracy: bool,
-    /// With --accuracy, of so many jobs of each server, the last that ended.
+    /// With --accuracy: how many of the last jobs of each server count.
     #[arg(long, value_name = "N", requires = "accuracy", default_value_t = bounds::ACCURACY_JOBS_DEFAULT,
         value_parser = whole(1..=bounds::ACCURACY_JOBS_MAX))]
     last: u32,
-    /// What each server offers, with the arguments.
+    /// Shows the services of each server, with their arguments.
     #[arg(long)]
     services: bool,
-    /// How long jobs run, by those that have ended well.
+    /// Shows runtimes of completed jobs.
     #[arg(long)]
     runtimes: bool,
-    /// How fast the links between servers are, as they were measured.
+    /// Shows the measured speed of links between servers.
     #[arg(long)]
     links: bool,
     #[command(flatten)]
     access: Access,
 }
 
-/// What a server offers, or why that is not known.
-type Offered = (Name, Result<Offer, String>);
+/// The services of a server, or why they are not known.
+type OfferAnswer = (Name, Result<Offer, String>);
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
@@ -81,14 +81,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     output.print("servers", text, value)
 }
 
-/// Asks every server that is there.
-fn offers(session: &Session, federation: &Federation) -> Vec<Offered> {
+/// Asks every connected server.
+fn offers(session: &Session, federation: &Federation) -> Vec<OfferAnswer> {
     let there: Vec<&ServerStatus> = federation.servers.iter().filter(|server| server.attached).collect();
-    let mut offers: Vec<Offered> = Vec::with_capacity(there.len());
+    let mut offers: Vec<OfferAnswer> = Vec::with_capacity(there.len());
     let ask = |client: Client, (name, address): (Name, String)| async move {
         let offer = client.offer(&name, &address).await;
-        // One that cannot be asked says nothing about the others.
-        Ok::<Offered, ClientError>((name, offer.map_err(|error| error.to_string())))
+        // One failure does not hide the others.
+        Ok::<OfferAnswer, ClientError>((name, offer.map_err(|error| error.to_string())))
     };
     let whom = there.iter().map(|server| (server.info.name.clone(), server.info.address.clone()));
     session.run(session.each(whom, ask, |_, offered| offers.extend(offered.ok())));
@@ -96,7 +96,7 @@ fn offers(session: &Session, federation: &Federation) -> Vec<Offered> {
     offers
 }
 
-fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<&[Offered]>) -> Value {
+fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<&[OfferAnswer]>) -> Value {
     let server = |server: &ServerStatus| {
         let info = &server.info;
         let mut value = json!({
@@ -177,8 +177,8 @@ fn federation_text(federation: &Federation, now: Time) -> String {
     for ServerStatus { info, via, attached, queued, active, .. } in &federation.servers {
         table.row(vec![
             info.name.to_string(),
-            if *attached { "there" } else { "away" }.to_owned(),
-            // A server that hangs on the agent itself is its own child.
+            if *attached { "up" } else { "down" }.to_owned(),
+            // A server that is attached to the agent itself.
             if *via == info.name { "-".to_owned() } else { via.to_string() },
             info.policy.clone(),
             info.procs.to_string(),
@@ -191,12 +191,12 @@ fn federation_text(federation: &Federation, now: Time) -> String {
     }
     let mut text = table.render();
     for agent in federation.agents.iter().filter(|agent| !agent.attached) {
-        text.push_str(&format!("agent {} is away since {}\n", agent.name, both(agent.since, now)));
+        text.push_str(&format!("agent {} is down since {}\n", agent.name, both(agent.since, now)));
     }
     text + &clocks_text(federation, now)
 }
 
-/// The clocks that differ, a line for each: nothing as a rule. `now` is the time of this machine.
+/// A line for each clock that differs. `now` is the time of this machine.
 fn clocks_text(federation: &Federation, now: Time) -> String {
     let line = |whose: &str, ahead: Span| {
         let way = if ahead.0 > 0 { "ahead of" } else { "behind" };
@@ -233,8 +233,8 @@ fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
     )
 }
 
-/// Servers that offer the same are told together.
-fn offers_text(offers: &[Offered]) -> String {
+/// Servers with the same services share an entry.
+fn offers_text(offers: &[OfferAnswer]) -> String {
     let mut groups: Vec<(Vec<&str>, &Result<Offer, String>)> = Vec::new();
     for (name, offer) in offers {
         match groups.iter_mut().find(|(_, same)| *same == offer) {
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_offer_the_same_are_told_together() {
+    fn servers_with_the_same_services_share_an_entry() {
         let argument = |name: &str, required, default: &str| OfferedArgument {
             name: name.to_owned(),
             takes: "an integer".to_owned(),
@@ -335,7 +335,7 @@ tours
     }
 
     #[test]
-    fn clocks_are_told_of_only_if_they_differ() {
+    fn only_clocks_that_differ_are_reported() {
         let agent = |name: &str, ahead: Option<i64>| AgentStatus {
             name: name.parse().unwrap(),
             attached: true,

@@ -4,8 +4,8 @@ use pliant_control::coallocation::Link;
 use pliant_model::Time;
 use serde_json::{Value, json};
 
-use crate::moment::both;
 use crate::table::Table;
+use crate::time_text::both;
 
 pub(super) fn value(links: &[Link]) -> Value {
     let one = |link: &Link| {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_told_with_their_age() {
+    fn links_are_listed_with_their_age() {
         let last = Measure { at: Time(940), mbps: 3.9, round_trip_us: 12_340 };
         let between = ("lyon".parse().unwrap(), "nice".parse().unwrap());
         let links = [Link { between, mbps: 941.2, last, measures: 3 }];

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runtimes_are_told_in_seconds_with_how_far_predictions_were_off() {
+    fn runtimes_are_listed_in_seconds_with_prediction_errors() {
         let of = |level, name: &str, jobs| RuntimeOf {
             level,
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),

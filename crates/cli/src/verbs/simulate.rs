@@ -22,14 +22,14 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::input::{self, Jobs, Repair, Request, repair_counts};
+use crate::name_options::{self, ReallocationChoice};
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::progress::{JobsOn, bar};
+use crate::progress::{JobProgress, bar};
 use crate::read_ahead::read_ahead;
 use crate::refusals::Refusals;
 use crate::table::{grouped, grouped_tenths};
 use crate::verbs::report::write_page;
-use crate::words::{self, Realloc};
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["procs", "platform"])))]
@@ -45,78 +45,77 @@ pub(crate) struct Arguments {
     platform: Option<String>,
     /// The local batch policy of every cluster; a queue order of the platform is kept. `pliant policies` explains the names
     /// [default: the platform's, or cbf].
-    #[arg(long, value_name = "NAME", value_parser = words::batch())]
+    #[arg(long, value_name = "NAME", value_parser = name_options::batch())]
     batch: Option<String>,
-    /// In which order clusters serve waiting jobs, with --batch easy, fcfs or backfill. `pliant policies` explains the names
+    /// The order in which clusters serve waiting jobs, with --batch easy, fcfs or backfill. `pliant policies` explains the names
     /// [default: the platform's, or first-come]
-    #[arg(long, value_name = "NAME", value_parser = words::order())]
+    #[arg(long, value_name = "NAME", value_parser = name_options::order())]
     order: Option<String>,
-    /// After which wait a job goes before all others whatever its rank: none, or a time like 24h [default: 7d]
-    #[arg(long, value_name = "TIME", value_parser = words::aging())]
+    /// The wait after which a job goes before all others: none, or a time like 24h [default: 7d]
+    #[arg(long, value_name = "TIME", value_parser = name_options::aging())]
     aging: Option<Aging>,
-    /// What comes first among the events of one second: terminations or submissions.
-    #[arg(long, value_name = "ORDER", value_parser = words::ties(), default_value = "finish-first")]
+    /// The first events of a second: terminations or submissions.
+    #[arg(long, value_name = "ORDER", value_parser = name_options::ties(), default_value = "finish-first")]
     ties: Ties,
     /// Which jobs may change their size.
-    #[arg(long, value_name = "WHICH", value_parser = words::moldable(), default_value = "none")]
+    #[arg(long, value_name = "WHICH", value_parser = name_options::moldable(), default_value = "none")]
     moldable: Moldable,
-    /// How servers size moldable jobs, with parameters as in `price(price=2)`. `pliant policies` explains the names
+    /// The tuner of moldable jobs, with parameters as in `price(price=2)`. `pliant policies` explains the names
     /// [default: slack].
-    #[arg(long, value_name = "NAME", value_parser = words::tuner())]
+    #[arg(long, value_name = "NAME", value_parser = name_options::tuner())]
     tuner: Option<Tuner>,
-    /// With --tuner slack: by how much the expected response may exceed the earliest possible one, relative to it
+    /// With --tuner slack: how much later than the earliest a job may complete, relative to its response
     /// [default: 0.5].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     slack: Option<f64>,
     /// With --tuner slack: the part of an equal share of the cluster that a job gets at least [default: 0.5].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     share: Option<f64>,
-    /// How the agent chooses a cluster [default: mct; given with --procs].
-    #[arg(long, value_name = "NAME", value_parser = words::mapping())]
+    /// The mapping of jobs to clusters [default: mct; given with --procs].
+    #[arg(long, value_name = "NAME", value_parser = name_options::mapping())]
     mapping: Option<Mapping>,
-    /// How waiting jobs are moved between clusters.
-    #[arg(long, value_name = "NAME", value_parser = words::realloc(), default_value = "none")]
-    realloc: Realloc,
-    /// In which order waiting jobs are taken up for reallocation [default: mct].
-    #[arg(long, value_name = "NAME", value_parser = words::heuristic())]
+    /// The reallocation algorithm of waiting jobs.
+    #[arg(long, value_name = "NAME", value_parser = name_options::realloc(), default_value = "none")]
+    realloc: ReallocationChoice,
+    /// The heuristic that orders waiting jobs for reallocation [default: mct].
+    #[arg(long, value_name = "NAME", value_parser = name_options::heuristic())]
     heuristic: Option<Heuristic>,
     /// Seconds between two reallocation events [default: 3600].
     #[arg(long, value_name = "S", value_parser = whole(limits::PERIOD_S), allow_negative_numbers = true)]
     period: Option<i64>,
-    /// Seconds that a move must gain at least (regular) [default: 60].
+    /// The least gain of a move in seconds (regular) [default: 60].
     #[arg(long, value_name = "S", value_parser = whole(limits::THRESHOLD_S), allow_negative_numbers = true)]
     threshold: Option<i64>,
-    /// How many of the oldest jobs the heuristics other than mct look at [default: 20].
+    /// How many of the oldest jobs heuristics other than mct consider [default: 20].
     #[arg(long, value_name = "N", value_parser = whole(limits::WINDOW), allow_negative_numbers = true)]
     window: Option<u32>,
-    /// What clusters plan by: what users ask for, predictions by the jobs that have ended (the mean of the user's last two),
-    /// or what jobs will really take.
-    #[arg(long, value_name = "BASIS", value_parser = words::basis(), default_value = "walltimes")]
+    /// The runtimes that clusters plan by: those that users ask for, predictions (the mean of the user's last two jobs), or the
+    /// real ones.
+    #[arg(long, value_name = "BASIS", value_parser = name_options::basis(), default_value = "walltimes")]
     plan_by: Basis,
-    /// Share of the jobs that come through the federation; the others are submitted straight to their cluster.
+    /// The share of jobs that are submitted to the federation; the others go to their own cluster.
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = share, allow_negative_numbers = true)]
     dedicated_share: f64,
     /// Seed of job types, of locality and of policies that draw.
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     #[arg(allow_negative_numbers = true)]
     seed: u64,
-    /// What becomes of jobs that a log tells nonsense about: dropped or repaired (clean), or kept as far as
-    /// possible (keep-bad).
+    /// The treatment of invalid jobs of a log: drop or repair them (clean), or keep them if possible (keep-bad).
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// Where the logs of a scenario are [default: PLIANT_TRACES, or beside the scenario].
+    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
-    /// Writes jobs.csv, summary.json and the other result files there.
+    /// Writes jobs.csv, summary.json and the other result files to DIR.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Which result files are written [default: all].
+    /// The result files to write [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "out", value_parser = formats())]
     formats: Option<Vec<FileFormat>>,
-    /// Writes report.html too.
+    /// Writes report.html, too.
     #[arg(long, requires = "out")]
     report: bool,
 }
@@ -259,7 +258,7 @@ impl Arguments {
                 let progress = bar_of_unknown(stream.promised());
                 let ended = read_ahead(stream.by_ref(), |jobs| {
                     let taken = jobs.map(|job| job.map(|job| drawn.take(job)));
-                    simulate_stream(workload.platform, taken, policies, &mut JobsOn::new(&progress))
+                    simulate_stream(workload.platform, taken, policies, &mut JobProgress::new(&progress))
                 });
                 progress.finish_and_clear();
                 match ended {
@@ -275,7 +274,7 @@ impl Arguments {
             Jobs::Loaded(jobs, repairs) => {
                 let progress = bar(jobs.len() as u64, "jobs");
                 let taken = jobs.into_iter().map(|job| drawn.take(job));
-                let run = simulate(workload.platform, taken, policies, &mut JobsOn::new(&progress));
+                let run = simulate(workload.platform, taken, policies, &mut JobProgress::new(&progress));
                 progress.finish_and_clear();
                 Ok((run.map_err(Failure::input)?, repairs))
             }
@@ -320,7 +319,7 @@ impl Arguments {
         }
     }
 
-    /// What `summary.json` tells about the run beside its results.
+    /// The description of the run in `summary.json`.
     fn describe(&self, policies: &Policies, repairs: &RepairReport) -> BTreeMap<String, Value> {
         let mut about = BTreeMap::new();
         let mut add = |name: &str, value: Value| about.insert(name.to_owned(), value);
@@ -354,7 +353,7 @@ impl Arguments {
     }
 }
 
-/// A bar of jobs whose number the log's header promises, or that nobody knows.
+/// A bar of jobs, with their number if the log's header has it.
 fn bar_of_unknown(promised: Option<u64>) -> ProgressBar {
     let progress = bar(promised.unwrap_or(0), "jobs");
     if promised.is_none() {

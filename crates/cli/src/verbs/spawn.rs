@@ -1,4 +1,4 @@
-//! `pliant spawn`: more tasks for a launch that runs, placed near those that they talk to.
+//! `pliant spawn`: adds tasks to a running launch, near the tasks that they communicate with.
 
 use pliant_control::payload::Payload;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use serde_json::json;
 
 use crate::application;
 use crate::failure::Failure;
-use crate::federation::{Access, Session, interrupted, tell};
+use crate::federation::{Access, Session, inform, interrupted};
 use crate::job::NOT_COMPLETED;
 use crate::job_files::{Input, announced, input};
-use crate::launched::{described, mapping_of};
+use crate::launch_text::{described, mapping_of};
 use crate::output::Output;
 use crate::service_arguments::{argument, once_each};
 use crate::table::counted;
 use crate::verbs::submit::drawn;
 
-/// The pause between two looks at the task.
+/// The pause between two questions about the tasks.
 const LOOK: Duration = Duration::from_millis(500);
 
 const USAGE: &str =
@@ -39,35 +39,35 @@ pub(crate) struct Arguments {
     /// The launch, as `pliant launches` lists it.
     #[arg(value_name = "LAUNCH")]
     launch: LaunchId,
-    /// The service's arguments.
+    /// The arguments of the service.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
-    /// Several tasks, of which all are spawned or none: a file with tasks and edges as of an application (docs/launch.md).
+    /// Spawns all tasks of a file or none: tasks and edges as in an application (docs/launch.md).
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["name", "rcr", "talks", "service", "script", "inputs", "arguments", "script_arguments"])]
     tasks: Option<PathBuf>,
     /// The task's name, unique in the launch.
     #[arg(long, value_name = "TASK", required_unless_present = "tasks")]
     name: Option<String>,
-    /// What it needs of its machine, relative to the other tasks.
+    /// The relative computing requirement of the task.
     #[arg(long, value_name = "RCR", default_value_t = 1.0, value_parser = positive, allow_negative_numbers = true)]
     rcr: f64,
-    /// A task that it talks to, and how much; may be repeated.
+    /// A task that it communicates with, and the relative amount; may be repeated.
     #[arg(long, value_name = "TASK=RQOC", required_unless_present = "tasks", value_parser = talk)]
     talks: Vec<(String, f64)>,
-    /// The service that it runs.
+    /// The service that the task runs.
     #[arg(long, value_name = "SERVICE", required_unless_present_any = ["script", "tasks"])]
     service: Option<String>,
-    /// The script that it runs, in place of a service.
+    /// The script that the task runs, instead of a service.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["service", "arguments"])]
     script: Option<PathBuf>,
-    /// What the script is started with.
+    /// The arguments of the script.
     #[arg(last = true, value_name = "ARGUMENT", conflicts_with = "service")]
     script_arguments: Vec<String>,
-    /// An input file, under its own name or another, where the task runs; may be repeated.
+    /// An input file, in the task's folder under its own name or NAME; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
-    /// Makes the task unique: the same command again with this key gives the same task, never a second one.
-    /// 32 hexadecimal digits.
+    /// The unique key of the task, 32 hexadecimal digits: the same command with the same key gives the same task, never
+    /// a second one.
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ fn talk(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Arguments {
-    /// The tasks, and where their input files are.
+    /// The tasks, with the paths of their input files.
     fn spawned(&self) -> Result<(Vec<Spawned>, InputPaths), Failure> {
         if let Some(path) = &self.tasks {
             return application::joining(path);
@@ -120,11 +120,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let sender = InputSender::new(&session.client, launch.key, wishes, &paths)?;
     session.run(session.client.spawn(launch, &spawn))?;
     let count = counted(names.len() as u64, "more task");
-    tell(|| format!("{launch} has {count}, which get their machines"));
+    inform(|| format!("{launch} has {count}, which wait for machines"));
     let settled = session.run_until_interrupted(settled(&session, launch, &names, sender));
     let goes_on = || {
-        let hint = format!("`pliant launches {launch}` shows what becomes of them");
-        interrupted("interrupted; the tasks are spawned all the same, if they find machines", hint)
+        let hint = format!("`pliant launches {launch}` shows their state");
+        interrupted("interrupted; the tasks are spawned if they find machines", hint)
     };
     let record = settled.ok_or_else(goes_on)??;
     let is_one = |task: &&TaskRecord| names.contains(&task.name.as_str());
@@ -137,13 +137,13 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
                 1 => format!("`{}` is not spawned: {why}", task.name),
                 _ => format!("none of them is spawned: {why}"),
             };
-            Err(Failure::system(problem).hint("the launch goes on without it").code(NOT_COMPLETED))
+            Err(Failure::system(problem).hint("the launch continues without it").code(NOT_COMPLETED))
         }
         None => Ok(()),
     }
 }
 
-/// The launch, once it is known where all of the tasks listen, or that they never will.
+/// The launch, once the addresses of all tasks are known, or that they will not be spawned.
 async fn settled(
     session: &Session,
     launch: &LaunchId,

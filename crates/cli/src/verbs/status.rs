@@ -1,4 +1,4 @@
-//! `pliant status`: everything that is known of some jobs.
+//! `pliant status`: shows all details of jobs.
 
 use clap::Args;
 use pliant_control::names::Handle;
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::federation::{Access, none_failed};
 use crate::job::{described, facts};
-use crate::moment::now;
 use crate::output::Output;
+use crate::time_text::now;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The jobs, by their handles.
-    #[arg(value_name = "HANDLE", required = true)]
+    /// The job IDs.
+    #[arg(value_name = "JOB", required = true)]
     handles: Vec<Handle>,
     #[command(flatten)]
     access: Access,

@@ -1,31 +1,31 @@
-//! `pliant submit`: hands work to the federation, which chooses the cluster, the processors and the walltime.
+//! `pliant submit`: submits work to the federation, which chooses the cluster, the processors and the walltime.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use pliant_client::{Step, SubmitOrder};
+use pliant_client::{SubmissionStep, SubmitOrder};
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
-use pliant_wire::{Script, Submitted, bounds};
+use pliant_wire::{Script, SubmittedWork, bounds};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, interrupted, none_failed, patience, tell};
+use crate::federation::{Access, Session, inform, interrupted, none_failed, patience};
 use crate::job::{all_completed, described, promise};
 use crate::job_files::{Input, announced, input, script_file};
-use crate::moment::now;
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::sent::Sent;
 use crate::service_arguments::{argument, once_each};
+use crate::submission_note::SubmissionNote;
 use crate::table::counted;
+use crate::time_text::now;
 use crate::verbs::fetch;
 use crate::verbs::submit_refused::{check_service, refused};
-use crate::verbs::wait::{self, Waited};
+use crate::verbs::wait::{self, WaitResult};
 
 const USAGE: &str = "pliant submit [OPTIONS] SERVICE [KEY=VALUE]...
        pliant submit [OPTIONS] --script FILE --time TIME [-- ARGUMENT...]";
@@ -36,42 +36,41 @@ pub(crate) struct Arguments {
     /// A service of the federation; `pliant servers --services` lists them.
     #[arg(value_name = "SERVICE", required_unless_present = "script")]
     service: Option<String>,
-    /// Its arguments.
+    /// The arguments of the service.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
-    /// An input file, under its own name or another, in the job's folder; may be repeated.
+    /// An input file, in the job's folder under its own name or NAME; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
-    /// Your own script, in place of a service; its first line says what runs it (#!).
+    /// A script to run instead of a service; its first line names the interpreter (#!).
     #[arg(long, value_name = "FILE", conflicts_with = "service", requires = "time")]
     script: Option<PathBuf>,
-    /// How the script's time changes with the number of processors: amdahl:0.95,64, downey:40,0.7,
-    /// table:1=100,2=55, folding:8.
+    /// The speedup model of the script: amdahl:0.95,64, downey:40,0.7, table:1=100,2=55, folding:8.
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["service", "rigid"])]
     speedup: Option<SpeedupSpec>,
-    /// The script takes so many processors, no more and no fewer; 1 if neither is said.
+    /// The exact number of processors of the script [default: 1].
     #[arg(long, value_name = "N", conflicts_with = "service", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
-    /// Walltime of the script at speed 1: on 1 processor, or on those that the model says.
+    /// The walltime of the script at speed 1, on 1 processor or on the number that the model names.
     #[arg(long, value_name = "TIME", conflicts_with = "service", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
-    /// What the script is started with.
+    /// The arguments of the script.
     #[arg(last = true, value_name = "ARGUMENT", conflicts_with = "service")]
     script_arguments: Vec<String>,
-    /// Only this server.
+    /// Submits to this server only.
     #[arg(long, value_name = "NAME")]
     server: Option<Name>,
     /// Waits until the job has ended.
     #[arg(long)]
     wait: bool,
-    /// Waits, and fetches what the job left into this folder.
+    /// Waits until the job has ended, and fetches its results into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Makes the submission unique: the same command again with this key gives the same job, never a second one.
-    /// 32 hexadecimal digits.
+    /// The unique key of the submission, 32 hexadecimal digits: the same command with the same key gives the same
+    /// job, never a second one.
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
-    /// How long to try if nobody takes it at once.
+    /// How long to try until a server takes the job.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
     patience: Duration,
     #[command(flatten)]
@@ -84,12 +83,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let session = arguments.access.open()?;
     let mut order = arguments.order()?;
-    let mut sent = arguments.key.map(Sent::open).transpose()?;
-    order.sent_to = sent.as_mut().map(Sent::server).transpose()?.flatten();
+    let mut sent = arguments.key.map(SubmissionNote::open).transpose()?;
+    order.sent_to = sent.as_mut().map(SubmissionNote::server).transpose()?.flatten();
     let accepted = submit(&session, &order, sent.as_mut())?;
-    // Another command with the same key may go on.
+    // Another command with the same key may continue.
     drop(sent);
-    tell(|| promise(&accepted, now()));
+    inform(|| promise(&accepted, now()));
     let waits = arguments.wait || arguments.out.is_some();
     let handle = accepted.handle.clone();
     let document = |record: &JobRecord| {
@@ -98,18 +97,18 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         value
     };
     if !waits || output == Output::Text {
-        // At once, so that it is known whatever happens next.
+        // At once: a later failure must not hide the job ID.
         output.print("submit", || format!("{handle}\n"), document(&accepted))?;
     }
     if !waits {
         return Ok(());
     }
-    let Waited { ended, errors, .. } = wait::until_ended(&session, std::slice::from_ref(&handle), None)?;
+    let WaitResult { ended, errors, .. } = wait::until_ended(&session, std::slice::from_ref(&handle), None)?;
     none_failed(errors)?;
     let mut value = document(ended.first().unwrap_or(&accepted));
     if let Some(out) = &arguments.out {
         let results = fetch::into(&session, &handle, out)?;
-        tell(|| format!("{} in {}", counted(results.files.len() as u64, "file"), out.display()));
+        inform(|| format!("{} in {}", counted(results.files.len() as u64, "file"), out.display()));
         fetch::describe(&results, &mut value);
     }
     if output == Output::Json {
@@ -118,46 +117,49 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     all_completed(&ended)
 }
 
-/// Submits until it is accepted or that is hopeless.
+/// Submits until the job is accepted or the submission is given up.
 fn submit(
     session: &Session,
     order: &SubmitOrder,
-    mut sent: Option<&mut Sent>,
+    mut sent: Option<&mut SubmissionNote>,
 ) -> Result<Box<JobRecord>, Failure> {
-    let again = format!("the same command with --key {} gives the same job, never a second one", order.key);
+    let again =
+        format!("submit again with --key {}, which gives the same job, never a second one", order.key);
     let (mut answers, mut last) = (None, None);
-    let step = |step: Step<'_>| {
-        if let Step::Compared(found) = &step {
+    let step = |step: SubmissionStep<'_>| {
+        if let SubmissionStep::Compared(found) = &step {
             answers = Some(found.vectors.len() + found.refusals.len() + found.silent.len());
         }
-        tell(|| told(&step, order));
-        if let Step::Submitting(server) = step {
+        inform(|| step_text(&step, order));
+        if let SubmissionStep::Submitting(server) = step {
             last = Some(server.clone());
-            sent.as_mut().map_or(Ok(()), |sent| sent.note(server))?;
+            sent.as_mut().map_or(Ok(()), |sent| sent.record(server))?;
         }
         Ok(())
     };
     let error = match session.run_until_interrupted(session.client.submit(order, step)) {
         Some(Ok(record)) => return Ok(record),
         Some(Err(error)) if error.is_input() || error.may_pass() => error,
-        // It may have been accepted all the same: the way to know is the key.
+        // The job may have been accepted: only the key can tell.
         other => {
             let Some(server) = last else {
                 return Err(other.and_then(Result::err).map_or_else(nothing_sent, Failure::from));
             };
             if sent.is_none() {
-                let noted = Sent::open(order.key)?.note(&server);
-                noted.map_err(|error| Failure::system(error).hint(format!("{server} knows of it")))?;
+                let noted = SubmissionNote::open(order.key)?.record(&server);
+                noted.map_err(|error| Failure::system(error).hint(format!("{server} may have the job")))?;
             }
             return Err(match other {
                 Some(Err(error)) => Failure::system(error).hint(again),
-                _ => interrupted("interrupted; the job may have been accepted", again),
+                _ => interrupted("interrupted; a server may have accepted the job", again),
             });
         }
     };
     if let Some(server) = &order.sent_to {
-        let problem = format!("the submission with this key went to {server} before; {error}");
-        return Err(Failure::input(problem).hint("with another key it may go elsewhere, as another job"));
+        let problem = format!("the submission with this key was sent to {server} before; {error}");
+        return Err(
+            Failure::input(problem).hint("with another key it may go to another server, as another job")
+        );
     }
     if let Some(sent) = sent {
         sent.clear()?;
@@ -166,35 +168,35 @@ fn submit(
 }
 
 fn nothing_sent() -> Failure {
-    interrupted("interrupted; nothing was submitted", "the same command submits")
+    interrupted("interrupted; nothing was submitted", "run the same command to submit")
 }
 
-/// What a submission is doing.
-fn told(step: &Step<'_>, order: &SubmitOrder) -> String {
+/// The progress of a submission.
+fn step_text(step: &SubmissionStep<'_>, order: &SubmitOrder) -> String {
     match step {
-        Step::Compared(found) => {
+        SubmissionStep::Compared(found) => {
             let count = counted(found.vectors.len() as u64, "server");
             match found.vectors.first() {
-                Some(best) => format!("{count} would take it, {} completes it first", best.server),
+                Some(best) => format!("{count} can run it, {} completes it first", best.server),
                 None => "no server would take it".to_owned(),
             }
         }
-        Step::Submitting(server) if order.inputs.is_empty() => format!("submitting to {server}"),
-        Step::Submitting(server) => {
+        SubmissionStep::Submitting(server) if order.inputs.is_empty() => format!("submitting to {server}"),
+        SubmissionStep::Submitting(server) => {
             format!("sending {} to {server}", counted(order.inputs.len() as u64, "file"))
         }
-        Step::Waiting(why) => format!("trying again in a moment: {why}"),
+        SubmissionStep::Waiting(why) => format!("trying again soon: {why}"),
     }
 }
 
 impl Arguments {
     fn order(&self) -> Result<SubmitOrder, Failure> {
         let what = match (&self.service, &self.script) {
-            (_, Some(path)) => Submitted::Script(self.script(path)?),
+            (_, Some(path)) => SubmittedWork::Script(self.script(path)?),
             (service, None) => {
                 let name = service.clone().unwrap_or_default();
                 check_service(&name)?;
-                Submitted::Service { name, arguments: once_each(&self.arguments)? }
+                SubmittedWork::Service { name, arguments: once_each(&self.arguments)? }
             }
         };
         let inputs = announced("--in", &self.inputs)?;
@@ -213,7 +215,7 @@ impl Arguments {
             (Some(spec), _) => spec.clone(),
             (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
         };
-        // The command line cannot be without it.
+        // The command line requires it.
         let walltime =
             self.time.ok_or_else(|| Failure::input("expected --time with --script, found none"))?;
         let work = Work { procs, walltime, speedup };
@@ -221,12 +223,12 @@ impl Arguments {
     }
 }
 
-/// A key that nobody else has.
+/// A random key.
 pub(super) fn drawn() -> Result<Key, Failure> {
     let mut bytes = [0; 16];
     let filled = OsRng.try_fill_bytes(&mut bytes);
     filled.map_err(|error| {
-        Failure::system(format!("cannot draw a key: {error}")).hint("give one with --key")
+        Failure::system(format!("cannot draw a key: {error}")).hint("choose one with --key")
     })?;
     Ok(Key(bytes))
 }
@@ -299,7 +301,7 @@ mod tests {
             parsed(&line).unwrap().order()
         };
         let check = |more: &str, expected: Work, arguments: &[&str]| {
-            let Submitted::Script(script) = order("#!/bin/sh\n", more).unwrap().what else {
+            let SubmittedWork::Script(script) = order("#!/bin/sh\n", more).unwrap().what else {
                 panic!("{more}")
             };
             assert_eq!((script.name.as_str(), &script.work), ("job.sh", &expected), "{more}");

@@ -1,16 +1,16 @@
-//! What a user is told if nobody took a submission: whether the same may be taken in a moment, and what to do.
+//! Errors of submissions that no server takes: whether it may work later, and what to do.
 
 use std::path::Path;
 
 use pliant_client::{ClientError, SubmitOrder};
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
-use pliant_wire::{ServerStatus, Submitted};
+use pliant_wire::{ServerStatus, SubmittedWork};
 
 use crate::failure::Failure;
 use crate::federation::Session;
 
-/// The failure of a submission that nobody took, after `answers` servers had answered, if any agent had.
+/// The failure of a submission that no server takes, after `answers` servers have answered an agent.
 pub(super) fn refused(
     session: &Session,
     order: &SubmitOrder,
@@ -18,7 +18,7 @@ pub(super) fn refused(
     answers: Option<usize>,
 ) -> Failure {
     match (answers, &order.only) {
-        // Why no agent answers says more than that nobody takes it.
+        // The reason why no agent answers says more.
         (None, _) => match session.run(session.client.servers()) {
             Err(absent) => absent.into(),
             Ok(_) => error.into(),
@@ -28,7 +28,7 @@ pub(super) fn refused(
             Ok(federation) => silent(server, &federation.servers),
         },
         _ if passes(error.causes()) => {
-            Failure::system(error).hint("that may pass: try again in a moment, or for longer with --patience")
+            Failure::system(error).hint("try again later, or for longer with --patience")
         }
         _ if error.is_input() && error.hint().is_none() => {
             let hint = hint(order, error.causes());
@@ -38,33 +38,33 @@ pub(super) fn refused(
     }
 }
 
-/// The failure if the only server that may be asked did not answer.
+/// The failure if the only server did not answer.
 fn silent(server: &Name, servers: &[ServerStatus]) -> Failure {
     if servers.iter().any(|known| known.info.name == *server) {
-        return Failure::system(format!("--server: {server} is away, or does not answer"))
-            .hint("`pliant servers` tells when it is there again; without --server another one is taken");
+        return Failure::system(format!("--server: {server} is down or does not answer"))
+            .hint("`pliant servers` shows when it is up; without --server another server takes the job");
     }
     let known: Vec<&str> = servers.iter().map(|known| known.info.name.as_str()).collect();
-    let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
+    let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
     Failure::input(format!("--server: expected a server of the federation ({known}), found `{server}`"))
         .hint("`pliant servers` lists them")
 }
 
-/// True if there are reasons, and each may pass: none is a fault of the submission's.
+/// True if there are reasons and all are temporary.
 fn passes(causes: &[Cause]) -> bool {
     !causes.is_empty() && causes.iter().all(|cause| cause.may_pass())
 }
 
 fn hint(order: &SubmitOrder, causes: &[Cause]) -> String {
     match &order.what {
-        Submitted::Service { name, .. } if causes.contains(&Cause::NotOffered) && is_file(name) => {
+        SubmittedWork::Service { name, .. } if causes.contains(&Cause::NotOffered) && is_file(name) => {
             script(name)
         }
-        _ => "`pliant servers --services` tells what each server takes".to_owned(),
+        _ => "`pliant servers --services` lists the services and what they take".to_owned(),
     }
 }
 
-/// Refuses what can be the name of no service.
+/// Refuses a text that cannot be the name of a service.
 pub(super) fn check_service(name: &str) -> Result<(), Failure> {
     let wrong = |_| {
         let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_that_pass_are_told_from_others() {
+    fn temporary_refusals_differ_from_others() {
         assert!(passes(&[Cause::Silent]) && passes(&[Cause::Silent, Cause::Unreachable, Cause::Busy]));
         assert!(!passes(&[Cause::TooLarge]) && !passes(&[Cause::TooLarge, Cause::Silent]));
         assert!(!passes(&[]), "there is no reason");

@@ -1,4 +1,4 @@
-//! `pliant sweep`: very many runs of a service with different arguments, spread over the servers by statistics (paper 002).
+//! `pliant sweep`: many runs of a service with different arguments, allocated to servers by statistics (paper 002).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::ProgressBar;
 use pliant_client::{
-    Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper,
+    InstanceRecord, InstanceState, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
 };
 use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
 use pliant_model::{Span, SpanMs};
@@ -16,17 +16,17 @@ use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, failed, interrupted, patience, tell};
+use crate::federation::{Access, Session, ctrl_c, inform, interrupted, patience};
 use crate::job_files::{Input, announced, input};
-use crate::moment::rough;
+use crate::name_options::strategy;
 use crate::numbers::whole;
 use crate::output::Output;
+use crate::parameter_options::{ParameterOptions, REQUESTS_MAX};
 use crate::progress::spinner;
 use crate::table::{Table as Shown, counted, grouped};
-use crate::varying::{REQUESTS_MAX, Varying};
-use crate::words::strategy;
+use crate::time_text::rough;
 
-/// How many failed instances are told one by one.
+/// How many failed instances are listed.
 const FAILED_SHOWN: usize = 20;
 /// The exit code if an instance failed.
 const NOT_COMPLETED: u8 = 3;
@@ -34,7 +34,7 @@ const NOT_COMPLETED: u8 = 3;
 const USAGE: &str = "pliant sweep [OPTIONS] SERVICE [KEY=VALUE]... --vary KEY=VALUES --out DIR
        pliant sweep --resume DIR
        pliant sweep --cancel DIR";
-/// What is said anew where a sweep begins, and noted where it goes on.
+/// The options that a new sweep takes and a resumed one has in its folder.
 const BEGINNING: [&str; 11] = [
     "service",
     "arguments",
@@ -56,30 +56,30 @@ pub(crate) struct Arguments {
     #[arg(value_name = "SERVICE", required_unless_present_any = ["resume", "cancel"])]
     service: Option<String>,
     #[command(flatten)]
-    varying: Varying,
-    /// An input file, under its own name or another, in the folder of every instance, which can only read it; may be
-    /// repeated. Each server gets it once.
+    varying: ParameterOptions,
+    /// A read-only input file, in the folder of every instance under its own name or NAME; may be repeated. Each server
+    /// gets it once.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
-    /// How instances are spread over servers.
+    /// How instances are allocated to servers.
     #[arg(long, value_name = "STRATEGY", value_parser = strategy(), default_value = "statistics")]
     allocate: Strategy,
-    /// Spreads instances once, in the beginning: none goes elsewhere because that has become sooner.
+    /// Allocates all instances once, at the start, and does not move them later.
     #[arg(long)]
     allocate_once: bool,
-    /// How often an instance that failed is tried again.
+    /// How often a failed instance is run again.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
     retries: u8,
-    /// Where results are kept, and how far it is. The same command goes on where another one was.
+    /// The folder of results and progress. The same command resumes the sweep in it.
     #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "cancel", "dry_run"])]
     out: Option<PathBuf>,
-    /// Goes on with the sweep of this folder, whatever it is.
+    /// Resumes the sweep of this folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = BEGINNING)]
     resume: Option<PathBuf>,
-    /// Ends the sweep of this folder: what runs is ended, what waits is withdrawn, what is done is kept. For good.
+    /// Cancels the sweep of this folder for good: waiting and running jobs are cancelled, results are kept.
     #[arg(long, value_name = "DIR", conflicts_with = "resume", conflicts_with_all = BEGINNING)]
     cancel: Option<PathBuf>,
-    /// Shows what each server would get and how long it would take, and submits nothing.
+    /// Shows the allocation and the expected makespan, and submits nothing.
     #[arg(long)]
     dry_run: bool,
     /// How long to wait for a server that takes instances.
@@ -90,9 +90,9 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn wanted(&self) -> Result<MultiJobWanted, Failure> {
-        let sweep = self.varying.sweep()?;
-        match sweep.combinations() {
+    fn spec(&self) -> Result<SweepSpec, Failure> {
+        let parameters = self.varying.space()?;
+        match parameters.combinations() {
             Some(1..=REQUESTS_MAX) => {}
             Some(_) => {
                 let most = grouped(REQUESTS_MAX.into());
@@ -100,13 +100,13 @@ impl Arguments {
             }
             None => {
                 let message = "expected --vary KEY=VALUES or --vary-file FILE, found neither";
-                return Err(Failure::input(message).hint("one of them says which instances there are"));
+                return Err(Failure::input(message).hint("one of them lists the instances"));
             }
         }
         let inputs = announced("--in", &self.inputs)?;
-        Ok(MultiJobWanted {
+        Ok(SweepSpec {
             service: self.service.clone().unwrap_or_default(),
-            sweep,
+            parameters,
             inputs,
             strategy: self.allocate,
             once: self.allocate_once,
@@ -119,7 +119,7 @@ impl Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
     if arguments.dry_run {
-        return dry_run(output, &session, &arguments.wanted()?);
+        return dry_run(output, &session, &arguments.spec()?);
     }
     let (mut sweeper, dir) = match (arguments.resume.as_ref().or(arguments.cancel.as_ref()), &arguments.out) {
         (Some(dir), _) => {
@@ -128,9 +128,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
             (resumed?, dir)
         }
         (None, Some(dir)) => {
-            let wanted = arguments.wanted()?;
+            let spec = arguments.spec()?;
             let folder = SweepFolder::open(dir)?;
-            let new = session.run(async { Sweeper::new(&session.client, &wanted, folder) });
+            let new = session.run(async { Sweeper::new(&session.client, &spec, folder) });
             (new?, dir)
         }
         (None, None) => return Err(Failure::input("expected --out DIR or --resume DIR, found neither")),
@@ -139,7 +139,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if arguments.cancel.is_some() {
         sweeper.cancel()?;
     } else if resumed {
-        tell(|| format!("goes on with what {} has", dir.display()));
+        inform(|| format!("resumes the sweep in {}", dir.display()));
     }
     let bar = spinner();
     let driven = drive(&session, &mut sweeper, dir, &bar);
@@ -147,8 +147,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let status = match driven {
         Ok(status) => status,
         Err(failure) if sweeper.has_begun() => {
-            // What is known is told all the same; why it went no further matters more than what comes of that.
-            let rows = Rows::of(sweeper.into_folder()).map_err(Failure::from);
+            // Known results are written all the same; the failure of the sweep matters more than a failure of that.
+            let rows = SweepResults::of(sweeper.into_folder()).map_err(Failure::from);
             if let Err(unwritten) = rows.and_then(|mut rows| results(&mut rows)) {
                 unwritten.print();
             }
@@ -156,7 +156,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         }
         Err(failure) => return Err(failure),
     };
-    let mut rows = Rows::of(sweeper.into_folder())?;
+    let mut rows = SweepResults::of(sweeper.into_folder())?;
     let failures = results(&mut rows)?;
     let value = json!({
         "out": dir,
@@ -166,7 +166,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "completed": status.progress.done,
         "failed": status.progress.failed,
         "cancelled": status.progress.cancelled,
-        "tried_again": status.progress.retried,
+        "retried": status.progress.retried,
         "packs": status.progress.packs,
         "failures": failures.iter().map(described).collect::<Vec<_>>(),
     });
@@ -174,20 +174,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     conclusion(&status, dir, arguments.cancel.is_some())
 }
 
-/// Goes on until it is over or Ctrl-C is pressed.
+/// Runs the sweep until it is over or Ctrl-C is pressed.
 fn drive(
     session: &Session,
     sweeper: &mut Sweeper,
     dir: &Path,
     bar: &ProgressBar,
 ) -> Result<SweepStatus, Failure> {
-    // If signals cannot be caught, Ctrl-C ends the process at once as usual, and the same command goes on.
-    let stop = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let status = session.run(sweeper.run(stop, |status| bar.set_message(line(status))));
+    let status = session.run(sweeper.run(ctrl_c(), |status| bar.set_message(line(status))));
     status.map_err(|error| {
         let failure = Failure::from(error);
         match sweeper.jobs().len() {
@@ -195,7 +189,7 @@ fn drive(
             jobs => {
                 let (jobs, dir) = (counted(jobs as u64, "job"), dir.display());
                 failure.hint(format!(
-                    "{jobs} may go on: `pliant sweep --resume {dir}` follows them, `pliant sweep --cancel {dir}` ends them"
+                    "{jobs} may still run: `pliant sweep --resume {dir}` follows them, `pliant sweep --cancel {dir}` cancels them"
                 ))
             }
         }
@@ -205,8 +199,8 @@ fn drive(
 fn conclusion(status: &SweepStatus, dir: &Path, is_cancel: bool) -> Result<(), Failure> {
     if status.interrupted {
         let verb = if is_cancel { "cancel" } else { "resume" };
-        let hint = format!("`pliant sweep --{verb} {}` goes on, now or later", dir.display());
-        return Err(interrupted("interrupted: what was handed out goes on without it", hint));
+        let hint = format!("`pliant sweep --{verb} {}` continues, now or later", dir.display());
+        return Err(interrupted("interrupted: submitted jobs continue", hint));
     }
     let Progress { failed, cancelled, .. } = status.progress;
     if is_cancel || failed + cancelled == 0 {
@@ -219,23 +213,23 @@ fn conclusion(status: &SweepStatus, dir: &Path, is_cancel: bool) -> Result<(), F
         (0, _) => format!("{} of {all} instances were cancelled", told(cancelled)),
         _ => format!("{} of {all} instances failed, {} were cancelled", told(failed), told(cancelled)),
     };
-    let hint = format!("{} tells of each", dir.join("results.csv").display());
+    let hint = format!("{} lists them", dir.join("results.csv").display());
     Err(Failure::system(what).hint(hint).code(NOT_COMPLETED))
 }
 
 /// Writes the tables of results; the first failed instances.
-fn results(rows: &mut Rows) -> Result<Vec<Row>, Failure> {
+fn results(rows: &mut SweepResults) -> Result<Vec<InstanceRecord>, Failure> {
     let mut failures = Vec::new();
     let (dir, names, count) = (rows.dir().to_owned(), rows.names(), rows.len());
     write_instances::<Failure>(&dir, &names, count, |instance| {
         let row = rows.row(instance)?;
-        if row.fate == Fate::Failed && failures.len() < FAILED_SHOWN {
+        if row.state == InstanceState::Failed && failures.len() < FAILED_SHOWN {
             failures.push(row.clone());
         }
         Ok(InstanceRow {
             instance: row.instance,
             values: row.values,
-            state: row.fate.word().to_owned(),
+            state: row.state.word().to_owned(),
             exit_code: row.code,
             how: row.how,
             tries: row.tries,
@@ -249,7 +243,7 @@ fn results(rows: &mut Rows) -> Result<Vec<Row>, Failure> {
     Ok(failures)
 }
 
-fn described(row: &Row) -> Value {
+fn described(row: &InstanceRecord) -> Value {
     json!({
         "instance": row.instance,
         "values": row.values,
@@ -260,7 +254,7 @@ fn described(row: &Row) -> Value {
     })
 }
 
-/// How far it is.
+/// The progress on a line.
 fn line(status: &SweepStatus) -> String {
     let SweepStatus { progress, instances, left, servers, .. } = status;
     let Progress { done, failed, open, .. } = *progress;
@@ -274,16 +268,16 @@ fn line(status: &SweepStatus) -> String {
     };
     let (done, all) = (grouped(done.into()), grouped((*instances).into()));
     let open = grouped(open.into());
-    format!("{done} of {all} done{failed}, {open} handed out to {}{left}", counted(*servers as u64, "server"))
+    format!("{done} of {all} done{failed}, {open} submitted to {}{left}", counted(*servers as u64, "server"))
 }
 
-fn text(status: &SweepStatus, names: &[String], failures: &[Row]) -> String {
+fn text(status: &SweepStatus, names: &[String], failures: &[InstanceRecord]) -> String {
     let Progress { done, failed, cancelled, retried, packs, .. } = status.progress;
     let some = |count: u32, what: &str| match count {
         0 => String::new(),
         count => format!(", {} {what}", grouped(count.into())),
     };
-    let (cancelled, again) = (some(cancelled, "cancelled"), some(retried, "tried again"));
+    let (cancelled, again) = (some(cancelled, "cancelled"), some(retried, "run again"));
     let mut text = format!(
         "{} of {} done, {} failed{cancelled}{again}, in {}\n",
         grouped(done.into()),
@@ -303,32 +297,32 @@ fn text(status: &SweepStatus, names: &[String], failures: &[Row]) -> String {
     text
 }
 
-fn dry_run(output: Output, session: &Session, wanted: &MultiJobWanted) -> Result<(), Failure> {
-    let preview = session.run(session.client.allocation(wanted))?;
-    let Preview { shares, makespan, others, asked, refused } = &preview;
+fn dry_run(output: Output, session: &Session, spec: &SweepSpec) -> Result<(), Failure> {
+    let preview = session.run(session.client.allocation(spec))?;
+    let SweepPreview { shares, makespan, others, asked, refused } = &preview;
     let share = |share: &Share| {
         json!({
             "server": share.server,
             "instances": share.instances,
             "at_a_time": share.places,
             "instance_s": share.instance.seconds(),
-            "told_by": told_by(share.told),
+            "known_from": known_from(share.told),
             "makespan_s": share.makespan.seconds(),
         })
     };
     let value = json!({
-        "strategy": wanted.strategy.name(),
-        "instances": wanted.sweep.combinations(),
+        "strategy": spec.strategy.name(),
+        "instances": spec.parameters.combinations(),
         "makespan_s": makespan.seconds(),
         "servers": shares.iter().map(share).collect::<Vec<_>>(),
         "others": others.iter().map(|one| json!({ "server": one.server, "why": one.reason.why })).collect::<Vec<_>>(),
         "asked": asked,
         "refused": refused.iter().map(|(instance, why)| json!({ "instance": instance, "why": why })).collect::<Vec<_>>(),
     });
-    output.print("sweep", || allocation(wanted, &preview), value)
+    output.print("sweep", || allocation(spec, &preview), value)
 }
 
-fn told_by(told: Told) -> String {
+fn known_from(told: Told) -> String {
     match told {
         Told::Walltime => "walltime".to_owned(),
         Told::Statistics { jobs } => counted(jobs, "job"),
@@ -345,8 +339,8 @@ fn told_by(told: Told) -> String {
     }
 }
 
-fn allocation(wanted: &MultiJobWanted, preview: &Preview) -> String {
-    let Preview { shares, makespan, others, asked, refused } = preview;
+fn allocation(spec: &SweepSpec, preview: &SweepPreview) -> String {
+    let SweepPreview { shares, makespan, others, asked, refused } = preview;
     let seconds = |span: SpanMs| match span.0 {
         ms if ms < 10_000 => format!("{:.2}s", span.seconds()),
         ms => rough(Span(ms / 1_000)),
@@ -358,51 +352,28 @@ fn allocation(wanted: &MultiJobWanted, preview: &Preview) -> String {
             grouped(share.instances),
             grouped(share.places.into()),
             seconds(share.instance),
-            told_by(share.told),
+            known_from(share.told),
             seconds(share.makespan),
         ]);
     }
-    let instances = counted(wanted.sweep.combinations().unwrap_or(0).into(), "instance");
+    let instances = counted(spec.parameters.combinations().unwrap_or(0).into(), "instance");
     let mut text = table.render();
-    text +=
-        &format!("{instances} by {}, expected to be done after {}\n", wanted.strategy, seconds(*makespan));
+    text += &format!("{instances} by {}, expected to be done after {}\n", spec.strategy, seconds(*makespan));
     if shares.iter().any(|share| share.told == Told::Walltime) {
-        text +=
-            "known from walltime: no such job has ended there yet, so that each is taken to need all of it\n";
+        text += "known from walltime: no such job has ended there yet, so each is expected to take its whole walltime\n";
     }
     for one in others {
         text += &format!("{} gets none: {}\n", one.server, one.reason.why);
     }
     if let Some((instance, why)) = refused.first() {
-        let values = wanted.sweep.arguments(*instance);
-        let values = wanted.sweep.names().filter_map(|name| Some(format!("{name}={}", values.get(name)?)));
+        let values = spec.parameters.arguments(*instance);
+        let values = spec.parameters.names().filter_map(|name| Some(format!("{name}={}", values.get(name)?)));
         let values: Vec<String> = values.collect();
         let (refused, asked) = (refused.len() as u64, counted(*asked as u64, "instance"));
         text += &format!(
-            "of {asked} that servers were asked about nobody takes {refused}, the first of them {}: {why}\n",
+            "no server takes {refused} of {asked} that servers were asked about; the first is {}: {why}\n",
             values.join(" ")
         );
     }
     text
-}
-
-impl From<MultiJobError> for Failure {
-    fn from(error: MultiJobError) -> Failure {
-        match error {
-            MultiJobError::Client(error) => failed(error),
-            MultiJobError::Folder(error) => error.into(),
-            MultiJobError::Nobody(ref servers) => match servers.iter().any(|one| one.reason.cause.may_pass())
-            {
-                true => Failure::system(error).hint("try again in a moment"),
-                false if servers.is_empty() => Failure::system(error).hint("try again in a moment"),
-                false => Failure::input(error).hint("`pliant servers --services` lists what there is"),
-            },
-            MultiJobError::Refused { .. } => {
-                Failure::input(error).hint("`pliant servers --services` tells what services take")
-            }
-            MultiJobError::NotOurs { .. } => {
-                Failure::input(error).hint("go on with it as the user who began it")
-            }
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! `pliant trace convert`: a workload in another format, the formats told by the names of the files.
+//! `pliant trace convert`: converts a workload; the names of the files say the formats.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ pub(crate) struct Arguments {
     /// The file to write: .swf, .swf.gz, .gwf or .gwf.gz.
     #[arg(value_name = "OUT")]
     to: PathBuf,
-    /// What becomes of jobs that a log tells nonsense about.
+    /// The treatment of invalid jobs of a log.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// Where the logs of a scenario are [default: PLIANT_TRACES, or beside the scenario].
+    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 }

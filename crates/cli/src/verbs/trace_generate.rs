@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::input;
+use crate::name_options;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::grouped;
-use crate::words;
 
 /// Processors of the machine that a workload for one machine is made for, if nothing is said (paper 001).
 const PROCS: u32 = 128;
@@ -25,7 +25,7 @@ const MISSED: f64 = 0.05;
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The generator (docs/workloads.md).
-    #[arg(value_name = "KIND", value_parser = words::generator())]
+    #[arg(value_name = "KIND", value_parser = name_options::generator())]
     kind: Generator,
     /// The seed: the same seed gives the same jobs.
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX), allow_negative_numbers = true)]
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
     procs: Option<u32>,
     /// Month of paper 000, Table 1 (grid5000).
-    #[arg(long, value_name = "MONTH", value_parser = words::month())]
+    #[arg(long, value_name = "MONTH", value_parser = name_options::month())]
     month: Option<&'static Month>,
     /// How many jobs (lublin, uniform, gaussian, federation).
     #[arg(long, value_name = "N", value_parser = whole(1..=JOBS_MAX), allow_negative_numbers = true)]

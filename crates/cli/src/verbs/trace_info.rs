@@ -1,4 +1,4 @@
-//! `pliant trace info`: what a workload holds and what has to be repaired.
+//! `pliant trace info`: the statistics of a workload, and its defects.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ pub(crate) struct Arguments {
     /// Logs (.swf, .swf.gz, .gwf), Batsim workloads (.json) or scenarios (.toml).
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What becomes of jobs that a log tells nonsense about.
+    /// The treatment of invalid jobs of a log.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// Where the logs of a scenario are [default: PLIANT_TRACES, or beside the scenario].
+    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ fn describe(info: &Info, repairs: &RepairReport) -> String {
         line("processors", procs.to_string());
     }
     if info.larger_than_machine > 0 {
-        line("too large", format!("{} jobs ask for more", grouped(info.larger_than_machine)));
+        line("too large", format!("{} jobs request more", grouped(info.larger_than_machine)));
     }
     line("days", format!("{:.1}", info.span_s as f64 / 86_400.0));
     if let Some(load) = info.load {

@@ -1,5 +1,4 @@
-//! `pliant up`: a whole federation on this machine, without configuration; what is missing of one of which a part
-//! runs.
+//! `pliant up`: starts a whole federation on this machine, or the daemons of it that do not run.
 
 use std::path::PathBuf;
 
@@ -7,18 +6,18 @@ use clap::Args;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::local::{self, Brought, CLUSTERS, Folder};
+use crate::local::{self, CLUSTERS, Folder, StartReport};
 use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The federation's folder; by default $XDG_STATE_HOME/pliant/up or ~/.local/state/pliant/up.
+    /// The folder of the federation [default: $XDG_STATE_HOME/pliant/up or ~/.local/state/pliant/up].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Makes certificates for these users as well; their clients' files are in DIR/users.
+    /// Creates certificates for these users, too; their client files are in DIR/users.
     #[arg(long, value_name = "NAME")]
     user: Vec<String>,
-    /// Services of your own that all servers are to offer: a file of `[[service]]` tables.
+    /// A file of `[[service]]` tables: services that all servers offer.
     #[arg(long, value_name = "FILE")]
     services: Option<PathBuf>,
 }
@@ -30,14 +29,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     print(output, &folder, &brought, &users)
 }
 
-fn print(output: Output, folder: &Folder, brought: &Brought, users: &[&str]) -> Result<(), Failure> {
-    let Brought { federation, started } = brought;
+fn print(output: Output, folder: &Folder, brought: &StartReport, users: &[&str]) -> Result<(), Failure> {
+    let StartReport { federation, started } = brought;
     let text = || {
         let mut text = String::new();
         let state = match started.len() {
             0 => "It runs already".to_owned(),
             all if all == federation.daemons.len() => "A federation runs on this machine".to_owned(),
-            _ => format!("A part of it ran already, {} started now", started.join(", ")),
+            _ => format!("Some daemons ran already; started {}", started.join(", ")),
         };
         text.push_str(&format!(
             "{state}: an agent and {} servers, in {}\n",

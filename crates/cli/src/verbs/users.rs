@@ -1,4 +1,4 @@
-//! `pliant users`: what users have had of the cores for explorations, and what they deserved (paper 004, section 5).
+//! `pliant users`: the usage and fair share of the cores for explorations, by user (paper 004, section 5).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use pliant_wire::Shares;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, tell};
-use crate::moment::rough;
+use crate::federation::{Access, inform};
 use crate::output::Output;
 use crate::table::Table;
+use crate::time_text::rough;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -50,12 +50,12 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     output.print("users", || table(&users), value(&users, cores, &silent))?;
     for (name, why) in silent {
-        eprintln!("warning: server {name} is not among it: {why}");
+        eprintln!("warning: server {name} is left out: {why}");
     }
     if users.is_empty() {
         // Users are shown their own line only.
-        let who = if session.client.is_operator() { "nobody has explored" } else { "you have not explored" };
-        tell(|| format!("{who} on the servers that answered"));
+        let who = if session.client.is_operator() { "no user has explored" } else { "you have not explored" };
+        inform(|| format!("{who} on the servers that answered"));
     }
     Ok(())
 }
@@ -83,14 +83,14 @@ fn value(users: &BTreeMap<User, Share>, cores: u32, silent: &BTreeMap<Name, Stri
     })
 }
 
-/// Users of whom a mandatory request was, or is, late.
+/// Users with a mandatory request that was or is late.
 fn unhappy(users: &BTreeMap<User, Share>) -> usize {
     users.values().filter(|share| share.late > 0).count()
 }
 
 fn table(users: &BTreeMap<User, Share>) -> String {
     let columns =
-        ["user", "requests", "had", "deserved", "satisfaction", "completed", "useful", "killed", "late"];
+        ["user", "requests", "usage", "fair share", "satisfaction", "completed", "useful", "killed", "late"];
     let mut table = Table::new(1, &columns);
     for (user, sum) in users {
         table.row(vec![

@@ -9,21 +9,21 @@ use pliant_control::names::Handle;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, interrupted, none_failed, patience, tell};
+use crate::federation::{Access, Session, inform, interrupted, none_failed, patience};
 use crate::job::{all_completed, change, described, short_exit};
-use crate::moment::{both, now};
 use crate::output::Output;
 use crate::table::{Table, counted};
+use crate::time_text::{both, now};
 
 /// The exit code if time was up before all jobs had ended.
 const TIME_UP: u8 = 4;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The jobs, by their handles.
-    #[arg(value_name = "HANDLE", required = true)]
+    /// The job IDs.
+    #[arg(value_name = "JOB", required = true)]
     handles: Vec<Handle>,
-    /// Waits no longer than that: 90s, 15m, 2h, 1h30m.
+    /// The longest wait, such as 90s, 15m, 2h or 1h30m [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = patience)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
-    let Waited { ended, missing, errors } = until_ended(&session, &arguments.handles, arguments.timeout)?;
+    let WaitResult { ended, missing, errors } = until_ended(&session, &arguments.handles, arguments.timeout)?;
     if !(ended.is_empty() && missing.is_empty()) {
         let value = json!({
             "jobs": ended.iter().map(described).collect::<Vec<Value>>(),
@@ -63,24 +63,23 @@ fn not_ended(missing: &[Handle], all: usize) -> String {
     }
 }
 
-/// What came of waiting.
-pub(crate) struct Waited {
-    /// The jobs that have ended, in the order in which they were given.
+/// The outcome of waiting.
+pub(crate) struct WaitResult {
+    /// The jobs that have ended, in the order of the command line.
     pub(crate) ended: Vec<JobRecord>,
-    /// Those that have not.
+    /// The jobs that have not ended.
     pub(crate) missing: Vec<Handle>,
-    /// What is wrong with the others.
+    /// The errors of the other jobs.
     pub(crate) errors: Vec<ClientError>,
 }
 
-/// Waits until jobs have ended, or `limit` is over, telling each change to whoever watches. One that cannot be waited
-/// for does not keep the others from it.
+/// Waits until jobs have ended or `limit` is over, and reports changes. The error of a job does not end the wait for others.
 pub(crate) fn until_ended(
     session: &Session,
     handles: &[Handle],
     limit: Option<Duration>,
-) -> Result<Waited, Failure> {
-    // A wrong handle among many is told at once, not only when the others have ended.
+) -> Result<WaitResult, Failure> {
+    // A wrong job ID is reported at once.
     let look = |client: Client, handle: Handle| async move {
         match client.job(&handle).await {
             Ok(_) => Ok(None),
@@ -93,17 +92,17 @@ pub(crate) fn until_ended(
     let good: Vec<&Handle> =
         handles.iter().zip(&looked).filter(|(_, wrong)| wrong.is_none()).map(|(handle, _)| handle).collect();
     if !good.is_empty() {
-        wrong().for_each(|error| tell(|| format!("{error}; waiting for the others")));
+        wrong().for_each(|error| inform(|| format!("{error}; waiting for the others")));
     }
     let wait = |client: Client, handle: Handle| async move {
-        client.wait(&handle, |record| tell(|| change(record, now()))).await
+        client.wait(&handle, |record| inform(|| change(record, now()))).await
     };
     let mut answers: Vec<Option<Result<JobRecord, ClientError>>> = vec![None; good.len()];
     let all =
         session.each(good.iter().copied().cloned(), wait, |index, answer| answers[index] = Some(answer));
     let finished = session.run_until_interrupted(async {
         match limit {
-            // Whether time was up is seen in what is missing.
+            // The missing jobs show that time was up.
             Some(limit) => drop(tokio::time::timeout(limit, all).await),
             None => all.await,
         }
@@ -117,10 +116,10 @@ pub(crate) fn until_ended(
         }
     }
     if finished.is_none() {
-        let whose = if missing.len() == 1 { "the job goes on" } else { "the jobs go on" };
+        let whose = if missing.len() == 1 { "the job continues" } else { "the jobs continue" };
         return Err(interrupted(format!("interrupted; {whose}"), go_on(&missing)));
     }
-    Ok(Waited { ended, missing, errors })
+    Ok(WaitResult { ended, missing, errors })
 }
 
 fn go_on(missing: &[Handle]) -> String {

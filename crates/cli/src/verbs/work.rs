@@ -15,9 +15,9 @@ use crate::output::Output;
 use crate::table::counted;
 use crate::work::{matrix, pi};
 
-/// The variable in which a server tells a job its processors.
+/// The variable with the number of processors of a job.
 const PROCS: &str = "PLIANT_PROCS";
-/// The most processors that are believed: more threads help nobody.
+/// The largest number of threads.
 const PROCS_MAX: usize = 4096;
 /// The largest matrix: three of them take 1.5 GiB.
 const SIZE_MAX: usize = 8192;
@@ -53,7 +53,7 @@ pub(crate) struct Matrix {
     /// The seed: the same seed gives the same answer, on any number of processors.
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
-    /// How often the product is computed.
+    /// How often to compute the product.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = whole(1..=1_000_000_u32))]
     repeat: u32,
     /// The file of the result (JSON).
@@ -72,7 +72,7 @@ pub(crate) fn run(output: Output, work: &Work) -> Result<(), Failure> {
 fn run_pi(output: Output, arguments: &Pi, threads: NonZeroUsize) -> Result<(), Failure> {
     let mut progress = Progress::new(output, "samples", arguments.samples);
     let begin = Instant::now();
-    let found = pi::estimate(arguments.samples, arguments.seed, threads, |drawn| progress.tell(drawn));
+    let found = pi::estimate(arguments.samples, arguments.seed, threads, |drawn| progress.report(drawn));
     let seconds = begin.elapsed().as_secs_f64();
     let value = json!({
         "samples": found.samples,
@@ -96,7 +96,7 @@ fn run_matrix(output: Output, arguments: &Matrix, threads: NonZeroUsize) -> Resu
     let mut checked: Option<(u64, matrix::Verdict)> = None;
     for round in 0..u64::from(repeat) {
         let begin = Instant::now();
-        let rows = |rows: usize| progress.tell(round * size as u64 + rows as u64);
+        let rows = |rows: usize| progress.report(round * size as u64 + rows as u64);
         let c = matrix::product(&a, &b, threads, rows);
         seconds += begin.elapsed().as_secs_f64();
         let (checksum, verdict) = (c.checksum(), matrix::freivalds(&a, &b, &c, seed));
@@ -150,13 +150,13 @@ fn threads(procs: Option<&std::ffi::OsStr>) -> Result<NonZeroUsize, Failure> {
     Ok(NonZeroUsize::new(procs).unwrap_or(NonZeroUsize::MIN))
 }
 
-/// Writes the result file, then tells.
+/// Writes the result file, then prints.
 fn finish(output: Output, verb: &str, out: &Path, text: String, value: Value) -> Result<(), Failure> {
     write_whole(out, format!("{value:#}\n").as_bytes())?;
     output.print(verb, || text, value)
 }
 
-/// Writes a file so that nobody ever sees a part of it: under another name in the same folder, renamed at the end.
+/// Writes a file atomically.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let Some(name) = path.file_name() else {
         return Err(Failure::input(format!("--out: expected a file, found {}", path.display())));
@@ -172,7 +172,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// A line on standard output for every twentieth of the work. Whoever asked for JSON gets that alone.
+/// A line on standard output for every twentieth of the work. None with JSON.
 struct Progress {
     what: &'static str,
     total: u64,
@@ -187,10 +187,10 @@ impl Progress {
         Progress { what, total, told: 0, silent: output == Output::Json }
     }
 
-    fn tell(&mut self, done: u64) {
+    fn report(&mut self, done: u64) {
         if let Some(line) = self.line(done).filter(|_| !self.silent) {
             let mut out = io::stdout().lock();
-            // Whoever reads, or the disk, may be gone or full: the work goes on.
+            // The reader may be gone, or the disk full: the work continues.
             let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn factors(size: NonZeroUsize, seed: u64) -> (Matrix, Matrix) {
     (Matrix::random(size.get(), seed, STREAM_A), Matrix::random(size.get(), seed, STREAM_B))
 }
 
-/// The product. `progress` is told how many rows of it are there, each time some are.
+/// The product. `progress` gets the number of computed rows.
 pub(crate) fn product(
     a: &Matrix,
     b: &Matrix,

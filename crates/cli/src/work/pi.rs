@@ -36,7 +36,7 @@ impl Estimate {
     }
 }
 
-/// Draws `samples` points, at least one. `progress` is told how many are drawn, each time a block is done.
+/// Draws `samples` points, at least one. `progress` gets the number of drawn points.
 pub(crate) fn estimate(
     samples: u64,
     seed: u64,

@@ -161,7 +161,7 @@ async fn a_job_over_its_walltime_is_ended_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_explanation_says_what_was_compared_and_what_is_waited_for() {
+async fn an_explanation_lists_estimates_and_running_jobs() {
     let clusters =
         [Cluster::new("lyon", 2, 1.0), Cluster::new("paris", 2, 4.0), Cluster::new("lille", 1, 1.0)];
     let federation = Federation::start(&clusters).await;

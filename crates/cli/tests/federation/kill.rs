@@ -68,7 +68,7 @@ async fn submit_by_process(script: PathBuf, config: PathBuf, state: PathBuf, mut
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_accepted_job_runs_exactly_once_whoever_is_killed() {
+async fn every_accepted_job_runs_exactly_once_while_daemons_are_killed() {
     let clusters =
         [Cluster::new("lyon", 4, 1.0), Cluster::new("paris", 3, 1.2), Cluster::new("rennes", 2, 1.4)];
     let mut federation = Federation::start(&clusters).await;

@@ -104,7 +104,7 @@ async fn one_request_id_finds_the_lines_on_every_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_too_many_waiting_jobs_fills_no_journal() {
+async fn too_many_waiting_jobs_of_a_user_fill_no_journal() {
     let lyon = Cluster { keys: "waiting_per_user = 1\n", ..Cluster::new("lyon", 1, 1.0) };
     let mut federation = Federation::start(&[lyon]).await;
     let alice = federation.client("alice");

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_client::Client;
-use pliant_control::agent::{Moving, Report};
-use pliant_control::handoff::{HandoffId, MoveOutcome, Verdict};
+use pliant_control::agent::Moving;
+use pliant_control::handoff::{HandoffId, Verdict};
 use pliant_control::job::{Exit, JobRecord, JobState};
-use pliant_control::names::Handle;
 use pliant_model::Span;
-use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::reallocation::Reallocation;
 use pliant_transport::Role;
 use pliant_wire::{Download, JobsQuery, MovingChange, proto};
 use rand_chacha::ChaCha8Rng;
@@ -19,12 +18,6 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tonic::Code;
 
 use crate::harness::*;
-
-/// Moves when somebody says so, for any gain of at least a minute.
-fn on_demand() -> Moving {
-    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
-    Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None }
-}
 
 /// Two clusters of one processor each, both taken until a file is there: `gate-lyon` and `gate-paris`. By their walltimes
 /// paris is free first.
@@ -51,11 +44,6 @@ async fn free(operator: &Client, name: &str) {
         servers.iter().any(|server| server.info.name.as_str() == name && server.active == 0).then_some(())
     })
     .await;
-}
-
-fn moved(report: &Report) -> Vec<&Handle> {
-    let moved = report.proposals.iter().filter(|one| matches!(one.outcome, Some(MoveOutcome::Moved(_))));
-    moved.map(|one| &one.job).collect()
 }
 
 fn names(record: &JobRecord) -> (&str, &str) {
@@ -187,7 +175,7 @@ async fn a_job_that_was_moved_is_cancelled_followed_and_found_by_its_handle() {
 
 /// Moves a job to and fro while source, target and agent are killed at any moment.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_killed_in_a_move_each_job_runs_once_and_nothing_stays_held() {
+async fn each_job_runs_once_and_nothing_stays_prepared_after_a_crash_in_a_move() {
     const JOBS: usize = 4;
     const NAMES: [&str; 2] = ["lyon", "paris"];
     let mut federation = Federation::start(&NAMES.map(|name| Cluster::new(name, 1, 1.0))).await;

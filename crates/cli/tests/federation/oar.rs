@@ -16,9 +16,9 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::oar::OarCluster;
 use pliant_wire::MovingChange;
 
-use crate::copies::copies;
 use crate::harness::*;
 use crate::replay::server;
+use crate::siblings::copies;
 
 /// The server in front of OAR.
 const NANCY: &str = "nancy";

@@ -3,15 +3,16 @@
 
 use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::job::JobState;
-use pliant_control::server::{Server, ServerConfig};
+use pliant_control::server::{Server, ServerConfig, ServerState};
 use pliant_daemon::config::{AgentFile, ServerFile};
 use pliant_daemon::host::retell;
+use pliant_journal::open_sqlite;
 use pliant_model::{Procs, Speedup};
 
 use crate::harness::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn journals_told_again_give_the_same_commands() {
+async fn replayed_journals_give_the_same_commands() {
     let clusters = [
         Cluster { batch: "easy", ..Cluster::new("lyon", 2, 1.0) },
         Cluster { batch: "cbf", ..Cluster::new("paris", 3, 1.4) },
@@ -79,4 +80,13 @@ pub(crate) fn server(file: &ServerFile) -> ServerConfig {
         tuner: file.cluster.tuner().unwrap(),
         waiting_per_user: file.waiting_per_user,
     }
+}
+
+/// The file and the state machine of a stopped server.
+pub(crate) fn stopped(federation: &Federation, name: &str) -> (ServerFile, Server) {
+    let file = ServerFile::read(&federation.folder(name).join("server.toml")).unwrap();
+    let snapshot = open_sqlite(&file.state).unwrap().load().unwrap().snapshot.unwrap();
+    let state: ServerState = serde_json::from_str(&snapshot.state).unwrap();
+    let machine = Server::from_state(server(&file), state).unwrap();
+    (file, machine)
 }

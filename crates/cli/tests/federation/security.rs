@@ -18,7 +18,7 @@ use pliant_model::{Procs, Speed, Time};
 use pliant_staging::{Checksum, FileName, FileSpec, ResultName};
 use pliant_transport::{self as transport, Authority, Credentials, Identity, Role};
 use pliant_wire::proto::agent_client::AgentClient;
-use pliant_wire::{Download, FromChild, Submitted, Upload, proto};
+use pliant_wire::{Download, FromChild, SubmittedWork, Upload, proto};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio_stream::wrappers::ReceiverStream;
@@ -35,7 +35,8 @@ fn client_in(federation: &Federation, folder: &Path) -> Client {
 /// Issues a user's certificate as of another time.
 fn issue(authority: &Authority, folder: &Path, name: &str, days: u32, at: Time) {
     let identity = Identity::new(Role::User, name).unwrap();
-    let order = transport::Order { days, renew: true, ..transport::Order::new(identity) };
+    let order =
+        transport::CertificateRequest { days, renew: true, ..transport::CertificateRequest::new(identity) };
     authority.issue_into(folder, &order, at).unwrap();
 }
 
@@ -163,7 +164,7 @@ async fn attach(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_taken_for_another() {
+async fn identities_are_not_confused() {
     let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let user = federation.credentials(Role::User, "lyon");
     let status = attach(&federation, &user, "lyon", &["lyon"]).await.unwrap_err();
@@ -288,10 +289,10 @@ async fn hostile_arguments_are_text_and_nothing_else() {
         assert!(alice.output(&wanted, |_| Ok(())).await.is_err());
     }
     let script = rigid("echo \"$1\"", 1, 60);
-    let Submitted::Script(mut script) = script else { unreachable!("it is a script") };
+    let SubmittedWork::Script(mut script) = script else { unreachable!("it is a script") };
     script.arguments = vec![format!("$({touch}); -x '\"")];
     let expected = format!("{}\n", script.arguments[0]);
-    let job = run(&alice, &order(Submitted::Script(script))).await.handle;
+    let job = run(&alice, &order(SubmittedWork::Script(script))).await.handle;
     assert_eq!(String::from_utf8_lossy(&fetched(&alice, &job).await["stdout"]), expected);
     assert!(!mark.exists());
 }
@@ -322,11 +323,11 @@ async fn letters_that_shells_act_upon_are_letters_like_others_in_the_name_of_a_f
             "{name}: nothing else was made"
         );
         assert_eq!(found["work/copy.bin"], b"seven B");
-        let Submitted::Script(mut script) = rigid("printf %s out > \"$1\"", 1, 60) else {
+        let SubmittedWork::Script(mut script) = rigid("printf %s out > \"$1\"", 1, 60) else {
             unreachable!("it is a script")
         };
         script.arguments = vec![name.to_owned()];
-        let job = run(&alice, &order(Submitted::Script(script))).await.handle;
+        let job = run(&alice, &order(SubmittedWork::Script(script))).await.handle;
         let found = fetched(&alice, &job).await;
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["stderr", "stdout", &format!("work/{name}")]);
@@ -335,7 +336,7 @@ async fn letters_that_shells_act_upon_are_letters_like_others_in_the_name_of_a_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_clients_keep_nobody_waiting() {
+async fn slow_clients_do_not_delay_others() {
     let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let mut silent = Vec::new();
     for name in [MASTER, "lyon"] {

@@ -5,14 +5,12 @@ use std::fs;
 
 use pliant_client::Client;
 use pliant_control::agent::{Moving, Report};
-use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_control::server::Server;
 use pliant_daemon::config::ServerFile;
 use pliant_daemon::host::retell;
 use pliant_model::{Procs, Span, Speedup, Time};
-use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
 use pliant_wire::MovingChange;
 
@@ -92,16 +90,6 @@ impl Behind {
     }
 }
 
-fn on_demand() -> MovingChange {
-    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
-    MovingChange::Set(Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None })
-}
-
-fn moved(report: &Report) -> Vec<&Handle> {
-    let moved = report.proposals.iter().filter(|one| matches!(one.outcome, Some(MoveOutcome::Moved(_))));
-    moved.map(|one| &one.job).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn moldable_jobs_run_beside_those_of_local_users() {
     let Some(behind) = Behind::start(2, 2).await else { return };
@@ -162,7 +150,7 @@ async fn a_waiting_job_moves_from_one_real_queue_to_the_other() {
     let Some(behind) = Behind::start(1, 2).await else { return };
     let federation = &behind.federation;
     let (alice, operator) = (federation.client("alice"), federation.operator());
-    operator.change_moving(&on_demand()).await.unwrap();
+    operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap();
     behind.take("lyon", 2, 30);
     behind.take("paris", 2, 10);
     behind.take("paris", 1, 1);
@@ -205,7 +193,7 @@ async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
     let Some(behind) = Behind::start_with(1, 2, "period_s = 1\nnodes_every_s = 0\n").await else { return };
     let (alice, operator) = (behind.federation.client("alice"), behind.federation.operator());
     let (lyon, partition) = (behind.slurm("lyon"), ["scontrol", "update", "PartitionName=main"]);
-    operator.change_moving(&on_demand()).await.unwrap();
+    operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap();
     let looked = async |what: &str, dry_run, is_it: fn(&Report) -> bool| {
         until(what, async || operator.reallocate(dry_run).await.ok().filter(is_it)).await
     };
@@ -237,13 +225,13 @@ async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
     assert_eq!(report.proposals, [], "it completes earlier where it is");
 
     // A local user's job ends long before its limit: nobody has to ask.
-    let MovingChange::Set(moving) = on_demand() else { unreachable!("it says how") };
+    let moving = on_demand();
     operator.change_moving(&MovingChange::Set(Moving { early: Some(Span(1)), ..moving })).await.unwrap();
     behind.open("paris");
     ended(&first, "paris").await;
 
     // Nobody knows when a partition that is down goes on: half an hour is sooner.
-    operator.change_moving(&on_demand()).await.unwrap();
+    operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap();
     fs::remove_file(behind.gate("paris")).unwrap();
     behind.take("paris", 2, 30);
     behind.seen(&alice, &[("paris", 1)]).await;

@@ -10,15 +10,12 @@ use pliant_client::Client;
 use pliant_control::agent::Moving;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
-use pliant_control::server::{Server, ServerState};
-use pliant_daemon::config::ServerFile;
-use pliant_journal::open_sqlite;
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_wire::MovingChange;
 
 use crate::harness::*;
-use crate::replay::server;
+use crate::replay::stopped;
 use crate::slurm::Behind;
 
 /// The server that has the job, and the one it goes to.
@@ -95,21 +92,18 @@ async fn waiting(federation: &Federation, data: &Path, lines: &Path) -> Handle {
 
 /// Jobs that a stopped server holds for others, or does not get rid of.
 fn left_behind(federation: &Federation, name: &str) -> (usize, usize) {
-    let file = ServerFile::read(&federation.folder(name).join("server.toml")).unwrap();
-    let snapshot = open_sqlite(&file.state).unwrap().load().unwrap().snapshot.unwrap();
-    let state: ServerState = serde_json::from_str(&snapshot.state).unwrap();
-    let machine = Server::from_state(server(&file), state).unwrap();
+    let (_, machine) = stopped(federation, name);
     (machine.held().count(), machine.leaving().count())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_dies_at_whatever_step_of_a_handoff_the_job_runs_once() {
+async fn a_job_runs_once_after_a_crash_at_any_step_of_a_handoff() {
     let mut federation = Federation::start(&[SOURCE, TARGET].map(|name| Cluster::new(name, 1, 1.0))).await;
     check(&mut federation, POINTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_dies_at_whatever_step_of_a_handoff_in_slurm_the_job_runs_once() {
+async fn a_job_runs_once_after_a_crash_at_any_step_of_a_handoff_in_slurm() {
     let Some(mut behind) = Behind::start(1, 1).await else { return };
     check(&mut behind.federation, SLURM_POINTS).await;
     for name in [SOURCE, TARGET] {

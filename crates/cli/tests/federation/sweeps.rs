@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use pliant_transport::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -19,7 +17,9 @@ mod inputs;
 mod requeued;
 mod units;
 
-use crate::harness::{Cluster, Federation, MASTER, SERVICES, order_to, rigid, submit, until, waiting_for};
+use crate::harness::{
+    Cluster, CommandUser, Federation, MASTER, SERVICES, order_to, rigid, submit, until, waiting_for,
+};
 
 /// Instances of the long test.
 const INSTANCES: u32 = 2_000;
@@ -54,33 +54,10 @@ fn noting(name: &'static str, procs: u32, lines: &Path) -> Cluster {
     with_shell(name, procs, "note", &line)
 }
 
-struct User {
-    config: PathBuf,
-    dir: tempfile::TempDir,
-}
-
-impl User {
-    fn new(federation: &Federation, name: &str) -> User {
-        User { config: federation.client_file(Role::User, name), dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn begin(&self, line: &str) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(line.split(' ')).arg("--config").arg(&self.config).args(["--output", "json"]);
-        command.current_dir(self.dir.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    /// The exit code, the document, and what was said on standard error.
-    fn run(&self, line: &str) -> (i32, Value, String) {
-        let output = self.begin(line).wait_with_output().unwrap();
-        let document = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        (output.status.code().unwrap(), document, String::from_utf8(output.stderr).unwrap())
-    }
-
+impl CommandUser {
     /// The rows of a sweep's table, by column.
     fn rows(&self, folder: &str) -> Vec<BTreeMap<String, String>> {
-        let text = fs::read_to_string(self.dir.path().join(folder).join("results.csv")).unwrap();
+        let text = fs::read_to_string(self.dir().join(folder).join("results.csv")).unwrap();
         let mut lines = text.lines();
         let head: Vec<&str> = lines.next().unwrap().split(',').collect();
         let row = |line: &str| {
@@ -90,16 +67,14 @@ impl User {
         // Outputs end with their lines.
         lines.filter(|line| line.starts_with(|letter: char| letter.is_ascii_digit())).map(row).collect()
     }
-}
 
-impl User {
     /// Some columns of a sweep's other table, as text.
     fn parquet<const COLUMNS: usize>(
         &self,
         folder: &str,
         columns: [&str; COLUMNS],
     ) -> Vec<[String; COLUMNS]> {
-        let file = fs::File::open(self.dir.path().join(folder).join("results.parquet")).unwrap();
+        let file = fs::File::open(self.dir().join(folder).join("results.parquet")).unwrap();
         let reader = SerializedFileReader::new(file).unwrap();
         let row = |row: Row| {
             let fields: BTreeMap<&String, &Field> = row.get_column_iter().collect();
@@ -122,12 +97,12 @@ fn runs(lines: &Path) -> BTreeMap<u32, u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_instance_is_done_once_whoever_is_killed() {
+async fn every_instance_is_done_once_while_daemons_and_client_are_killed() {
     let lines = tempfile::NamedTempFile::new().unwrap();
     let lines = lines.path();
     let clusters = [noting("lyon", 2, lines), noting("nancy", 2, lines), noting("rennes", 2, lines)];
     let mut federation = Federation::start(&clusters).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     // One of them is busy until all is done.
     let (bob, gate) = (federation.client("bob"), federation.path().join("gate"));
     for _ in 0..2 {
@@ -156,7 +131,7 @@ async fn every_instance_is_done_once_whoever_is_killed() {
     // Whoever begins it again has nothing to do.
     let packs = said["packs"].clone();
     let (code, said, _) = alice.run("sweep --resume kept");
-    assert_eq!((code, &said["packs"], &said["tried_again"]), (0, &packs, &0.into()));
+    assert_eq!((code, &said["packs"], &said["retried"]), (0, &packs, &0.into()));
 
     let runs = runs(lines);
     assert_eq!(runs.len(), INSTANCES as usize);
@@ -177,24 +152,21 @@ async fn every_instance_is_done_once_whoever_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it_takes() {
+async fn failed_instances_run_again_and_the_next_sweep_knows_the_runtime() {
     let lines = tempfile::NamedTempFile::new().unwrap();
     let federation = Federation::start(&[noting("lyon", 2, lines.path())]).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) = alice.run("sweep note --vary x=1..40 --dry-run");
     assert_eq!(code, 0, "{stderr}");
     let share = &said["servers"][0];
-    assert_eq!((&share["instances"], &share["told_by"]), (&40.into(), &"walltime".into()), "{said}");
+    assert_eq!((&share["instances"], &share["known_from"]), (&40.into(), &"walltime".into()), "{said}");
     // The walltime is half as long again as the runtime.
     assert_eq!((&share["instance_s"], &said["makespan_s"]), (&3.0.into(), &60.0.into()));
 
     let (code, said, stderr) = alice.run("sweep note --vary x=1..40 --retries 1 --out kept");
     assert_eq!(code, 3, "{stderr}");
     assert!(stderr.contains("1 of 40 instances failed"), "{stderr}");
-    assert_eq!(
-        (&said["completed"], &said["failed"], &said["tried_again"]),
-        (&39.into(), &1.into(), &1.into())
-    );
+    assert_eq!((&said["completed"], &said["failed"], &said["retried"]), (&39.into(), &1.into(), &1.into()));
     let failure = &said["failures"][0];
     assert_eq!((&failure["how"], &failure["tries"]), (&"exit code 7".into(), &2.into()), "{said}");
     assert_eq!((&failure["error"], &failure["values"][0]), (&"unlucky\n".into(), &"13".into()));
@@ -207,7 +179,7 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
 
     let (_, said, _) = alice.run("sweep note --vary x=1..40 --dry-run");
     let share = &said["servers"][0];
-    assert!(share["told_by"].as_str().unwrap().ends_with("jobs"), "{said}");
+    assert!(share["known_from"].as_str().unwrap().ends_with("jobs"), "{said}");
     assert!(share["instance_s"].as_f64().unwrap() < 1.0, "{said}");
     for (line, words) in [
         ("sweep note --vary x=1..40 --out kept --vary x=1..2", "`x` twice"),
@@ -215,7 +187,7 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
         ("sweep note --out other", "expected --vary KEY=VALUES or --vary-file FILE"),
         ("sweep note --vary y=1,2 --out other", "`y`"),
         ("sweep nothing --vary y=1,2 --out third", "no server takes it"),
-        ("sweep --resume nowhere", "expected something to go on with"),
+        ("sweep --resume nowhere", "expected a folder of a sweep or an exploration"),
         ("sweep note --vary x=1..40 --retries 3 --out kept", "--retries: expected 3, found 1"),
         (
             "sweep note --vary x=1..40 --retries 1 --allocate random --out kept",
@@ -226,14 +198,14 @@ async fn what_fails_is_tried_again_and_told_and_the_next_sweep_knows_how_long_it
         let (code, _, stderr) = alice.run(line);
         assert!(code == 2 && stderr.contains(words), "{line}: {code}: {stderr}");
     }
-    assert!(!alice.dir.path().join("nowhere").exists(), "nothing is made to go on with");
-    let bob = User { config: federation.client_file(Role::User, "bob"), dir: alice.dir };
+    assert!(!alice.dir().join("nowhere").exists(), "nothing is made to go on with");
+    let bob = alice.become_user(&federation, "bob");
     let (code, _, stderr) = bob.run("sweep --resume kept");
     assert!(code == 2 && stderr.contains("user: expected bob, found alice"), "{code}: {stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_over_their_walltime_are_told_and_those_lost_with_their_job_too() {
+async fn instances_over_their_walltime_and_lost_instances_are_reported() {
     let slow = r#"
 [[service]]
 name = "slow"
@@ -248,7 +220,7 @@ max = 6
 "#;
     let cluster = Cluster { tables: SERVICES.to_owned() + slow, ..Cluster::new("lyon", 1, 1.0) };
     let federation = Federation::start(&[cluster]).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) = alice.run("sweep slow --vary x=1..5 --retries 0 --out kept");
     assert_eq!(code, 3, "{stderr}");
     // Number 4 ends its pack, and whatever was with it and had not ended.

@@ -3,8 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use pliant_client::Client;
 use pliant_control::job::{Exit, JobState};
@@ -16,11 +15,6 @@ use pliant_wire::{Download, Fetchable};
 use serde_json::{Value, json};
 
 use crate::harness::*;
-
-/// Runs until that file is there.
-fn waits_for(gate: &Path) -> String {
-    format!("while [ ! -e '{}' ]; do sleep 0.05; done", gate.display())
-}
 
 /// Puts something in the way of the job with that number, before it is submitted: nothing can be written there.
 fn fill_disk_of(federation: &Federation, handle: &Handle) -> PathBuf {
@@ -75,7 +69,7 @@ async fn the_same_command_again_does_not_touch_the_inputs_of_the_job_that_waits(
     let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let alice = federation.client("alice");
     let (gate, path) = (federation.path().join("gate"), federation.path().join("data"));
-    submit(&alice, &order(rigid(&waits_for(&gate), 1, 60))).await;
+    submit(&alice, &order(rigid(&waiting_for(&gate), 1, 60))).await;
     fs::write(&path, "first").unwrap();
     let mut asked = order(service("count", &[("data", "data")]));
     asked.inputs.push(input("data", &path));
@@ -98,7 +92,7 @@ async fn the_same_command_again_does_not_touch_the_inputs_of_the_job_that_waits(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_of_a_silent_job_who_goes_leaves_nothing_open() {
+async fn a_reader_of_a_silent_job_that_disconnects_leaves_nothing_open() {
     let limits = format!("[limits]\nopen_requests = 4\n{SERVICES}");
     let federation = Federation::start(&[Cluster { tables: limits, ..Cluster::new("lyon", 1, 1.0) }]).await;
     let alice = federation.client("alice");
@@ -119,7 +113,7 @@ async fn files_of_a_job_are_given_once_it_has_ended() {
     let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let alice = federation.client("alice");
     let gate = federation.path().join("gate");
-    let text = format!("echo half > out; echo on; {}", waits_for(&gate));
+    let text = format!("echo half > out; echo on; {}", waiting_for(&gate));
     let running = submit(&alice, &order(rigid(&text, 1, 60))).await.handle;
     let written = federation.job_folder(&running).join("work/out");
     until("a file", async || fs::read(&written).is_ok_and(|text| text == b"half\n").then_some(())).await;
@@ -135,19 +129,16 @@ async fn files_of_a_job_are_given_once_it_has_ended() {
 
 /// What a verb prints, on standard output as a document and on standard error.
 fn verb(federation: &Federation, arguments: &[&str]) -> (Value, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_pliant"))
-        .args(arguments)
-        .args(["--output", "json", "--config"])
-        .arg(federation.client_file(Role::User, "alice"))
-        .output()
-        .unwrap();
+    let config = federation.client_file(Role::User, "alice");
+    let words = [arguments, &["--output", "json"]].concat();
+    let output = pliant(&config, &words).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{arguments:?}: {said}");
     (serde_json::from_slice(&output.stdout).unwrap(), said)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_user_does_not_get_of_a_job_is_told() {
+async fn files_and_output_that_cannot_be_fetched_are_reported() {
     let loud = r#"
 [[service]]
 name = "loud"

@@ -20,6 +20,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    pub(crate) fn of(Output { status, stdout, stderr }: Output) -> Said {
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert!(!stderr.contains("internal error") && !stderr.contains("panicked"), "{stderr}");
+        Said { code: status.code().unwrap(), stdout: String::from_utf8(stdout).unwrap(), stderr }
+    }
+
     /// The document that `--output json` printed.
     pub(crate) fn json(&self) -> serde_json::Value {
         assert_eq!(self.code, 0, "{}", self.stderr);
@@ -29,10 +35,26 @@ impl Said {
 
 /// Runs the command in `dir`.
 pub(crate) fn run(arguments: &[&str], dir: &Path) -> Said {
-    let Output { status, stdout, stderr } = pliant(arguments, dir).output().unwrap();
-    let stderr = String::from_utf8(stderr).unwrap();
-    assert!(!stderr.contains("internal error") && !stderr.contains("panicked"), "{stderr}");
-    Said { code: status.code().unwrap(), stdout: String::from_utf8(stdout).unwrap(), stderr }
+    Said::of(pliant(arguments, dir).output().unwrap())
+}
+
+/// Runs the words of a line in `dir`.
+pub(crate) fn call(dir: &Path, line: &str) -> Said {
+    run(&line.split_whitespace().collect::<Vec<_>>(), dir)
+}
+
+/// The same, with success.
+pub(crate) fn go(dir: &Path, line: &str) -> Said {
+    let said = call(dir, line);
+    assert_eq!(said.code, 0, "{line}: {}", said.stderr);
+    said
+}
+
+/// A failed call: its exit code and words of the error and the hint.
+pub(crate) fn refused(said: &Said, what: &str, code: i32, error: &str, hint: &str) {
+    assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{what}: {}", said.stderr);
+    assert!(said.stderr.starts_with("error: ") && said.stderr.contains(error), "{what}: {}", said.stderr);
+    assert!(said.stderr.contains(hint), "{what}: {}", said.stderr);
 }
 
 /// A log of `jobs` jobs on up to 16 processors, in SWF.

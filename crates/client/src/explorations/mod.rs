@@ -1,17 +1,17 @@
-//! Explorations: what paper 004 adds to a client's library. Servers are discovered for a service and not for one
-//! request; a request may be optional; and whoever waits for any of its requests does so until a moment of its choice.
+//! Explorations: the calls that paper 004 adds to GridRPC. Servers are discovered for a service, not for one request; a request
+//! may be optional; a wait for any request has a time limit.
 //!
-//! [`Calls`] offers that beside what GridRPC has (`call`, `call_async`, `probe`, `cancel`, `wait_any_until`, `wait_all`).
-//! [`Explorer`] is the dispatcher that most users want: the machine of `pliant_control::optional::explore`, driven by
-//! these calls. [`Client::calls`] has an example.
+//! [`ExplorationCalls`] has these calls and those of GridRPC; [`Client::calls`] has an example. [`Explorer`] is the dispatcher
+//! that most users want: the machine of `pliant_control::optional::explore`, which drives these calls.
 
-mod driver;
+mod connection;
+mod executor;
+mod explorer;
 mod folder;
-mod happened;
-mod held;
-mod line;
-mod unanswered;
-mod wanted;
+mod pending;
+mod request_event;
+mod spec;
+mod waiting_requests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -25,70 +25,70 @@ use pliant_control::optional::server::{Standing, UserShare};
 use pliant_model::TimeMs;
 use pliant_policy::optional::Kind;
 use pliant_staging::FileSpec;
-use pliant_wire::{self as wire, Attempt, Call, OffersQuery, Shares, ToServer, proto};
+use pliant_wire::{self as wire, Attempt, Call, ExplorationRequest, OffersQuery, Shares, proto};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 
-use self::held::WaitingRequests;
-use self::line::{Inputs, Order, ServerConnection};
+use self::connection::{Inputs, ServerCommand, ServerConnection};
+use self::waiting_requests::WaitingRequests;
 use super::{Client, ClientError};
 
-pub use self::driver::Explorer;
+pub use self::explorer::Explorer;
 pub use self::folder::ExplorationFolder;
-pub use self::happened::RequestEvent;
-pub use self::wanted::{ExplorationUpdate, ExploreError, Explored, Wanted};
+pub use self::request_event::RequestEvent;
+pub use self::spec::{ExplorationSpec, ExplorationStatus, ExplorationUpdate};
 
-/// What a line to a server reports.
+/// A report of the connection to a server.
 #[derive(Debug)]
-enum Report {
+enum ConnectionReport {
     Happened(RequestEvent),
     Stands { number: u32, standing: Standing },
     Cancelled(Name, Option<u32>),
     Share(Name, UserShare),
 }
 
-/// What was had of one server since this client began, in core time.
+/// The usage of one server since this client began, in core time.
 #[derive(Clone, PartialEq, Debug)]
 struct ServerUsage {
     first: UserShare,
     last: UserShare,
 }
 
-/// What this client's user has had since it began, on all servers that it uses.
+/// The usage of the platform by this client's user since the client began.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Platform {
+pub struct PlatformUsage {
     /// Core time consumed, in seconds.
     pub consumed_s: f64,
-    /// Core time deserved, in seconds: an equal share.
+    /// The fair share of core time, in seconds.
     pub deserved_s: f64,
 }
 
 /// The requests of one exploration.
-pub struct Calls {
+pub struct ExplorationCalls {
     client: Client,
-    begin: ToServer,
+    begin: ExplorationRequest,
     inputs: Arc<Inputs>,
     patience: Duration,
     addresses: Arc<Mutex<HashMap<Name, String>>>,
-    lines: HashMap<Name, UnboundedSender<Order>>,
-    reports: UnboundedReceiver<Report>,
-    reporter: UnboundedSender<Report>,
-    /// Where each request is that is not over.
+    connections: HashMap<Name, UnboundedSender<ServerCommand>>,
+    reports: UnboundedReceiver<ConnectionReport>,
+    reporter: UnboundedSender<ConnectionReport>,
+    /// The server of each open request.
     open: BTreeMap<u32, Name>,
     /// Mandatory requests that no server has answered yet.
     unanswered: BTreeSet<u32>,
-    /// Optional ones that wait for that.
-    held: WaitingRequests,
-    /// What was cancelled and not acknowledged: one request, or all of a server.
+    /// Optional requests that wait for these answers.
+    waiting: WaitingRequests,
+    /// Cancellations that are not acknowledged: of one request, or of all at a server.
     cancelling: BTreeSet<(Name, Option<u32>)>,
-    /// What happened while something else was waited for.
+    /// Events that were received while another one was awaited.
     backlog: VecDeque<RequestEvent>,
-    had: BTreeMap<Name, ServerUsage>,
+    usage: BTreeMap<Name, ServerUsage>,
 }
 
 impl Client {
-    /// At most so many servers that offer a service for explorations.
+    /// Discovers at most `most` servers that offer a service for explorations.
     pub async fn offers(
         &self,
         service: &str,
@@ -101,15 +101,15 @@ impl Client {
         wire::offers(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// What users have had of a server's cores for explorations: one's own share, everybody's for an operator.
+    /// The usage of a server's cores for explorations: of the caller, or of all users for an operator.
     pub async fn users(&self, server: &Name, address: &str) -> Result<Shares, ClientError> {
         let reply = self.server(server, address)?.users(self.request(proto::UsersRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         Shares::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// Requests of a service. `exploration` makes them known again after a crash; a server that cannot be reached for
-    /// `patience` is given up.
+    /// Requests of a service. `exploration` identifies them after a crash; a server that is unreachable for `patience` is given
+    /// up.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -132,7 +132,7 @@ impl Client {
     ///     let arguments = BTreeMap::from([("seed".to_owned(), number.to_string())]);
     ///     Call { number, kind, attempt: 0, arguments }
     /// };
-    /// // One that has to be completed, and one more if there is room within an hour.
+    /// // One that has to be completed, and one more if cores are free within an hour.
     /// calls.call_async(&first.server, call(0, Kind::Mandatory));
     /// calls.call_async(&first.server, call(1, Kind::Optional));
     /// let until = Instant::now() + Duration::from_secs(3_600);
@@ -154,11 +154,11 @@ impl Client {
         service: &str,
         deadline: Option<TimeMs>,
         patience: Duration,
-    ) -> Calls {
+    ) -> ExplorationCalls {
         let (reporter, reports) = unbounded_channel();
-        Calls {
+        ExplorationCalls {
             client: self.clone(),
-            begin: ToServer::Begin {
+            begin: ExplorationRequest::Begin {
                 exploration,
                 service: service.to_owned(),
                 deadline,
@@ -168,19 +168,19 @@ impl Client {
             inputs: Arc::new(Inputs { key: exploration, files: Vec::new() }),
             patience,
             addresses: Arc::default(),
-            lines: HashMap::new(),
+            connections: HashMap::new(),
             reports,
             reporter,
             open: BTreeMap::new(),
             unanswered: BTreeSet::new(),
-            held: WaitingRequests::default(),
+            waiting: WaitingRequests::default(),
             cancelling: BTreeSet::new(),
             backlog: VecDeque::new(),
-            had: BTreeMap::new(),
+            usage: BTreeMap::new(),
         }
     }
 
-    /// The stream to a server, begun with what is sent first.
+    /// Opens a stream to a server.
     async fn explore(
         &self,
         server: &Name,
@@ -196,50 +196,52 @@ impl Client {
     }
 }
 
-impl Calls {
-    /// The same requests with files, each of which every request finds in its folder.
+impl ExplorationCalls {
+    /// Adds files that every request finds in its folder.
     #[must_use]
-    pub fn with_inputs(mut self, files: Vec<(FileSpec, PathBuf)>) -> Calls {
-        let ToServer::Begin { exploration, inputs, .. } = &mut self.begin else { return self };
+    pub fn with_inputs(mut self, files: Vec<(FileSpec, PathBuf)>) -> ExplorationCalls {
+        let ExplorationRequest::Begin { exploration, inputs, .. } = &mut self.begin else { return self };
         *inputs = files.iter().map(|(spec, _)| spec.clone()).collect();
         self.inputs = Arc::new(Inputs { key: *exploration, files });
         self
     }
 
-    /// Where these servers are; those of an earlier discovery stay known.
+    /// Adds the addresses of these servers.
     pub fn know(&mut self, offers: &[Offering]) {
         let mut addresses = self.addresses.lock();
         addresses.extend(offers.iter().map(|offer| (offer.server.clone(), offer.address.clone())));
     }
 
-    /// At most so many servers that offer the service.
+    /// Discovers at most `most` servers that offer the service.
     pub async fn discover(&mut self, most: u32) -> Result<Vec<Offering>, ClientError> {
-        let ToServer::Begin { exploration, service, .. } = &self.begin else { return Ok(Vec::new()) };
+        let ExplorationRequest::Begin { exploration, service, .. } = &self.begin else {
+            return Ok(Vec::new());
+        };
         let offers = self.client.offers(service, most, *exploration).await?;
         self.know(&offers);
         Ok(offers)
     }
 
-    /// Has a server that was discovered run a request, and returns at once. The same number is run once there. Mandatory
-    /// requests go first: optional ones leave when servers have answered those, or after a second at the latest.
+    /// Sends a request to a server that was discovered, and returns at once. The server runs a number once. Mandatory requests
+    /// go first: optional ones are sent once servers have answered those, or after a second.
     pub fn call_async(&mut self, server: &Name, call: Call) {
         self.open.insert(call.number, server.clone());
         if call.kind == Kind::Mandatory {
             self.unanswered.insert(call.number);
         } else if !self.unanswered.is_empty() {
-            let line = self.line(server).clone();
-            return self.held.hold(server.clone(), call, line);
+            let connection = self.connection(server).clone();
+            return self.waiting.hold(server.clone(), call, connection);
         }
-        self.order(server, Order::Call(call));
+        self.send(server, ServerCommand::Call(call));
     }
 
-    /// The same, and waits until it is over. Other requests go on.
+    /// Sends a request and waits until it is over. Other requests continue.
     pub async fn call(&mut self, server: &Name, call: Call) -> RequestEvent {
         let wanted = call.number;
         self.call_async(server, call);
         loop {
-            let happened = self.news().await;
-            let is_it = match &happened {
+            let event = self.next_event().await;
+            let is_it = match &event {
                 RequestEvent::Ended { number, .. } | RequestEvent::NotTaken { number, .. } => {
                     *number == wanted
                 }
@@ -248,26 +250,25 @@ impl Calls {
                 RequestEvent::Expected { .. } => false,
             };
             if is_it {
-                return happened;
+                return event;
             }
-            self.backlog.push_back(happened);
+            self.backlog.push_back(event);
         }
     }
 
-    /// How a request stands now, as its server says; none if it is over, or its server does not answer within the
-    /// patience.
+    /// The state of a request, as its server says; none if it is over, or its server does not answer in time.
     pub async fn probe(&mut self, wanted: u32) -> Option<Standing> {
         let server = self.open.get(&wanted)?.clone();
-        self.order(&server, Order::Probe(wanted));
+        self.send(&server, ServerCommand::Probe(wanted));
         let until = Instant::now() + self.patience;
         loop {
             let report = timeout_at(until, self.reports.recv()).await.ok()??;
             let found = match report {
-                Report::Stands { number, standing } if number == wanted => Some(standing),
+                ConnectionReport::Stands { number, standing } if number == wanted => Some(standing),
                 _ => None,
             };
-            let happened = self.take(report);
-            self.backlog.extend(happened);
+            let event = self.apply(report);
+            self.backlog.extend(event);
             if found.is_some() {
                 return found;
             }
@@ -275,67 +276,75 @@ impl Calls {
         }
     }
 
-    /// Asks what may be expected of a server for mandatory requests. If it cannot be reached, it is never said.
+    /// Asks a server what mandatory requests may expect there. An unreachable server never answers.
     pub fn expect(&mut self, server: &Name) {
-        self.order(server, Order::Expect);
+        self.send(server, ServerCommand::Expect);
     }
 
-    /// Takes a request back, unless it has begun to run: [`RequestEvent::Withdrawn`] says that it may be given to another
-    /// server, as the next attempt. Nothing says that it stays.
+    /// Withdraws a request, unless it has started: after [`RequestEvent::Withdrawn`] another server may get it, as the next
+    /// attempt. There is no event if it has started.
     pub fn withdraw(&mut self, server: &Name, id: Attempt) {
-        self.order(server, Order::Withdraw(id));
+        self.send(server, ServerCommand::Withdraw(id));
     }
 
-    /// Wants a request no more.
+    /// Cancels a request.
     pub fn cancel(&mut self, server: &Name, id: impl Into<Attempt>) {
         let id @ Attempt { number, .. } = id.into();
         if self.open.get(&number) == Some(server) {
             self.open.remove(&number);
             self.answered(number);
         }
-        if self.held.forget(server, number) {
+        if self.waiting.forget(server, number) {
             return;
         }
         self.cancelling.insert((server.clone(), Some(number)));
-        self.order(server, Order::Cancel(id));
+        self.send(server, ServerCommand::Cancel(id));
     }
 
-    /// Cancels a request that another client of this exploration called, and has it reported what has become of it: ended, if it
-    /// was over before, or withdrawn.
+    /// Cancels a request that an earlier client of this exploration called. Its outcome is reported: ended, if it was over, or
+    /// withdrawn.
     pub fn recall(&mut self, server: &Name, call: Call) {
         self.open.insert(call.number, server.clone());
         self.cancelling.insert((server.clone(), Some(call.number)));
-        self.order(server, Order::Recall(call));
+        self.send(server, ServerCommand::Recall(call));
     }
 
-    /// Wants nothing of a server any more.
+    /// Cancels all requests at a server.
     pub fn cancel_all(&mut self, server: &Name) {
-        self.gone(server);
+        self.close_requests(server);
         self.cancelling.insert((server.clone(), None));
-        self.order(server, Order::CancelAll);
+        self.send(server, ServerCommand::CancelAll);
     }
 
-    /// Waits until something has happened to a request, at the latest until then.
+    /// Waits for the next event of a request, at most until then.
     pub async fn wait_any_until(&mut self, until: Instant) -> Option<RequestEvent> {
-        timeout_at(until, self.next()).await.ok()
+        timeout_at(until, self.wait_any()).await.ok()
+    }
+
+    /// Waits for the next event of a request. The future may be dropped while it waits.
+    pub async fn wait_any(&mut self) -> RequestEvent {
+        match self.backlog.pop_front() {
+            Some(event) => event,
+            None => self.next_event().await,
+        }
     }
 
     /// Waits until all requests are over.
     pub async fn wait_all(&mut self) -> Vec<RequestEvent> {
         let mut all = Vec::new();
         while !self.open.is_empty() || !self.backlog.is_empty() {
-            all.push(self.next().await);
+            all.push(self.wait_any().await);
         }
         all
     }
 
-    /// Waits until all cancellations are acknowledged, at the latest until then. True if they are.
+    /// Waits until all cancellations are acknowledged, at most until then. True if they are.
     pub async fn settle(&mut self, until: Instant) -> bool {
         while !self.cancelling.is_empty() {
             match timeout_at(until, self.reports.recv()).await {
                 Ok(Some(report)) => {
-                    let happened = self.take(report);
-                    self.backlog.extend(happened);
+                    let event = self.apply(report);
+                    self.backlog.extend(event);
                 }
                 Ok(None) | Err(_) => return false,
             }
@@ -353,60 +362,52 @@ impl Calls {
         self.open.len()
     }
 
-    /// Servers that have taken requests.
+    /// Servers that have accepted requests.
     pub fn servers(&self) -> usize {
-        self.had.len()
+        self.usage.len()
     }
 
-    /// What was had of the platform since this client began.
-    pub fn platform(&self) -> Platform {
-        let mut platform = Platform::default();
-        for ServerUsage { first, last } in self.had.values() {
+    /// The usage of the platform since this client began.
+    pub fn platform(&self) -> PlatformUsage {
+        let mut platform = PlatformUsage::default();
+        for ServerUsage { first, last } in self.usage.values() {
             platform.consumed_s += (last.share.consumed - first.share.consumed).0 as f64 / 1e3;
             platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
         }
         platform
     }
 
-    /// Waits until something has happened, unless something has that nobody has taken.
-    async fn next(&mut self) -> RequestEvent {
-        match self.backlog.pop_front() {
-            Some(happened) => happened,
-            None => self.news().await,
-        }
-    }
-
-    /// Waits until something happens.
-    async fn news(&mut self) -> RequestEvent {
+    /// Waits for the next event that connections report.
+    async fn next_event(&mut self) -> RequestEvent {
         loop {
             // One of its ends is ours: it is never closed.
             let report = self.reports.recv().await.expect("the reporter is kept with its receiver");
-            if let Some(happened) = self.take(report) {
-                return happened;
+            if let Some(event) = self.apply(report) {
+                return event;
             }
         }
     }
 
-    /// A server has answered a request, or nobody wants to hear it.
+    /// A server has answered a request, or the answer is not awaited any more.
     fn answered(&mut self, number: u32) {
         if self.unanswered.remove(&number) && self.unanswered.is_empty() {
-            self.held.release();
+            self.waiting.release();
         }
     }
 
-    /// Nothing of a server is open any more.
-    fn gone(&mut self, server: &Name) {
-        self.held.forget_all(server);
+    /// No request at a server is open any more.
+    fn close_requests(&mut self, server: &Name) {
+        self.waiting.forget_all(server);
         let there = self.open.extract_if(.., |_, at| at == server).map(|(number, _)| number);
         for number in there.collect::<Vec<u32>>() {
             self.answered(number);
         }
     }
 
-    fn take(&mut self, report: Report) -> Option<RequestEvent> {
+    fn apply(&mut self, report: ConnectionReport) -> Option<RequestEvent> {
         match report {
-            Report::Happened(happened) => {
-                match &happened {
+            ConnectionReport::Happened(event) => {
+                match &event {
                     RequestEvent::Expected { .. } => {}
                     RequestEvent::Ended { number, server, .. }
                     | RequestEvent::NotTaken { number, server, .. }
@@ -417,40 +418,41 @@ impl Calls {
                         }
                     }
                     RequestEvent::Lost { server, .. } => {
-                        self.gone(server);
+                        self.close_requests(server);
                         self.cancelling.retain(|(at, _)| at != server);
                     }
                 }
-                return Some(happened);
+                return Some(event);
             }
-            Report::Stands { number, .. } => self.answered(number),
-            Report::Cancelled(server, number) => {
+            ConnectionReport::Stands { number, .. } => self.answered(number),
+            ConnectionReport::Cancelled(server, number) => {
                 self.cancelling.remove(&(server, number));
             }
-            Report::Share(server, share) => {
-                let had = self.had.entry(server);
-                had.and_modify(|had| had.last = share.clone())
+            ConnectionReport::Share(server, share) => {
+                let usage = self.usage.entry(server);
+                usage
+                    .and_modify(|usage| usage.last = share.clone())
                     .or_insert(ServerUsage { first: share.clone(), last: share });
             }
         }
         None
     }
 
-    fn order(&mut self, server: &Name, order: Order) {
-        // A line ends with its orders' sender.
-        let _ = self.line(server).send(order);
+    fn send(&mut self, server: &Name, order: ServerCommand) {
+        // A connection ends with the sender of its commands.
+        let _ = self.connection(server).send(order);
     }
 
-    /// The line to a server, made if it is not there.
-    fn line(&mut self, server: &Name) -> &UnboundedSender<Order> {
+    /// The connection to a server, opened if there is none.
+    fn connection(&mut self, server: &Name) -> &UnboundedSender<ServerCommand> {
         let new = || {
             let (sender, orders) = unbounded_channel();
-            let begin = line::begin_among(&self.begin, self.addresses.lock().len());
+            let begin = connection::begin_among(&self.begin, self.addresses.lock().len());
             let (client, inputs) = (self.client.clone(), self.inputs.clone());
-            let line = ServerConnection::new(client, server.clone(), begin, inputs, self.patience);
-            tokio::spawn(line.keep(self.addresses.clone(), orders, self.reporter.clone()));
+            let connection = ServerConnection::new(client, server.clone(), begin, inputs, self.patience);
+            tokio::spawn(connection.keep(self.addresses.clone(), orders, self.reporter.clone()));
             sender
         };
-        self.lines.entry(server.clone()).or_insert_with(new)
+        self.connections.entry(server.clone()).or_insert_with(new)
     }
 }

@@ -263,7 +263,7 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
             for (turn, state) in [JobState::Queued, end_state(number)].into_iter().enumerate() {
                 let record = Box::new(record(number_there, now, state));
                 let sequence = u64::from(2 * number) + turn as u64 + 1;
-                sender.send((&FromChild::News { sequence, record }).into()).await?;
+                sender.send((&FromChild::StatusUpdate { sequence, record }).into()).await?;
             }
         }
         Outcome::Ok(())

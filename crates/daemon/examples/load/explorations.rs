@@ -7,7 +7,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pliant_client::{Client, ExplorationUpdate, Explored, Explorer, Sweep, Wanted};
+use pliant_client::{
+    Client, ExplorationSpec, ExplorationStatus, ExplorationUpdate, Explorer, ParameterSpace,
+};
 use pliant_control::names::Name;
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::Share;
@@ -72,7 +74,7 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
     over.send_replace(true);
     let usage = usage.await??;
     let shares = shares(&operator, &servers.addresses, &user).await?;
-    let exploration = |(explored, share): (Option<Explored>, Share)| {
+    let exploration = |(explored, share): (Option<ExplorationStatus>, Share)| {
         let explored = explored.ok_or("expected every user to be done")?;
         Outcome::Ok(Exploration {
             arrival: TimeMs::ZERO,
@@ -146,10 +148,13 @@ fn figure(usage: &Usage) -> Plot {
 }
 
 /// Explores; with how long it took until a request was at every server.
-async fn explore(client: Client) -> Outcome<(Explored, Duration)> {
-    let wanted = Wanted {
+async fn explore(client: Client) -> Outcome<(ExplorationStatus, Duration)> {
+    let spec = ExplorationSpec {
         service: "pause".to_owned(),
-        sweep: Sweep { fixed: [("ms".to_owned(), RUNTIME_MS.to_string())].into(), ..Sweep::default() },
+        parameters: ParameterSpace {
+            fixed: [("ms".to_owned(), RUNTIME_MS.to_string())].into(),
+            ..ParameterSpace::default()
+        },
         inputs: Vec::new(),
         mandatory: MANDATORY,
         most: MOST,
@@ -160,7 +165,7 @@ async fn explore(client: Client) -> Outcome<(Explored, Duration)> {
     };
     let begun = Instant::now();
     let mut setup = None;
-    let explored = Explorer::new(&client, &wanted, None)?.run(std::future::pending(), |told| {
+    let explored = Explorer::new(&client, &spec, None)?.run(std::future::pending(), |told| {
         if let ExplorationUpdate::Progress(explored) = told
             && explored.servers >= SERVERS
         {

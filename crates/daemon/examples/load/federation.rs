@@ -10,7 +10,7 @@ use pliant_client::Client;
 use pliant_client::ClientFile;
 use pliant_model::Time;
 use pliant_transport::AgentAddress;
-use pliant_transport::{Authority, Credentials, Identity, Order, Role};
+use pliant_transport::{Authority, CertificateRequest, Credentials, Identity, Role};
 use tempfile::TempDir;
 
 use crate::Outcome;
@@ -58,7 +58,7 @@ impl Federation {
 
     fn folder(&self, role: Role, name: &str) -> Outcome<PathBuf> {
         let folder = self.path(name);
-        self.authority.issue_into(&folder, &Order::new(Identity::new(role, name)?), now())?;
+        self.authority.issue_into(&folder, &CertificateRequest::new(Identity::new(role, name)?), now())?;
         Ok(folder)
     }
 

@@ -12,7 +12,7 @@ use pliant_control::names::{Handle, Key};
 use pliant_model::{Procs, Span, Speedup};
 use pliant_staging::ResultName;
 use pliant_transport::Role;
-use pliant_wire::{Download, Script, Submitted};
+use pliant_wire::{Download, Script, SubmittedWork};
 
 use crate::Outcome;
 use crate::federation::{Daemons, Federation, attached};
@@ -67,9 +67,14 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn script(text: &str, procs: u32, walltime: Span) -> Submitted {
+fn script(text: &str, procs: u32, walltime: Span) -> SubmittedWork {
     let work = Work { procs: Procs(procs), walltime, speedup: Speedup::Rigid };
-    Submitted::Script(Script { name: "job.sh".to_owned(), text: text.into(), work, arguments: Vec::new() })
+    SubmittedWork::Script(Script {
+        name: "job.sh".to_owned(),
+        text: text.into(),
+        work,
+        arguments: Vec::new(),
+    })
 }
 
 /// Runs a job to its end. Returns what it measured, if it was made for and got what was expected.

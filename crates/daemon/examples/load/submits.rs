@@ -15,7 +15,7 @@ use pliant_control::names::Key;
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::processes::{self, ProcessState};
 use pliant_transport::Role;
-use pliant_wire::{Script, Submitted};
+use pliant_wire::{Script, SubmittedWork};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
@@ -116,7 +116,7 @@ async fn fill(operator: &Client) -> Outcome<()> {
         let text = format!("#!/bin/sh\nexec sleep {}\n", FILLER.0);
         let script = Script { name: "fill.sh".to_owned(), text, work, arguments: Vec::new() };
         let only = Some(name.parse()?);
-        let order = order(Submitted::Script(script), u64::MAX - number as u64);
+        let order = order(SubmittedWork::Script(script), u64::MAX - number as u64);
         let accepted = operator.submit(&SubmitOrder { only, ..order }, |_| Ok(())).await?;
         fillers.push(accepted.handle);
     }
@@ -128,7 +128,7 @@ async fn fill(operator: &Client) -> Outcome<()> {
     Ok(())
 }
 
-fn order(what: Submitted, number: u64) -> SubmitOrder {
+fn order(what: SubmittedWork, number: u64) -> SubmitOrder {
     // Unique in a federation that lives for one measurement.
     let key = Key(u128::from(number).to_be_bytes());
     SubmitOrder { patience: Duration::from_secs(30), ..SubmitOrder::new(key, what) }
@@ -148,7 +148,7 @@ async fn submit_for(clients: &[Client], open: usize, time: Duration) -> Outcome<
                 // From ten minutes to three hours, so that the plan has many steps.
                 let seconds = 600 + number.wrapping_mul(2_654_435_761) % 10_200;
                 let arguments = BTreeMap::from([("seconds".to_owned(), seconds.to_string())]);
-                let order = order(Submitted::Service { name: "wait".to_owned(), arguments }, number);
+                let order = order(SubmittedWork::Service { name: "wait".to_owned(), arguments }, number);
                 let begun = Instant::now();
                 match client.submit(&order, |_| Ok(())).await {
                     Ok(_) => times.add(begun.elapsed()),

@@ -4,7 +4,7 @@ use pliant_control::agent::Agent;
 use pliant_control::job::JobRecord;
 use pliant_journal::{Filter, JobRow};
 use pliant_model::Time;
-use pliant_wire::{HistoryPage, HistoryPlace, HistoryQuery};
+use pliant_wire::{HistoryCursor, HistoryPage, HistoryQuery};
 use tonic::Status;
 
 use super::line::stopped;
@@ -39,9 +39,9 @@ pub(super) async fn page(
     Ok(HistoryPage { jobs, next })
 }
 
-fn place(row: &JobRow) -> Result<HistoryPlace, Status> {
+fn place(row: &JobRow) -> Result<HistoryCursor, Status> {
     let JobRow { server, number, ended, .. } = row;
     let name = server.parse();
     let server = name.map_err(|_| Status::data_loss(format!("`{server}` in the archive names no server")))?;
-    Ok(HistoryPlace { ended: Time(*ended), server, number: *number })
+    Ok(HistoryCursor { ended: Time(*ended), server, number: *number })
 }

@@ -201,7 +201,7 @@ impl ChildConnection {
                 Event::Announced { child, servers }
             }
             FromChild::Answer { discovery, found } => Event::Answered { child, discovery, found },
-            FromChild::News { sequence, record } => {
+            FromChild::StatusUpdate { sequence, record } => {
                 if self.kind == ChildKind::Server && !has_had(&child, &record) {
                     return Err(Status::permission_denied("a server tells of its own jobs and of no others"));
                 }

@@ -229,9 +229,9 @@ impl proto::agent_server::Agent for Service {
         let recent = move |agent: &mut Agent, _| {
             let mine = |owner: &User| all || *owner == caller.user;
             let moves = agent.moves().rev().filter(|moved| mine(&moved.owner)).take(limit);
-            moves.map(|moved| wire::Moved { job: moved.job.clone(), hop: moved.hop.clone() }).collect()
+            moves.map(|moved| wire::JobMove { job: moved.job.clone(), hop: moved.hop.clone() }).collect()
         };
-        let moves: Vec<wire::Moved> = self.mailbox.ask(recent).await.map_err(|_| stopped())?;
+        let moves: Vec<wire::JobMove> = self.mailbox.ask(recent).await.map_err(|_| stopped())?;
         Ok(Response::new(proto::MovesReply { moves: moves.iter().map(proto::Moved::from).collect() }))
     }
 

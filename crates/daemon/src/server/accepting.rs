@@ -11,7 +11,7 @@ use pliant_control::server::{Answer, Event, Refused, Submit};
 use pliant_site::services::Refusal;
 use pliant_staging::FileSpec;
 use pliant_telemetry::{RequestId, names};
-use pliant_wire::{Declined, Submission, SubmitAnswer, Submitted};
+use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork};
 use tonic::Status;
 
 use super::launch::Launch;
@@ -42,7 +42,7 @@ impl Service {
         if let Some(refused) = self.is_unnumbered().await {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
             tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
-            return Ok(SubmitAnswer::Declined(Declined::from(&refused)));
+            return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
         }
         self.can_write()?;
         let learned = match what.service() {
@@ -50,8 +50,8 @@ impl Service {
             None => None,
         };
         let shared = match &what {
-            Submitted::Pack(pack) => pack.inputs_key,
-            Submitted::Service { .. } | Submitted::Script(_) => None,
+            SubmittedWork::Pack(pack) => pack.inputs_key,
+            SubmittedWork::Service { .. } | SubmittedWork::Script(_) => None,
         };
         let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
         let sample = self.sample(&what, &made);
@@ -115,7 +115,7 @@ impl Service {
             }
             Answer::Refused(refused) => {
                 tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
-                Ok(SubmitAnswer::Declined(Declined::from(&refused)))
+                Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)))
             }
             Answer::Known(handle) => {
                 let record = self.archived(&caller, &handle).await?;

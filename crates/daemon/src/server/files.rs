@@ -10,7 +10,7 @@ use pliant_control::names::{Key, User};
 use pliant_site::processes;
 use pliant_staging::{ResultLimits, ResultName, StagingError, Store, open_result, seal, sealed};
 use pliant_telemetry::{names, spawn_of_call};
-use pliant_wire::{Download, Fetchable, JobResults, Upload, UploadAnswer, Withheld, proto};
+use pliant_wire::{Download, Fetchable, JobResults, OmittedFile, Upload, UploadAnswer, proto};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -214,7 +214,7 @@ fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobR
     let [stdout_cut, stderr_cut] = was_cut(dir);
     Ok(JobResults {
         files: found.files.iter().map(Fetchable::from).collect(),
-        left_out: found.left_out.iter().map(Withheld::from).collect(),
+        left_out: found.left_out.iter().map(OmittedFile::from).collect(),
         left_out_count: found.left_out_count as u64,
         stdout_cut,
         stderr_cut,

@@ -9,7 +9,7 @@ use pliant_control::runtime_sample::RuntimeSample;
 use pliant_control::server::{Answer, Event, Server};
 use pliant_site::services::{Packed, Prepared};
 use pliant_transport::Role;
-use pliant_wire::{Prepare, Submitted};
+use pliant_wire::{Prepare, SubmittedWork};
 use tonic::{Request, Status};
 
 use super::launch::Launch;
@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// What a run is to teach of its service; nothing of a user's own script.
-    pub(super) fn sample(&self, what: &Submitted, made: &Made) -> Option<RuntimeSample> {
+    pub(super) fn sample(&self, what: &SubmittedWork, made: &Made) -> Option<RuntimeSample> {
         let Prepared { name, scale, .. } = &made.prepared;
         let instances = made.pack.as_ref().map_or(1, Packed::count);
         let scale = scale.max(f64::MIN_POSITIVE);

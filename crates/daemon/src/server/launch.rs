@@ -12,7 +12,7 @@ use pliant_model::Span;
 use pliant_site::processes::{RunSpec, SpecError, pack_text};
 use pliant_site::services::{Packed, Prepared};
 use pliant_staging::{FileSpec, StagingError, Store, put_pack, put_script};
-use pliant_wire::Submitted;
+use pliant_wire::SubmittedWork;
 use serde::{Deserialize, Serialize};
 
 use crate::config::ClusterFile;
@@ -30,7 +30,7 @@ pub(crate) struct Launch {
     /// The command and its variables.
     pub(crate) prepared: Prepared,
     /// What was submitted, for another server to run it; none if it goes to no other one: a pack.
-    pub(crate) what: Option<Submitted>,
+    pub(crate) what: Option<SubmittedWork>,
     /// The instances that it runs, if it is a pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pack: Option<Packed>,
@@ -177,7 +177,7 @@ impl Host {
         if let Some(key) = launch.shared {
             store.share(&record.owner, key, &launch.inputs, &dir).map_err(PrepareError::Staging)?;
         }
-        if let Some(Submitted::Script(script)) = &launch.what {
+        if let Some(SubmittedWork::Script(script)) = &launch.what {
             put_script(&dir, script.text.as_bytes()).map_err(PrepareError::Staging)?;
         }
         if let Some(pack) = &launch.pack {

@@ -4,7 +4,7 @@ use pliant_control::local::LocalJob;
 use pliant_control::server::Server;
 use pliant_model::Time;
 use pliant_policy::nodes::ClusterSnapshot;
-use pliant_wire::{LocalPlace, LocalsPage, LocalsQuery};
+use pliant_wire::{LocalJobCursor, LocalJobsPage, LocalJobsQuery};
 use tonic::Status;
 
 use crate::host::Mailbox;
@@ -14,8 +14,8 @@ use crate::host::{SharedArchive, archived};
 pub(super) async fn page(
     mailbox: &Mailbox<Server>,
     archive: &SharedArchive,
-    query: LocalsQuery,
-) -> Result<LocalsPage, Status> {
+    query: LocalJobsQuery,
+) -> Result<LocalJobsPage, Status> {
     let is_first = query.after.is_none();
     let present = move |server: &mut Server, now| {
         let jobs = if is_first { server.local_jobs() } else { Vec::new() };
@@ -29,7 +29,7 @@ pub(super) async fn page(
     let rows = archived(archive, move |archive| archive.locals(since, after, limit)).await?;
     let is_full = rows.len() == limit as usize;
     let next = rows.last().filter(|_| is_full);
-    let next = next.map(|((ended, number), _)| LocalPlace { ended: Time(*ended), number: *number });
+    let next = next.map(|((ended, number), _)| LocalJobCursor { ended: Time(*ended), number: *number });
     for (_, row) in &rows {
         let job: Result<LocalJob, _> = serde_json::from_str(&row.record);
         jobs.push(job.map_err(|error| {
@@ -37,5 +37,5 @@ pub(super) async fn page(
             Status::data_loss("a run of a local user's job cannot be read")
         })?);
     }
-    Ok(LocalsPage { tuner, nodes, jobs, next })
+    Ok(LocalJobsPage { tuner, nodes, jobs, next })
 }

@@ -14,7 +14,7 @@ use pliant_model::Span;
 use pliant_site::services::{Catalogue, Packed, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
-use pliant_wire::{PackedCall, Submitted};
+use pliant_wire::{InstanceCall, SubmittedWork};
 use tokio::sync::watch;
 
 use super::cluster::FreshListings;
@@ -45,25 +45,25 @@ impl ServiceOffer {
     /// What a request runs.
     pub(super) fn prepare(
         &self,
-        what: &Submitted,
+        what: &SubmittedWork,
         user: &User,
         learned: Option<Span>,
     ) -> Result<Made, Refusal> {
         match what {
-            Submitted::Service { name, arguments } => {
+            SubmittedWork::Service { name, arguments } => {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
                 Ok(Made { prepared, pack: None })
             }
-            Submitted::Pack(pack) => {
+            SubmittedWork::Pack(pack) => {
                 let service = self.catalogue.find(&pack.service, user)?;
                 let calls = pack.instances.iter();
-                let calls = calls.map(|PackedCall { number, values }| (*number, values.clone()));
+                let calls = calls.map(|InstanceCall { number, values }| (*number, values.clone()));
                 let (prepared, packed) =
                     service.prepare_pack(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
                 let prepared = prepared.with_spare(self.spare);
                 Ok(Made { prepared, pack: Some(packed) })
             }
-            Submitted::Script(script) => {
+            SubmittedWork::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
                     argument: "script".to_owned(),
                     expected: "the name of a file".to_owned(),

@@ -5,7 +5,7 @@ use pliant_control::multi_job::Prospects;
 use pliant_control::server::{Instance, Refused, Server};
 use pliant_model::Span;
 use pliant_site::services::Refusal;
-use pliant_wire::{Declined, ProspectsQuery, Submitted};
+use pliant_wire::{ProspectsQuery, SubmissionRefusal, SubmittedWork};
 use tonic::Status;
 
 use super::service::{Service, stopping};
@@ -16,10 +16,10 @@ impl Service {
         &self,
         caller: &Caller,
         query: ProspectsQuery,
-    ) -> Result<Result<Prospects, Declined>, Status> {
+    ) -> Result<Result<Prospects, SubmissionRefusal>, Status> {
         let learned = self.shop.learned(&query.service, &self.mailbox).await;
         let one = |arguments| {
-            let what = Submitted::Service { name: query.service.clone(), arguments };
+            let what = SubmittedWork::Service { name: query.service.clone(), arguments };
             let prepared = self.shop.prepare(&what, &caller.user, learned)?.prepared;
             let work = prepared.work.narrowest().unwrap_or(prepared.work);
             Ok((prepared.scale, work))
@@ -47,7 +47,7 @@ impl Service {
         let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);
         let answer = self.mailbox.glance(question).await.map_err(|_| stopping())?;
         let answer = answer.map(|prospects| Prospects { refused, ..prospects });
-        Ok(answer.map_err(|refused| Declined::from(&refused)))
+        Ok(answer.map_err(|refused| SubmissionRefusal::from(&refused)))
     }
 }
 
@@ -57,6 +57,6 @@ fn mean(of: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| of.sum::<f64>() / count as f64)
 }
 
-fn declined(refusal: &Refusal) -> Declined {
-    Declined::from(&Refused::Other(refusal.cause().because(refusal.to_string())))
+fn declined(refusal: &Refusal) -> SubmissionRefusal {
+    SubmissionRefusal::from(&Refused::Other(refusal.cause().because(refusal.to_string())))
 }

@@ -82,7 +82,7 @@ impl Sealing {
 
 fn at_work() -> Status {
     let mut metadata = MetadataMap::new();
-    metadata.insert(wire::AT_WORK, MetadataValue::from_static("results"));
+    metadata.insert(wire::RESULTS_PENDING, MetadataValue::from_static("results"));
     Status::with_metadata(Code::Unavailable, "the results are being summed up; ask again", metadata)
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let second = || Err(Status::internal("begun beside"));
         let told = sealing.results(&job(1), Duration::ZERO, first).await.unwrap_err();
         assert_eq!(told.code(), Code::Unavailable);
-        assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
+        assert!(told.metadata().contains_key(wire::RESULTS_PENDING), "{told:?}");
         assert!(
             sealing
                 .results(&job(1), Duration::ZERO, second)
@@ -141,7 +141,7 @@ mod tests {
         let another = job(99);
         let more = || sealing.results(&another, LONG, || Ok(JobResults::default()));
         let told = more().await.unwrap_err();
-        assert!(told.metadata().contains_key(wire::AT_WORK), "{told:?}");
+        assert!(told.metadata().contains_key(wire::RESULTS_PENDING), "{told:?}");
         // One that has a place is waited for as before, and gives its place back.
         running[0].send(()).unwrap();
         let first = sealing.results(&job(0), LONG, || Ok(JobResults::default())).await;

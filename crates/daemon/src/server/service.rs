@@ -12,7 +12,7 @@ use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError, Store};
 use pliant_telemetry::{RequestId, spawn_of_call};
 use pliant_transport::{Role, ServerTls};
-use pliant_wire::{self as wire, LocalsQuery, Prepare, ProspectsQuery, Submission, proto};
+use pliant_wire::{self as wire, LocalJobsQuery, Prepare, ProspectsQuery, Submission, proto};
 use prost::Message;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -300,7 +300,7 @@ impl proto::server_server::Server for Service {
         if !caller.operator {
             return Err(Status::permission_denied("only an operator may ask what local users ran"));
         }
-        let query = LocalsQuery::try_from(request.into_inner())?;
+        let query = LocalJobsQuery::try_from(request.into_inner())?;
         Ok(Response::new((&locals::page(&self.mailbox, &self.archive, query).await?).into()))
     }
 

@@ -187,7 +187,7 @@ impl Bench {
 
     async fn next_news(&mut self) -> u64 {
         match self.next().await {
-            FromChild::News { sequence, .. } => sequence,
+            FromChild::StatusUpdate { sequence, .. } => sequence,
             other => panic!("expected news, found {other:?}"),
         }
     }
@@ -222,7 +222,10 @@ async fn news_stay_in_the_journal_until_the_parent_takes_them_in() {
             is_announced = true;
             message = bench.next().await;
         }
-        assert!(matches!(message, FromChild::News { sequence, .. } if sequence == expected), "{message:?}");
+        assert!(
+            matches!(message, FromChild::StatusUpdate { sequence, .. } if sequence == expected),
+            "{message:?}"
+        );
         assert!(bench.read.load(Ordering::Relaxed) <= expected + AHEAD, "they gather in memory");
     }
     assert!(is_announced);
@@ -327,7 +330,7 @@ async fn the_queue_of_50_000_waiting_jobs_goes_up_in_pieces_among_other_messages
                     break answer;
                 }
             }
-            FromChild::News { .. } => news += 1,
+            FromChild::StatusUpdate { .. } => news += 1,
             FromChild::Heartbeat { .. } => {}
             other => panic!("expected a piece, found {other:?}"),
         }

@@ -9,7 +9,9 @@ use pliant_daemon::agent;
 use pliant_daemon::config::AgentFile;
 use pliant_daemon::host::DaemonError;
 use pliant_model::Time;
-use pliant_transport::{Authority, ClientTls, Credentials, Identity, Order, Role, Timeouts, channel};
+use pliant_transport::{
+    Authority, CertificateRequest, ClientTls, Credentials, Identity, Role, Timeouts, channel,
+};
 use tempfile::TempDir;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -36,7 +38,8 @@ impl Federation {
     }
 
     pub(crate) fn issue(&self, role: Role, name: &str) -> Credentials {
-        let order = Order { renew: true, ..Order::new(Identity::new(role, name).unwrap()) };
+        let order =
+            CertificateRequest { renew: true, ..CertificateRequest::new(Identity::new(role, name).unwrap()) };
         self.authority.issue_into(&self.folder(name), &order, now()).unwrap().1
     }
 

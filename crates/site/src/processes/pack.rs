@@ -3,7 +3,7 @@
 //!
 //! Each instance runs in a folder of its own, in which there is nothing but the inputs of all of them, as the leader of a process group. Over its walltime the group gets
 //! TERM, and KILL after the grace period; when its first process has ended, whatever is left of the group is killed. A
-//! line of JSON on standard output ([`PackedEnd`]) says what became of it, as soon as it has ended: so those that follow the
+//! line of JSON on standard output ([`InstanceEnd`]) says what became of it, as soon as it has ended: so those that follow the
 //! job's output know, and what was not said has not been run to its end, whatever became of the job. An instance for which
 //! there may not be the time is not begun, and neither are those after it: then the pack ends well, without a word of them.
 
@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pliant_staging::{FileName, SHARED};
-use pliant_wire::{Outcome, PackedEnd};
+use pliant_wire::{InstanceEnd, Outcome};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +162,7 @@ struct Longest(Option<f64>);
 
 impl Longest {
     /// One has ended, on processors on which it takes that much longer than on those that runtimes are learned for.
-    fn tell(&mut self, end: &PackedEnd, wider: f64) {
+    fn tell(&mut self, end: &InstanceEnd, wider: f64) {
         if end.is_success() {
             let unit = end.elapsed_ms as f64 / (end.scale * wider);
             let longest = self.0.unwrap_or(0.0).max(unit);
@@ -187,7 +187,7 @@ impl PackSpec {
         here: &Path,
         inputs: &Inputs<'_>,
         signals: &mut Signals,
-        mut tell: impl FnMut(PackedEnd) -> Result<(), PackError>,
+        mut tell: impl FnMut(InstanceEnd) -> Result<(), PackError>,
     ) -> Result<(), PackError> {
         let begin = Instant::now();
         for (index, run) in self.runs.iter().enumerate() {
@@ -225,7 +225,7 @@ struct Instance<'a> {
 }
 
 impl Instance<'_> {
-    fn run(&self, signals: &mut Signals) -> Result<PackedEnd, PackError> {
+    fn run(&self, signals: &mut Signals) -> Result<InstanceEnd, PackError> {
         let begin = Instant::now();
         let mut child = match self.start() {
             Ok(child) => child,
@@ -301,9 +301,9 @@ impl Instance<'_> {
         over_walltime: bool,
         begin: Instant,
         written: Option<(Written, Written)>,
-    ) -> PackedEnd {
+    ) -> InstanceEnd {
         let (output, error) = written.unwrap_or_default();
-        let mut end = PackedEnd {
+        let mut end = InstanceEnd {
             instance: self.run.number,
             outcome,
             over_walltime,

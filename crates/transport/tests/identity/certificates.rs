@@ -21,7 +21,7 @@ async fn every_role_is_known_by_its_certificate() {
 }
 
 #[tokio::test]
-async fn clients_without_a_good_certificate_are_told_and_logged() {
+async fn clients_without_a_valid_certificate_are_refused_and_logged() {
     let (log, _guard) = Log::start();
     let federation = Federation::new();
     let daemon = Daemon::start(&federation.issue(Role::Server, "alpha"), long()).await;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_transport::{Acceptor, Credentials, Limits, Refused, Role, ServerTls, not_sent};
+use pliant_transport::{Acceptor, ConnectionRefusal, Credentials, Limits, Role, ServerTls, not_sent};
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -45,7 +45,7 @@ fn hello_of_tls_1_2() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_not_tls_1_3_is_refused_and_logged() {
+async fn connections_without_tls_1_3_are_refused_and_logged() {
     let (log, _guard) = Log::start();
     let federation = Federation::new();
     let daemon = Daemon::start(&federation.issue(Role::Server, "alpha"), long()).await;
@@ -111,7 +111,7 @@ async fn clients_show_a_certificate_and_ask_for_http_2() {
 }
 
 #[tokio::test]
-async fn clients_that_say_nothing_block_nobody() {
+async fn silent_clients_do_not_block_others() {
     let (log, _guard) = Log::start();
     let federation = Federation::new();
     let alpha = federation.issue(Role::Server, "alpha");
@@ -155,7 +155,7 @@ async fn connections_are_bounded_for_each_peer_and_all_together() {
     let second = daemon.channel(&bo);
     assert!(ask(&second).await.is_ok());
     assert_eq!(unsent(daemon.ask(&carl).await).1, "refused");
-    assert!(log.text().contains("all 2 connections are taken"), "{}", log.text());
+    assert!(log.text().contains("all 2 connections are in use"), "{}", log.text());
     assert!(ask(&first).await.is_ok() && ask(&second).await.is_ok(), "open ones stay");
     drop(first);
     // The place is free once the daemon has seen the end of the connection.
@@ -165,7 +165,7 @@ async fn connections_are_bounded_for_each_peer_and_all_together() {
 }
 
 #[tokio::test]
-async fn calls_that_were_not_sent_can_be_told_from_those_that_failed() {
+async fn calls_that_were_not_sent_differ_from_calls_that_failed() {
     let federation = Federation::new();
     let anna = federation.issue(Role::User, "anna");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -207,5 +207,5 @@ async fn an_acceptor_says_why_it_refuses() {
     let (socket, _) = listener.accept().await.unwrap();
     drop(client);
     let refused = Acceptor::new(tls, Duration::from_secs(3_600)).accept(socket).await.err().unwrap();
-    assert!(matches!(refused, Refused::Handshake(_)), "{refused}");
+    assert!(matches!(refused, ConnectionRefusal::Handshake(_)), "{refused}");
 }

@@ -13,8 +13,8 @@ use http::uri::PathAndQuery;
 use parking_lot::Mutex;
 use pliant_model::Time;
 use pliant_transport::{
-    Authority, Caller, ClientTls, ConnectError, ConnectReason, Credentials, Identity, Limits, Order, Role,
-    ServerTls, Timeouts, channel, guard, incoming, not_sent,
+    Authority, Caller, CertificateRequest, ClientTls, ConnectError, ConnectReason, Credentials, Identity,
+    Limits, Role, ServerTls, Timeouts, channel, guard, incoming, not_sent,
 };
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -52,7 +52,11 @@ impl Federation {
     }
 
     pub(crate) fn issue_at(&self, role: Role, name: &str, at: Time, days: u32) -> Credentials {
-        let order = Order { days, renew: true, ..Order::new(Identity::new(role, name).unwrap()) };
+        let order = CertificateRequest {
+            days,
+            renew: true,
+            ..CertificateRequest::new(Identity::new(role, name).unwrap())
+        };
         let number = self.authority.list().unwrap().len();
         let dir = self.dir.path().join(number.to_string());
         let (_, files) = self.authority.issue_into(&dir, &order, at).unwrap();
@@ -210,9 +214,9 @@ pub(crate) fn unsent(answer: Result<String, Status>) -> (String, &'static str) {
     let error: &ConnectError = not_sent(&status).unwrap_or_else(|| panic!("may have been sent: {status:?}"));
     let name = match error.reason {
         ConnectReason::Unreachable(_) => "unreachable",
-        ConnectReason::Slow { .. } => "slow",
+        ConnectReason::Timeout { .. } => "slow",
         ConnectReason::Untrusted(_) => "untrusted",
-        ConnectReason::Refused(_) => "refused",
+        ConnectReason::ConnectionRefusal(_) => "refused",
         ConnectReason::Identity(_) => "identity",
         ConnectReason::Other { .. } => "other",
         ConnectReason::Own(_) => "own",

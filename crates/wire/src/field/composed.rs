@@ -54,14 +54,14 @@ impl<T: Unbounded> FieldType for AsIs<T> {
 }
 
 /// A message as an item of a list or the value of a variant.
-pub(crate) fn nested<T: HasMessage>() -> Item<T> {
-    Item(PhantomData)
+pub(crate) fn nested<T: HasMessage>() -> NestedMessage<T> {
+    NestedMessage(PhantomData)
 }
 
 #[derive(Clone)]
-pub(crate) struct Item<T>(PhantomData<T>);
+pub(crate) struct NestedMessage<T>(PhantomData<T>);
 
-impl<T: HasMessage> FieldType for Item<T> {
+impl<T: HasMessage> FieldType for NestedMessage<T> {
     type Value = T;
     type Wire = T::Message;
     fn encode(&self, value: &T) -> T::Message {
@@ -84,7 +84,7 @@ pub(crate) fn required<T: HasMessage>(expected: &'static str) -> Required<T> {
 #[derive(Clone)]
 pub(crate) struct Required<T> {
     expected: &'static str,
-    message: Item<T>,
+    message: NestedMessage<T>,
 }
 
 impl<T: HasMessage> FieldType for Required<T> {
@@ -149,14 +149,14 @@ impl<T: HasMessage> FieldType for Present<T> {
 }
 
 /// A field that may be absent, which is the empty text, no bytes or 0 in the message.
-pub(crate) fn unless_empty<F: FieldType>(inner: F) -> UnlessEmpty<F> {
-    UnlessEmpty(inner)
+pub(crate) fn unless_empty<F: FieldType>(inner: F) -> AbsentIfEmpty<F> {
+    AbsentIfEmpty(inner)
 }
 
 #[derive(Clone)]
-pub(crate) struct UnlessEmpty<F>(F);
+pub(crate) struct AbsentIfEmpty<F>(F);
 
-impl<F: FieldType> FieldType for UnlessEmpty<F>
+impl<F: FieldType> FieldType for AbsentIfEmpty<F>
 where
     F::Wire: Default + PartialEq,
 {
@@ -178,23 +178,23 @@ where
 }
 
 /// A field that says `absent` if it is absent, and is absent if it says that.
-pub(crate) fn unless<F: FieldType>(absent: F::Value, inner: F) -> Unless<F> {
-    Unless { absent, inner, always: false }
+pub(crate) fn unless<F: FieldType>(absent: F::Value, inner: F) -> AbsentIf<F> {
+    AbsentIf { absent, inner, always: false }
 }
 
 /// A field that says `absent` if it is absent, and is always sent.
-pub(crate) const fn absent_means<F: FieldType>(absent: F::Value, inner: F) -> Unless<F> {
-    Unless { absent, inner, always: true }
+pub(crate) const fn absent_means<F: FieldType>(absent: F::Value, inner: F) -> AbsentIf<F> {
+    AbsentIf { absent, inner, always: true }
 }
 
 #[derive(Clone)]
-pub(crate) struct Unless<F: FieldType> {
+pub(crate) struct AbsentIf<F: FieldType> {
     absent: F::Value,
     inner: F,
     always: bool,
 }
 
-impl<F: FieldType> FieldType for Unless<F>
+impl<F: FieldType> FieldType for AbsentIf<F>
 where
     F::Value: PartialEq,
 {
@@ -277,7 +277,7 @@ impl<F: FieldType, V: Clone + Debug + 'static> FieldType for Converted<F, V> {
 
 /// A list of at most `most` items.
 pub(crate) fn list<F: FieldType>(item: F, most: usize) -> List<F> {
-    List { item, most, least: None, cut: Cut::End }
+    List { item, most, least: None, cut: Truncation::End }
 }
 
 #[derive(Clone)]
@@ -286,12 +286,12 @@ pub(crate) struct List<F> {
     most: usize,
     /// What is expected of a list that must not be empty.
     least: Option<&'static str>,
-    cut: Cut,
+    cut: Truncation,
 }
 
 /// Which items of a list that is too long are not sent.
 #[derive(Clone, Copy)]
-enum Cut {
+enum Truncation {
     Begin,
     End,
     None,
@@ -300,7 +300,7 @@ enum Cut {
 impl<F> List<F> {
     /// Not cut to the bounds: it comes from a user, whom the error at the other end informs.
     pub(crate) fn exact(self) -> List<F> {
-        List { cut: Cut::None, ..self }
+        List { cut: Truncation::None, ..self }
     }
 
     /// With at least one item; `expected` says that.
@@ -310,7 +310,7 @@ impl<F> List<F> {
 
     /// The last items matter most.
     pub(crate) fn last(self) -> List<F> {
-        List { cut: Cut::Begin, ..self }
+        List { cut: Truncation::Begin, ..self }
     }
 }
 
@@ -319,9 +319,9 @@ impl<F: FieldType> FieldType for List<F> {
     type Wire = Vec<F::Wire>;
     fn encode(&self, value: &Vec<F::Value>) -> Vec<F::Wire> {
         let sent = match self.cut {
-            Cut::Begin => &value[value.len().saturating_sub(self.most)..],
-            Cut::End => &value[..value.len().min(self.most)],
-            Cut::None => value,
+            Truncation::Begin => &value[value.len().saturating_sub(self.most)..],
+            Truncation::End => &value[..value.len().min(self.most)],
+            Truncation::None => value,
         };
         sent.iter().map(|item| self.item.encode(item)).collect()
     }

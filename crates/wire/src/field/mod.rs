@@ -4,9 +4,9 @@
 //! numbers in [`number`], texts and bytes in [`text`].
 
 mod composed;
-#[cfg(test)]
-mod drawn;
 mod number;
+#[cfg(test)]
+mod strategy;
 mod text;
 mod variant;
 
@@ -17,9 +17,9 @@ use proptest::prelude::*;
 
 use super::Malformed;
 pub(crate) use composed::*;
-#[cfg(test)]
-pub(crate) use drawn::*;
 pub(crate) use number::*;
+#[cfg(test)]
+pub(crate) use strategy::*;
 pub(crate) use text::*;
 pub(crate) use variant::*;
 

@@ -109,7 +109,7 @@ pub(crate) fn is_unprintable(letter: char) -> bool {
 }
 
 /// A text that must have a certain form, as a `T`. It is not cut.
-pub(crate) struct Formatted<T> {
+pub(crate) struct FormattedText<T> {
     decoded: fn(&str, String) -> Result<T, Malformed>,
     encoded: fn(&T) -> String,
     /// A regular expression of such texts.
@@ -117,9 +117,9 @@ pub(crate) struct Formatted<T> {
     pattern: &'static str,
 }
 
-impl<T> Clone for Formatted<T> {
+impl<T> Clone for FormattedText<T> {
     fn clone(&self) -> Self {
-        Formatted { ..*self }
+        FormattedText { ..*self }
     }
 }
 
@@ -128,7 +128,7 @@ impl<T> Clone for Formatted<T> {
 macro_rules! formatted {
     ($($(#[$doc:meta])* $name:ident: $type:ty, $decoded:expr, $encoded:expr, $pattern:literal;)+) => {$(
         $(#[$doc])*
-        pub(crate) const $name: Formatted<$type> = Formatted {
+        pub(crate) const $name: FormattedText<$type> = FormattedText {
             decoded: $decoded,
             encoded: $encoded,
             #[cfg(test)]
@@ -144,22 +144,22 @@ formatted! {
     /// The name of a user.
     USER: User, |field, found| parsed(field, "a user name of 1 to 64 letters, digits and `. _ - @`", &found),
         User::to_string, "[A-Za-z0-9][A-Za-z0-9._@-]{0,20}";
-    /// The handle of a job.
+    /// The ID of a job.
     HANDLE: Handle, |field, found| parsed(field, "a job handle like `lyon.17`", &found),
         Handle::to_string, "[a-z0-9]{1,9}\\.([1-9][0-9]{0,8}|4294967295)";
     /// The name of an input file.
     FILE_NAME: FileName, file_name, FileName::to_string, "[a-zé][a-z0-9._ -]{0,8}(/[a-z][a-z0-9]{0,8}){0,3}";
     /// The name of a result.
     RESULT_NAME: ResultName, file_name, ResultName::to_string, "stdout|stderr|work(/[a-z]{1,8}){1,3}";
-    /// Where a daemon is reached.
+    /// The address of a daemon.
     ADDRESS: String, address, String::clone, "[a-z0-9.-]{1,30}:[1-9][0-9]{0,3}|\\[::1\\]:65535";
-    /// A script whose first line says what runs it.
+    /// A script whose first line names its interpreter.
     SCRIPT: String, |field, found| script(field, found.as_bytes()).map(|()| found), String::clone, "#!(.|\\n){0,40}";
     /// The name of a task of a launch.
     TASK_NAME: String, task_name, String::clone, "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
 }
 
-impl<T: Clone + Debug + 'static> FieldType for Formatted<T> {
+impl<T: Clone + Debug + 'static> FieldType for FormattedText<T> {
     type Value = T;
     type Wire = String;
     fn encode(&self, value: &T) -> String {
@@ -184,8 +184,7 @@ fn file_name<T: FromStr<Err = NameError>>(field: &str, found: String) -> Result<
     found.parse().map_err(wrong)
 }
 
-/// Where a daemon is reached. Only characters that host names and numeric addresses have, so that nothing else
-/// can be smuggled into what is made of it.
+/// The address of a daemon: only characters of host names and numeric addresses, so that nothing can be injected.
 fn address(field: &str, found: String) -> Result<String, Malformed> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || ".-_:[]".contains(letter);
     let port = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit()) && text.parse::<u16>().is_ok();
@@ -197,7 +196,7 @@ fn address(field: &str, found: String) -> Result<String, Malformed> {
     Err(Malformed::text(field, "an address like `lyon.example.org:7450`", &found))
 }
 
-/// The name of a task: it stands in variables and names a folder.
+/// The name of a task, which environment variables and a folder have, too.
 fn task_name(field: &str, found: String) -> Result<String, Malformed> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     let is_name = (1..=TASK_NAME_BYTES_MAX).contains(&found.len())
@@ -212,18 +211,18 @@ fn task_name(field: &str, found: String) -> Result<String, Malformed> {
 }
 
 /// One of a list of values that have names, by its name; `expected` says what it is.
-pub(crate) const fn named<T>(expected: &'static str, all: &'static [T]) -> Named<T> {
-    Named { expected, all }
+pub(crate) const fn named<T>(expected: &'static str, all: &'static [T]) -> NamedValue<T> {
+    NamedValue { expected, all }
 }
 
 #[derive(Clone)]
-pub(crate) struct Named<T: 'static> {
+pub(crate) struct NamedValue<T: 'static> {
     expected: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "only property tests draw from all"))]
     all: &'static [T],
 }
 
-impl<T: Copy + Debug + Display + FromStr> FieldType for Named<T> {
+impl<T: Copy + Debug + Display + FromStr> FieldType for NamedValue<T> {
     type Value = T;
     type Wire = String;
     fn encode(&self, value: &T) -> String {
@@ -239,25 +238,25 @@ impl<T: Copy + Debug + Display + FromStr> FieldType for Named<T> {
 }
 
 /// `N` bytes as a `T`; `what` says what they are.
-pub(crate) struct Fixed<const N: usize, T> {
+pub(crate) struct FixedBytes<const N: usize, T> {
     what: &'static str,
     decoded: fn([u8; N]) -> T,
     encoded: fn(&T) -> [u8; N],
 }
 
 /// The key of a submission.
-pub(crate) const KEY: Fixed<16, Key> = Fixed { what: "a key", decoded: Key, encoded: |key| key.0 };
+pub(crate) const KEY: FixedBytes<16, Key> = FixedBytes { what: "a key", decoded: Key, encoded: |key| key.0 };
 /// A checksum.
-pub(crate) const CHECKSUM: Fixed<32, Checksum> =
-    Fixed { what: "a SHA-256 checksum", decoded: Checksum, encoded: |checksum| checksum.0 };
+pub(crate) const CHECKSUM: FixedBytes<32, Checksum> =
+    FixedBytes { what: "a SHA-256 checksum", decoded: Checksum, encoded: |checksum| checksum.0 };
 
-impl<const N: usize, T> Clone for Fixed<N, T> {
+impl<const N: usize, T> Clone for FixedBytes<N, T> {
     fn clone(&self) -> Self {
-        Fixed { ..*self }
+        FixedBytes { ..*self }
     }
 }
 
-impl<const N: usize, T: Clone + Debug + 'static> FieldType for Fixed<N, T> {
+impl<const N: usize, T: Clone + Debug + 'static> FieldType for FixedBytes<N, T> {
     type Value = T;
     type Wire = Vec<u8>;
     fn encode(&self, value: &T) -> Vec<u8> {

@@ -9,14 +9,14 @@ use super::super::Malformed;
 use super::{Enumeration, FieldType, OneOf};
 
 /// A variant of an `enum`.
-pub(crate) fn enumeration<T: Enumeration>() -> Enumerated<T> {
-    Enumerated(PhantomData)
+pub(crate) fn enumeration<T: Enumeration>() -> EnumValue<T> {
+    EnumValue(PhantomData)
 }
 
 #[derive(Clone)]
-pub(crate) struct Enumerated<T>(PhantomData<T>);
+pub(crate) struct EnumValue<T>(PhantomData<T>);
 
-impl<T: Enumeration> FieldType for Enumerated<T> {
+impl<T: Enumeration> FieldType for EnumValue<T> {
     type Value = T;
     type Wire = i32;
     fn encode(&self, value: &T) -> i32 {
@@ -59,19 +59,19 @@ impl<T: OneOf<W>, W: 'static> FieldType for Variant<T, W> {
     }
 }
 
-/// The payload of a variant that says nothing more: a message without fields, or a flag that is set and not looked at.
+/// The payload of a variant without data: an empty message, or a flag whose value does not matter.
 #[derive(Clone)]
-pub(crate) struct Nothing<W>(W);
+pub(crate) struct EmptyPayload<W>(W);
 
 /// A message without fields that this version knows.
-pub(crate) fn empty<W: Default + Clone + 'static>() -> Nothing<W> {
-    Nothing(W::default())
+pub(crate) fn empty<W: Default + Clone + 'static>() -> EmptyPayload<W> {
+    EmptyPayload(W::default())
 }
 
-/// A flag that is set, whatever it says.
-pub(crate) const FLAG: Nothing<bool> = Nothing(true);
+/// A flag with any value.
+pub(crate) const FLAG: EmptyPayload<bool> = EmptyPayload(true);
 
-impl<W: Clone + 'static> FieldType for Nothing<W> {
+impl<W: Clone + 'static> FieldType for EmptyPayload<W> {
     type Value = ();
     type Wire = W;
     fn encode(&self, (): &()) -> W {
@@ -88,9 +88,9 @@ impl<W: Clone + 'static> FieldType for Nothing<W> {
 
 /// A flag that must be set.
 #[derive(Clone)]
-pub(crate) struct Set;
+pub(crate) struct TrueFlag;
 
-impl FieldType for Set {
+impl FieldType for TrueFlag {
     type Value = ();
     type Wire = bool;
     fn encode(&self, (): &()) -> bool {

@@ -1,4 +1,4 @@
-//! What users launch, and what they add to that.
+//! Applications that users launch, and tasks that they add.
 
 use pliant_control::coallocation::{
     Application, LaunchId, LaunchSpec, Mapping, Spawn, Spawned, TaskEdge, TaskSpec,
@@ -20,21 +20,21 @@ message! {
     /// here.
     #[derive(Clone, PartialEq, Debug)]
     proto::LaunchRequest <=> pub struct LaunchRequest {
-        /// What makes it unique.
+        /// The unique key.
         key: Key = KEY,
-        /// What it is called.
+        /// Its name.
         name: String = text(bounds::NAME_BYTES_MAX).exact(),
-        /// What is launched.
+        /// The application.
         application: Application = required("an application"),
-        /// How long the tasks may run.
+        /// The walltime of the tasks.
         walltime_s <=> walltime: Span = WALLTIME.exact(),
-        /// How long parts may be held until all are.
+        /// How long subjobs wait for each other.
         patience_s <=> patience: Span = seconds(bounds::HELD_S).exact(),
         /// The server that is the user's LAN; none takes the first.
         user_lan: Option<Name> = unless_empty(NAME),
         /// The threshold of the clustering; none takes the agent's.
         threshold: Option<f64> = optional(number("a number", 0.0..=1.0).exact()),
-        /// How the tasks get their machines.
+        /// The mapping algorithm.
         mapping: Mapping = enumeration(),
         /// Only map it, and reserve nothing.
         dry_run: bool,

@@ -1,4 +1,4 @@
-//! What tasks of launches left, as clients ask for it.
+//! Results of the tasks of launches.
 
 use pliant_control::coallocation::LaunchId;
 use pliant_staging::ResultName;
@@ -18,7 +18,7 @@ message! {
         task: String = TASK_NAME,
     }
 
-    /// Which file of a task a client fetches.
+    /// The download of a file of a task.
     #[derive(Clone, PartialEq, Eq, Debug)]
     proto::TaskDownload <=> pub struct TaskDownload {
         /// The task.

@@ -1,10 +1,9 @@
-//! Applications of communicating tasks: what users launch ([`application`]) and their tasks run ([`program`]), how that
-//! stands ([`record`]), what agents and servers say of their parts ([`part`]) and people are told of them ([`held`]), and what
-//! tasks left ([`files`]).
+//! Launches: applications ([`application`]), programs of tasks ([`program`]), records ([`record`]), messages between agents and
+//! servers about subjobs ([`part`]), listings of subjobs ([`held_parts`]) and files of tasks ([`files`]).
 
 mod application;
 mod files;
-mod held;
+mod held_parts;
 mod part;
 mod program;
 mod record;
@@ -17,14 +16,14 @@ use super::table::message;
 
 pub use application::{LaunchRequest, SpawnRequest};
 pub use files::{LaunchTask, TaskDownload};
-pub use held::HeldParts;
-pub use part::{Decided, Stands, survey_reply, surveyed};
+pub use held_parts::HeldParts;
+pub use part::{PartDecision, PartReport, survey_reply, surveyed};
 pub use program::{Program, TaskProgram};
 pub use record::{LaunchesPage, LaunchesQuery, launch_answer, launch_reply};
 
 const A_LAUNCH: &str = "a launch";
 const A_PART: &str = "a part";
-const A_STANDING: &str = "how the part stands";
+const A_STANDING: &str = "the state of the part";
 
 message! {
     proto::LaunchId <=> LaunchId {

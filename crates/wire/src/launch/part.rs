@@ -1,4 +1,4 @@
-//! What an agent asks of servers about parts of launches, and what they say.
+//! Messages between agents and servers about subjobs of launches.
 
 use pliant_control::coallocation::{Machine, Part, PartId, PlacedTask, Standing, Verdict};
 use pliant_control::handoff::Peer;
@@ -10,21 +10,21 @@ use super::program::{A_PROGRAM, payload, program_and_inputs};
 use super::{A_PART, A_STANDING};
 
 message! {
-    /// What is decided about a part.
+    /// The decision about a subjob.
     #[derive(Clone, PartialEq, Debug)]
-    proto::PartVerdict <=> pub struct Decided {
-        /// What is to become of it.
+    proto::PartVerdict <=> pub struct PartDecision {
+        /// The verdict.
         verdict: Verdict = one_of(),
-        /// The coordinator knows that nothing of it is left.
+        /// The coordinator knows that the subjob is over.
         heard: bool,
     }
 
-    /// How a part stands, as its server says.
+    /// The state of a subjob, as its server reports it.
     #[derive(Clone, PartialEq, Debug)]
-    proto::PartStands <=> pub struct Stands {
+    proto::PartStands <=> pub struct PartReport {
         /// The part.
         id: PartId = required(A_PART),
-        /// How.
+        /// The state.
         standing: Standing = required(A_STANDING),
     }
 }
@@ -58,7 +58,7 @@ message! {
         neighbours: list(TASK_NAME, bounds::TASKS_MAX).exact(),
     }
 
-    proto::DecidePart <=> (PartId, Decided) (id: required(A_PART), verdict: required("a verdict"))
+    proto::DecidePart <=> (PartId, PartDecision) (id: required(A_PART), verdict: required("a verdict"))
 }
 
 one_of! {
@@ -78,17 +78,17 @@ one_of! {
     }
 }
 
-/// What is said of tasks, by their names.
-fn by_task<F: FieldType>(value: F) -> Map<Formatted<String>, F> {
+/// Values of tasks, by their names.
+fn by_task<F: FieldType>(value: F) -> Map<FormattedText<String>, F> {
     map(TASK_NAME, value, bounds::TASKS_MAX)
 }
 
-/// What machines a server has.
+/// The machines of a server.
 pub fn survey_reply(machines: &[Machine]) -> proto::SurveyReply {
     proto::SurveyReply { machines: machines.iter().take(bounds::MACHINES_MAX).map(Into::into).collect() }
 }
 
-/// What machines it said.
+/// The machines of a reply.
 ///
 /// # Errors
 ///

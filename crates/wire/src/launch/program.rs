@@ -1,4 +1,4 @@
-//! What a task of a launch runs, and on which files.
+//! The programs of tasks of launches, and their files.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,7 @@ pub struct TaskProgram {
 }
 
 impl TaskProgram {
-    /// How an input file is called where it is uploaded: by its content, so that it goes to a server once, however many tasks
-    /// have it and under whatever names.
+    /// The name of an uploaded input file: its checksum, so that a server gets it once for all tasks.
     pub fn uploaded(file: &FileSpec) -> FileSpec {
         let name = file.sha256.to_string().parse().expect("hexadecimal digits are the name of a file");
         FileSpec { name, ..file.clone() }

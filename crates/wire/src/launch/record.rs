@@ -1,4 +1,4 @@
-//! How launches stand.
+//! The records of launches.
 
 use pliant_control::coallocation::{End, LaunchRecord, LaunchState, TaskRecord};
 use pliant_control::names::Name;
@@ -10,10 +10,10 @@ use super::super::{Malformed, bounds};
 use super::A_LAUNCH;
 
 message! {
-    /// Which launches are wanted.
+    /// A query for launches.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     proto::LaunchesRequest <=> pub struct LaunchesQuery {
-        /// Everybody's.
+        /// The launches of all users.
         all: bool,
         /// At most so many.
         limit: u32 = up_to("a number of launches", bounds::JOBS_MAX as u32).exact().or(bounds::JOBS_DEFAULT),
@@ -78,7 +78,7 @@ fn place((server, machine): (Option<Name>, String)) -> Result<Option<(Name, Stri
     Ok(server.map(|server| (server, machine)))
 }
 
-/// A launch as it stands, or why it is not accepted.
+/// The record of a launch, or why it is not accepted.
 pub fn launch_reply(answer: &Result<LaunchRecord, String>) -> proto::LaunchReply {
     let answer = match answer {
         Ok(record) => Answer::Launch(record.into()),
@@ -87,7 +87,7 @@ pub fn launch_reply(answer: &Result<LaunchRecord, String>) -> proto::LaunchReply
     proto::LaunchReply { answer: Some(answer) }
 }
 
-/// What was answered.
+/// The record or the refusal of a reply.
 ///
 /// # Errors
 ///

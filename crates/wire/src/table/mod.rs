@@ -30,7 +30,7 @@
 //! message! {
 //!     /// Which runs are wanted.
 //!     #[derive(Clone, Debug)]
-//!     proto::LocalsRequest <=> pub struct LocalsQuery {
+//!     proto::LocalsRequest <=> pub struct LocalJobsQuery {
 //!         With `pub struct` the table declares the domain type, too. The rows then have the Rust types of its fields,
 //!         which are public.
 //!

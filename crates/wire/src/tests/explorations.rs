@@ -3,7 +3,7 @@
 use pliant_control::agent::Offering;
 
 use super::super::proto::{self, explore_reply, explore_request};
-use super::super::{FromServer, OffersQuery, Shares, ToServer, bounds, offers, offers_reply};
+use super::super::{ExplorationReply, ExplorationRequest, OffersQuery, Shares, bounds, offers, offers_reply};
 use super::samples::{A_SERVICE, AN_ARGUMENT, EMPTY, KEY, NAME, NOTHING, USER, check};
 use super::sent;
 
@@ -36,7 +36,7 @@ fn questions() {
     ];
     for (message, field, expected, found) in cases {
         let right = proto::ExploreRequest { message: Some(begin(16, "pi", None)), attempt: 0 };
-        check::<_, ToServer>(right, |asked| asked.message = message, field, expected, found);
+        check::<_, ExplorationRequest>(right, |asked| asked.message = message, field, expected, found);
     }
 }
 
@@ -55,7 +55,7 @@ fn answers() {
     ];
     for (message, field, expected, found) in cases {
         let right = proto::ExploreReply { message: Some(stands(3, 1)), share: None };
-        check::<_, FromServer>(right, |told| told.message = message, field, expected, found);
+        check::<_, ExplorationReply>(right, |told| told.message = message, field, expected, found);
     }
 }
 

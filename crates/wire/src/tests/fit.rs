@@ -4,7 +4,7 @@ use pliant_control::coallocation::Application;
 use pliant_control::reason::Cause;
 use pliant_model::{Procs, Speedup};
 
-use super::super::{Declined, Pack};
+use super::super::{Pack, SubmissionRefusal};
 
 /// A speedup that can be.
 pub(crate) fn speedup(drawn: Speedup) -> Speedup {
@@ -44,9 +44,9 @@ pub(crate) fn application(mut drawn: Application) -> Application {
 }
 
 /// A refusal that is stale exactly if it has an estimate, and whose cause is known if its word is.
-pub(crate) fn declined(drawn: Declined) -> Declined {
+pub(crate) fn declined(drawn: SubmissionRefusal) -> SubmissionRefusal {
     match drawn.now {
-        Some(_) => Declined { word: "stale".to_owned(), cause: Cause::Stale, ..drawn },
+        Some(_) => SubmissionRefusal { word: "stale".to_owned(), cause: Cause::Stale, ..drawn },
         None => drawn,
     }
 }

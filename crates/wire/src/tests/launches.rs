@@ -6,8 +6,8 @@ use pliant_control::coallocation::{Application, LaunchRecord, Machine, Part, Par
 
 use super::super::proto::{self, part_standing, part_verdict, prepare_part, program};
 use super::super::{
-    Decided, LaunchRequest, LaunchesQuery, SpawnRequest, Stands, TaskDownload, bounds, launch_answer,
-    survey_reply, surveyed,
+    LaunchRequest, LaunchesQuery, PartDecision, PartReport, SpawnRequest, TaskDownload, bounds,
+    launch_answer, survey_reply, surveyed,
 };
 use super::samples::{
     ADDRESS, EMPTY, FIRST_LINE, KEY, NAME, NOTHING, PRINTABLE, PROCS, WALLTIME, call, check,
@@ -239,13 +239,13 @@ fn standings_and_verdicts() {
     let over = proto::PartStanding { standing: Some(over) };
     let over = proto::PartStands { id: Some(part_id()), standing: Some(over) };
     let cases = [
-        (nothing, "standing", "how the part stands", NOTHING),
+        (nothing, "standing", "the state of the part", NOTHING),
         (held("a/b", "host:1"), "standing.held.addresses", TASK, "`a/b`"),
         (held("a", "host"), "standing.held.addresses[a]", ADDRESS, "`host`"),
         (over, "standing.over.exit", "how it ended", NOTHING),
     ];
     for (message, field, expected, found) in cases {
-        check::<_, Stands>(held("a", "host:1"), |stands| *stands = message, field, expected, found);
+        check::<_, PartReport>(held("a", "host:1"), |stands| *stands = message, field, expected, found);
     }
     let peers = addresses("sink", "host:99999");
     let commit = part_verdict::Verdict::Commit(part_verdict::Commit { peers });
@@ -260,7 +260,7 @@ fn standings_and_verdicts() {
     ];
     for (verdict, field, expected, found) in cases {
         let damage = |message: &mut proto::DecidePart| *message = decided(verdict);
-        check::<_, (PartId, Decided)>(right(), damage, field, expected, found);
+        check::<_, (PartId, PartDecision)>(right(), damage, field, expected, found);
     }
 }
 

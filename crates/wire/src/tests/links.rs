@@ -6,7 +6,7 @@ use pliant_control::coallocation::Link;
 use pliant_control::handoff::Peer;
 
 use super::super::proto;
-use super::super::{GiveOrder, ProbeOrder, Probed, links};
+use super::super::{DownloadProbe, LinkMeasurement, LinkProbe, links};
 use super::samples::{ADDRESS, EMPTY, NAME, TIME, check};
 
 const BYTES: &str = "bytes from 65536 to 67108864";
@@ -16,7 +16,7 @@ const MBPS: &str = "Mb/s from 0.001 to 1000000000";
 #[test]
 fn orders_to_measure() {
     let server = Peer { name: "nice".parse().unwrap(), address: "nice.example.org:7450".to_owned() };
-    let order = ProbeOrder { server, bytes: 1 << 20, limit: Duration::from_secs(5) };
+    let order = LinkProbe { server, bytes: 1 << 20, limit: Duration::from_secs(5) };
     type Change = fn(&mut proto::ProbeRequest);
     let cases: [(Change, &str, &str, &str); 5] = [
         (|order| order.server.clear(), "server", NAME, EMPTY),
@@ -26,16 +26,16 @@ fn orders_to_measure() {
         (|order| order.limit_ms = 60_000, "limit_ms", LIMIT, "60000"),
     ];
     for (damage, field, expected, found) in cases {
-        check::<_, ProbeOrder>((&order).into(), damage, field, expected, found);
+        check::<_, LinkProbe>((&order).into(), damage, field, expected, found);
     }
-    let give = GiveOrder { bytes: order.bytes, limit: order.limit };
+    let give = DownloadProbe { bytes: order.bytes, limit: order.limit };
     let damage = |give: &mut proto::GiveRequest| give.limit_ms = 0;
-    check::<_, GiveOrder>((&give).into(), damage, "limit_ms", LIMIT, "0");
+    check::<_, DownloadProbe>((&give).into(), damage, "limit_ms", LIMIT, "0");
 }
 
 #[test]
 fn measures() {
-    let probed = Probed { there_mbps: 8.0, back_mbps: 9.0, round_trip: Duration::from_millis(3) };
+    let probed = LinkMeasurement { there_mbps: 8.0, back_mbps: 9.0, round_trip: Duration::from_millis(3) };
     type Change = fn(&mut proto::ProbeReply);
     let cases: [(Change, &str, &str); 3] = [
         (|probed| probed.there_mbps = f64::NAN, "there_mbps", "NaN"),
@@ -43,11 +43,11 @@ fn measures() {
         (|probed| probed.back_mbps = f64::INFINITY, "back_mbps", "inf"),
     ];
     for (damage, field, found) in cases {
-        check::<_, Probed>((&probed).into(), damage, field, MBPS, found);
+        check::<_, LinkMeasurement>((&probed).into(), damage, field, MBPS, found);
     }
     // What was measured badly does not end the line.
-    let wild = Probed { there_mbps: f64::NAN, back_mbps: f64::INFINITY, ..probed };
-    let read = Probed::try_from(proto::ProbeReply::from(&wild)).unwrap();
+    let wild = LinkMeasurement { there_mbps: f64::NAN, back_mbps: f64::INFINITY, ..probed };
+    let read = LinkMeasurement::try_from(proto::ProbeReply::from(&wild)).unwrap();
     assert_eq!((read.there_mbps, read.back_mbps), (1e-3, 1e9));
 }
 

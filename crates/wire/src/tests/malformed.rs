@@ -266,7 +266,7 @@ fn servers() {
 #[test]
 fn messages_of_children() {
     let answer = |found| up::Message::Answer(proto::Answer { discovery: 1, found });
-    let news = |job| up::Message::News(proto::News { sequence: 1, job });
+    let news = |job| up::Message::StatusUpdate(proto::StatusUpdate { sequence: 1, job });
     let nameless = proto::Found { silent: vec![String::new()], ..proto::Found::default() };
     let many = vec![server_info(); bounds::SERVERS_MAX + 1];
     let cases = [

@@ -4,8 +4,8 @@ use pliant_control::explain::Explanation;
 
 use super::super::proto::{self, download_request, submit_request, upload_request};
 use super::super::{
-    Declined, Download, JobResults, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmitAnswer, Upload,
-    UploadAnswer, accuracies, accuracy_query, bounds, handle_of,
+    Download, JobResults, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmissionRefusal,
+    SubmitAnswer, Upload, UploadAnswer, accuracies, accuracy_query, bounds, handle_of,
 };
 use super::samples::{
     A_SERVICE, AN_ARGUMENT, AN_ESTIMATE, EMPTY, FIRST_LINE, HANDLE, KEY, NAME, NO_DOTS, NOTHING, PRINTABLE,
@@ -123,8 +123,14 @@ fn submissions() {
 fn answers_to_submissions() {
     let refused =
         proto::Refused { word: "stale".into(), why: "later".into(), now: Some(estimate()), cause: 6 };
-    check::<_, Declined>(refused.clone(), |refused| refused.now = None, "now", AN_ESTIMATE, NOTHING);
-    check::<_, Declined>(refused, |refused| refused.word.clear(), "word", "a word like `too-large`", EMPTY);
+    check::<_, SubmissionRefusal>(refused.clone(), |refused| refused.now = None, "now", AN_ESTIMATE, NOTHING);
+    check::<_, SubmissionRefusal>(
+        refused,
+        |refused| refused.word.clear(),
+        "word",
+        "a word like `too-large`",
+        EMPTY,
+    );
     let accepted = proto::SubmitReply { answer: Some(proto::submit_reply::Answer::Accepted(job())) };
     check::<_, SubmitAnswer>(
         accepted.clone(),

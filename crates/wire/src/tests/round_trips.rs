@@ -31,7 +31,7 @@ macro_rules! come_back_the_same {
 
 for_each_message!(come_back_the_same);
 
-/// What only agents ask is not taken from clients, whoever they are.
+/// Questions of agents are not accepted from clients.
 #[test]
 fn clients_give_no_orders_and_see_no_queues() {
     let order = one(drawn::<MoveProposal>());
@@ -64,7 +64,7 @@ proptest! {
 
     #[test]
     fn refusals_keep_their_word_and_reason(refused in refusals()) {
-        let declined = Declined::from(&refused);
+        let declined = SubmissionRefusal::from(&refused);
         prop_assert_eq!(received::<proto::Refused, _>(&declined), Ok(declined.clone()));
         prop_assert_eq!(&declined.word, refused.word());
         prop_assert_eq!(declined.to_string(), refused.to_string());
@@ -205,7 +205,7 @@ fn a_server_of_another_version_is_understood_by_its_word() {
     let refused = |word: &str, cause| {
         let now = Some((&one(drawn::<Estimate>())).into());
         let message = proto::Refused { word: word.to_owned(), why: "why".to_owned(), now, cause };
-        Declined::try_from(message).unwrap().cause
+        SubmissionRefusal::try_from(message).unwrap().cause
     };
     assert_eq!(refused("too-many", 0), Cause::TooMany, "an earlier one says no cause");
     assert_eq!(refused("eclipse", 0), Cause::Unknown);
@@ -214,7 +214,7 @@ fn a_server_of_another_version_is_understood_by_its_word() {
 }
 
 #[test]
-fn what_is_not_said_has_a_default() {
+fn missing_values_have_defaults() {
     let query = |last| accuracy_query(proto::AccuracyRequest { last });
     assert_eq!((query(0), query(7)), (Ok(bounds::ACCURACY_JOBS_DEFAULT), Ok(7)));
     let query = JobsQuery::try_from(proto::JobsRequest::default()).unwrap();

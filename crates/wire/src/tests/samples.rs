@@ -113,7 +113,7 @@ pub(super) fn question() -> proto::Question {
     proto::Question { discovery: 1, what, user: "alice".to_owned(), best: 3, ..proto::Question::default() }
 }
 
-/// Breaks something in a message that is otherwise right, and expects to be told of it.
+/// Breaks a field of a valid message, and expects an error of it.
 pub(super) fn check<M, T>(
     mut message: M,
     damage: impl FnOnce(&mut M),

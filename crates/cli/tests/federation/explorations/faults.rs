@@ -7,11 +7,10 @@ use std::time::Duration;
 use pliant_client::ExplorationFolder;
 use pliant_control::optional::explore::Explore;
 use pliant_model::{SpanMs, TimeMs};
-use pliant_transport::Role;
 use tokio::time::sleep;
 
 use super::{explore, pauses, server, share_of, shares};
-use crate::harness::{Federation, until};
+use crate::harness::{CommandUser, Federation, until};
 
 const SERVERS: [&str; 3] = ["lyon", "nancy", "rennes"];
 
@@ -19,14 +18,14 @@ const SERVERS: [&str; 3] = ["lyon", "nancy", "rennes"];
 async fn servers_may_be_killed() {
     let clusters = SERVERS.map(|name| server(name, "cores = 2\npause = true"));
     let mut federation = Federation::start(&clusters).await;
-    let wanted = pauses(50, 10_000, SpanMs(8_000));
+    let spec = pauses(50, 10_000, SpanMs(8_000));
     let users = ["alice", "bob", "carol", "dave"];
-    let run = async |federation: &Federation, user: &str| explore(federation, user, &wanted, None).await;
+    let run = async |federation: &Federation, user: &str| explore(federation, user, &spec, None).await;
     let clients: Vec<_> = users
         .iter()
         .map(|user| {
             let client = federation.client(user);
-            let explorer = pliant_client::Explorer::new(&client, &wanted, None).unwrap();
+            let explorer = pliant_client::Explorer::new(&client, &spec, None).unwrap();
             tokio::spawn(explorer.run(std::future::pending(), |_| {}))
         })
         .collect();
@@ -40,7 +39,7 @@ async fn servers_may_be_killed() {
     for client in clients {
         let explored = client.await.unwrap().unwrap();
         assert_eq!(explored.progress.mandatory, 3, "{explored:?}");
-        assert!(explored.mandatory_done.is_some_and(|done| done <= wanted.deadline), "{explored:?}");
+        assert!(explored.mandatory_done.is_some_and(|done| done <= spec.deadline), "{explored:?}");
         assert_eq!(explored.progress.failed, 0, "{explored:?}");
         completed += explored.progress.optional;
     }
@@ -64,17 +63,17 @@ async fn servers_may_be_killed() {
 async fn programs_outlive_their_server() {
     let mut federation = Federation::start(&[server("lyon", "cores = 1")]).await;
     let client = federation.client("alice");
-    let wanted = pliant_client::Wanted {
+    let spec = pliant_client::ExplorationSpec {
         service: "sleep".to_owned(),
-        sweep: pliant_client::Sweep {
+        parameters: pliant_client::ParameterSpace {
             fixed: [("seconds".to_owned(), "2".to_owned())].into(),
-            ..pliant_client::Sweep::default()
+            ..pliant_client::ParameterSpace::default()
         },
         mandatory: 1,
         most: 1,
         ..pauses(1, 1, SpanMs(30_000))
     };
-    let explorer = pliant_client::Explorer::new(&client, &wanted, None).unwrap();
+    let explorer = pliant_client::Explorer::new(&client, &spec, None).unwrap();
     let explores = tokio::spawn(explorer.run(std::future::pending(), |_| {}));
     let requests = federation.folder("lyon").join("state/requests");
     let started = async || {
@@ -96,26 +95,21 @@ async fn programs_outlive_their_server() {
 }
 
 /// A user who explores into a folder.
-struct Explorer {
-    config: PathBuf,
-    dir: tempfile::TempDir,
-}
+struct Explorer(CommandUser);
 
 impl Explorer {
     fn new(federation: &Federation, user: &str) -> Explorer {
-        Explorer { config: federation.client_file(Role::User, user), dir: tempfile::tempdir().unwrap() }
+        Explorer(CommandUser::new(federation, user))
     }
 
     fn out(&self) -> PathBuf {
-        self.dir.path().join("out")
+        self.0.dir().join("out")
     }
 
     /// The command that explores pauses with these words.
     fn explore(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(["explore", "pause", "--output", "json"]).args(words.split(' '));
-        command.arg("--config").arg(&self.config).arg("--out").arg(self.out());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut command = self.0.command(&format!("explore pause {words} --out out"));
+        command.stderr(Stdio::null());
         command
     }
 

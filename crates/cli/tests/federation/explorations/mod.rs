@@ -9,7 +9,7 @@ mod verbs;
 
 use std::time::Duration;
 
-use pliant_client::{ExplorationFolder, Explored, Explorer, Sweep, Wanted};
+use pliant_client::{ExplorationFolder, ExplorationSpec, ExplorationStatus, Explorer, ParameterSpace};
 use pliant_control::names::User;
 use pliant_model::SpanMs;
 use pliant_policy::optional::Share;
@@ -25,11 +25,11 @@ pub(crate) fn server(name: &'static str, optional: &str) -> Cluster {
 }
 
 /// Pauses of that length: three for certain, and more until the deadline.
-pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> Wanted {
+pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> ExplorationSpec {
     let fixed = [("ms".to_owned(), ms.to_string())].into();
-    Wanted {
+    ExplorationSpec {
         service: "pause".to_owned(),
-        sweep: Sweep { fixed, ..Sweep::default() },
+        parameters: ParameterSpace { fixed, ..ParameterSpace::default() },
         inputs: Vec::new(),
         mandatory: 3,
         most,
@@ -44,11 +44,11 @@ pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> Wanted {
 pub(crate) async fn explore(
     federation: &Federation,
     user: &str,
-    wanted: &Wanted,
+    spec: &ExplorationSpec,
     folder: Option<ExplorationFolder>,
-) -> Explored {
+) -> ExplorationStatus {
     let client = federation.client(user);
-    let explorer = Explorer::new(&client, wanted, folder).unwrap();
+    let explorer = Explorer::new(&client, spec, folder).unwrap();
     explorer.run(std::future::pending(), |_| {}).await.unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Mandatory requests that wait move to servers that would complete them sooner.
 
-use pliant_client::{Calls, Explorer, RequestEvent, Wanted};
+use pliant_client::{ExplorationCalls, ExplorationSpec, Explorer, RequestEvent};
 use pliant_control::optional::server::Standing;
 use pliant_journal::open_sqlite;
 use pliant_model::SpanMs;
@@ -17,7 +17,7 @@ fn pause(number: u32, attempt: u32, ms: u32) -> Call {
 }
 
 /// Has a user keep a server's core for a while, with a request that nobody ends.
-async fn occupy(federation: &Federation, server: &str, ms: u32) -> Calls {
+async fn occupy(federation: &Federation, server: &str, ms: u32) -> ExplorationCalls {
     let mut calls = federation.client("bob").calls(fresh_key(), "pause", None, PATIENCE);
     calls.discover(10).await.unwrap();
     calls.call_async(&server.parse().unwrap(), pause(0, 0, ms));
@@ -41,14 +41,14 @@ async fn a_request_behind_others_moves_to_a_server_that_is_free_and_runs_once() 
     let mut federation = Federation::start(&clusters).await;
     let bob = occupy(&federation, "lyon", 600_000).await;
     // Two mandatory requests on two servers: one of them has bob's before it, for ten minutes.
-    let wanted = Wanted {
+    let spec = ExplorationSpec {
         mandatory: 2,
         most: 2,
         reallocation: Some(Reallocation { every: SpanMs(200), least_gain: SpanMs(100) }),
         ..pauses(300, 2, SpanMs(60_000))
     };
     let client = federation.client("alice");
-    let explorer = Explorer::new(&client, &wanted, None).unwrap();
+    let explorer = Explorer::new(&client, &spec, None).unwrap();
     let explored = explorer.run(std::future::pending(), |_| {}).await.unwrap();
     assert_eq!((explored.progress.mandatory, explored.progress.failed), (2, 0));
     assert_eq!(bob.open(), 1, "bob's request is still there");
@@ -57,7 +57,7 @@ async fn a_request_behind_others_moves_to_a_server_that_is_free_and_runs_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_withdrawn_may_come_back_and_what_runs_stays() {
+async fn withdrawn_requests_may_come_back_and_running_ones_stay() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
     let mut calls = federation.client("alice").calls(fresh_key(), "pause", None, PATIENCE);
     calls.discover(10).await.unwrap();

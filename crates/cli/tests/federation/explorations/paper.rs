@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pliant_client::{Client, Explorer, Wanted};
+use pliant_client::{Client, ExplorationSpec, Explorer};
 use pliant_control::names::User;
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::Fairness;
@@ -68,12 +68,12 @@ async fn stay(
     sleep_until(began + ms(user.arrival - TimeMs::ZERO)).await;
     let arrival = TimeMs(began.elapsed().as_millis() as i64);
     let deadline = SpanMs(scenario.deadline.0 / faster);
-    let wanted = Wanted {
+    let spec = ExplorationSpec {
         mandatory: scenario.mandatory,
         legacy: live.legacy,
         ..pauses(user.runtime.0 / faster, scenario.most, deadline)
     };
-    let explorer = Explorer::new(&client, &wanted, None).unwrap();
+    let explorer = Explorer::new(&client, &spec, None).unwrap();
     let explored = explorer.run(std::future::pending(), |_| {}).await.unwrap();
     Exploration {
         arrival,

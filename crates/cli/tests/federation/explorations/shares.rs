@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pliant_client::{ExplorationUpdate, Explorer, Wanted};
+use pliant_client::{ExplorationSpec, ExplorationUpdate, Explorer};
 use pliant_model::SpanMs;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -15,8 +15,8 @@ use crate::monitoring::{page, pages};
 async fn a_heavier_user_has_more_of_a_single_core() {
     let optional = "cores = 1\npause = true\n[optional.weights]\nalice = 3";
     let federation = Federation::start(&[server("lyon", optional)]).await;
-    let wanted = Wanted { mandatory: 1, ..pauses(100, 10_000, SpanMs(8_000)) };
-    let explores = |user| explore(&federation, user, &wanted, None);
+    let spec = ExplorationSpec { mandatory: 1, ..pauses(100, 10_000, SpanMs(8_000)) };
+    let explores = |user| explore(&federation, user, &spec, None);
     tokio::join!(explores("alice"), explores("bob"));
     let shares = shares(&federation, &["lyon"]).await;
     let consumed = |user| share_of(&shares, user).consumed.seconds();
@@ -27,11 +27,9 @@ async fn a_heavier_user_has_more_of_a_single_core() {
 #[tokio::test(flavor = "multi_thread")]
 async fn explorations_of_one_user_have_the_place_of_one_together() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
-    let wanted = Wanted { mandatory: 1, ..pauses(100, 4, SpanMs(20_000)) };
-    let (first, second) = tokio::join!(
-        explore(&federation, "alice", &wanted, None),
-        explore(&federation, "alice", &wanted, None)
-    );
+    let spec = ExplorationSpec { mandatory: 1, ..pauses(100, 4, SpanMs(20_000)) };
+    let (first, second) =
+        tokio::join!(explore(&federation, "alice", &spec, None), explore(&federation, "alice", &spec, None));
     // Who finds no room comes back later, and in the end both have all.
     for explored in [first, second] {
         assert_eq!((explored.progress.mandatory, explored.progress.optional), (1, 3), "{explored:?}");
@@ -39,13 +37,13 @@ async fn explorations_of_one_user_have_the_place_of_one_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_is_told_its_share_while_its_requests_run() {
+async fn a_client_gets_usage_reports_while_its_requests_run() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
     let client = federation.client("alice");
-    let wanted = Wanted { mandatory: 1, ..pauses(600_000, 1, SpanMs(600_000)) };
+    let spec = ExplorationSpec { mandatory: 1, ..pauses(600_000, 1, SpanMs(600_000)) };
     let told = Arc::new(Notify::new());
     let (tells, stop) = (told.clone(), async move { told.notified().await });
-    let explorer = Explorer::new(&client, &wanted, None).unwrap();
+    let explorer = Explorer::new(&client, &spec, None).unwrap();
     let explored = explorer.run(stop, move |told| {
         if let ExplorationUpdate::Progress(explored) = told
             && explored.platform.consumed_s > 1.0
@@ -63,7 +61,7 @@ async fn metrics_say_what_users_have_had() {
     let mut lyon = server("lyon", "cores = 1\npause = true");
     lyon.tables.push_str(&table);
     let federation = Federation::start(&[lyon]).await;
-    let optional = Wanted { mandatory: 0, ..pauses(3_000, 2, SpanMs(60_000)) };
+    let optional = ExplorationSpec { mandatory: 0, ..pauses(3_000, 2, SpanMs(60_000)) };
     let explorer = Explorer::new(&federation.client("alice"), &optional, None).unwrap();
     let alice = tokio::spawn(explorer.run(std::future::pending(), |_| {}));
     let metric = |line: &str| {
@@ -73,7 +71,7 @@ async fn metrics_say_what_users_have_had() {
     let running = async || share_of(&shares(&federation, &["lyon"]).await, "alice").requests > 0;
     until("alice's request to run", async || running().await.then_some(())).await;
     // Ends it, and is late whenever it ends.
-    let late = Wanted { mandatory: 1, ..pauses(50, 1, SpanMs(1)) };
+    let late = ExplorationSpec { mandatory: 1, ..pauses(50, 1, SpanMs(1)) };
     explore(&federation, "bob", &late, None).await;
     alice.await.unwrap().unwrap();
     let expected = [
@@ -85,8 +83,8 @@ async fn metrics_say_what_users_have_had() {
         ("unhappy_users", 1.0),
     ];
     for (name, value) in expected {
-        let wanted = async || (metric(&format!("pliant_optional_{name}")) == Some(value)).then_some(());
-        until(name, wanted).await;
+        let expected = async || (metric(&format!("pliant_optional_{name}")) == Some(value)).then_some(());
+        until(name, expected).await;
     }
     let of = |name: &str, user: &str| metric(&format!("pliant_optional_{name}{{user=\"{user}\"}}")).unwrap();
     let (useful, consumed) = (of("useful_seconds", "alice"), of("consumed_seconds", "alice"));
@@ -95,7 +93,7 @@ async fn metrics_say_what_users_have_had() {
     let unfairness = metric("pliant_optional_unfairness_ratio").unwrap();
     assert!((unfairness - (satisfied[0] - satisfied[1]).abs()).abs() < 1e-9, "{unfairness}, {satisfied:?}");
     // The same, of all servers together.
-    let operator = super::verbs::User::new(&federation, pliant_transport::Role::Operator, "root");
+    let operator = crate::harness::CommandUser::operator(&federation);
     let (_, said, _) = operator.run("users");
     let alice = &said["users"][0];
     assert_eq!(

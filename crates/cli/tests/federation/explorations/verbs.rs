@@ -1,52 +1,20 @@
 //! What users see: results, shares, Ctrl-C, and what is refused.
 
-use std::process::{Command, Stdio};
-
-use pliant_client::{Calls, RequestEvent};
+use pliant_client::{ExplorationCalls, RequestEvent};
 use pliant_control::optional::server::Standing;
 use pliant_policy::optional::Kind;
-use pliant_transport::Role;
 use pliant_wire::Call;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::server;
-use crate::harness::{Federation, MASTER, PATIENCE, until};
-
-pub(super) struct User {
-    config: std::path::PathBuf,
-    dir: tempfile::TempDir,
-}
-
-impl User {
-    pub(super) fn new(federation: &Federation, role: Role, name: &str) -> User {
-        User { config: federation.client_file(role, name), dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(line.split(' ')).arg("--config").arg(&self.config).args(["--output", "json"]);
-        command
-            .current_dir(self.dir.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    /// The exit code, the document, and what was said on standard error.
-    pub(super) fn run(&self, line: &str) -> (i32, Value, String) {
-        let output = self.command(line).output().unwrap();
-        let document = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        (output.status.code().unwrap(), document, String::from_utf8(output.stderr).unwrap())
-    }
-}
+use crate::harness::{CommandUser, Federation, MASTER, PATIENCE, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_kept_and_shares_are_shown() {
     let federation = Federation::start(&[server("lyon", "cores = 2")]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) =
         alice.run("explore say --vary text=one,two,three --min 1 --deadline 10s --out kept");
     assert_eq!(code, 0, "{stderr}");
@@ -55,11 +23,10 @@ async fn results_are_kept_and_shares_are_shown() {
         (&1.into(), &2.into()),
         "{said}"
     );
-    let kept = |number: u32| {
-        std::fs::read_to_string(alice.dir.path().join("kept/out").join(number.to_string())).unwrap()
-    };
+    let kept =
+        |number: u32| std::fs::read_to_string(alice.dir().join("kept/out").join(number.to_string())).unwrap();
     assert_eq!([0, 1, 2].map(kept), ["<one>", "<two>", "<three>"]);
-    let listed = std::fs::read(alice.dir.path().join("kept/results.json")).unwrap();
+    let listed = std::fs::read(alice.dir().join("kept/results.json")).unwrap();
     let listed: Value = serde_json::from_slice(&listed).unwrap();
     let row = &listed["results"][2];
     assert_eq!(
@@ -67,10 +34,10 @@ async fn results_are_kept_and_shares_are_shown() {
         (&"three".into(), &true.into(), &"out/2".into())
     );
 
-    let bob = User::new(&federation, Role::User, "bob");
+    let bob = CommandUser::new(&federation, "bob");
     bob.run("explore say text=x --max 1 --deadline 5s --out kept");
-    let users = |user: &User| user.run("users").1["users"].as_array().unwrap().clone();
-    let root = User::new(&federation, Role::Operator, "root");
+    let users = |user: &CommandUser| user.run("users").1["users"].as_array().unwrap().clone();
+    let root = CommandUser::operator(&federation);
     let all = users(&root);
     assert_eq!([&all[0]["user"], &all[1]["user"]], [&Value::from("alice"), &Value::from("bob")]);
     assert!(all.iter().all(|user| user["satisfaction"].as_f64().unwrap() > 0.0), "{all:?}");
@@ -80,21 +47,21 @@ async fn results_are_kept_and_shares_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ctrl_c_cancels_what_is_left_and_keeps_what_is_done() {
+async fn ctrl_c_cancels_open_requests_and_keeps_results() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let mut command = alice.command("explore pause ms=100 --min 1 --max 1000 --deadline 1h --out kept");
     let child = command.spawn().unwrap();
-    until("a result", async || alice.dir.path().join("kept/out/2").exists().then_some(())).await;
+    until("a result", async || alice.dir().join("kept/out/2").exists().then_some(())).await;
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(said["optional"]["completed"].as_u64().unwrap() >= 2, "{said}");
     nothing_left(&alice).await;
-    let results = std::fs::read(alice.dir.path().join("kept/results.json")).unwrap();
+    let results = std::fs::read(alice.dir().join("kept/results.json")).unwrap();
     let results: Value = serde_json::from_slice(&results).unwrap();
-    let there = std::fs::read_dir(alice.dir.path().join("kept/out")).unwrap().count();
+    let there = std::fs::read_dir(alice.dir().join("kept/out")).unwrap().count();
     assert_eq!(results["results"].as_array().unwrap().len(), there);
     // It is over, and not failed.
     let (code, again, stderr) = alice.run("explore pause ms=100 --min 1 --max 1000 --deadline 1h --out kept");
@@ -106,7 +73,7 @@ async fn ctrl_c_cancels_what_is_left_and_keeps_what_is_done() {
 }
 
 /// Waits until no request of a user is on the platform.
-async fn nothing_left(user: &User) {
+async fn nothing_left(user: &CommandUser) {
     until("nothing to be left", async || {
         let own = user.run("users").1;
         (own["users"][0]["requests"] == 0).then_some(())
@@ -118,7 +85,7 @@ async fn nothing_left(user: &User) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_value_among_good_ones_fails_alone() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let line = "explore pause --vary ms=1,0,2,3 --min 3 --deadline 30s --out kept";
     let (code, said, stderr) = alice.run(line);
     assert_eq!(code, 3, "{stderr}");
@@ -126,7 +93,7 @@ async fn a_wrong_value_among_good_ones_fails_alone() {
     assert!(stderr.contains(told) && stderr.contains("1 of 3 mandatory requests failed"), "{stderr}");
     let completed = (&said["mandatory"]["completed"], &said["optional"]["completed"], &said["failed"]);
     assert_eq!(completed, (&2.into(), &1.into(), &1.into()), "{said}");
-    let why = std::fs::read_to_string(alice.dir.path().join("kept/failed/1")).unwrap();
+    let why = std::fs::read_to_string(alice.dir().join("kept/failed/1")).unwrap();
     assert!(why.starts_with(told), "{why}");
     nothing_left(&alice).await;
     assert_eq!(alice.run(line).0, 3, "it stays so");
@@ -134,9 +101,9 @@ async fn a_wrong_value_among_good_ones_fails_alone() {
 
 /// The first ten are told one by one, and where to look for the others.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_wrong_values_are_told_in_a_few_lines() {
+async fn many_wrong_values_are_reported_in_a_few_lines() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let wrong: Vec<String> = (1..=15).map(|n| format!("x{n}")).collect();
     let wrong = wrong.join(",");
     let (code, said, stderr) =
@@ -144,13 +111,13 @@ async fn many_wrong_values_are_told_in_a_few_lines() {
     assert_eq!((code, &said["failed"]), (0, &15.into()), "{stderr}");
     assert_eq!(stderr.matches("does not take request").count(), 10, "{stderr}");
     assert!(stderr.contains("servers do not take 5 more requests; why is in kept/failed"), "{stderr}");
-    assert_eq!(std::fs::read_dir(alice.dir.path().join("kept/failed")).unwrap().count(), 15);
+    assert_eq!(std::fs::read_dir(alice.dir().join("kept/failed")).unwrap().count(), 15);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_completed_after_the_deadline_is_said_to_be_late() {
+async fn completions_after_the_deadline_are_reported_as_late() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) = alice.run("explore pause ms=1500 --max 2 --min 2 --deadline 1s --out kept");
     assert_eq!((code, &said["mandatory"]["completed"]), (0, &2.into()), "{stderr}");
     // Two one after the other take three seconds at least.
@@ -159,15 +126,15 @@ async fn what_is_completed_after_the_deadline_is_said_to_be_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_serves_it_is_said_why() {
+async fn the_error_says_why_no_server_offers_a_service() {
     let plain = crate::harness::Cluster::new("nancy", 1, 1.0);
     let federation = Federation::start(&[plain]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, _, stderr) = alice.run("explore say text=x --max 2 --deadline 10s --out a");
     assert!(code == 2 && stderr.contains("no server that offers `say` has cores"), "{stderr}");
 
     let mut federation = Federation::start(&[server("lyon", "cores = 1")]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let (code, _, stderr) = alice.run("explore sya text=x --max 2 --deadline 10s --out a");
     assert!(code == 2 && stderr.contains("no server offers `sya`"), "{stderr}");
     assert!(stderr.contains("they offer ") && stderr.contains("say"), "{stderr}");
@@ -182,7 +149,7 @@ async fn where_nobody_serves_it_is_said_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_is_refused_with_a_reason() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
-    let alice = User::new(&federation, Role::User, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     for (line, code, words) in [
         ("explore say --max 5 --deadline 10s --out a", 2, "`text`: expected printable text"),
         ("explore pause ms=0 --max 5 --deadline 10s --out b", 2, "a number from 1 to"),
@@ -226,8 +193,8 @@ async fn what_cannot_be_is_refused_with_a_reason() {
 async fn every_request_finds_the_input_files() {
     let clusters = [server("lyon", "cores = 2"), server("nancy", "cores = 1")];
     let mut federation = Federation::start(&clusters).await;
-    let alice = User::new(&federation, Role::User, "alice");
-    let write = |content: &str| std::fs::write(alice.dir.path().join("data.bin"), content).unwrap();
+    let alice = CommandUser::new(&federation, "alice");
+    let write = |content: &str| std::fs::write(alice.dir().join("data.bin"), content).unwrap();
     write("eleven bytes");
     // It copies the file, which fails if that is not there.
     let line = "explore count data=in/data --in in/data=data.bin --min 2 --max 6 --deadline 30s --out kept";
@@ -283,7 +250,7 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
 }
 
 /// Calls to two servers, of which `lyon` is dead when it gets a mandatory one.
-async fn with_a_call_to_the_dead() -> (Federation, Calls) {
+async fn with_a_call_to_the_dead() -> (Federation, ExplorationCalls) {
     let clusters = ["lyon", "nancy"].map(|name| server(name, "cores = 1\npause = true"));
     let mut federation = Federation::start(&clusters).await;
     let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);

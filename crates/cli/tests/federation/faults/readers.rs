@@ -6,7 +6,7 @@ use pliant_control::job::JobState;
 use pliant_staging::{self as staging, FileSpec, ResultName};
 use pliant_transport::Role;
 use pliant_wire::proto::DownloadRequest;
-use pliant_wire::{AT_WORK, Download, job_request};
+use pliant_wire::{Download, RESULTS_PENDING, job_request};
 use tonic::Code;
 
 use crate::harness::*;
@@ -15,7 +15,7 @@ use crate::harness::*;
 const LARGE: usize = 24 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_stops_reading_is_cut_off_and_goes_on_later() {
+async fn a_reader_that_stops_reading_is_disconnected_and_resumes_later() {
     let limits = format!("[limits]\nopen_requests = 2\n{SERVICES}");
     let federation = Federation::start(&[Cluster { tables: limits, ..Cluster::new("lyon", 1, 1.0) }]).await;
     let alice = federation.client("alice");
@@ -79,7 +79,7 @@ async fn a_reader_who_stops_reading_is_cut_off_and_goes_on_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_while_results_are_summed_up_is_told_so_and_gets_them_later() {
+async fn a_caller_gets_results_that_are_being_listed_later() {
     let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let alice = federation.client("alice");
     // A hole takes no room, and takes longer to read than a call waits.
@@ -95,7 +95,7 @@ async fn who_asks_while_results_are_summed_up_is_told_so_and_gets_them_later() {
         let status = told.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status:?}");
         assert!(status.message().contains("being summed up; ask again"), "{status:?}");
-        assert!(status.metadata().contains_key(AT_WORK), "{status:?}");
+        assert!(status.metadata().contains_key(RESULTS_PENDING), "{status:?}");
     }
     // Meanwhile others get theirs.
     let bob = federation.client("bob");

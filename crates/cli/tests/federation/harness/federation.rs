@@ -147,7 +147,8 @@ impl Federation {
     /// Issues a certificate into a folder.
     pub(crate) fn certify(&self, folder: &Path, role: Role, name: &str) {
         let identity = Identity::new(role, name).unwrap();
-        let order = transport::Order { renew: true, ..transport::Order::new(identity) };
+        let order =
+            transport::CertificateRequest { renew: true, ..transport::CertificateRequest::new(identity) };
         self.authority.issue_into(folder, &order, now()).unwrap();
     }
 

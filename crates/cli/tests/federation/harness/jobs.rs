@@ -6,11 +6,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use pliant_client::{Client, ClientError, SubmitOrder};
+use pliant_control::agent::{Moving, Report};
+use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Handle, Key};
 use pliant_model::{Procs, Span, Speedup};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_staging::{Checksum, FileSpec, ResultName};
-use pliant_wire::{Download, JobsQuery, Script, Submitted};
+use pliant_wire::{Download, JobsQuery, Script, SubmittedWork};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 
 use super::{PATIENCE, until};
@@ -23,29 +26,29 @@ pub(crate) fn fresh_key() -> Key {
 }
 
 /// A submission of that, to whomever.
-pub(crate) fn order(what: Submitted) -> SubmitOrder {
+pub(crate) fn order(what: SubmittedWork) -> SubmitOrder {
     SubmitOrder { patience: PATIENCE, ..SubmitOrder::new(fresh_key(), what) }
 }
 
 /// A submission of that, to one server.
-pub(crate) fn order_to(server: &str, what: Submitted) -> SubmitOrder {
+pub(crate) fn order_to(server: &str, what: SubmittedWork) -> SubmitOrder {
     SubmitOrder { only: Some(server.parse().unwrap()), ..order(what) }
 }
 
 /// A call of a service.
-pub(crate) fn service(name: &str, arguments: &[(&str, &str)]) -> Submitted {
+pub(crate) fn service(name: &str, arguments: &[(&str, &str)]) -> SubmittedWork {
     let arguments = arguments.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Submitted::Service { name: name.to_owned(), arguments }
+    SubmittedWork::Service { name: name.to_owned(), arguments }
 }
 
 /// A shell script of a fixed size.
-pub(crate) fn rigid(text: &str, procs: u32, walltime_s: i64) -> Submitted {
+pub(crate) fn rigid(text: &str, procs: u32, walltime_s: i64) -> SubmittedWork {
     script(text, procs, walltime_s, Speedup::Rigid)
 }
 
 /// A shell script.
-pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) -> Submitted {
-    Submitted::Script(Script {
+pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) -> SubmittedWork {
+    SubmittedWork::Script(Script {
         name: "job.sh".to_owned(),
         text: format!("#!/bin/sh\n{text}\n"),
         work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
@@ -144,4 +147,16 @@ pub(crate) fn refused<A: Debug>(answer: Result<A, ClientError>, words: &[&str]) 
 /// The standard output of a job from its beginning.
 pub(crate) fn stdout_of(handle: &Handle) -> Download {
     Download { handle: handle.clone(), name: ResultName::Stdout, offset: 0, follow: false }
+}
+
+/// Moves jobs on demand, for any gain of at least a minute.
+pub(crate) fn on_demand() -> Moving {
+    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
+    Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None }
+}
+
+/// The jobs that a reallocation cycle has moved.
+pub(crate) fn moved(report: &Report) -> Vec<&Handle> {
+    let moved = report.proposals.iter().filter(|one| matches!(one.outcome, Some(MoveOutcome::Moved(_))));
+    moved.map(|one| &one.job).collect()
 }

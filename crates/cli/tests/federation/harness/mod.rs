@@ -2,6 +2,7 @@
 //! the end of the test.
 
 mod clusters;
+mod command_line;
 mod federation;
 mod jobs;
 
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pliant_model::Time;
 
 pub(crate) use clusters::{Cluster, MASTER, Oar, SERVICES, TLS};
+pub(crate) use command_line::{CommandUser, pliant, said};
 pub(crate) use federation::Federation;
 pub(crate) use jobs::*;
 

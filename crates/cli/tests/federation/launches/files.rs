@@ -8,7 +8,6 @@ use pliant_transport::Role;
 use pliant_wire::LaunchTask;
 use serde_json::Value;
 
-use super::verbs::{pliant, said};
 use super::*;
 
 /// Joins what it was given, says who it is, and leaves something in a folder.

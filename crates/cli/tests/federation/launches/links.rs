@@ -7,12 +7,11 @@ use pliant_control::coallocation::{LaunchRecord, Link, Mapping};
 use pliant_control::handoff::Peer;
 use pliant_transport::Role;
 use pliant_wire::proto::links_client::LinksClient;
-use pliant_wire::{GiveOrder, ProbeOrder, Probed, proto};
+use pliant_wire::{DownloadProbe, LinkMeasurement, LinkProbe, proto};
 use tonic::Code;
 use tonic::transport::Channel;
 
-use super::slow_door::SlowDoor;
-use super::verbs::pliant;
+use super::slow_network::SlowNetwork;
 use super::*;
 
 /// What goes through the doors of the servers, in Mb/s: so little that a measurement takes a second and more, and says what the
@@ -46,7 +45,7 @@ async fn federation_with_a_slow_server() -> (Federation, String) {
     let file = federation.folder(MASTER).join("agent.toml");
     let quiet = fs::read_to_string(&file).unwrap();
     for (name, mbps) in DOORS_MBPS {
-        let door = SlowDoor::open(mbps);
+        let door = SlowNetwork::open(mbps);
         let keys: &'static str = format!("advertise = \"{}\"", door.address).leak();
         federation.add_server(&Cluster { keys, ..cluster(name) });
         door.leads_to(&federation.address(name));
@@ -113,18 +112,18 @@ async fn links_are_measured_for_agents_and_with_servers_and_one_at_a_time() {
     federation.sized(2).await;
     let to = |server: &str, address: &str| {
         let server = Peer { name: server.parse().unwrap(), address: address.to_owned() };
-        proto::ProbeRequest::from(&ProbeOrder { server, bytes: 1 << 20, limit: Duration::from_secs(20) })
+        proto::ProbeRequest::from(&LinkProbe { server, bytes: 1 << 20, limit: Duration::from_secs(20) })
     };
     let paris = federation.address("paris");
     let mut agent = links_client(&federation, Role::Agent, "conductor", "lyon");
     let reply = agent.probe(to("paris", &paris)).await.unwrap().into_inner();
-    let probed = Probed::try_from(reply).unwrap();
+    let probed = LinkMeasurement::try_from(reply).unwrap();
     assert!(probed.there_mbps > 0.0 && probed.back_mbps > 0.0 && !probed.round_trip.is_zero(), "{probed:?}");
     // Who is there has to be who is asked for.
     let wrong = agent.probe(to("lyon", &paris)).await.unwrap_err();
     assert!(wrong.message().contains("cannot prove who it is"), "{wrong:?}");
 
-    let give = proto::GiveRequest::from(&GiveOrder { bytes: 64 << 20, limit: Duration::from_secs(30) });
+    let give = proto::GiveRequest::from(&DownloadProbe { bytes: 64 << 20, limit: Duration::from_secs(30) });
     let mut stranger = links_client(&federation, Role::Server, "stranger", "paris");
     for (role, name) in [(Role::User, "alice"), (Role::Operator, "root")] {
         let mut user = links_client(&federation, role, name, "paris");

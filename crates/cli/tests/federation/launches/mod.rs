@@ -4,7 +4,7 @@
 mod files;
 mod links;
 mod rollback;
-mod slow_door;
+mod slow_network;
 mod slurm;
 mod spawned;
 mod steps;
@@ -18,14 +18,11 @@ use std::time::Duration;
 use pliant_client::{Client, InputPaths};
 use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskSpec};
 use pliant_control::job::Exit;
-use pliant_control::server::{Server, ServerState};
-use pliant_daemon::config::ServerFile;
-use pliant_journal::open_sqlite;
 use pliant_wire::{LaunchRequest, LaunchesQuery};
 
 use self::talkers::Talkers;
 use crate::harness::*;
-use crate::replay::server;
+use crate::replay::stopped;
 
 /// The servers, of two processors each.
 const NAMES: [&str; 2] = ["lyon", "paris"];
@@ -73,10 +70,7 @@ async fn all_heard(talkers: &Talkers, tasks: &[&str]) {
 
 /// What a stopped server has of launches, and its processors that are taken.
 fn left_behind(federation: &Federation, name: &str) -> (usize, usize, u32) {
-    let file = ServerFile::read(&federation.folder(name).join("server.toml")).unwrap();
-    let snapshot = open_sqlite(&file.state).unwrap().load().unwrap().snapshot.unwrap();
-    let state: ServerState = serde_json::from_str(&snapshot.state).unwrap();
-    let machine = Server::from_state(server(&file), state).unwrap();
+    let (file, machine) = stopped(federation, name);
     // What else is in a foreign cluster is not for a snapshot to say.
     let taken = if file.cluster.slurm.is_some() { 0 } else { machine.procs().0 - machine.usage().free.0 };
     (machine.parts().count(), machine.untold_parts(), taken)

@@ -41,7 +41,7 @@ const POINTS: &[Point] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_dies_at_whatever_step_of_the_end_no_task_is_left() {
+async fn no_task_is_left_after_a_crash_at_any_step_of_the_end() {
     // Most of it is waiting until somebody says again what was not heard: two federations wait at the same time.
     let (one, other) = POINTS.split_at(POINTS.len() / 2);
     let at = |points: &'static [Point]| async move {

@@ -7,7 +7,6 @@ use pliant_transport::Role;
 use serde_json::Value;
 
 use super::steps::die_at;
-use super::verbs::{pliant, said};
 use super::*;
 
 /// The server in front of Slurm, and the other one.
@@ -54,7 +53,7 @@ impl Behind {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_in_slurm_and_beside_it_hear_each_other_and_all_end() {
+async fn tasks_in_slurm_and_outside_communicate_and_all_end() {
     let Some(mut behind) = Behind::start(1).await else { return };
     let alice = behind.federation.client("alice");
     let tasks = ["a", "b", "c", "d"];
@@ -81,7 +80,7 @@ async fn tasks_in_slurm_and_beside_it_hear_each_other_and_all_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_dies_while_slurm_holds_a_part_nothing_runs_alone() {
+async fn no_task_runs_alone_after_a_crash_while_slurm_has_a_subjob() {
     let Some(mut behind) = Behind::start(1).await else { return };
     let completed = die_at(&mut behind.federation, POINTS).await;
     assert!(completed > POINTS.len() / 2, "{completed} of {} completed", POINTS.len());
@@ -90,7 +89,7 @@ async fn whoever_dies_while_slurm_holds_a_part_nothing_runs_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_on_two_nodes_of_slurm_and_beside_it_hear_each_other() {
+async fn tasks_on_two_nodes_of_slurm_and_outside_communicate() {
     let Some(mut behind) = Behind::start(2).await else { return };
     let config = behind.federation.client_file(Role::User, "alice");
     let tasks = ["a", "b", "c", "d", "e", "f"];

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use pliant_transport::Role;
 use serde_json::Value;
 
-use super::verbs::{pliant, said};
 use super::*;
 
 /// The tasks of a launch, as the command lists them.
@@ -75,7 +74,7 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_wrong_spawns_nothing_and_is_told() {
+async fn an_invalid_file_spawns_nothing_and_is_reported() {
     let Alone { mut federation, talkers, config, id } = alone().await;
     let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
 

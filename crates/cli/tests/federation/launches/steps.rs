@@ -5,7 +5,6 @@
 use pliant_transport::Role;
 
 use super::talkers::Talkers;
-use super::verbs::pliant;
 use super::*;
 
 /// A server that takes part.
@@ -60,7 +59,7 @@ fn check(record: &LaunchRecord, talkers: &Talkers, tasks: &[&str], when: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_dies_at_whatever_step_of_a_launch_nothing_runs_alone() {
+async fn no_task_runs_alone_after_a_crash_at_any_step_of_a_launch() {
     // Most of it is waiting until somebody says again what was not heard: four federations wait at the same time.
     let mut quarters = POINTS.chunks(POINTS.len().div_ceil(4));
     let mut at_a_quarter = || {

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use pliant_control::names::Key;
 use pliant_transport::Role;
 
-use super::slow_door::SlowDoor;
+use super::slow_network::SlowNetwork;
 use super::talkers::Talkers;
-use super::verbs::{pliant, said};
 use super::*;
 
 /// What goes through the door of the slow server, in Mb/s, and what is to go through it: seconds.
@@ -36,7 +35,7 @@ fn uploads(federation: &Federation, key: Key, kind: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_is_killed_while_it_sends_files_sends_the_rest_later_or_nothing_is_held() {
-    let door = SlowDoor::open(SLOW_MBPS);
+    let door = SlowNetwork::open(SLOW_MBPS);
     let mut federation = Federation::agent_only("\n[probes]\nevery_s = 0\n");
     let advertise: &'static str = format!("advertise = \"{}\"", door.address).leak();
     for name in NAMES {

@@ -1,30 +1,13 @@
 //! What users of the command see: `launch`, `launches`, `spawn` and `cancel`, and their exit codes.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
 use pliant_transport::Role;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::*;
 
-/// The command, with a client's file.
-pub(crate) fn pliant(config: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-    command.args(words).arg("--config").arg(config);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// The exit code, and what was said on standard output and standard error.
-pub(crate) fn said(output: Output) -> (i32, String, String) {
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_launches_follows_and_ends_with_what_came_of_it() {
+async fn the_command_launches_follows_and_exits_with_the_outcome() {
     let mut federation = federation().await;
     let config = federation.client_file(Role::User, "alice");
     let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
@@ -50,14 +33,7 @@ async fn the_command_launches_follows_and_ends_with_what_came_of_it() {
     let late = talkers.words("late", "0", 0);
     words.push("--");
     words.extend(late.iter().map(String::as_str));
-    let with_config = |words: &[&str]| {
-        let at = words.iter().position(|word| *word == "--").unwrap();
-        let (before, behind) = words.split_at(at);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(before).arg("--config").arg(&config).args(behind);
-        said(command.output().unwrap())
-    };
-    let (code, spawned, stderr) = with_config(&words);
+    let (code, spawned, stderr) = run(&words);
     assert_eq!(code, 0, "{stderr}");
     assert!(spawned.contains("late") && spawned.contains("127.0.0.1:"), "{spawned}");
 
@@ -78,7 +54,7 @@ async fn the_command_launches_follows_and_ends_with_what_came_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ctrl_c_ends_what_was_launched_and_a_task_that_fails_is_told() {
+async fn ctrl_c_ends_a_launch_and_a_failed_task_is_reported() {
     let mut federation = federation().await;
     let config = federation.client_file(Role::User, "alice");
     let talkers = Talkers::new(federation.path().join("ring"));

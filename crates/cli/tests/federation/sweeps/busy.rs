@@ -5,7 +5,7 @@ use std::fs;
 use pliant_client::Client;
 use pliant_wire::ProspectsQuery;
 
-use super::{User, runs, with_shell};
+use super::{CommandUser, runs, with_shell};
 use crate::harness::{Federation, order_to, rigid, run, service, submit, until, waiting_for};
 
 const INSTANCES: u32 = 160;
@@ -29,7 +29,7 @@ async fn a_sweep_ends_while_a_server_is_full_of_jobs_that_outlive_what_it_has_se
         submit(&bob, &order_to("nancy", rigid(&waiting_for(&gate), 1, 600))).await;
     }
 
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let mut sweep = alice.begin(&format!("sweep nap --vary x=1..{INSTANCES} --out behind"));
     until("packs to wait behind them", async || (jobs_at_nancy(&client).await? > PROCS).then_some(())).await;
     let status = until("the sweep to end", async || sweep.try_wait().unwrap()).await;

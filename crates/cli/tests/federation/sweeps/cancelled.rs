@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use pliant_wire::JobsQuery;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{User, runs, with_shell};
+use super::{CommandUser, runs, with_shell};
 use crate::harness::{Federation, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_is_cancelled_whatever_has_become_of_its_client() {
+async fn a_sweep_is_cancelled_after_its_client_was_killed() {
     let dir = tempfile::tempdir().unwrap();
     let lines = dir.path().join("lines");
     // Those above 8 go on until they are ended.
@@ -19,18 +19,18 @@ async fn a_sweep_is_cancelled_whatever_has_become_of_its_client() {
         crate::harness::Cluster { tables: cluster.tables.replace("\"2s\"", "\"600s\""), ..cluster }
     });
     let federation = Federation::start(&clusters).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let begun = "sweep some --vary x=1..40 --out kept";
     let client = alice.begin(begun);
     until("the short ones to end", async || (runs(&lines).len() == 8).then_some(())).await;
     let (code, _, stderr) = alice.run("sweep --cancel kept");
-    assert!(code == 2 && stderr.contains("another client is at work on it"), "{code}: {stderr}");
+    assert!(code == 2 && stderr.contains("another client works on it"), "{code}: {stderr}");
     kill_process(Pid::from_child(&client), Signal::KILL).unwrap();
     client.wait_with_output().unwrap();
 
     let (code, said, stderr) = alice.run("sweep --cancel kept");
     assert_eq!(code, 0, "{stderr}");
-    let counts = ["completed", "failed", "cancelled", "tried_again"].map(|key| said[key].as_u64().unwrap());
+    let counts = ["completed", "failed", "cancelled", "retried"].map(|key| said[key].as_u64().unwrap());
     assert_eq!(counts, [8, 0, 32, 0], "{said}");
     let query = JobsQuery {
         owner: None,
@@ -63,5 +63,8 @@ async fn a_sweep_is_cancelled_whatever_has_become_of_its_client() {
     assert_eq!(alice.run("sweep --cancel kept").0, 0);
     assert_eq!(runs(&lines).len(), 8);
     let (code, _, stderr) = alice.run("sweep --cancel nowhere");
-    assert!(code == 2 && stderr.contains("expected something to go on with"), "{code}: {stderr}");
+    assert!(
+        code == 2 && stderr.contains("expected a folder of a sweep or an exploration"),
+        "{code}: {stderr}"
+    );
 }

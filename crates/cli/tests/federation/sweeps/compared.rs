@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pliant_wire::ProspectsQuery;
 
-use super::{INSTANCES, User, runs, shell};
+use super::{CommandUser, INSTANCES, runs, shell};
 use crate::harness::{Cluster, SERVICES, order_to, rigid, run, service, submit, until, waiting_for};
 use crate::slurm::Behind;
 
@@ -39,7 +39,7 @@ async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
         behind.federation.add_server(&Cluster { tables: tables.clone(), ..Cluster::new(name, PROCS, 1.0) });
     }
     behind.federation.sized(5).await;
-    let alice = User::new(&behind.federation, "alice");
+    let alice = CommandUser::new(&behind.federation, "alice");
 
     // What statistics are made of: one server has seen the service, and the agent tells the others.
     let client = behind.federation.client("alice");
@@ -68,7 +68,7 @@ async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
 
 struct Comparison {
     behind: Behind,
-    alice: User,
+    alice: CommandUser,
     /// Where instances note that they ran.
     lines: std::path::PathBuf,
 }

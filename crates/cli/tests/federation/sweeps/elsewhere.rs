@@ -3,14 +3,14 @@
 use pliant_policy::runtimes::Level;
 use serde_json::Value;
 
-use super::{User, with_shell};
+use super::{CommandUser, with_shell};
 use crate::harness::{Cluster, Federation, order_to, run, service, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fresh_server_gets_its_share_by_what_was_learned_elsewhere() {
     let nap = |name| with_shell(name, 2, "nap", "sleep 0.3");
     let mut federation = Federation::start(&[nap("lyon")]).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let client = federation.client("alice");
     for _ in 0..3 {
         run(&client, &order_to("lyon", service("nap", &[("x", "1")]))).await;
@@ -23,11 +23,11 @@ async fn a_fresh_server_gets_its_share_by_what_was_learned_elsewhere() {
     federation.add_server(&Cluster { speed: 2.0, ..nap("paris") });
     federation.sized(2).await;
     // By server: how many instances, how long each takes, and who says so.
-    let shares = |user: &User, line: &str| -> Vec<(u64, f64, String)> {
+    let shares = |user: &CommandUser, line: &str| -> Vec<(u64, f64, String)> {
         let (code, said, stderr) = user.run(line);
         assert_eq!(code, 0, "{stderr}");
         let share = |share: &Value| {
-            let told = share["told_by"].as_str().unwrap().to_owned();
+            let told = share["known_from"].as_str().unwrap().to_owned();
             (share["instances"].as_u64().unwrap(), share["instance_s"].as_f64().unwrap(), told)
         };
         said["servers"].as_array().unwrap().iter().map(share).collect()
@@ -41,7 +41,7 @@ async fn a_fresh_server_gets_its_share_by_what_was_learned_elsewhere() {
     assert!((1_990..=2_010).contains(at_paris), "{found:?}");
 
     // Of a service that nobody has run, what else its user runs, or all run, is known.
-    let bob = User::new(&federation, "bob");
+    let bob = CommandUser::new(&federation, "bob");
     for (user, told) in [(&alice, "3 jobs of the user"), (&bob, "3 jobs of all")] {
         let found = shares(user, "sweep say --vary text=a,b --dry-run");
         assert!(found.iter().all(|(.., by)| by == told), "{found:?}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::User;
+use super::CommandUser;
 use crate::harness::{Cluster, Federation, SERVICES};
 
 const LOOK_UP: &str = r#"
@@ -28,10 +28,10 @@ async fn every_instance_finds_the_inputs_that_each_server_got_once() {
     let clusters =
         ["lyon", "nancy"].map(|name| Cluster { tables: tables.clone(), ..Cluster::new(name, 2, 1.0) });
     let federation = Federation::start(&clusters).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let squares: String = (1..=60).map(|number| format!("{}\n", number * number)).collect();
-    fs::write(alice.dir.path().join("squares"), &squares).unwrap();
-    fs::write(alice.dir.path().join("metres"), "m2").unwrap();
+    fs::write(alice.dir().join("squares"), &squares).unwrap();
+    fs::write(alice.dir().join("metres"), "m2").unwrap();
     let line = "sweep look-up table=squares --vary line=1..60 --in squares --in in/unit=metres --out kept";
     let (code, said, stderr) = alice.run(line);
     assert_eq!((code, &said["completed"]), (0, &60.into()), "{stderr}");
@@ -66,7 +66,7 @@ async fn every_instance_finds_the_inputs_that_each_server_got_once() {
         assert!(left.iter().all(|name| !name.contains("squares") && !name.contains("unit")), "{left:?}");
     }
 
-    fs::write(alice.dir.path().join("metres"), "ft2").unwrap();
+    fs::write(alice.dir().join("metres"), "ft2").unwrap();
     for (line, words) in [
         (line, "input files: expected squares ("),
         (

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pliant_testing::slurm::SlurmCluster;
 
-use super::{User, runs, shell};
+use super::{CommandUser, runs, shell};
 use crate::harness::{Cluster, SERVICES, until};
 use crate::slurm::Behind;
 
@@ -35,7 +35,7 @@ async fn instances_of_requeued_tasks_and_failed_nodes_are_run_again_and_others_a
         behind.federation.add_server(&Cluster { slurm, slurm_keys, tables, ..Cluster::new(name, 0, 1.0) });
     }
     behind.federation.sized(2).await;
-    let alice = User::new(&behind.federation, "alice");
+    let alice = CommandUser::new(&behind.federation, "alice");
     let client = alice.begin(&format!("sweep gated --vary x=1..{INSTANCES} --out kept"));
     // Then nothing else runs, so the first ones have ended, whatever is still to be told of them. Jobs and processes.
     let at_gate = async |name: &str| {
@@ -110,8 +110,8 @@ async fn instances_of_requeued_tasks_and_failed_nodes_are_run_again_and_others_a
     let rows = alice.rows("kept");
     assert_eq!(rows.len(), INSTANCES as usize);
     assert!(rows.iter().all(|row| row["state"] == "completed"), "{rows:?}");
-    let tried_again: Vec<u32> =
+    let run_again: Vec<u32> =
         rows.iter().filter(|row| row["tries"] != "1").map(|row| row["x"].parse().unwrap()).collect();
-    assert!(!tried_again.is_empty() && tried_again.iter().all(|x| *x > 12), "{tried_again:?}");
-    println!("requeued: {task}; run again: {tried_again:?}");
+    assert!(!run_again.is_empty() && run_again.iter().all(|x| *x > 12), "{run_again:?}");
+    println!("requeued: {task}; run again: {run_again:?}");
 }

@@ -2,7 +2,7 @@
 
 use pliant_model::Span;
 
-use super::{User, shell};
+use super::{CommandUser, shell};
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit};
 
 /// A service that takes as many hundredths of a second as its argument says, of which nobody knows.
@@ -19,12 +19,12 @@ fn naps(name: &'static str) -> Cluster {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_is_expected_to_take_what_all_of_its_arguments_make_of_it_and_teaches_walltimes() {
     let federation = Federation::start(&[naps("lyon")]).await;
-    let alice = User::new(&federation, "alice");
+    let alice = CommandUser::new(&federation, "alice");
     let expected = |values: &str| {
         let (code, said, stderr) = alice.run(&format!("sweep nap --vary x={values} --dry-run"));
         assert_eq!(code, 0, "{stderr}");
         let share = &said["servers"][0];
-        (share["instance_s"].as_f64().unwrap(), share["told_by"].as_str().unwrap().to_owned())
+        (share["instance_s"].as_f64().unwrap(), share["known_from"].as_str().unwrap().to_owned())
     };
     let (_, said, _) = alice.run("sweep nap --vary x=98..100 --dry-run");
     assert_eq!((&said["asked"], &said["refused"][0]["instance"]), (&3.into(), &2.into()), "{said}");

@@ -15,7 +15,7 @@ use pliant_control::job::Exit;
 use pliant_control::names::{Key, Name};
 use pliant_transport::Connections;
 use pliant_wire::proto::parts_client::PartsClient;
-use pliant_wire::{Decided, proto, surveyed};
+use pliant_wire::{PartDecision, proto, surveyed};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -147,7 +147,7 @@ impl Calls {
                 reply => reply,
             },
             Call::Decide(verdict) => {
-                let decided = (id.clone(), Decided { verdict, heard: false });
+                let decided = (id.clone(), PartDecision { verdict, heard: false });
                 parts.decide(timed((&decided).into())).await
             }
         };

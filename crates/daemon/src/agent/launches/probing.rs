@@ -9,7 +9,7 @@ use pliant_control::names::Name;
 use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_wire::proto::links_client::LinksClient;
-use pliant_wire::{ProbeOrder, Probed, proto};
+use pliant_wire::{LinkMeasurement, LinkProbe, proto};
 use tonic::{Code, Request, Status};
 
 use super::calls::Calls;
@@ -65,7 +65,7 @@ impl Probing {
         let peer = |name: &Name| servers.iter().find(|server| server.name == *name);
         let (Some(asked), Some(other)) = (peer(by), peer(to)) else { return Tried::Failed };
         match self.ask(asked, other).await {
-            Ok(Probed { there_mbps, back_mbps, round_trip }) => {
+            Ok(LinkMeasurement { there_mbps, back_mbps, round_trip }) => {
                 tracing::info!(by = %by, to = %to, there_mbps, back_mbps, ?round_trip, "a link was measured");
                 let mbps = rounded(there_mbps.min(back_mbps));
                 let round_trip_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
@@ -85,15 +85,15 @@ impl Probing {
         }
     }
 
-    async fn ask(&self, asked: &Peer, other: &Peer) -> Result<Probed, Status> {
-        let order = ProbeOrder { server: other.clone(), bytes: self.file.bytes, limit: self.file.limit() };
+    async fn ask(&self, asked: &Peer, other: &Peer) -> Result<LinkMeasurement, Status> {
+        let order = LinkProbe { server: other.clone(), bytes: self.file.bytes, limit: self.file.limit() };
         let mut links = LinksClient::new(self.calls.channel(asked).map_err(Status::unavailable)?);
         let mut request = Request::new(proto::ProbeRequest::from(&order));
         let within = 2 * self.file.limit() + AROUND;
         request.set_timeout(within);
         let reply = tokio::time::timeout(within, links.probe(request)).await;
         let reply = reply.map_err(|_| Status::deadline_exceeded("no answer in time"))??;
-        Ok(Probed::try_from(reply.into_inner())?)
+        Ok(LinkMeasurement::try_from(reply.into_inner())?)
     }
 }
 

@@ -9,8 +9,8 @@ use pliant_control::names::Token;
 use pliant_model::Time;
 use pliant_transport::Role;
 use pliant_wire::{
-    Decided, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, Stands, launch_reply, links_reply,
-    proto,
+    LaunchRequest, LaunchesPage, LaunchesQuery, PartDecision, PartReport, SpawnRequest, launch_reply,
+    links_reply, proto,
 };
 use prost::Message;
 use tonic::{Request, Response, Status};
@@ -146,14 +146,14 @@ impl proto::launches_server::Launches for Service {
         let caller = gate::daemon(&request, &[Role::Server])?;
         let from: Name =
             caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
-        let Stands { id, standing } = request.into_inner().try_into()?;
+        let PartReport { id, standing } = request.into_inner().try_into()?;
         let open = self.open()?;
         let reply = open.verdicts.wait();
         tracing::info!(part = %id, server = %from, standing = standing.word(), "a server says how its part stands");
         let stands = Event::Stands { from, id, standing, reply: Some(reply.token()) };
         open.mailbox.tell(stands).map_err(|_| stopped())?;
         let (verdict, heard) = reply.within(JOURNAL).await.map_err(late)?;
-        Ok(Response::new((&Decided { verdict, heard }).into()))
+        Ok(Response::new((&PartDecision { verdict, heard }).into()))
     }
 }
 

@@ -9,7 +9,7 @@ use pliant_model::{JobId, Procs, Span, SpanMs, Time};
 use pliant_site::processes::RunSpec;
 use pliant_site::services::Prepared;
 use pliant_staging::FileSpec;
-use pliant_wire::Submitted;
+use pliant_wire::SubmittedWork;
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +66,7 @@ pub(super) fn launch(
     if service == PAUSE {
         return pause(&arguments).map(Launch::Pause);
     }
-    let what = Submitted::Service { name: service.to_owned(), arguments };
+    let what = SubmittedWork::Service { name: service.to_owned(), arguments };
     let prepared = shop.prepare(&what, user, None);
     let prepared = prepared.map_err(|refusal| refusal.cause().because(refusal.to_string()))?.prepared;
     if let Some(name) = prepared.missing_input(inputs) {

@@ -12,7 +12,7 @@ use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
 use pliant_staging::{FileSpec, StagingError};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
-use pliant_wire::{Attempt, Call, FromServer, Said, ToServer, proto};
+use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, proto};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
@@ -54,8 +54,10 @@ impl Explorations {
     ) -> Result<ExplorationCall, Status> {
         let first = tokio::time::timeout(PATIENCE, calls.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
-        let first = first?.map(ToServer::try_from).transpose()?;
-        let Some(ToServer::Begin { exploration, service, deadline, inputs, shares_every_s }) = first else {
+        let first = first?.map(ExplorationRequest::try_from).transpose()?;
+        let Some(ExplorationRequest::Begin { exploration, service, deadline, inputs, shares_every_s }) =
+            first
+        else {
             return Err(Status::invalid_argument("begin: expected it first, found something else"));
         };
         let is_pause = service == PAUSE && self.file.pause;
@@ -125,7 +127,10 @@ impl ExplorationCall {
                 () = sleep_until(silent_until), if shared.is_some() => self.shared().await,
             };
             let last = reply.is_err();
-            if reply.as_ref().is_ok_and(|said| said.share.is_some() || said.said == Said::Shared) {
+            if reply
+                .as_ref()
+                .is_ok_and(|said| said.share.is_some() || said.answer == ExplorationAnswer::Shared)
+            {
                 shared = self.shares_every.map(|every| Instant::now() + every);
             }
             let sent = replies.send(reply.map(|said| proto::ExploreReply::from(&said))).await;
@@ -135,69 +140,69 @@ impl ExplorationCall {
         }
     }
 
-    async fn told(&self, (number, standing, share): Ended) -> FromServer {
-        FromServer { said: self.stands(number.into(), standing).await, share }
+    async fn told(&self, (number, standing, share): Ended) -> ExplorationReply {
+        ExplorationReply { answer: self.stands(number.into(), standing).await, share }
     }
 
     /// What its user has had until now.
-    async fn shared(&self) -> Result<FromServer, Status> {
+    async fn shared(&self) -> Result<ExplorationReply, Status> {
         let (user, clock) = (self.user.clone(), self.explorations.clock);
         let asked = self.explorations.mailbox.glance(move |machine, _| {
             let share = machine.requests().share(moment(&clock).max(machine.at()), &user)?;
             Some(UserShare { user, share })
         });
         let share = asked.await.map_err(|Stopped| stopping())?;
-        Ok(FromServer { said: Said::Shared, share })
+        Ok(ExplorationReply { answer: ExplorationAnswer::Shared, share })
     }
 
-    async fn answer(&self, call: proto::ExploreRequest) -> Result<FromServer, Status> {
-        let asked = ToServer::try_from(call)?;
-        let of_all = asked == ToServer::CancelAll;
+    async fn answer(&self, call: proto::ExploreRequest) -> Result<ExplorationReply, Status> {
+        let asked = ExplorationRequest::try_from(call)?;
+        let of_all = asked == ExplorationRequest::CancelAll;
         let (exploration, user) = (self.exploration, self.user.clone());
         let key = |number| RequestKey { exploration, number };
         let (id, (answer, share)) = match asked {
-            ToServer::Call(call) => {
+            ExplorationRequest::Call(call) => {
                 let id = call.id();
                 let submit = match self.submit(call) {
                     Ok(submit) => submit,
                     Err(why) => {
-                        let said = Said::NotTaken { number: id.number, why };
-                        return Ok(FromServer { said, share: None });
+                        let said = ExplorationAnswer::NotTaken { number: id.number, why };
+                        return Ok(ExplorationReply { answer: said, share: None });
                     }
                 };
                 let submit = Box::new(submit);
                 (id, self.tell(|reply| Event::Submit { reply, submit }).await?)
             }
-            ToServer::Cancel(id) => {
+            ExplorationRequest::Cancel(id) => {
                 let (key, attempt) = (key(id.number), id.attempt);
                 (id, self.tell(|reply| Event::Cancel { reply, key, attempt, user }).await?)
             }
-            ToServer::Withdraw(id) => {
+            ExplorationRequest::Withdraw(id) => {
                 let (key, attempt) = (key(id.number), id.attempt);
                 (id, self.tell(|reply| Event::Withdraw { reply, key, attempt, user }).await?)
             }
-            ToServer::CancelAll => {
+            ExplorationRequest::CancelAll => {
                 (0.into(), self.tell(|reply| Event::CancelAll { reply, exploration, user }).await?)
             }
-            ToServer::Expect => {
-                let said = Said::Expected(self.prospects().await?);
-                return Ok(FromServer { said, share: None });
+            ExplorationRequest::Expect => {
+                let said = ExplorationAnswer::Expected(self.prospects().await?);
+                return Ok(ExplorationReply { answer: said, share: None });
             }
-            ToServer::Begin { .. } => {
+            ExplorationRequest::Begin { .. } => {
                 return Err(Status::invalid_argument("begin: expected it once, found it again"));
             }
         };
         let said = match answer {
             Answer::Stands(standing) => self.stands(id, standing).await,
-            Answer::AllCancelled => Said::AllCancelled,
+            Answer::AllCancelled => ExplorationAnswer::AllCancelled,
             Answer::Refused(why) if why.cause == Cause::KeyTaken => {
                 return Err(Status::already_exists(why.why));
             }
             // There is no request to say it of: the client asks again, and gives this server up in the end.
             Answer::Refused(why) if of_all => return Err(Status::resource_exhausted(why.why)),
-            Answer::Refused(why) => Said::NotTaken { number: id.number, why },
+            Answer::Refused(why) => ExplorationAnswer::NotTaken { number: id.number, why },
         };
-        Ok(FromServer { said, share })
+        Ok(ExplorationReply { answer: said, share })
     }
 
     /// What the client may expect of this server at the moment.
@@ -245,16 +250,16 @@ impl ExplorationCall {
     }
 
     /// How a request stands, with what it wrote.
-    async fn stands(&self, id: Attempt, standing: Standing) -> Said {
+    async fn stands(&self, id: Attempt, standing: Standing) -> ExplorationAnswer {
         let name = match standing {
             Standing::Completed => "stdout",
             Standing::Failed => "stderr",
             Standing::Waiting | Standing::Running | Standing::Cancelled => {
-                return Said::Stands { id, standing, output: Vec::new() };
+                return ExplorationAnswer::Stands { id, standing, output: Vec::new() };
             }
         };
         if self.service == PAUSE {
-            return Said::Stands { id, standing, output: Vec::new() };
+            return ExplorationAnswer::Stands { id, standing, output: Vec::new() };
         }
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
@@ -265,6 +270,6 @@ impl ExplorationCall {
             Vec::new()
         });
         output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
-        Said::Stands { id, standing, output }
+        ExplorationAnswer::Stands { id, standing, output }
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use pliant_control::handoff::Peer;
 use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel_from};
 use pliant_wire::proto::links_client::LinksClient;
-use pliant_wire::{GiveOrder, ProbeOrder, Probed, proto};
+use pliant_wire::{DownloadProbe, LinkMeasurement, LinkProbe, proto};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 use tokio_stream::Stream;
@@ -54,8 +54,8 @@ impl Service {
         turn.map_err(|_| Status::resource_exhausted("another measurement of a link is under way here"))
     }
 
-    async fn measure(&self, order: &ProbeOrder) -> Result<Probed, Status> {
-        let ProbeOrder { server: Peer { name, address }, bytes, limit } = order;
+    async fn measure(&self, order: &LinkProbe) -> Result<LinkMeasurement, Status> {
+        let LinkProbe { server: Peer { name, address }, bytes, limit } = order;
         let identity = Identity::new(Role::Server, name.as_str())
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let channel = channel_from(self.from, address, &identity, self.tls.clone(), &Timeouts::default());
@@ -63,11 +63,11 @@ impl Service {
         let round_trip = in_time(CALL, round_trip(&mut other)).await?;
         let sent = ballast(*bytes, *limit, ());
         let taken = in_time(*limit + CALL, other.take(Request::new(sent))).await?.into_inner();
-        let there_mbps = Probed::mbps("there", taken.mbps)?;
-        let wanted = proto::GiveRequest::from(&GiveOrder { bytes: *bytes, limit: *limit });
+        let there_mbps = LinkMeasurement::mbps("there", taken.mbps)?;
+        let wanted = proto::GiveRequest::from(&DownloadProbe { bytes: *bytes, limit: *limit });
         let given = in_time(CALL, other.give(wanted)).await?.into_inner();
         let back_mbps = received(given, Meter::default(), *limit).await?;
-        Ok(Probed { there_mbps, back_mbps, round_trip })
+        Ok(LinkMeasurement { there_mbps, back_mbps, round_trip })
     }
 }
 
@@ -115,14 +115,14 @@ impl proto::links_server::Links for Service {
         request: Request<proto::ProbeRequest>,
     ) -> Result<Response<proto::ProbeReply>, Status> {
         gate::daemon(&request, &[Role::Agent])?;
-        let order = ProbeOrder::try_from(request.into_inner())?;
+        let order = LinkProbe::try_from(request.into_inner())?;
         let _turn = self.turn()?;
         let to = &order.server.name;
         let probed = self.measure(&order).await.map_err(|status| {
             tracing::info!(server = %to, why = status.message(), "a link cannot be measured");
             Status::new(status.code(), format!("{to}: {}", status.message()))
         })?;
-        let Probed { there_mbps, back_mbps, round_trip } = &probed;
+        let LinkMeasurement { there_mbps, back_mbps, round_trip } = &probed;
         tracing::info!(server = %to, there_mbps, back_mbps, ?round_trip, "measured a link");
         Ok(Response::new((&probed).into()))
     }
@@ -140,16 +140,16 @@ impl proto::links_server::Links for Service {
         let _turn = self.turn()?;
         let mut bytes = request.into_inner();
         let first = in_time(CALL, bytes.message()).await?;
-        let limit = GiveOrder::limit(first.map_or(0, |first| first.limit_ms))?;
+        let limit = DownloadProbe::limit(first.map_or(0, |first| first.limit_ms))?;
         let mbps = received(bytes, Meter::default(), limit).await?;
-        Ok(Response::new(proto::Taken { mbps: Probed::written(mbps) }))
+        Ok(Response::new(proto::Taken { mbps: LinkMeasurement::written(mbps) }))
     }
 
     type GiveStream = Pin<Box<dyn Stream<Item = Result<proto::Ballast, Status>> + Send>>;
 
     async fn give(&self, request: Request<proto::GiveRequest>) -> Result<Response<Self::GiveStream>, Status> {
         gate::daemon(&request, &[Role::Server])?;
-        let GiveOrder { bytes, limit } = request.into_inner().try_into()?;
+        let DownloadProbe { bytes, limit } = request.into_inner().try_into()?;
         let turn = self.turn()?;
         let (kept, ended) = oneshot::channel::<Infallible>();
         // Whoever takes nothing is not waited for: the turn ends with the bytes, or with the time for them.

@@ -12,7 +12,7 @@ use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::Refusal;
 use pliant_staging::check_manifest;
 use pliant_transport::Role;
-use pliant_wire::{self as wire, Decided, Program, Script, Submitted, TaskProgram, proto};
+use pliant_wire::{self as wire, PartDecision, Program, Script, SubmittedWork, TaskProgram, proto};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
@@ -54,7 +54,7 @@ impl proto::parts_server::Parts for Service {
     ) -> Result<Response<proto::PartStanding>, Status> {
         let from = agent(&request)?;
         let bytes = request.get_ref().encoded_len();
-        let (id, Decided { verdict, heard }) = request.into_inner().try_into()?;
+        let (id, PartDecision { verdict, heard }) = request.into_inner().try_into()?;
         coordinates(&from, &id.launch)?;
         tracing::info!(part = %id, verdict = verdict_word(&verdict), "decided about a part");
         let standing =
@@ -182,11 +182,11 @@ impl Service {
     async fn task(&self, task: &PlacedTask, owner: &User, walltime: Span) -> Result<TaskLaunch, String> {
         let TaskProgram { program, inputs } = task.payload.read().map_err(|error| error.to_string())?;
         let what = match program {
-            Program::Service { name, arguments } => Submitted::Service { name, arguments },
+            Program::Service { name, arguments } => SubmittedWork::Service { name, arguments },
             Program::Script { name, text, arguments } => {
                 // Its size is that of its part.
                 let work = Work { procs: Procs::ONE, walltime, speedup: Speedup::Rigid };
-                Submitted::Script(Script { name, text, work, arguments })
+                SubmittedWork::Script(Script { name, text, work, arguments })
             }
         };
         let told = |refusal: Refusal| match refusal.hint() {
@@ -208,7 +208,7 @@ impl Service {
         }
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let script = match what {
-            Submitted::Script(script) => Some(script.text),
+            SubmittedWork::Script(script) => Some(script.text),
             _ => None,
         };
         Ok(TaskLaunch { prepared, script, inputs })

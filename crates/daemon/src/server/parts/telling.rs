@@ -12,7 +12,7 @@ use pliant_control::handoff::Peer;
 use pliant_control::server::{Event, PartEvent, Server};
 use pliant_transport::Connections;
 use pliant_wire::proto::launches_client::LaunchesClient;
-use pliant_wire::{Decided, Stands, proto};
+use pliant_wire::{PartDecision, PartReport, proto};
 use tokio::runtime::Handle;
 
 use crate::calling::timed;
@@ -66,8 +66,8 @@ impl Coordinators {
     async fn told(&self, to: &Peer, id: &PartId, standing: Standing) {
         let word = standing.word();
         crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
-        match self.call(to, Stands { id: id.clone(), standing }).await {
-            Ok(Decided { verdict, heard }) => {
+        match self.call(to, PartReport { id: id.clone(), standing }).await {
+            Ok(PartDecision { verdict, heard }) => {
                 tracing::info!(part = %id, agent = %to.name, standing = word, verdict = verdict_word(&verdict), "told how a part stands");
                 crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
                 let decided = PartEvent::Decided { reply: None, id: id.clone(), verdict, heard };
@@ -81,11 +81,11 @@ impl Coordinators {
         }
     }
 
-    async fn call(&self, to: &Peer, stands: Stands) -> Result<Decided, String> {
+    async fn call(&self, to: &Peer, stands: PartReport) -> Result<PartDecision, String> {
         let channel = self.agents.to(&to.name, &to.address).map_err(|error| error.to_string())?;
         let told = LaunchesClient::new(channel).stands(timed(proto::PartStands::from(&stands))).await;
         let answer = told.map_err(|status| status.message().to_owned())?;
-        Decided::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
+        PartDecision::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
     }
 }
 

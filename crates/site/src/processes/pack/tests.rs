@@ -5,7 +5,7 @@ use pliant_staging::PACK;
 use super::*;
 
 /// The ends of these programs, run in a folder.
-fn ends(dir: &Path, programs: &[&[&str]]) -> Vec<PackedEnd> {
+fn ends(dir: &Path, programs: &[&[&str]]) -> Vec<InstanceEnd> {
     let run = |(number, program): (u32, &&[&str])| {
         let program = program.iter().map(|word| word.to_string()).collect();
         let env = BTreeMap::from([("PLIANT_INSTANCE".to_owned(), number.to_string())]);
@@ -15,7 +15,7 @@ fn ends(dir: &Path, programs: &[&[&str]]) -> Vec<PackedEnd> {
     programs_end(dir, &PackSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs, wider: 1.0 })
 }
 
-fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<PackedEnd> {
+fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<InstanceEnd> {
     let mut ends = Vec::new();
     let tell = |end| {
         ends.push(end);
@@ -68,7 +68,7 @@ fn the_longest_unit_of_those_that_ended_well_is_told() {
         let mut longest = Longest::default();
         let inputs = Inputs::same(dir.path().join(SHARED), &[]);
         let mut signals = Signals::listen().unwrap();
-        let tell = |end: PackedEnd| {
+        let tell = |end: InstanceEnd| {
             longest.tell(&end, spec.wider);
             Ok(())
         };

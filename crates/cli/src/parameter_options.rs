@@ -1,0 +1,52 @@
+//! The parameter space of `explore` and `sweep`, as options.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pliant_client::{ParameterRange, ParameterSpace, ParameterTable};
+
+use crate::failure::Failure;
+use crate::service_arguments::argument;
+
+/// The largest number of requests or instances.
+pub(crate) const REQUESTS_MAX: u32 = 10_000_000;
+
+#[derive(Args)]
+pub(crate) struct ParameterOptions {
+    /// Arguments that are the same for all runs.
+    #[arg(value_name = "KEY=VALUE", value_parser = argument)]
+    arguments: Vec<(String, String)>,
+    /// An argument that varies: seed=1..1000, x=0:1:0.001 or mode=draft,final; may be repeated, for all combinations.
+    #[arg(long, value_name = "KEY=VALUES")]
+    vary: Vec<ParameterRange>,
+    /// A CSV file of arguments: names in the first line, values in every other line.
+    #[arg(long, value_name = "FILE")]
+    vary_file: Option<PathBuf>,
+    /// Changes all varied arguments together, instead of all combinations.
+    #[arg(long)]
+    zip: bool,
+}
+
+impl ParameterOptions {
+    /// The parameter space; each argument occurs once.
+    pub(crate) fn space(&self) -> Result<ParameterSpace, Failure> {
+        let table = self.vary_file.as_deref().map(read_table).transpose()?;
+        let mut fixed = BTreeMap::new();
+        for (name, value) in &self.arguments {
+            if fixed.insert(name.clone(), value.clone()).is_some() {
+                return Err(Failure::input(format!("expected each argument once, found `{name}` twice")));
+            }
+        }
+        let parameters = ParameterSpace { fixed, varied: self.vary.clone(), table, zip: self.zip };
+        parameters.check().map_err(Failure::input)?;
+        Ok(parameters)
+    }
+}
+
+fn read_table(path: &Path) -> Result<ParameterTable, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
+    let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
+    let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
+    ParameterTable::try_from(text).map_err(|error| wrong(&error))
+}

@@ -1,0 +1,144 @@
+//! `pliant subjobs`: lists the subjobs of launches at servers, and ends subjobs whose agent is gone.
+
+use clap::Args;
+use pliant_client::{Client, ClientError};
+use pliant_control::coallocation::LaunchId;
+use pliant_control::names::Name;
+use pliant_control::server::HeldPart;
+use pliant_model::Span;
+use pliant_wire::HeldParts;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::federation::{Access, Session, inform, none_failed};
+use crate::output::Output;
+use crate::table::Table;
+use crate::time_text::rough;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Lists the subjobs of this server only.
+    #[arg(long, value_name = "NAME")]
+    server: Option<Name>,
+    /// Ends the subjobs of this launch at the server; for operators. A committed launch fails.
+    #[arg(long, value_name = "LAUNCH", requires = "server")]
+    end: Option<LaunchId>,
+    #[command(flatten)]
+    access: Access,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let session = arguments.access.open()?;
+    let servers = match &arguments.server {
+        Some(server) => vec![server.clone()],
+        None => there(&session)?,
+    };
+    let ask = |client: Client, server: Name| async move { client.held_parts(&server).await };
+    let mut answers: Vec<(Name, Result<HeldParts, ClientError>)> = Vec::new();
+    session.run(session.each(servers.clone(), ask, |index, answer| {
+        answers.push((servers[index].clone(), answer));
+    }));
+    answers.sort_by(|one, other| one.0.cmp(&other.0));
+    let (mut held, mut errors) = (Vec::new(), Vec::new());
+    for (server, answer) in answers {
+        match answer {
+            Ok(HeldParts { now, parts }) => held.extend(parts.into_iter().map(|part| {
+                let (since, heard) = (now - part.since, now - part.heard);
+                LocatedSubjob { server: server.clone(), part, since, heard }
+            })),
+            Err(error) => errors.push(error),
+        }
+    }
+    if let Some(launch) = &arguments.end {
+        held.retain(|held| held.part.id.launch == *launch);
+        none_failed(errors)?;
+        return end(output, &session, launch, &held);
+    }
+    output.print(
+        "subjobs",
+        || table(&held),
+        json!({ "subjobs": held.iter().map(described).collect::<Vec<Value>>() }),
+    )?;
+    if held.is_empty() && errors.is_empty() {
+        inform(|| "no launch holds anything".to_owned());
+    }
+    none_failed(errors)
+}
+
+/// A subjob with its server.
+struct LocatedSubjob {
+    server: Name,
+    part: HeldPart,
+    /// The time since its last change of state.
+    since: Span,
+    /// The time since the last message of its agent.
+    heard: Span,
+}
+
+/// The connected servers.
+fn there(session: &Session) -> Result<Vec<Name>, Failure> {
+    let federation = session.run(session.client.servers())?;
+    Ok(federation
+        .servers
+        .into_iter()
+        .filter(|server| server.attached)
+        .map(|server| server.info.name)
+        .collect())
+}
+
+fn end(output: Output, session: &Session, launch: &LaunchId, held: &[LocatedSubjob]) -> Result<(), Failure> {
+    if held.is_empty() {
+        return Err(Failure::input(format!("{launch} holds nothing there"))
+            .hint("`pliant subjobs` lists what is held"));
+    }
+    let (mut ended, mut text) = (Vec::new(), String::new());
+    for LocatedSubjob { server, part, .. } in held {
+        let standing = session.run(session.client.give_up_part(server, &part.id))?;
+        let what = if standing.is_over() { "is ended" } else { "is being ended" };
+        text.push_str(&format!("{} at {server} {what}\n", part.id));
+        ended.push(json!({ "server": server, "subjob": part.id.number, "state": standing.word() }));
+    }
+    output.print("subjobs", || text, json!({ "launch": launch.to_string(), "ended": ended }))
+}
+
+fn described(held: &LocatedSubjob) -> Value {
+    let LocatedSubjob { server, part, since, heard } = held;
+    json!({
+        "server": server,
+        "launch": part.id.launch.to_string(),
+        "subjob": part.id.number,
+        "agent": part.id.launch.agent,
+        "name": part.name,
+        "owner": part.owner,
+        "state": state(part),
+        "tasks": part.tasks,
+        "procs": part.procs,
+        "since_s": since,
+        "agent_heard_s": heard,
+    })
+}
+
+fn state(part: &HeldPart) -> &'static str {
+    if part.ending { "ending" } else { part.standing.word() }
+}
+
+fn table(held: &[LocatedSubjob]) -> String {
+    let header =
+        ["server", "launch", "subjob", "name", "owner", "state", "for", "agent heard", "tasks", "procs"];
+    let mut table = Table::new(8, &header);
+    for LocatedSubjob { server, part, since, heard } in held {
+        table.row(vec![
+            server.to_string(),
+            part.id.launch.to_string(),
+            part.id.number.to_string(),
+            part.name.clone(),
+            part.owner.to_string(),
+            state(part).to_owned(),
+            rough(*since),
+            format!("{} ago", rough(*heard)),
+            part.tasks.to_string(),
+            part.procs.to_string(),
+        ]);
+    }
+    table.render()
+}

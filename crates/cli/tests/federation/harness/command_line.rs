@@ -1,0 +1,75 @@
+//! The command line as users run it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use pliant_transport::Role;
+use serde_json::Value;
+
+use super::Federation;
+
+/// A verb with its words and a client file. Its output is captured.
+pub(crate) fn pliant(config: &Path, words: &[&str]) -> Command {
+    let (verb, words) = words.split_first().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
+    command.arg(verb).arg("--config").arg(config).args(words);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The exit code, standard output and standard error.
+pub(crate) fn said(output: Output) -> (i32, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A user of the command line, with a working directory.
+pub(crate) struct CommandUser {
+    config: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl CommandUser {
+    pub(crate) fn new(federation: &Federation, name: &str) -> CommandUser {
+        CommandUser::with_role(federation, Role::User, name)
+    }
+
+    pub(crate) fn operator(federation: &Federation) -> CommandUser {
+        CommandUser::with_role(federation, Role::Operator, "root")
+    }
+
+    fn with_role(federation: &Federation, role: Role, name: &str) -> CommandUser {
+        CommandUser { config: federation.client_file(role, name), dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// Another user in the same working directory.
+    pub(crate) fn become_user(self, federation: &Federation, name: &str) -> CommandUser {
+        CommandUser { config: federation.client_file(Role::User, name), ..self }
+    }
+
+    /// The working directory.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A command that prints a document.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut words = vec!["--output", "json"];
+        let mut line = line.split(' ');
+        words.splice(..0, line.next());
+        words.extend(line);
+        let mut command = pliant(&self.config, &words);
+        command.current_dir(self.dir());
+        command
+    }
+
+    pub(crate) fn begin(&self, line: &str) -> Child {
+        self.command(line).spawn().unwrap()
+    }
+
+    /// The exit code, the document and standard error.
+    pub(crate) fn run(&self, line: &str) -> (i32, Value, String) {
+        let (code, document, stderr) = said(self.command(line).output().unwrap());
+        (code, serde_json::from_str(&document).unwrap_or(Value::Null), stderr)
+    }
+}

@@ -1,0 +1,195 @@
+//! An agent that coordinates launches by hand: it asks a real server, and hears how its parts stand.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use pliant_control::coallocation::{
+    Addresses, LaunchId, Machine, Part, PartId, PlacedTask, Standing, Verdict,
+};
+use pliant_control::handoff::Peer;
+use pliant_model::{Procs, Span};
+use pliant_transport::{Limits, Role, ServerTls, guard, incoming};
+use pliant_wire::proto::launches_server::{Launches, LaunchesServer};
+use pliant_wire::proto::parts_client::PartsClient;
+use pliant_wire::{PartDecision, PartReport, Program, proto, surveyed};
+use tokio::net::TcpListener;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Server};
+use tonic::{Request, Response, Status};
+
+use crate::harness::*;
+
+/// Its name.
+pub(super) const AGENT: &str = "conductor";
+
+/// What servers have said of a part, in order and each once, and what they are answered.
+#[derive(Default)]
+struct Heard {
+    standings: Vec<Standing>,
+    verdict: Option<Verdict>,
+}
+
+/// What all parts' servers have said.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<BTreeMap<PartId, Heard>>>);
+
+/// The agent, and the way to one server.
+pub(super) struct Agent {
+    address: String,
+    ear: Ear,
+    pub(super) server: PartsClient<Channel>,
+}
+
+impl Agent {
+    /// An agent that asks that server.
+    pub(super) async fn start(federation: &Federation, server: &str) -> Agent {
+        let own = federation.credentials(Role::Agent, AGENT);
+        let tls = Arc::new(ServerTls::load(&own).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let ear = Ear::default();
+        let service = InterceptedService::new(LaunchesServer::new(ear.clone()), guard(tls.clone()));
+        let connections = incoming(listener, tls, Limits::default());
+        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(connections));
+        Agent { address, ear, server: client(federation, Role::Agent, AGENT, server) }
+    }
+
+    /// A part of these tasks on that machine.
+    pub(super) fn part(&self, key: u8, machine: &str, tasks: &[(&str, Program, &[&str])]) -> Part {
+        let launch = LaunchId { agent: AGENT.parse().unwrap(), key: pliant_control::names::Key([key; 16]) };
+        let task = |(name, program, neighbours): &(&str, Program, &[&str])| PlacedTask {
+            name: (*name).to_owned(),
+            machine: machine.to_owned(),
+            neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(),
+            payload: program.payload(),
+        };
+        Part {
+            coordinator: Peer { name: launch.agent.clone(), address: self.address.clone() },
+            id: PartId { launch, number: 0 },
+            owner: "alice".parse().unwrap(),
+            name: "row".to_owned(),
+            tasks: tasks.iter().map(task).collect(),
+            procs: Procs(2),
+            walltime: Span(600),
+            patience: Span(300),
+        }
+    }
+
+    pub(super) async fn machines(&mut self) -> Vec<Machine> {
+        let reply = self.server.survey(proto::SurveyRequest {}).await.unwrap();
+        surveyed(reply.into_inner()).unwrap()
+    }
+
+    pub(super) async fn prepare(&mut self, part: &Part) -> Standing {
+        let reply = self.server.prepare(proto::PreparePart::from(part)).await.unwrap();
+        reply.into_inner().try_into().unwrap()
+    }
+
+    /// Decides, also for when the server asks.
+    pub(super) async fn decide(&mut self, id: &PartId, verdict: Verdict) -> Standing {
+        self.ear.0.lock().unwrap().entry(id.clone()).or_default().verdict = Some(verdict.clone());
+        let decided = (id.clone(), PartDecision { verdict, heard: false });
+        self.server.decide(proto::DecidePart::from(&decided)).await.unwrap().into_inner().try_into().unwrap()
+    }
+
+    /// Waits until the server has said that of a part.
+    pub(super) async fn hears<T>(
+        &self,
+        id: &PartId,
+        what: &str,
+        wanted: impl Fn(&Standing) -> Option<T>,
+    ) -> T {
+        until(&format!("the server to say that the part {what}"), async || {
+            self.ear.0.lock().unwrap().get(id)?.standings.iter().find_map(&wanted)
+        })
+        .await
+    }
+
+    /// Waits until a part is held, and gives where its tasks will listen.
+    pub(super) async fn held(&self, id: &PartId) -> Addresses {
+        self.hears(id, "is held", |standing| match standing {
+            Standing::Held { addresses } => Some(addresses.clone()),
+            _ => None,
+        })
+        .await
+    }
+}
+
+/// Calls of a server about parts, with a certificate of that role.
+pub(super) fn client(federation: &Federation, role: Role, name: &str, server: &str) -> PartsClient<Channel> {
+    PartsClient::new(federation.channel(&federation.credentials(role, name), Role::Server, server))
+}
+
+/// A task that runs this script.
+pub(super) fn shell(text: &str) -> Program {
+    Program::Script {
+        name: "task.sh".to_owned(),
+        text: format!("#!/bin/sh\n{text}\n"),
+        arguments: Vec::new(),
+    }
+}
+
+/// The folders of the parts of a server.
+pub(super) fn folders(federation: &Federation, server: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(federation.folder(server).join("state/parts")) else {
+        return Vec::new();
+    };
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// What a task wrote on its standard output.
+pub(super) fn written(folder: &Path, task: &str) -> String {
+    std::fs::read_to_string(folder.join("work").join(task).join("stdout")).unwrap()
+}
+
+#[tonic::async_trait]
+impl Launches for Ear {
+    async fn stands(
+        &self,
+        request: Request<proto::PartStands>,
+    ) -> Result<Response<proto::PartVerdict>, Status> {
+        let PartReport { id, standing } = request.into_inner().try_into()?;
+        let mut heard = self.0.lock().unwrap();
+        let heard = heard.entry(id).or_default();
+        let decided = PartDecision {
+            verdict: heard.verdict.clone().unwrap_or(Verdict::Undecided),
+            heard: standing.is_over(),
+        };
+        if heard.standings.last() != Some(&standing) {
+            heard.standings.push(standing);
+        }
+        Ok(Response::new((&decided).into()))
+    }
+
+    async fn launch(&self, _: Request<proto::LaunchRequest>) -> Result<Response<proto::LaunchReply>, Status> {
+        Err(nobody_asks())
+    }
+
+    async fn spawn(&self, _: Request<proto::SpawnRequest>) -> Result<Response<proto::LaunchReply>, Status> {
+        Err(nobody_asks())
+    }
+
+    async fn cancel(&self, _: Request<proto::LaunchId>) -> Result<Response<proto::LaunchReply>, Status> {
+        Err(nobody_asks())
+    }
+
+    async fn look(&self, _: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
+        Err(nobody_asks())
+    }
+
+    async fn list(
+        &self,
+        _: Request<proto::LaunchesRequest>,
+    ) -> Result<Response<proto::LaunchesReply>, Status> {
+        Err(nobody_asks())
+    }
+
+    async fn links(&self, _: Request<proto::LinksRequest>) -> Result<Response<proto::LinksReply>, Status> {
+        Err(nobody_asks())
+    }
+}
+
+fn nobody_asks() -> Status {
+    Status::unimplemented("no user asks this agent")
+}

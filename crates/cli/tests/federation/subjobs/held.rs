@@ -1,0 +1,46 @@
+//! What a part holds is seen by its owner and by operators, who end it when its agent does not.
+
+use serde_json::Value;
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_sees_and_ends_what_an_agent_has_left() {
+    let federation = Federation::start(&[cluster(2)]).await;
+    let mut agent = Agent::start(&federation, LYON).await;
+    let part = agent.part(1, LYON, &[("one", telling(&federation, "one", 0), &[])]);
+    agent.prepare(&part).await;
+    agent.held(&part.id).await;
+
+    let configs = [(Role::User, "alice"), (Role::User, "bob"), (Role::Operator, "root")];
+    let [alice, bob, root] = configs.map(|(role, name)| federation.client_file(role, name));
+    let listed = |config: &std::path::Path| -> Value {
+        let (code, text, stderr) = said(pliant(config, &["subjobs", "--output", "json"]).output().unwrap());
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str(&text).unwrap()
+    };
+    for config in [&alice, &root] {
+        let held = &listed(config)["subjobs"];
+        assert_eq!(held.as_array().unwrap().len(), 1, "{held}");
+        let facts = ["server", "agent", "owner", "state"].map(|key| held[0][key].as_str().unwrap());
+        assert_eq!(facts, [LYON, AGENT, "alice", "held"]);
+    }
+    assert_eq!(listed(&bob)["subjobs"], Value::Array(Vec::new()), "it is nobody else's business");
+
+    let launch = part.id.launch.to_string();
+    let end = |config: &std::path::Path| {
+        said(pliant(config, &["subjobs", "--server", LYON, "--end", &launch]).output().unwrap())
+    };
+    let (code, _, stderr) = end(&alice);
+    assert!(code == 2 && stderr.contains("only an operator"), "{code}: {stderr}");
+    let (code, _, stderr) = end(&bob);
+    assert!(code == 2 && stderr.contains("holds nothing there"), "{code}: {stderr}");
+    let (code, text, stderr) = end(&root);
+    assert!(code == 0 && text.contains("ended"), "{code}: {text}{stderr}");
+    let Exit::NotStarted(why) = agent.hears(&part.id, "is over", how_it_ended).await else {
+        panic!("nothing of it ran")
+    };
+    assert!(why.contains("operator root"), "{why}");
+    all_is_free(&federation, 2).await;
+    assert_eq!(listed(&root)["subjobs"], Value::Array(Vec::new()));
+}

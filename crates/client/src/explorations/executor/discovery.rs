@@ -1,0 +1,120 @@
+//! Finds servers for an exploration, and explains why there are none.
+
+use std::collections::BTreeSet;
+
+use pliant_control::agent::Offering;
+use pliant_control::optional::explore::{Event, Offer};
+use pliant_wire::{Federation, bounds};
+use tokio::time::Instant;
+
+use super::ExplorationExecutor;
+use crate::{ClientError, WorkError};
+
+/// How many other services an error lists.
+const SERVICES_NAMED: usize = 12;
+
+/// What the agent answered.
+pub(in super::super) struct Found {
+    offers: Result<Vec<Offering>, ClientError>,
+    /// All servers, if none offers the service and none has been found before.
+    federation: Option<Result<Federation, ClientError>>,
+}
+
+impl ExplorationExecutor {
+    pub(super) fn discover(&mut self, most: u32) {
+        let (client, exploration, service) =
+            (self.client.clone(), self.header.exploration, self.header.service.clone());
+        let most = most.clamp(1, *bounds::OFFERS.end());
+        let is_first = self.found_by.is_some() && !self.machine.wants_no_servers();
+        self.poll.ask(async move {
+            let offers = client.offers(&service, most, exploration).await;
+            let federation = match &offers {
+                Ok(offers) if offers.is_empty() && is_first => Some(client.servers().await),
+                _ => None,
+            };
+            Found { offers, federation }
+        });
+    }
+
+    /// Takes in what the agent answered.
+    pub(super) fn found(&mut self, Found { offers, federation }: Found) -> Result<Event, WorkError> {
+        let is_leaving = self.machine.wants_no_servers();
+        let offers = match offers {
+            Ok(offers) => offers,
+            // The connections to its servers are given up after the timeout.
+            Err(error) if error.may_pass() && is_leaving => {
+                self.poll.soon_again();
+                Vec::new()
+            }
+            Err(error) if error.may_pass() && self.may_still_be_found() => {
+                self.warn(error.to_string());
+                Vec::new()
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !offers.is_empty() {
+            self.found_by = None;
+        } else if let Some(federation) = federation
+            && !is_leaving
+        {
+            self.explain_missing(federation)?;
+        }
+        self.calls.know(&offers);
+        let usable = offers.into_iter().filter(|offer| !self.barred.contains(&offer.server));
+        let offer = |Offering { server, cores, per_core, .. }| {
+            // Without it the window of the plan holds.
+            let per_core = (per_core > 0).then_some(per_core);
+            Offer { server, cores, per_core }
+        };
+        Ok(Event::Found(usable.map(offer).collect()))
+    }
+
+    /// Servers that were found once are waited for without a limit.
+    fn may_still_be_found(&self) -> bool {
+        self.found_by.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// No server offers the service, and none has since this client began: an error at once if servers offer other services,
+    /// after the timeout otherwise.
+    fn explain_missing(&mut self, federation: Result<Federation, ClientError>) -> Result<(), WorkError> {
+        let infos = match federation {
+            Ok(federation) => federation.servers.into_iter().filter(|server| server.attached),
+            Err(error) if error.may_pass() && self.may_still_be_found() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let (mut others, mut servers, mut without_cores) = (BTreeSet::new(), 0, 0);
+        for server in infos {
+            servers += 1;
+            let offers = server.info.services.iter().any(|(name, _)| *name == self.header.service);
+            without_cores += usize::from(offers);
+            if server.info.optional_cores > 0 {
+                others.extend(server.info.services.into_iter().map(|(name, _)| name));
+            }
+        }
+        let service = &self.header.service;
+        if without_cores > 0 {
+            let what = format!("no server that offers `{service}` has cores for explorations");
+            let hint = "its operator gives it some with `[optional]` in the server's file (docs/live.md)";
+            return Err(ClientError::usage(what).with_hint(hint).into());
+        }
+        if servers > 0 {
+            let mut names: Vec<&str> = others.iter().map(String::as_str).take(SERVICES_NAMED).collect();
+            if names.len() < others.len() {
+                names.push("...");
+            }
+            let what = format!("no server offers `{service}` for explorations");
+            let hint = match names.is_empty() {
+                true => "none offers anything for them: `[optional]` in a server's file gives them cores"
+                    .to_owned(),
+                false => format!("they offer {}", names.join(", ")),
+            };
+            return Err(ClientError::usage(what).with_hint(hint).into());
+        }
+        if !self.may_still_be_found() {
+            let what = format!("no server was up within {} s", self.patience.as_secs_f64());
+            return Err(ClientError::absent(what).into());
+        }
+        self.warn("no server is up yet".to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,371 @@
+//! The calls of a sweep: they carry out the commands of the machine of `control`, and their replies are its inputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pliant_control::multi_job::{Command, Event, Prospects, inputs_key, pack_key};
+use pliant_control::names::{Handle, Name};
+use pliant_control::reason::{Cause, Reason};
+use pliant_model::SpanMs;
+use pliant_wire::Pack;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, sleep};
+
+use super::folder::{Header, runs};
+use super::packs::{PackFollower, PackUpdate, Permits};
+use super::poll_schedule::PollSchedule;
+use super::prospects::{ProspectsFound, ProspectsRequest, calls};
+use super::state::{OpenPack, SweepState};
+use super::{Entry, SweepFolder, SweepStatus};
+use crate::driver::{self, Executor};
+use crate::{Client, ClientError, WorkError};
+
+/// How soon a pack is cancelled again whose server was not there.
+const CANCEL_AGAIN: Duration = Duration::from_secs(1);
+/// How many updates of packs are taken in at a time.
+const UPDATES: usize = 256;
+
+type Input = driver::Input<SweepExecutor>;
+
+/// A reply of a server.
+pub(super) enum Reply {
+    Prospects(Result<ProspectsFound, ClientError>),
+    Packs(Vec<(u32, PackUpdate)>),
+}
+
+pub(super) struct SweepExecutor {
+    client: Client,
+    header: Header,
+    pub(super) state: SweepState,
+    /// When a server has to be found at the latest, unless packs were handed out.
+    found_by: Instant,
+    /// By server: one that does not answer delays no other one.
+    permits: BTreeMap<Name, Permits>,
+    sender: Sender<(u32, PackUpdate)>,
+    updates: Receiver<(u32, PackUpdate)>,
+    schedule: PollSchedule,
+    /// How many sample instances all servers have refused since one was accepted.
+    attempts: u32,
+    /// Instances that were refused alone: by which server last, and why.
+    refused: BTreeMap<u32, (Name, String)>,
+    is_done: bool,
+    is_interrupted: bool,
+}
+
+impl SweepExecutor {
+    pub(super) fn new(
+        client: &Client,
+        header: Header,
+        state: SweepState,
+        patience: Duration,
+    ) -> SweepExecutor {
+        let (sender, updates) = channel(64);
+        SweepExecutor {
+            client: client.clone(),
+            header,
+            state,
+            found_by: Instant::now() + patience,
+            permits: BTreeMap::new(),
+            sender,
+            updates,
+            schedule: PollSchedule::new(),
+            attempts: 0,
+            refused: BTreeMap::new(),
+            is_done: false,
+            is_interrupted: false,
+        }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.state.machine.progress().packs > 0
+    }
+
+    pub(super) fn status(&self) -> SweepStatus {
+        let since = |(pack, open): (&u32, &OpenPack)| Some((*pack, span_ms(open.running_since?.elapsed())));
+        let running: BTreeMap<u32, SpanMs> = self.state.packs.iter().filter_map(since).collect();
+        let machine = &self.state.machine;
+        SweepStatus {
+            progress: machine.progress(),
+            instances: machine.plan().instances,
+            left: machine.left(span_ms(self.schedule.age()), &running),
+            servers: self.schedule.servers(),
+            interrupted: self.is_interrupted,
+        }
+    }
+
+    /// Withdraws a pack that has not started. Its outcome shows in its job, which is followed.
+    fn withdraw(&mut self, pack: u32) {
+        let Some(OpenPack { server, job: Some(job), .. }) = self.state.packs.get(&pack) else { return };
+        let (client, job, server) = (self.client.clone(), job.clone(), server.clone());
+        let permits = self.permits.entry(server).or_default().clone();
+        tokio::spawn(async move {
+            let _permit = permits.questions.acquire().await;
+            match client.withdraw(&job).await {
+                Ok(record) => tracing::info!(%job, state = %record.state, "withdraws a pack"),
+                Err(error) => tracing::info!(%job, %error, "cannot withdraw a pack"),
+            }
+        });
+    }
+
+    /// Ends a pack, whether it has started or not. One that may not be a job yet is ended once it is accepted.
+    fn cancel_pack(&mut self, pack: u32) {
+        let Some(OpenPack { job: Some(job), .. }) = self.state.packs.get(&pack) else { return };
+        let (client, job) = (self.client.clone(), job.clone());
+        tokio::spawn(async move {
+            while let Err(error) = client.cancel(&job).await
+                && error.may_pass()
+            {
+                tracing::debug!(%job, %error, "cannot be cancelled yet");
+                sleep(CANCEL_AGAIN).await;
+            }
+        });
+    }
+
+    /// Submits a pack and follows it; with `recalled` an earlier client may have submitted it.
+    fn send(&mut self, number: u32, recalled: bool) {
+        let Some(OpenPack { server, instances, job, .. }) = self.state.packs.get(&number) else { return };
+        let Header { key, service, parameters, inputs, .. } = &self.header;
+        let pack = Pack {
+            service: service.clone(),
+            arguments: parameters.fixed.clone(),
+            varied: parameters.names().map(str::to_owned).collect(),
+            instances: calls(parameters, instances),
+            inputs_key: (!inputs.is_empty()).then(|| inputs_key(*key)),
+        };
+        let follower = PackFollower {
+            client: self.client.clone(),
+            number,
+            key: pack_key(*key, number),
+            server: server.clone(),
+            pack,
+            inputs: inputs.clone(),
+            recalled,
+            job: job.clone(),
+            permits: self.permits.entry(server.clone()).or_default().clone(),
+            sender: self.sender.clone(),
+        };
+        tokio::spawn(follower.run());
+    }
+
+    /// Asks servers what instances may expect of them, as if the packs that wait were not there.
+    fn ask_servers(&mut self) {
+        // Any sample that servers take will do: instances differ in their runtimes.
+        let first = self.state.machine.sample(self.attempts).unwrap_or(0);
+        let Header { service, parameters, .. } = &self.header;
+        let asked = ProspectsRequest::about(service, parameters, first, self.state.machine.samples());
+        let mut packs: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
+        for job in self.state.packs.values().filter_map(|open| open.job.as_ref()) {
+            packs.entry(job.server.clone()).or_default().push(job.number);
+        }
+        self.schedule.ask(&self.client, asked, packs);
+    }
+
+    /// Takes in what servers answered. That no server takes instances is an error once the time for it is over, unless packs
+    /// are handed out.
+    fn found(&mut self, found: Result<ProspectsFound, ClientError>) -> Result<Option<Event>, WorkError> {
+        let is_late = !self.has_begun() && Instant::now() >= self.found_by;
+        let mut prospects = match found {
+            Ok(prospects) => prospects,
+            Err(error) if error.may_pass() && !error.is_denied() && !is_late => {
+                self.schedule.poll.soon_again();
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let attempts = std::mem::take(&mut self.attempts);
+        if prospects.found.is_empty() {
+            if prospects.is_of_instance() && self.state.machine.sample(attempts + 1).is_some() {
+                // They may take another sample.
+                self.attempts = attempts + 1;
+                self.schedule.poll.at_latest(Instant::now());
+                return Ok(None);
+            }
+            let may_pass =
+                prospects.others.is_empty() || prospects.others.iter().any(|one| one.reason.cause.may_pass());
+            // Open packs are waited for.
+            if if may_pass { is_late } else { self.state.packs.is_empty() } {
+                return Err(WorkError::NoServer(prospects.others));
+            }
+            self.schedule.poll.soon_again();
+        }
+        let waiting = self.waiting(&prospects.found);
+        let now = Instant::now();
+        for (number, open) in &mut self.state.packs {
+            if open.job.is_some() && !waiting.contains(number) {
+                open.running_since.get_or_insert(now);
+            }
+        }
+        self.schedule.remove_paused(&mut prospects.found);
+        Ok(Some(Event::Found { servers: prospects.found, waiting }))
+    }
+
+    /// The packs whose jobs wait, as servers say.
+    fn waiting(&self, found: &[(Name, Prospects)]) -> BTreeSet<u32> {
+        let waiting = found.iter().flat_map(|(server, prospects)| {
+            prospects.waiting.iter().map(move |number| Handle { server: server.clone(), number: *number })
+        });
+        let waiting: BTreeSet<Handle> = waiting.collect();
+        let waits = |open: &OpenPack| open.job.as_ref().is_some_and(|job| waiting.contains(job));
+        self.state.packs.iter().filter(|(_, open)| waits(open)).map(|(number, _)| *number).collect()
+    }
+
+    /// The entries that follow from an update of a pack.
+    fn updated(&mut self, pack: u32, update: PackUpdate) -> Result<Vec<Entry>, WorkError> {
+        let Some(open) = self.state.packs.get_mut(&pack) else { return Ok(Vec::new()) };
+        Ok(match update {
+            PackUpdate::Accepted(job) => {
+                self.schedule.unpause(&job.server);
+                vec![Entry::Accepted { pack, job }]
+            }
+            // The pack stays open: its owner can resume it.
+            PackUpdate::Refused(Reason { cause: Cause::KeyTaken, why }) => {
+                return Err(WorkError::NotOurs { server: open.server.clone(), why });
+            }
+            PackUpdate::Refused(Reason { cause, why }) => {
+                let server = open.server.clone();
+                tracing::info!(%server, pack, why, "does not take a pack");
+                match (cause, open.instances.as_slice()) {
+                    (Cause::Invalid | Cause::TooLong, [instance]) => {
+                        self.refused.insert(*instance, (server, why.clone()));
+                    }
+                    (Cause::Invalid | Cause::TooLong, _) => {}
+                    _ => self.schedule.pause(&server),
+                }
+                vec![Entry::Refused { pack, cause, why }]
+            }
+            PackUpdate::Failed(error) => return Err(error.into()),
+            PackUpdate::Ended(ends) => {
+                open.running_since = Some(Instant::now());
+                ends.into_iter().map(|end| Entry::Ended { pack, end }).collect()
+            }
+            PackUpdate::Over { how, unbegun } => vec![Entry::Over { pack, how, unbegun }],
+        })
+    }
+}
+
+impl Executor for SweepExecutor {
+    type Work = Header;
+    type Event = Event;
+    type Reply = Reply;
+
+    fn state(&mut self) -> &mut SweepState {
+        &mut self.state
+    }
+
+    fn begin(&mut self) -> Input {
+        let open: Vec<u32> = self.state.packs.keys().copied().collect();
+        open.into_iter().for_each(|pack| self.send(pack, true));
+        Input::Event(Event::Begin)
+    }
+
+    /// After a crash the output of a pack is read again.
+    fn is_new(&self, entry: &Entry) -> bool {
+        match entry {
+            Entry::Ended { pack, end } => self.state.machine.awaits(*pack, end.instance),
+            _ => true,
+        }
+    }
+
+    fn on(&mut self, event: Event, commands: &mut Vec<Command>) {
+        self.state.on(event, commands);
+    }
+
+    fn entry_of(&self, command: &Command) -> Option<Entry> {
+        match command {
+            Command::Keep { shares } => Some(Entry::Kept { shares: shares.clone() }),
+            Command::Submit { pack, server, instances } => {
+                Some(Entry::Submitted { pack: *pack, server: server.clone(), instances: runs(instances) })
+            }
+            _ => None,
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) -> Option<Input> {
+        match command {
+            Command::Look => self.schedule.poll.soon(),
+            Command::Keep { .. } => {}
+            Command::Done => self.is_done = true,
+            Command::Withdraw { pack } => self.withdraw(pack),
+            Command::Cancel { pack } => self.cancel_pack(pack),
+            // A server that takes nothing at the moment may take it later.
+            Command::Unplaced { .. } if !self.state.has_accepted || self.schedule.expects_takers() => {}
+            Command::Unplaced { instance } => {
+                let (server, why) = self.refused.remove(&instance)?;
+                return Some(Input::Entry(Entry::Unplaced { instance, server, why }));
+            }
+            Command::Submit { pack, server, instances } => {
+                self.state.open(pack, server, instances);
+                self.send(pack, false);
+            }
+        }
+        None
+    }
+
+    /// A client that resumes after the error hands the refused instances out again.
+    fn check(&self) -> Result<(), WorkError> {
+        match self.refused.first_key_value() {
+            Some((_, (server, why)))
+                if !self.state.has_accepted
+                    && self.state.machine.is_refused()
+                    && !self.schedule.expects_takers() =>
+            {
+                let (server, why) = (server.clone(), why.clone());
+                Err(WorkError::Refused { instances: self.refused.len(), server, why })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_done || self.is_interrupted
+    }
+
+    async fn reply(&mut self) -> Reply {
+        let mut updates = Vec::new();
+        tokio::select! {
+            biased;
+            found = self.schedule.found() => Reply::Prospects(found),
+            _ = self.updates.recv_many(&mut updates, UPDATES) => Reply::Packs(updates),
+        }
+    }
+
+    fn receive(&mut self, reply: Reply, _: Option<&SweepFolder>) -> Result<Vec<Input>, WorkError> {
+        let mut inputs = Vec::new();
+        match reply {
+            Reply::Prospects(found) => {
+                inputs.extend(self.found(found)?.map(Input::Event));
+            }
+            Reply::Packs(updates) => {
+                for (pack, update) in updates {
+                    inputs.extend(self.updated(pack, update)?.into_iter().map(Input::Entry));
+                }
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// Servers are not asked once the sweep is only to be ended.
+    fn wake_at(&self) -> Instant {
+        match self.state.machine.is_cancelled() {
+            true => Instant::now() + Duration::from_secs(1),
+            false => self.schedule.poll.at(),
+        }
+    }
+
+    fn wake(&mut self) -> Option<Input> {
+        if self.wake_at() <= Instant::now() {
+            self.ask_servers();
+        }
+        None
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        self.is_interrupted = true;
+        None
+    }
+}
+
+/// So much time, in whole milliseconds.
+fn span_ms(time: Duration) -> SpanMs {
+    SpanMs(i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 4))
+}

@@ -1,0 +1,152 @@
+//! Asks servers for their prospects: what instances may expect there.
+
+use std::collections::BTreeMap;
+
+use pliant_control::multi_job::Prospects;
+use pliant_control::names::Name;
+use pliant_control::reason::Cause;
+use pliant_wire::{self as wire, InstanceCall, ProspectsQuery, SubmissionRefusal, proto};
+use tokio::task::JoinSet;
+
+use crate::{Client, ClientError, ParameterSpace, ServerRefusal};
+
+/// How many servers are asked at a time.
+const AT_ONCE: usize = 32;
+
+/// The sample instances that servers are asked about.
+#[derive(Clone, Debug)]
+pub(super) struct ProspectsRequest {
+    service: String,
+    arguments: BTreeMap<String, String>,
+    varied: Vec<String>,
+    others: Vec<InstanceCall>,
+}
+
+impl ProspectsRequest {
+    /// A request about the instance `first`, with other samples.
+    pub(super) fn about(
+        service: &str,
+        parameters: &ParameterSpace,
+        first: u32,
+        others: Vec<u32>,
+    ) -> ProspectsRequest {
+        ProspectsRequest {
+            service: service.to_owned(),
+            arguments: parameters.arguments(first),
+            varied: parameters.names().map(str::to_owned).collect(),
+            others: calls(parameters, &others),
+        }
+    }
+}
+
+/// The calls of instances.
+pub(super) fn calls(parameters: &ParameterSpace, numbers: &[u32]) -> Vec<InstanceCall> {
+    numbers
+        .iter()
+        .map(|number| InstanceCall { number: *number, values: parameters.values(*number) })
+        .collect()
+}
+
+/// The prospects of all servers.
+#[derive(Clone, Default, Debug)]
+pub(super) struct ProspectsFound {
+    /// The servers that take instances.
+    pub(super) found: Vec<(Name, Prospects)>,
+    /// The addresses of these servers.
+    pub(super) addresses: BTreeMap<Name, String>,
+    /// The servers that take none.
+    pub(super) others: Vec<ServerRefusal>,
+}
+
+impl ProspectsFound {
+    /// The samples that no server takes, and why one server does not.
+    pub(super) fn refused_by_all(&self) -> Vec<(u32, String)> {
+        let Some(((_, first), others)) = self.found.split_first() else { return Vec::new() };
+        let refuses =
+            |prospects: &Prospects, number| prospects.refused.iter().any(|(other, _)| *other == number);
+        let refused = first.refused.iter();
+        refused
+            .filter(|(number, _)| others.iter().all(|(_, other)| refuses(other, *number)))
+            .cloned()
+            .collect()
+    }
+
+    /// True if a server refused the first sample and may take other instances.
+    pub(super) fn is_of_instance(&self) -> bool {
+        self.others.iter().any(|one| matches!(one.reason.cause, Cause::Invalid | Cause::TooLong))
+    }
+}
+
+impl Client {
+    /// The prospects of a server without some waiting jobs of the caller, or why it does not run the instances.
+    pub async fn prospects(
+        &self,
+        server: &Name,
+        address: &str,
+        query: &ProspectsQuery,
+    ) -> Result<Result<Prospects, SubmissionRefusal>, ClientError> {
+        let request = self.request(proto::ProspectsRequest::from(query));
+        let reply = self.server(server, address)?.prospects(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        wire::prospects_answer(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Asks all servers that are up for their prospects without those jobs.
+    pub(super) async fn all_prospects(
+        &self,
+        asked: &ProspectsRequest,
+        mut without: BTreeMap<Name, Vec<u32>>,
+    ) -> Result<ProspectsFound, ClientError> {
+        let ProspectsRequest { service, arguments, varied, others } = asked;
+        let mut servers = self.servers().await?.servers;
+        servers.retain(|server| server.attached);
+        let offers =
+            |server: &pliant_wire::ServerStatus| server.info.services.iter().any(|(name, _)| name == service);
+        // Services for some users only are not listed: then all servers are asked.
+        if servers.iter().any(offers) {
+            servers.retain(offers);
+        }
+        let elsewhere = self.expectation(service).await.unwrap_or_else(|error| {
+            // Servers have statistics of their own.
+            tracing::debug!(%error, service, "the agent cannot be asked how long it takes");
+            None
+        });
+        let mut answers = ProspectsFound::default();
+        let (mut waiting, mut open) = (servers.into_iter(), JoinSet::new());
+        loop {
+            while open.len() < AT_ONCE
+                && let Some(server) = waiting.next()
+            {
+                let (client, info) = (self.clone(), server.info);
+                let query = ProspectsQuery {
+                    service: service.clone(),
+                    arguments: arguments.clone(),
+                    varied: varied.clone(),
+                    others: others.clone(),
+                    without: without.remove(&info.name).unwrap_or_default(),
+                    elsewhere,
+                };
+                open.spawn(async move {
+                    let answer = client.prospects(&info.name, &info.address, &query).await;
+                    (info, answer)
+                });
+            }
+            let Some(answered) = open.join_next().await else { break };
+            let Ok((info, answer)) = answered else { continue };
+            let refused = match answer {
+                Ok(Ok(prospects)) => {
+                    answers.addresses.insert(info.name.clone(), info.address);
+                    answers.found.push((info.name, prospects));
+                    continue;
+                }
+                Ok(Err(SubmissionRefusal { cause, why, .. })) => cause.because(why),
+                Err(error) => Cause::Silent.because(error.to_string()),
+            };
+            answers.others.push(ServerRefusal { server: info.name, reason: refused });
+        }
+        // The order of the answers does not matter.
+        answers.found.sort_by(|one, other| one.0.cmp(&other.0));
+        answers.others.sort_by(|one, other| one.server.cmp(&other.server));
+        Ok(answers)
+    }
+}
