@@ -14,7 +14,7 @@ use pliant_telemetry::{RequestId, names};
 use pliant_wire::{Declined, Submission, SubmitAnswer, Submitted};
 use tonic::Status;
 
-use super::launch::Launch;
+use super::execution::Program;
 use super::offer::Made;
 use super::service::{PATIENCE, Service, blocking, slow, stopping};
 
@@ -80,9 +80,9 @@ impl Service {
         blocking(uploaded).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         // A pack says what it runs by itself, and goes to no other server.
-        let what = pack.is_none().then_some(what);
+        let submitted = pack.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let launch = Launch { prepared, what, pack, inputs, shared, request: id.to_string() };
+        let program = Program { prepared, submitted, batch: pack, inputs, shared, request: id.to_string() };
         let owner = caller.user.clone();
         let submit = Submit {
             key,
@@ -94,7 +94,7 @@ impl Service {
             latest,
             compared,
             survey,
-            payload: Payload::of(&launch),
+            payload: Payload::of(&program),
             sample,
         };
         let bytes = submit.payload.bytes();

@@ -33,16 +33,10 @@ pub(super) use self::fresh::FreshListings;
 pub(super) use self::rooms::remove as remove_room;
 
 use self::fresh::Last;
-use super::launch::Host;
-use super::packs;
-use super::parts::ends;
-use super::what::Execution;
+use super::execution::{Execution, Host, Retry, observer};
 use crate::host::Mailbox;
 use pliant_staging::Store;
 use pliant_transport::Clock;
-
-/// The pauses before something is tried again.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 
 /// How long a supervisor may take to see that its job is to be ended.
 const NOTICED: Duration = Duration::from_secs(3);
@@ -98,15 +92,7 @@ struct Job {
     /// Its folder; none if nobody knows it any more.
     dir: Option<PathBuf>,
     /// What is to run; none while it is another server's.
-    what: Option<Arc<Execution>>,
-}
-
-/// Why something cannot be done in a job's folder.
-enum Unready {
-    /// That does not change, and what the job's owner is told.
-    Lasting(String),
-    /// It may work later.
-    Passing(String),
+    execution: Option<Arc<Execution>>,
 }
 
 impl Cluster {
@@ -184,11 +170,11 @@ impl Cluster {
     }
 
     fn job(&self, machine: &Server, number: JobId) -> Job {
-        let (number, host) = (number.0, &self.around.host);
-        let what = Execution::of(machine, number);
-        let dir = what.as_ref().map(|what| what.dir(host));
-        let dir = dir.or_else(|| machine.held_as(number).map(|handle| host.dir(handle)));
-        Job { number, dir, what: what.map(Arc::new) }
+        let host = &self.around.host;
+        let execution = Execution::of_number(host, machine, number).map(Arc::new);
+        let dir = execution.as_ref().map(|execution| execution.dir.clone());
+        let dir = dir.or_else(|| machine.held_as(number.0).map(|handle| host.dir(handle)));
+        Job { number: number.0, dir, execution }
     }
 
     fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F)
@@ -197,16 +183,12 @@ impl Cluster {
     {
         let (mailbox, news) = (self.around.mailbox.clone(), self.news.clone());
         let runtime = self.around.runtime.clone();
-        let part = job.what.as_ref().and_then(|what| what.part()).map(|part| part.part.id.clone());
-        let dir = job.dir.clone();
+        let execution = job.execution.clone();
         let doing = act(self, job);
         runtime.spawn(async move {
             let event = doing.await;
-            if let (Event::Ended { job, .. }, Some(dir)) = (&event, dir) {
-                match part {
-                    Some(id) => _ = ends::tell(&mailbox, &dir, &id).await,
-                    None => packs::tell(&mailbox, dir, *job).await,
-                }
+            if let (Event::Ended { .. }, Some(execution)) = (&event, execution) {
+                observer::details(&mailbox, &execution).await;
             }
             // A server that has stopped finds out when it starts again.
             let _ = mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
@@ -241,9 +223,9 @@ impl Cluster {
             (_, true) => self.furnished(&job, &dir).await,
             (true, _) => Ok((dir.clone(), self.program(&dir))),
             _ => {
-                let prepared = self.prepared(&job, procs, walltime, &alternatives).await;
-                prepared.map(|is_pack| {
-                    in_any_order = is_pack;
+                let prepared = self.prepared(&job, Some((procs, walltime)), &alternatives).await;
+                prepared.map(|ready| {
+                    in_any_order = ready.is_batch;
                     (dir.clone(), self.program(&dir))
                 })
             }
@@ -255,10 +237,10 @@ impl Cluster {
         let system = self.system().await;
         let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
         let number = job.number;
-        let node = job.what.as_ref().and_then(|what| what.part()?.node());
+        let node = job.execution.as_ref().and_then(|execution| execution.subjob()?.node());
         let order =
             Submission { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
-        let mut pause = Pause::new("submit a job", job.number);
+        let mut retry = Retry::new("submit a job", &job.number);
         // The packs of a sweep join each other.
         let mut turn = if in_any_order { None } else { Some(turn.come().await) };
         loop {
@@ -273,7 +255,7 @@ impl Cluster {
                     again = true;
                     // The others need not wait for that.
                     turn = None;
-                    pause.after(&error).await;
+                    retry.after(&error).await;
                 }
                 Err(error) => {
                     tracing::warn!(job = job.number, %error, "not queued");
@@ -301,12 +283,8 @@ impl Cluster {
         tentative: bool,
     ) -> Event {
         let number = JobId(job.number);
-        let (system, size) = (self.system().await, job.what.as_ref().map(|what| what.size()));
-        let ready = match size {
-            Some((procs, walltime)) => self.prepared(&job, procs, walltime, &alternatives).await.map(drop),
-            None => Err("nobody knows it any more".to_owned()),
-        };
-        if let Err(why) = ready {
+        let system = self.system().await;
+        if let Err(why) = self.prepared(&job, None, &alternatives).await {
             // It is still held, or waits to be told: nothing of it has run.
             self.refuse(&job).await;
             self.end_there(&system, &job, &ids).await;
@@ -314,20 +292,20 @@ impl Cluster {
             return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
         }
         if tentative {
-            if let Some(part) = job.what.as_ref().and_then(|what| what.part()) {
-                self.follow_tasks(&part.part.id);
+            if let Some(subjob) = job.execution.as_ref().and_then(|execution| execution.subjob()) {
+                self.follow_tasks(&subjob.part.id);
             }
             return self.let_go_on(&job).await;
         }
         for id in &ids {
-            let mut pause = Pause::new("release a job", job.number);
+            let mut retry = Retry::new("release a job", &job.number);
             while let Err(error) = system.release(job.number, id).await {
                 if !error.may_pass() {
                     // A listing tells what became of it.
                     tracing::info!(job = job.number, id, %error, "not released");
                     break;
                 }
-                pause.after(&error).await;
+                retry.after(&error).await;
             }
         }
         Event::Released { job: number }
@@ -358,26 +336,26 @@ impl Cluster {
 
     /// Has the machine told how the tasks of a part end that is to run.
     fn follow_tasks(&self, id: &PartId) {
-        let dir = self.around.host.part_dir(id);
-        self.around.runtime.spawn(ends::follow(self.around.mailbox.clone(), dir, id.clone()));
+        let dir = self.around.host.subjob_dir(id);
+        self.around.runtime.spawn(observer::follow_tasks(self.around.mailbox.clone(), dir, id.clone()));
     }
 
     async fn prevent_start(&self, system: &BatchSystem, job: &Job, id: &str) -> StartPrevention {
-        let mut pause = Pause::new("withdraw a job", job.number);
+        let mut retry = Retry::new("withdraw a job", &job.number);
         loop {
             match system.prevent_start(job.number, id).await {
                 Ok(kept) => return kept,
                 // Nothing may be concluded from that.
-                Err(error) => pause.after(&error).await,
+                Err(error) => retry.after(&error).await,
             }
         }
     }
 
     async fn remove_prevented(&self, system: &BatchSystem, job: &Job, ids: &[String]) {
         for id in ids {
-            let mut pause = Pause::new("take a job out of the queue", job.number);
+            let mut retry = Retry::new("take a job out of the queue", &job.number);
             while let Err(error) = system.remove_prevented(job.number, id).await {
-                pause.after(&error).await;
+                retry.after(&error).await;
             }
         }
     }
@@ -413,37 +391,14 @@ impl Cluster {
     /// Has the batch system end a job.
     async fn end_there(&self, system: &BatchSystem, job: &Job, ids: &[String]) {
         for id in ids {
-            let mut pause = Pause::new("end a job", job.number);
+            let mut retry = Retry::new("end a job", &job.number);
             while let Err(error) = system.terminate(job.number, id).await {
                 if !error.may_pass() {
                     tracing::error!(job = job.number, id, %error, "the batch system does not end a job");
                     break;
                 }
-                pause.after(&error).await;
+                retry.after(&error).await;
             }
         }
-    }
-}
-
-/// The time before something is tried again: longer every time. The first failure is told.
-struct Pause {
-    what: &'static str,
-    number: u32,
-    next: Duration,
-    told: bool,
-}
-
-impl Pause {
-    fn new(what: &'static str, number: u32) -> Pause {
-        Pause { what, number, next: AGAIN.0, told: false }
-    }
-
-    async fn after(&mut self, error: &(dyn std::fmt::Display + Sync)) {
-        if !self.told {
-            tracing::warn!(job = self.number, %error, "cannot {} at the moment: tried again until it works", self.what);
-            self.told = true;
-        }
-        tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(AGAIN.1);
     }
 }

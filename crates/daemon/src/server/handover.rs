@@ -12,7 +12,7 @@ use pliant_transport::Role;
 use pliant_wire::{Prepare, Submitted};
 use tonic::{Request, Status};
 
-use super::launch::Launch;
+use super::execution::Program;
 use super::offer::Made;
 use super::service::{Service, stopping};
 use crate::gate;
@@ -47,7 +47,7 @@ impl Service {
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
-        let launch = Launch { prepared, what: Some(what), pack, inputs, shared: None, request };
+        let program = Program { prepared, submitted: Some(what), batch: pack, inputs, shared: None, request };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -63,7 +63,7 @@ impl Service {
             latest: prepare.latest,
             copy: prepare.copy,
             reason: prepare.reason,
-            payload: Payload::of(&launch),
+            payload: Payload::of(&program),
             sample,
         }))
     }

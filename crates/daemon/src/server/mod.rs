@@ -3,10 +3,10 @@
 mod accepting;
 pub(crate) mod cluster;
 mod driver;
+mod execution;
 mod explorations;
 mod files;
 mod handover;
-mod launch;
 mod links;
 mod locals;
 mod lookup;
@@ -15,20 +15,19 @@ mod offer;
 mod offered;
 mod open;
 mod others;
-mod packs;
 mod parts;
 mod prospects;
 mod sealing;
 mod service;
 mod upkeep;
-mod what;
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use cluster::{Cluster, FreshListings};
-use driver::{Processes, ServerDriver};
-use launch::Host;
+use driver::ServerDriver;
+use execution::observer::JobObserver;
+use execution::{Execution, Host, Runner};
 use machines::Machines;
 use offer::{ServerChild, ServiceOffer};
 use others::PeerServers;
@@ -48,7 +47,6 @@ use pliant_wire::proto::server_server::ServerServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
 use tokio::sync::{broadcast, watch};
-use what::Execution;
 
 use crate::calling::UnderWay;
 use crate::config::{OptionalFile, ServerFile};
@@ -83,7 +81,7 @@ pub async fn serve(
     let replies = Replies::new(&clock);
     let host = Host {
         server: file.name.clone(),
-        folder: file.state.join("jobs"),
+        state: file.state.clone(),
         cluster: file.cluster.clone(),
         pliant: program(&supervisor),
     };
@@ -98,20 +96,20 @@ pub async fn serve(
         looking: Arc::default(),
     };
     places.resume(machine.machine());
-    let processes = Processes {
+    let runner = Runner {
         host: host.clone(),
         store: store.clone(),
         supervisor: supervisor.clone().into(),
-        mailbox: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
-        places: places.clone(),
-        cancelled: Arc::default(),
+        observer: JobObserver { mailbox: mailbox.clone(), places: places.clone() },
+        timers: None,
+        stops: Arc::default(),
     };
     let jobs = machine.machine().running().map(|(_, run, cancelling)| (run, cancelling));
     let parts = machine.machine().running_parts().map(|(_, run, cancelling)| (run, cancelling));
     for (run, cancelling) in jobs.chain(parts) {
-        if let Some(what) = Execution::of(machine.machine(), run.job.0) {
-            processes.resume(what, run.clone(), cancelling);
+        if let Some(execution) = Execution::of_run(&host, machine.machine(), run) {
+            runner.resume(execution, cancelling);
         }
     }
     let cluster = file.cluster.foreign().map(|settings| {
@@ -192,7 +190,7 @@ pub async fn serve(
     }
     let driver = ServerDriver {
         replies: replies.clone(),
-        processes,
+        runner,
         cluster,
         others,
         parts: Parts { places, coordinators },

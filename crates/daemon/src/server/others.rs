@@ -19,7 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::launch::{Host, Launch};
+use super::execution::{Host, Program};
 use crate::calling::{UnderWay, timed};
 use crate::host::Mailbox;
 use crate::host::crash_points::{self, CrashPoint};
@@ -122,11 +122,11 @@ impl PeerServers {
     }
 
     async fn prepare(&self, server: &mut ServerClient<Channel>, handoff: &Handoff) -> Result<Reply, Failed> {
-        let launch: Launch = handoff.payload.read().map_err(|error| Failed::Lasting(error.to_string()))?;
-        let what = launch
-            .what
+        let program: Program = handoff.payload.read().map_err(|error| Failed::Lasting(error.to_string()))?;
+        let what = program
+            .submitted
             .ok_or_else(|| Failed::Lasting("a batch of instances goes to no other server".to_owned()))?;
-        for file in &launch.inputs {
+        for file in &program.inputs {
             let sent = tokio::time::timeout(FILES, self.send(server, handoff, file)).await;
             sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;
         }
@@ -137,7 +137,7 @@ impl PeerServers {
             key: handoff.key,
             owner: handoff.owner.clone(),
             what,
-            inputs: launch.inputs,
+            inputs: program.inputs,
             submitted: handoff.submitted,
             compared: handoff.compared.clone(),
             survey: handoff.survey.clone(),
@@ -146,7 +146,7 @@ impl PeerServers {
             latest: handoff.latest,
             copy: handoff.copy,
             reason: handoff.reason,
-            request: launch.request,
+            request: program.request,
         };
         let reply = server.prepare(timed((&prepare).into())).await?.into_inner();
         Reply::try_from(reply).map_err(|malformed| Failed::Lasting(malformed.to_string()))

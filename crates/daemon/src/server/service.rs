@@ -19,10 +19,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::cluster::FreshListings;
+use super::execution::Host;
 use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
 use super::handover::source;
-use super::launch::Host;
 use super::locals;
 use super::machines::Machines;
 use super::offer::ServiceOffer;

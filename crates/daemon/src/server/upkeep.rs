@@ -14,7 +14,7 @@ use pliant_transport::Clock;
 use tokio::sync::watch;
 
 use super::cluster::remove_room;
-use super::launch::Host;
+use super::execution::Host;
 use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
 
@@ -55,21 +55,21 @@ impl Upkeep {
                 }
             }
         }
-        for part in self.host.parts() {
-            let dir = self.host.part_dir(&part);
+        for part in self.host.subjobs() {
+            let dir = self.host.subjob_dir(&part);
             if self.is_due_part(now, part, &dir).await
                 && let Err(error) = fs::remove_dir_all(&dir)
             {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a part of a launch");
             }
         }
-        for number in self.host.rooms() {
+        for number in self.host.gates() {
             let known = move |server: &mut Server, _| {
                 let is_job = server.job(number).is_some() || server.held_as(number).is_some();
                 is_job || server.part(number).is_some()
             };
             if self.mailbox.ask(known).await == Ok(false)
-                && let Err(error) = remove_room(&self.host.room(number))
+                && let Err(error) = remove_room(&self.host.gate(number))
             {
                 tracing::warn!(%error, number, "cannot remove the room of a copy");
             }

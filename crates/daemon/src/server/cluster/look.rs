@@ -13,37 +13,32 @@ use pliant_model::{JobId, Time};
 use pliant_site::processes::{self, Lost, ProcessState};
 use pliant_site::slurm::BATCH_OUTPUT;
 
-use super::{Cluster, Job, Pause};
-use crate::server::driver::{complaint, end_of};
+use super::{Cluster, Job};
+use crate::server::execution::{Retry, complaint, end_of, find};
 
 /// How long a node's last writes may take to be seen here.
 const SETTLED: Duration = Duration::from_secs(5);
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What a folder says.
-enum Word {
-    Ended(processes::Exit),
-    Lost(Lost),
-    /// Its supervisor is there.
-    Runs,
-    Unclaimed,
-}
-
 impl Cluster {
     /// Looks until it is clear what became of a job.
     pub(super) async fn look(self, job: Job, ids: Vec<String>, listed: Option<Box<Listed>>) -> Event {
         let begin = Instant::now();
         loop {
-            let word = self.word(&job).await;
+            let found = self.found(&job).await;
             // What a node has written may not be seen here yet.
             let may_have_begun = listed.as_ref().is_some_and(|listed| listed.ever_started());
-            let event = match word {
-                Word::Ended(exit) => return recorded(&job, exit, listed.as_deref()),
-                Word::Runs => None,
-                Word::Lost(_) | Word::Unclaimed if may_have_begun && begin.elapsed() < SETTLED => None,
-                Word::Lost(why) => Some(self.lost(&job, &ids, listed.as_deref(), &why).await),
-                Word::Unclaimed => {
+            let event = match found {
+                ProcessState::Ended(exit) => return recorded(&job, exit, listed.as_deref()),
+                ProcessState::Running(_) => None,
+                ProcessState::Lost(_) | ProcessState::NeverStarted
+                    if may_have_begun && begin.elapsed() < SETTLED =>
+                {
+                    None
+                }
+                ProcessState::Lost(why) => Some(self.lost(&job, &ids, listed.as_deref(), &why).await),
+                ProcessState::NeverStarted => {
                     let event = self.unclaimed(&job, &ids, listed.as_deref()).await;
                     self.stays_unclaimed(&job, &event).await.then_some(event)
                 }
@@ -56,20 +51,10 @@ impl Cluster {
         }
     }
 
-    async fn word(&self, job: &Job) -> Word {
-        let Some(dir) = job.dir.clone() else { return Word::Unclaimed };
-        let mut pause = Pause::new("see what became of a job", job.number);
-        loop {
-            let dir = dir.clone();
-            match tokio::task::spawn_blocking(move || processes::find(&dir)).await {
-                Ok(Ok(ProcessState::Ended(exit))) => return Word::Ended(exit),
-                Ok(Ok(ProcessState::Lost(why))) => return Word::Lost(why),
-                Ok(Ok(ProcessState::Running(_))) => return Word::Runs,
-                Ok(Ok(ProcessState::NeverStarted)) => return Word::Unclaimed,
-                // Nothing may be concluded from that.
-                Ok(Err(error)) => pause.after(&error).await,
-                Err(error) => pause.after(&error).await,
-            }
+    async fn found(&self, job: &Job) -> ProcessState {
+        match &job.dir {
+            Some(dir) => find(&job.number, dir).await,
+            None => ProcessState::NeverStarted,
         }
     }
 
@@ -98,7 +83,7 @@ impl Cluster {
             // By somebody else, perhaps when its batch script had only just begun.
             Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
-                let room = self.around.host.room(job.number);
+                let room = self.around.host.gate(job.number);
                 let why = job.dir.as_deref().and_then(complained).or_else(|| complained(&room));
                 Exit::NotStarted(
                     why.unwrap_or_else(|| format!("its batch script ended before it began: {exit}")),
@@ -116,7 +101,7 @@ impl Cluster {
             return true;
         }
         self.ask_end(job).await;
-        matches!(self.word(job).await, Word::Unclaimed)
+        matches!(self.found(job).await, ProcessState::NeverStarted)
     }
 
     /// How the batch system says that a job ended.
@@ -126,7 +111,7 @@ impl Cluster {
         }
         let system = self.system().await;
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let mut pause = Pause::new("see how a job ended", job.number);
+        let mut retry = Retry::new("see how a job ended", &job.number);
         loop {
             match system.ended(&ids).await {
                 // A batch system that has lost its state gives the same ids again, perhaps to another job of ours.
@@ -134,7 +119,7 @@ impl Cluster {
                     let is_its = |one: &Listed| one.ours.is_none_or(|ours| ours == job.number);
                     return ended.into_values().rfind(is_its);
                 }
-                Err(error) if error.may_pass() => pause.after(&error).await,
+                Err(error) if error.may_pass() => retry.after(&error).await,
                 Err(error) => {
                     tracing::warn!(job = job.number, %error, "the batch system does not say how a job ended");
                     return None;

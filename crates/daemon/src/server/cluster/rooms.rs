@@ -17,9 +17,10 @@ use pliant_model::JobId;
 use pliant_site::processes::{self, StartGate, StartPermit};
 use tokio::sync::{Notify, watch};
 
-use super::{Cluster, Job, Pause, Unready};
+use super::folders::Unready;
+use super::{Cluster, Job};
 use crate::host::stopped;
-use crate::server::launch::Host;
+use crate::server::execution::{Host, Retry};
 
 /// Between two looks who has come.
 const LOOK: Duration = Duration::from_millis(250);
@@ -44,11 +45,11 @@ pub(super) async fn watch_rooms(host: Host, news: Arc<Notify>, stop: watch::Rece
 
 /// Which rooms there are that need no further look, and whether somebody has come to one of those that did.
 fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
-    let rooms = host.rooms();
+    let rooms = host.gates();
     let mut somebody = false;
     for number in &rooms {
         if !known.contains(number)
-            && let Some(has_come) = processes::has_come(&host.room(*number))
+            && let Some(has_come) = processes::has_come(&host.gate(*number))
         {
             known.insert(*number);
             somebody |= has_come;
@@ -60,13 +61,13 @@ fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
 
 impl Cluster {
     fn room(&self, job: &Job) -> PathBuf {
-        self.around.host.room(job.number)
+        self.around.host.gate(job.number)
     }
 
     /// Makes the room of a copy, or of a part of a launch, and gives what runs there: a supervisor that waits.
     pub(super) async fn furnished(&self, job: &Job, dir: &Path) -> Result<(PathBuf, Vec<OsString>), String> {
         let room = self.room(job);
-        let (made, terms) = (room.clone(), job.what.as_ref().and_then(|what| Some(what.part()?.terms())));
+        let (made, terms) = (room.clone(), job.execution.as_ref().and_then(|execution| execution.gate()));
         self.until_ready(job.number, move || furnish(&made, terms.as_ref())).await?;
         let mut program: Vec<OsString> = self.around.supervisor.to_vec();
         program.extend([OsString::from("--room"), room.clone().into(), dir.into()]);
@@ -76,7 +77,7 @@ impl Cluster {
     /// Lets a copy go on, if somebody still waits for that or will.
     pub(super) async fn let_go_on(&self, job: &Job) -> Event {
         let number = JobId(job.number);
-        let mut pause = Pause::new("let a job go on", job.number);
+        let mut retry = Retry::new("let a job go on", &job.number);
         loop {
             match self.decided(job, StartPermit::Given).await {
                 Ok(StartPermit::Given) => return Event::Released { job: number },
@@ -84,7 +85,7 @@ impl Cluster {
                     tracing::info!(job = job.number, "was let go on too late: queued anew");
                     return Event::Missed { job: number };
                 }
-                Err(error) => pause.after(&error).await,
+                Err(error) => retry.after(&error).await,
             }
         }
     }

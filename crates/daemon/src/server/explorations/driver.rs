@@ -7,14 +7,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Command, Event, Journaled, RequestKey, Standing, TimedEvent, UserShare,
+    Answer, Command, Event, Journaled, Process, RequestKey, Standing, TimedEvent, UserShare,
 };
 use pliant_model::{Time, TimeMs};
 use pliant_telemetry::names;
 use tokio::sync::mpsc;
 
-use super::runs::Runs;
 use crate::host::{Driver, DurableRecord, Replies};
+use crate::server::execution::observer::{Observer, RequestObserver};
+use crate::server::execution::{End, Execution, ExecutionId, Runner};
 
 /// How many ends a slow listener may be behind.
 const BEHIND: usize = 4_096;
@@ -57,7 +58,9 @@ pub(super) struct RequestsDriver {
     /// Calls that wait for an answer, each with its user.
     pub(super) replies: Replies<Answered, User>,
     pub(super) listeners: Listeners,
-    pub(super) runs: Runs,
+    pub(super) runner: Runner<RequestObserver>,
+    /// The first of the cores that requests are pinned to.
+    pub(super) first_core: Option<u32>,
     /// When the machine is told next that time has passed.
     pub(super) wakes: Option<TimeMs>,
 }
@@ -79,10 +82,10 @@ impl Driver<Journaled> for RequestsDriver {
             Command::Run { request, .. } => {
                 let process = machine.requests().processes().find(|process| process.request == request);
                 if let Some(process) = process {
-                    self.runs.run(process, false);
+                    run(&self.runner, &process, self.first_core, false);
                 }
             }
-            Command::End { request } => self.runs.end(request),
+            Command::End { request } => self.runner.end(ExecutionId::Request(request)),
             Command::Tell { key, standing } => {
                 metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(standing)).increment(1);
                 let RequestKey { exploration, number } = key;
@@ -100,13 +103,31 @@ impl Driver<Journaled> for RequestsDriver {
         }
         self.wakes = wakes;
         let Some(at) = wakes else { return };
-        let left = (at - super::moment(&self.runs.clock)).0.max(0).unsigned_abs();
-        let mailbox = self.runs.mailbox.clone();
-        self.runs.runtime.spawn(async move {
+        let left = (at - super::moment(&self.runner.observer.clock)).0.max(0).unsigned_abs();
+        let mailbox = self.runner.observer.mailbox.clone();
+        self.runner.runtime.spawn(async move {
             tokio::time::sleep(Duration::from_millis(left)).await;
             // A server that has stopped has nothing to decide.
             let _ = mailbox.tell(TimedEvent { at, event: Event::Due });
         });
+    }
+}
+
+/// Runs a request, or goes on with one that ran before a restart.
+pub(super) fn run(
+    runner: &Runner<RequestObserver>,
+    process: &Process,
+    first_core: Option<u32>,
+    restarted: bool,
+) {
+    match Execution::of_request(&runner.host, process, first_core) {
+        Ok(execution) if restarted => runner.resume(execution, process.ending),
+        Ok(execution) => runner.start(execution),
+        Err(error) => {
+            let why = format!("what was journaled of it cannot be read: {error}");
+            tracing::error!(%error, "a request cannot be run: its journaled program makes no sense");
+            runner.observer.ended(ExecutionId::Request(process.request), End::NotStarted(why));
+        }
     }
 }
 

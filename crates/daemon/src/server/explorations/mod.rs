@@ -9,11 +9,9 @@
 
 mod calls;
 mod driver;
-mod launch;
-mod pauses;
-mod runs;
 mod stream;
 mod upkeep;
+mod work;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -28,14 +26,13 @@ use pliant_transport::Clock;
 use tokio::sync::watch;
 
 use self::driver::{Answered, Listeners, RequestsDriver};
-use self::pauses::Pauses;
-use self::runs::{Runs, ended};
-use super::launch::Host;
+use super::execution::observer::{Observer, RequestObserver};
+use super::execution::{Host, Runner, Timers};
 use super::offer::ServiceOffer;
 use crate::config::{OptionalFile, ServerFile};
 use crate::host::{DaemonError, JournalHealth, MachineHost, MachineThread, Mailbox, Replies, Settings};
 
-pub(super) use self::launch::PAUSE;
+pub(super) use self::work::PAUSE;
 
 /// The requests of a server, for those who call it.
 #[derive(Clone)]
@@ -46,7 +43,7 @@ pub(super) struct Explorations {
     mailbox: Mailbox<Journaled>,
     replies: Replies<Answered, User>,
     listeners: Listeners,
-    runs: Runs,
+    runner: Runner<RequestObserver>,
     clock: Clock,
     health: JournalHealth,
 }
@@ -97,30 +94,29 @@ pub(super) async fn start(
     let configured = new(host.journal_id());
     let host = host.adapt(|requests| requests.fits(configured))?;
     let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
-    let pauses = {
-        let mailbox = mailbox.clone();
-        Pauses::start(clock, move |request, exit, at| ended(&mailbox, &clock, request, exit, at))
+    let observer = RequestObserver { mailbox: mailbox.clone(), clock };
+    let timers = {
+        let observer = observer.clone();
+        Timers::start(clock, move |id, end| observer.ended(id, end)).map_err(DaemonError::Thread)?
     };
-    let pauses = pauses.map_err(DaemonError::Thread)?;
-    let runs = Runs {
-        pauses,
-        folder: file.state.join("requests"),
-        cluster: files.cluster.clone(),
-        first_core: optional.first_core,
+    let runner = Runner {
+        host: files.clone(),
+        store: store.clone(),
         supervisor: supervisor.to_vec().into(),
-        mailbox: mailbox.clone(),
-        clock,
         runtime: tokio::runtime::Handle::current(),
+        observer,
+        timers: Some(timers),
         stops: Arc::default(),
     };
     for process in host.machine().requests().processes() {
-        runs.run(process, true);
+        driver::run(&runner, &process, optional.first_core, true);
     }
     let (replies, listeners) = (Replies::new(&clock), Listeners::default());
     let driver = RequestsDriver {
         replies: replies.clone(),
         listeners: listeners.clone(),
-        runs: runs.clone(),
+        runner: runner.clone(),
+        first_core: optional.first_core,
         wakes: None,
     };
     let settings = Settings { history: Settings::days(0), notices: false, ..Settings::default() };
@@ -132,7 +128,7 @@ pub(super) async fn start(
         mailbox,
         replies,
         listeners,
-        runs,
+        runner,
         clock,
         health,
     };

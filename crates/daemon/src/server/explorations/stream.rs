@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
-use super::launch::{PAUSE, RequestContext, launch};
-use super::runs::blocking;
+use super::work::{PAUSE, RequestContext, request_work};
 use super::{Explorations, moment};
 use crate::host::{NoReply, Stopped, TurnedAway};
+use crate::server::execution::blocking;
 use crate::server::service::{slow, stopping};
 
 /// How long a call waits for the journal.
@@ -87,7 +87,7 @@ impl Explorations {
     async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
         let _turn = self.store.turn(user, exploration).await;
         let (store, user, inputs) = (self.store.clone(), user.clone(), inputs.to_vec());
-        let dir = self.runs.inputs_of(exploration);
+        let dir = self.runner.host.exploration_inputs(exploration);
         let taken = blocking(&dir, move |dir| store.adopt(&user, exploration, &inputs, dir)).await;
         taken.map_err(|error| match error {
             // The client sends it, and asks again.
@@ -214,7 +214,7 @@ impl ExplorationCall {
         let Explorations { shop, file, .. } = &self.explorations;
         let Call { number, kind, attempt, arguments } = call;
         let ExplorationCall { user, service, inputs, request, .. } = self;
-        let launch = launch(shop, &RequestContext { user, service, inputs, request }, arguments)?;
+        let work = request_work(shop, &RequestContext { user, service, inputs, request }, arguments)?;
         Ok(Submit {
             key: RequestKey { exploration: self.exploration, number },
             user: self.user.clone(),
@@ -222,7 +222,7 @@ impl ExplorationCall {
             kind,
             attempt,
             deadline: self.deadline,
-            payload: Payload::of(&launch),
+            payload: Payload::of(&work),
         })
     }
 
@@ -258,7 +258,7 @@ impl ExplorationCall {
         }
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
-        let dir = self.explorations.runs.dir(key);
+        let dir = self.explorations.runner.host.request_dir(key);
         let read = blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
         let mut output = read.unwrap_or_else(|error| {
             tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");

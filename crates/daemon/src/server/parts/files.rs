@@ -10,8 +10,8 @@ use pliant_staging::WORK;
 use pliant_wire::{LaunchTask, TaskDownload, proto};
 use tonic::{Request, Response, Status};
 
+use crate::server::execution::Host;
 use crate::server::files::{self, Wanted};
-use crate::server::launch::Host;
 use crate::server::service::Service;
 
 #[tonic::async_trait]
@@ -81,8 +81,8 @@ impl Service {
 
 /// Looks into the folders of a launch's parts.
 fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> {
-    for id in host.parts().into_iter().filter(|id| id.launch == of.launch) {
-        let part = host.part_dir(&id);
+    for id in host.subjobs().into_iter().filter(|id| id.launch == of.launch) {
+        let part = host.subjob_dir(&id);
         let dir = part.join(WORK).join(&of.task);
         if !dir.is_dir() {
             continue;

@@ -12,8 +12,7 @@ use pliant_control::names::{Key, User};
 use pliant_staging::{FileName, FileSpec, StagingError, Store};
 use pliant_wire::TaskProgram;
 
-use super::TaskLaunch;
-use crate::server::launch::Host;
+use crate::server::execution::{Host, Program};
 
 /// Between two looks whether everything has come.
 const LOOK: Duration = Duration::from_millis(250);
@@ -35,9 +34,10 @@ impl Inputs {
     pub(super) fn of(host: &Host, part: &Part) -> Result<Inputs, String> {
         let mut files: BTreeMap<FileName, FileSpec> = BTreeMap::new();
         for task in &part.tasks {
-            let launch = TaskLaunch::of(task)
-                .map_err(|error| format!("what was noted of task `{}` cannot be read: {error}", task.name))?;
-            for file in &launch.inputs {
+            let program: Program = task.payload.read().map_err(|error| {
+                format!("what was journaled of task `{}` cannot be read: {error}", task.name)
+            })?;
+            for file in &program.inputs {
                 let uploaded = TaskProgram::uploaded(file);
                 let size = uploaded.size;
                 if let Some(other) = files.insert(uploaded.name.clone(), uploaded)
@@ -50,7 +50,7 @@ impl Inputs {
                 }
             }
         }
-        let dir = host.part_dir(&part.id);
+        let dir = host.subjob_dir(&part.id);
         Ok(Inputs {
             owner: part.owner.clone(),
             key: part.id.launch.key,

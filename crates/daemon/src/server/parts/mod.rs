@@ -1,8 +1,7 @@
 //! Parts of launches (`pliant_control::coallocation`) outside the machine: what agents call ([`service`]), the input files of
 //! tasks ([`inputs`]) and where they are to listen ([`places`]), what coordinators are told ([`telling`]) and people
-//! ([`held`]), how tasks end ([`ends`]), what they left ([`files`]), and how a part is run, which is here.
+//! ([`held`]), what tasks left ([`files`]), and how a part is run, which is here.
 
-pub(super) mod ends;
 mod files;
 mod held;
 mod inputs;
@@ -11,46 +10,24 @@ mod service;
 mod telling;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
-use pliant_control::batch::Run;
 use pliant_control::batch::foreign::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Part, PlacedTask};
 use pliant_control::server::{PartCommand, Server};
 use pliant_model::{Procs, Span};
 use pliant_site::processes::{PartSpec, RunSpec, StartGate, TaskInput, TaskRun};
-use pliant_site::services::Prepared;
 use pliant_staging::PART;
 use pliant_staging::{FileSpec, put_part};
 use pliant_wire::TaskProgram;
-use serde::{Deserialize, Serialize};
 
-use super::launch::{Host, OUTPUT_BYTES_MAX, PrepareError};
+use super::execution::{Allocation, Host, PrepareError, Program};
 
 pub(super) use places::Places;
 pub(super) use telling::Coordinators;
 
 /// How much earlier who waits on a node gives up than its batch job ends.
 const GIVEN_UP_EARLIER: Span = Span(5);
-
-/// What a task runs: the note that a server keeps with it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct TaskLaunch {
-    prepared: Prepared,
-    /// The text of the user's own script.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    script: Option<String>,
-    /// Files that it finds in its folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    inputs: Vec<FileSpec>,
-}
-
-impl TaskLaunch {
-    /// The one that a server noted of a task.
-    fn of(task: &PlacedTask) -> Result<TaskLaunch, serde_json::Error> {
-        task.payload.read()
-    }
-}
 
 /// A part that is to run.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,17 +66,19 @@ impl PartRun {
     }
 
     /// Makes its folder ready to be run. Its walltime counts from then on, however long it was held before.
-    pub(super) fn prepare(&self, host: &Host, run: &Run) -> Result<PathBuf, PrepareError> {
-        let dir = host.part_dir(&self.part.id);
-        let walltime = self.part.walltime;
+    pub(super) fn prepare(
+        &self,
+        host: &Host,
+        allocation: &Allocation,
+        dir: &Path,
+    ) -> Result<(), PrepareError> {
         let program = vec![host.pliant.clone(), "run-part".to_owned(), format!("../{PART}")];
-        let spec = RunSpec { program, env: self.variables(), ..host.run_spec(&run.cores, walltime) };
-        spec.write(&dir).map_err(PrepareError::Spec)?;
+        let spec = RunSpec { program, env: self.variables(), ..allocation.spec(host) };
+        spec.write(dir).map_err(PrepareError::Spec)?;
         let tasks = self.part.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
         let part =
             PartSpec { owner: self.part.owner.clone(), grace_s: u64::from(host.cluster.grace_s), tasks };
-        put_part(&dir, &part.text()).map_err(PrepareError::Staging)?;
-        Ok(dir)
+        put_part(dir, &part.text()).map_err(PrepareError::Staging)
     }
 
     /// The variables of all of its tasks.
@@ -111,9 +90,9 @@ impl PartRun {
     }
 
     fn task(&self, task: &PlacedTask) -> Result<TaskRun, PrepareError> {
-        let TaskLaunch { prepared, script, inputs } = TaskLaunch::of(task).map_err(PrepareError::Note)?;
+        let program: Program = task.payload.read().map_err(PrepareError::Program)?;
         let (procs, walltime) = (self.procs_of_one(), self.part.walltime);
-        let mut env = prepared.variables(procs, walltime);
+        let mut env = program.prepared.variables(procs, walltime);
         let peers = task.neighbours.iter().filter_map(|name| Some((name, self.peers.get(name)?)));
         let peers: Vec<String> = peers.map(|(name, address)| format!("{name}={address}")).collect();
         let own = [
@@ -124,11 +103,11 @@ impl PartRun {
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
         Ok(TaskRun {
             name: task.name.clone(),
-            program: prepared.argv(procs, walltime),
+            program: program.prepared.argv(procs, walltime),
             env,
-            script,
-            inputs: inputs.into_iter().map(input).collect(),
-            max_output_bytes: prepared.bounds.max_output_bytes.unwrap_or(OUTPUT_BYTES_MAX),
+            script: program.script().map(|script| script.text.clone()),
+            max_output_bytes: program.max_output_bytes(),
+            inputs: program.inputs.into_iter().map(input).collect(),
         })
     }
 

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use super::inputs::Inputs;
 use crate::host::Mailbox;
-use crate::server::launch::Host;
+use crate::server::execution::Host;
 
 /// Between two looks into a room.
 const LOOK: Duration = Duration::from_millis(250);
@@ -103,7 +103,7 @@ impl Places {
 
     /// Looks what is said in the part's room; none if nothing is for long.
     async fn look(&self, number: u32) -> Option<Result<Addresses, String>> {
-        let room = self.host.room(number);
+        let room = self.host.gate(number);
         for _ in 0..LOOKS {
             let there = room.clone();
             match tokio::task::spawn_blocking(move || processes::located(&there)).await {

@@ -16,10 +16,10 @@ use pliant_wire::{self as wire, Decided, Program, Script, Submitted, TaskProgram
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::TaskLaunch;
 use super::inputs::Inputs;
 use super::telling::verdict_word;
 use crate::gate;
+use crate::server::execution::Program as TaskWork;
 use crate::server::offer::Made;
 use crate::server::service::{PATIENCE, Service, slow, stopping};
 use pliant_site::BatchSystemSettings;
@@ -179,7 +179,7 @@ impl Service {
     }
 
     /// What a task would run.
-    async fn task(&self, task: &PlacedTask, owner: &User, walltime: Span) -> Result<TaskLaunch, String> {
+    async fn task(&self, task: &PlacedTask, owner: &User, walltime: Span) -> Result<TaskWork, String> {
         let TaskProgram { program, inputs } = task.payload.read().map_err(|error| error.to_string())?;
         let what = match program {
             Program::Service { name, arguments } => Submitted::Service { name, arguments },
@@ -207,10 +207,7 @@ impl Service {
             return Err(format!("expected at most {allowed} bytes of input, found {found}"));
         }
         check_manifest(&inputs).map_err(|error| error.to_string())?;
-        let script = match what {
-            Submitted::Script(script) => Some(script.text),
-            _ => None,
-        };
-        Ok(TaskLaunch { prepared, script, inputs })
+        let submitted = Some(what).filter(|what| matches!(what, Submitted::Script(_)));
+        Ok(TaskWork { prepared, submitted, batch: None, inputs, shared: None, request: String::new() })
     }
 }

@@ -6,13 +6,17 @@ use std::fs;
 use pliant_config::Source;
 use pliant_control::coallocation::{LaunchId, PartId};
 use pliant_control::handoff::Peer;
+use pliant_control::job::Work;
 use pliant_control::names::Key;
-use pliant_model::JobId;
+use pliant_model::{JobId, Speedup};
 use pliant_site::services::{Catalogue, Script, SpeedupSpec};
+use pliant_wire::Submitted;
 
+use super::super::execution::{self, Execution, ExecutionId};
 use super::*;
+use pliant_staging::Store;
 
-fn prepared(arguments: &[String]) -> TaskLaunch {
+fn program(arguments: &[String]) -> Program {
     let content = b"#!/bin/sh\n";
     let script = Script {
         name: &"run.sh".parse().unwrap(),
@@ -23,7 +27,11 @@ fn prepared(arguments: &[String]) -> TaskLaunch {
     };
     let catalogue = Catalogue::from_toml(&Source::new("server.toml".as_ref(), String::new())).unwrap();
     let prepared = catalogue.prepare_script(&script, None, None).unwrap();
-    TaskLaunch { prepared, script: Some("#!/bin/sh\n".to_owned()), inputs: Vec::new() }
+    let work = Work { procs: Procs(1), walltime: Span(1), speedup: Speedup::Rigid };
+    let (name, text) = ("run.sh".to_owned(), "#!/bin/sh\n".to_owned());
+    let script = pliant_wire::Script { name, text, work, arguments: arguments.to_vec() };
+    let submitted = Some(Submitted::Script(script));
+    Program { prepared, submitted, batch: None, inputs: Vec::new(), shared: None, request: String::new() }
 }
 
 fn part() -> PartRun {
@@ -31,7 +39,7 @@ fn part() -> PartRun {
         name: name.to_owned(),
         machine: "n1".to_owned(),
         neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(),
-        payload: Payload::of(&prepared(&[name.to_owned()])),
+        payload: Payload::of(&program(&[name.to_owned()])),
     };
     let launch = LaunchId { agent: "lyon".parse().unwrap(), key: Key([1; 16]) };
     let addresses = |names: &[(&str, &str)]| -> Addresses {
@@ -59,15 +67,21 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
     let root = tempfile::tempdir().unwrap();
     let host = Host {
         server: "paris".parse().unwrap(),
-        folder: root.path().join("jobs"),
+        state: root.path().to_owned(),
         cluster: toml::from_str("procs = 8").unwrap(),
         pliant: "/opt/pliant".to_owned(),
     };
-    // It was submitted for what it may be held as well.
-    let run = Run { job: JobId(7), procs: Procs(5), cores: (0..5).collect(), walltime: Span(180) };
-    let dir = part().prepare(&host, &run).unwrap();
-    assert_eq!(dir, root.path().join(format!("parts/lyon.{}.0", Key([1; 16]))));
-    assert_eq!(host.parts(), [part().part.id].into());
+    let dir = host.subjob_dir(&part().part.id);
+    assert_eq!(dir, root.path().join(format!("subjobs/lyon.{}.0", Key([1; 16]))));
+    let work = execution::Work::Subjob(Box::new(part()));
+    let allocation = Allocation::of(&host, Procs(1), 0..1, Span(1));
+    let id = ExecutionId::Job(JobId(7));
+    let execution = Execution { id, work, dir: dir.clone(), allocation };
+    // It was submitted for the time that it may be held as well.
+    let execution = execution.with(&host, Procs(5), 0..5, Span(180));
+    let store = Store::open(&root.path().join("staging"), pliant_staging::Limits::default()).unwrap();
+    execution.prepare(&host, &store, &[]).unwrap();
+    assert_eq!(host.subjobs(), [part().part.id].into());
     let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
     assert_eq!(spec.program, ["/opt/pliant", "run-part", "../part.json"]);
     assert_eq!((spec.walltime_s, spec.env["PLIANT_OWNER"].as_str()), (60, "alice"));

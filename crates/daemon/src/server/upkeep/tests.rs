@@ -56,7 +56,7 @@ impl Bench {
         let upkeep = Upkeep {
             host: Host {
                 server: "lyon".parse().unwrap(),
-                folder: root.path().join("jobs"),
+                state: root.path().to_owned(),
                 cluster,
                 pliant: "pliant".to_owned(),
             },

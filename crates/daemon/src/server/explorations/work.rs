@@ -1,19 +1,14 @@
-//! What a request of an exploration runs, as it is kept with it from its acceptance on.
+//! What a client asks a server to run as a request of an exploration, checked.
 
 use std::collections::BTreeMap;
 
 use pliant_control::names::User;
-use pliant_control::optional::server::Process;
 use pliant_control::reason::{Cause, Reason};
-use pliant_model::{JobId, Procs, Span, SpanMs, Time};
-use pliant_site::processes::RunSpec;
-use pliant_site::services::Prepared;
+use pliant_model::{JobId, Procs, SpanMs, Time};
 use pliant_staging::FileSpec;
 use pliant_wire::Submitted;
-use pliant_wire::bounds::OUTPUT_BYTES_MAX;
-use serde::{Deserialize, Serialize};
 
-use crate::config::ClusterFile;
+use crate::server::execution::{Program, RequestWork};
 use crate::server::offer::ServiceOffer;
 
 /// The service that keeps a core for a while and does nothing: for trials, without processes.
@@ -22,31 +17,6 @@ pub(crate) const PAUSE: &str = "pause";
 const PAUSE_MS: &str = "ms";
 /// The longest pause: a day.
 const PAUSE_MS_MAX: i64 = 86_400_000;
-/// Room for the notice that ends an output which was cut.
-const NOTICE_BYTES: usize = 1_024;
-
-/// What is run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Launch {
-    /// Nothing, for so long.
-    Pause(SpanMs),
-    /// A program.
-    Program(Box<Program>),
-}
-
-/// A program for one core.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Program {
-    prepared: Prepared,
-    walltime: Span,
-    owner: User,
-    /// Files that it finds in its folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) inputs: Vec<FileSpec>,
-    /// Ties the log lines of an exploration together.
-    request: String,
-}
 
 /// Who asks for a request, and what all of the exploration's have.
 pub(super) struct RequestContext<'a> {
@@ -57,14 +27,14 @@ pub(super) struct RequestContext<'a> {
 }
 
 /// Checks what a client asks for.
-pub(super) fn launch(
+pub(super) fn request_work(
     shop: &ServiceOffer,
     asked: &RequestContext<'_>,
     arguments: BTreeMap<String, String>,
-) -> Result<Launch, Reason> {
+) -> Result<RequestWork, Reason> {
     let RequestContext { user, service, inputs, request } = *asked;
     if service == PAUSE {
-        return pause(&arguments).map(Launch::Pause);
+        return pause(&arguments).map(RequestWork::Pause);
     }
     let what = Submitted::Service { name: service.to_owned(), arguments };
     let prepared = shop.prepare(&what, user, None);
@@ -84,7 +54,8 @@ pub(super) fn launch(
         Cause::TooLarge.because(format!("expected a service for one core, found one for {needed}"))
     })?;
     let (owner, inputs, request) = (user.clone(), inputs.to_vec(), request.to_owned());
-    Ok(Launch::Program(Box::new(Program { prepared, walltime, owner, inputs, request })))
+    let program = Box::new(Program { prepared, submitted: None, batch: None, inputs, shared: None, request });
+    Ok(RequestWork::Program { program, walltime, owner })
 }
 
 fn pause(arguments: &BTreeMap<String, String>) -> Result<SpanMs, Reason> {
@@ -98,31 +69,5 @@ fn pause(arguments: &BTreeMap<String, String>) -> Result<SpanMs, Reason> {
             ms.map(SpanMs).ok_or_else(|| refused(format!("`{value}`")))
         }
         _ => Err(refused(format!("{} arguments", arguments.len()))),
-    }
-}
-
-impl Program {
-    /// How it is run on its core.
-    pub(super) fn spec(&self, process: &Process, cluster: &ClusterFile, first_core: Option<u32>) -> RunSpec {
-        let Program { prepared, walltime, owner, request, .. } = self;
-        let mut env = prepared.variables(Procs(1), *walltime);
-        let own = [
-            ("PLIANT_OWNER", owner.to_string()),
-            ("PLIANT_REQUEST", request.clone()),
-            ("PLIANT_CORES", "1".to_owned()),
-            ("PLIANT_EXPLORATION", process.key.exploration.to_string()),
-            ("PLIANT_NUMBER", process.key.number.to_string()),
-        ];
-        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
-        let most = prepared.bounds.max_output_bytes.unwrap_or(u64::MAX);
-        RunSpec {
-            program: prepared.argv(Procs(1), *walltime),
-            env,
-            walltime_s: walltime.0.max(1) as u64,
-            grace_s: u64::from(cluster.grace_s),
-            cores: first_core.map(|first| vec![first + process.core]),
-            cpu_share: cluster.cpu_share,
-            max_output_bytes: most.min((OUTPUT_BYTES_MAX - NOTICE_BYTES) as u64),
-        }
     }
 }

@@ -1,0 +1,175 @@
+//! The folder of an execution, made ready to be run. Doing it again does no harm.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use pliant_control::job::JobRecord;
+use pliant_site::processes::{RunSpec, SpecError, pack_text};
+use pliant_staging::{FileSpec, StagingError, Store, WORK, may_pass, put_pack, put_script};
+use pliant_wire::bounds::OUTPUT_BYTES_MAX;
+
+use super::{Allocation, Execution, Host, Program, Request, Work, removed};
+
+/// Bytes for the notice that ends an output which was cut.
+const NOTICE_BYTES: usize = 1_024;
+
+/// What is known of an execution whose folder is ready.
+#[derive(Clone, Default, Debug)]
+pub(in crate::server) struct Ready {
+    /// It is a batch of instances.
+    pub(in crate::server) is_batch: bool,
+    /// Ties its log lines together; empty if that is not known.
+    pub(in crate::server) request: String,
+}
+
+/// Why a folder could not be made ready.
+#[derive(Debug)]
+pub(in crate::server) enum PrepareError {
+    /// Its files cannot be put in place.
+    Staging(StagingError),
+    /// They cannot be put in place of those of an earlier run.
+    Files(io::Error),
+    /// It cannot be described to its supervisor.
+    Spec(SpecError),
+    /// What was journaled of it when it was accepted makes no sense.
+    Program(serde_json::Error),
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Staging(error) => write!(f, "its files cannot be put in place: {error}"),
+            Self::Files(error) => write!(f, "its files cannot be put in place: {error}"),
+            Self::Spec(error) => write!(f, "{error}"),
+            Self::Program(error) => write!(f, "what was journaled of it cannot be read: {error}"),
+        }
+    }
+}
+
+impl PrepareError {
+    /// The same for the owner of the job: without the places of files on this host.
+    pub(in crate::server) fn told(&self) -> String {
+        match self {
+            Self::Staging(error) => format!("its files cannot be put in place: {}", error.told()),
+            Self::Spec(error) => error.told(),
+            Self::Files(_) | Self::Program(_) => self.to_string(),
+        }
+    }
+
+    /// True if the same may work later.
+    pub(in crate::server) fn may_pass(&self) -> bool {
+        match self {
+            Self::Staging(error) => error.may_pass(),
+            Self::Files(error) => may_pass(error),
+            Self::Spec(error) => error.may_pass(),
+            Self::Program(_) => false,
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Staging(error) => Some(error),
+            Self::Files(error) => Some(error),
+            Self::Spec(error) => Some(error),
+            Self::Program(error) => Some(error),
+        }
+    }
+}
+
+impl Execution {
+    /// Makes its folder ready to be run; in any of several sizes if there are some, of which its batch system chooses one.
+    pub(in crate::server) fn prepare(
+        &self,
+        host: &Host,
+        store: &Store,
+        sizes: &[Allocation],
+    ) -> Result<Ready, PrepareError> {
+        match &self.work {
+            Work::Job(record, program) => {
+                let program: Program = program.read().map_err(PrepareError::Program)?;
+                for size in sizes {
+                    let spec = job_spec(host, record, &program, size);
+                    spec.write_sized(&self.dir, size.procs.0).map_err(PrepareError::Spec)?;
+                }
+                self.prepare_job(host, store, record, &program)?;
+                Ok(Ready { is_batch: program.batch.is_some(), request: program.request })
+            }
+            Work::Subjob(subjob) => {
+                subjob.prepare(host, &self.allocation, &self.dir)?;
+                Ok(Ready::default())
+            }
+            Work::Request(request) => {
+                self.prepare_request(host, request)?;
+                Ok(Ready { is_batch: false, request: request.program.request.clone() })
+            }
+            Work::Pause(_) => Ok(Ready::default()),
+        }
+    }
+
+    fn prepare_job(
+        &self,
+        host: &Host,
+        store: &Store,
+        record: &JobRecord,
+        program: &Program,
+    ) -> Result<(), PrepareError> {
+        let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
+        job_spec(host, record, program, &self.allocation).write(dir).map_err(PrepareError::Spec)?;
+        let staging = || -> Result<(), StagingError> {
+            let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
+            store.adopt(&record.owner, record.key, own, dir)?;
+            if let Some(key) = program.shared {
+                store.share(&record.owner, key, &program.inputs, dir)?;
+            }
+            if let Some(script) = program.script() {
+                put_script(dir, script.text.as_bytes())?;
+            }
+            if let Some(batch) = &program.batch {
+                let grace_s = u64::from(host.cluster.grace_s);
+                let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
+                let spec = batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs);
+                put_pack(dir, &pack_text(&spec))?;
+            }
+            Ok(())
+        };
+        staging().map_err(PrepareError::Staging)
+    }
+
+    /// What an earlier run has left, of which nobody knows how it ended, goes first.
+    fn prepare_request(&self, host: &Host, request: &Request) -> Result<(), PrepareError> {
+        let Request { key, owner, program } = request;
+        let own = [
+            ("PLIANT_OWNER", owner.to_string()),
+            ("PLIANT_EXPLORATION", key.exploration.to_string()),
+            ("PLIANT_NUMBER", key.number.to_string()),
+        ];
+        let mut spec = program.spec(host, &self.allocation, own);
+        // Its output is sent in one message.
+        spec.max_output_bytes = spec.max_output_bytes.min((OUTPUT_BYTES_MAX - NOTICE_BYTES) as u64);
+        removed(fs::remove_dir_all(&self.dir)).map_err(PrepareError::Files)?;
+        spec.write(&self.dir).map_err(PrepareError::Spec)?;
+        let from = host.exploration_inputs(key.exploration).join(WORK);
+        copy_inputs(&program.inputs, &from, &self.dir.join(WORK)).map_err(PrepareError::Files)
+    }
+}
+
+fn job_spec(host: &Host, record: &JobRecord, program: &Program, allocation: &Allocation) -> RunSpec {
+    let own = [("PLIANT_JOB", record.handle.to_string()), ("PLIANT_OWNER", record.owner.to_string())];
+    program.spec(host, allocation, own)
+}
+
+/// Gives a request copies of its own: it may write to them.
+fn copy_inputs(files: &[FileSpec], from: &Path, to: &Path) -> io::Result<()> {
+    for file in files {
+        let target = to.join(file.name.as_str());
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::copy(from.join(file.name.as_str()), target)?;
+    }
+    Ok(())
+}
