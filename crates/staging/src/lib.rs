@@ -17,9 +17,9 @@
 //! <store>/incoming/<user>/<key>/<id>.done   complete and verified
 //! <job>/inputs.json    what was adopted, for telling results from inputs
 //! <job>/work/          the working folder of the job: inputs, results
-//! <job>/inputs/        the files that it shares with other packs of a multi-job, or with others of a launch: links to the store's
+//! <job>/inputs/        the files that it shares with other batches of a multi-job, or with others of a launch: links to the store's
 //! <job>/script         what the user brought to run, if it is not a service
-//! <job>/pack.json      the instances of a multi-job that the job runs, if it is a pack of them
+//! <job>/tasks.json     the instances of a multi-job, or the tasks of a launch, if it runs several
 //! <job>/stdout, stderr what it wrote
 //! <job>/results.json   checksums of the results of an ended job
 //! ```
@@ -50,7 +50,7 @@ pub use names::{FileName, NameError, NameProblem, is_unprintable};
 pub use results::{
     LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
 };
-pub use script::{PACK, PART, SCRIPT, put_pack, put_part, put_script};
+pub use script::{SCRIPT, TASKS, put_script, put_tasks};
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
 pub use share::SHARED;
 pub use store::{Store, Upload};

@@ -55,34 +55,24 @@ impl Service {
         };
         let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
         let sample = self.sample(&what, &made);
-        let Made { prepared, pack } = made;
-        // The estimates of a pack are those of its server alone.
-        let pinned = pinned || pack.is_some();
-        if let Some(name) = prepared.missing_input(&inputs) {
-            return Err(Status::invalid_argument(format!(
-                "expected the input file {}, found none",
-                name.as_str()
-            )));
-        }
-        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
-            let limit = format!("expected at most {allowed} bytes of input, found {found}");
-            // Asking again changes nothing.
-            return Err(Status::out_of_range(limit));
-        }
+        let Made { prepared, batch } = made;
+        // The estimates of a batch are those of its server alone.
+        let pinned = pinned || batch.is_some();
+        prepared.check_inputs(&inputs).map_err(|refusal| refused(&refusal))?;
         let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
         let uploaded = move || {
             if let Some(shared) = shared {
-                // Other packs may need them for long.
+                // Other batches may need them for long.
                 store.renew(&user, shared)?;
             }
             store.complete(&user, shared.unwrap_or(key), &files)
         };
         blocking(uploaded).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        // A pack says what it runs by itself, and goes to no other server.
-        let submitted = pack.is_none().then_some(what);
+        // A batch says what it runs by itself, and goes to no other server.
+        let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let program = Program { prepared, submitted, batch: pack, inputs, shared, request: id.to_string() };
+        let program = Program { prepared, submitted, batch, inputs, shared, request: id.to_string() };
         let owner = caller.user.clone();
         let submit = Submit {
             key,
@@ -131,7 +121,7 @@ impl Service {
         }
     }
 
-    /// Gives a pack its inputs at once: they may be thrown away before it starts.
+    /// Gives a batch its inputs at once: they may be thrown away before it starts.
     async fn link(&self, record: &JobRecord, key: Key, files: Vec<FileSpec>) -> Result<(), Status> {
         let (store, user, dir) = (self.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
         blocking(move || store.share(&user, key, &files, &dir)).await
@@ -165,5 +155,9 @@ impl Service {
 fn refused(refusal: &Refusal) -> Status {
     let hint = refusal.hint();
     let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
-    Status::invalid_argument(message)
+    match refusal {
+        // Asking again changes nothing.
+        Refusal::InputBytes { .. } => Status::out_of_range(message),
+        _ => Status::invalid_argument(message),
+    }
 }

@@ -7,9 +7,9 @@
 
 mod folders;
 mod fresh;
+mod gates;
 mod listings;
 mod look;
-mod rooms;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -30,7 +30,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
 pub(super) use self::fresh::FreshListings;
-pub(super) use self::rooms::remove as remove_room;
 
 use self::fresh::Last;
 use super::execution::{Execution, Host, Retry, observer};
@@ -120,7 +119,7 @@ impl Cluster {
             news: news.clone(),
         };
         around.runtime.spawn(listings.keep(stop.clone()));
-        around.runtime.spawn(rooms::watch_rooms(around.host.clone(), news.clone(), stop));
+        around.runtime.spawn(gates::watch_gates(around.host.clone(), news.clone(), stop));
         let cluster = Cluster { around, system, last, news, turn: Arc::default() };
         for (part, _, standing) in machine.parts() {
             if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
@@ -220,7 +219,7 @@ impl Cluster {
         // What is held or tentative gets its folder when it is released.
         let mut in_any_order = false;
         let ready = match (held, tentative) {
-            (_, true) => self.furnished(&job, &dir).await,
+            (_, true) => self.gated(&job, &dir).await,
             (true, _) => Ok((dir.clone(), self.program(&dir))),
             _ => {
                 let prepared = self.prepared(&job, Some((procs, walltime)), &alternatives).await;
@@ -241,7 +240,7 @@ impl Cluster {
         let order =
             Submission { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
         let mut retry = Retry::new("submit a job", &job.number);
-        // The packs of a sweep join each other.
+        // The batches of a sweep join each other.
         let mut turn = if in_any_order { None } else { Some(turn.come().await) };
         loop {
             match system.submit(&order, again).await {
@@ -295,7 +294,7 @@ impl Cluster {
             if let Some(subjob) = job.execution.as_ref().and_then(|execution| execution.subjob()) {
                 self.follow_tasks(&subjob.part.id);
             }
-            return self.let_go_on(&job).await;
+            return self.permit(&job).await;
         }
         for id in &ids {
             let mut retry = Retry::new("release a job", &job.number);

@@ -7,7 +7,7 @@ use pliant_control::names::Token;
 use pliant_control::payload::Payload;
 use pliant_control::runtime_sample::RuntimeSample;
 use pliant_control::server::{Answer, Event, Server};
-use pliant_site::services::{Packed, Prepared};
+use pliant_site::services::{Batch, Prepared};
 use pliant_transport::Role;
 use pliant_wire::{Prepare, Submitted};
 use tonic::{Request, Status};
@@ -36,9 +36,9 @@ impl Service {
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
         let sample = self.sample(&what, &made);
-        let Made { prepared, pack } = made;
-        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
-            return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
+        let Made { prepared, batch } = made;
+        if let Err(refusal) = prepared.check_inputs(&inputs) {
+            return Ok(Err(refusal.to_string()));
         }
         let (store, user, files) = (self.store.clone(), owner.clone(), inputs.clone());
         let complete = tokio::task::spawn_blocking(move || store.complete(&user, key, &files)).await;
@@ -47,7 +47,7 @@ impl Service {
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
-        let program = Program { prepared, submitted: Some(what), batch: pack, inputs, shared: None, request };
+        let program = Program { prepared, submitted: Some(what), batch, inputs, shared: None, request };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -71,10 +71,10 @@ impl Service {
     /// What a run is to teach of its service; nothing of a user's own script.
     pub(super) fn sample(&self, what: &Submitted, made: &Made) -> Option<RuntimeSample> {
         let Prepared { name, scale, .. } = &made.prepared;
-        let instances = made.pack.as_ref().map_or(1, Packed::count);
+        let instances = made.batch.as_ref().map_or(1, Batch::count);
         let scale = scale.max(f64::MIN_POSITIVE);
         let promises = self.shop.catalogue.is_learned(name);
-        let packed = made.pack.is_some();
+        let packed = made.batch.is_some();
         what.service().is_some().then(|| RuntimeSample {
             category: name.clone(),
             scale,

@@ -36,7 +36,7 @@ use pliant_control::server::{Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal as journal;
 use pliant_model::Procs;
-use pliant_site::services::pack_spare;
+use pliant_site::services::batch_margin;
 use pliant_staging::{self as staging, Store};
 use pliant_transport::Connections;
 use pliant_transport::Role;
@@ -292,8 +292,8 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
         optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
     };
-    let spare = pack_spare(file.cluster.grace_s, info.speed);
-    ServiceOffer { info, catalogue, pliant: program(supervisor), spare }
+    let margin = batch_margin(file.cluster.grace_s, info.speed);
+    ServiceOffer { info, catalogue, pliant: program(supervisor), margin }
 }
 
 /// The path of this program, by the command of a supervisor.

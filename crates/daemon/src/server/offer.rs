@@ -11,7 +11,7 @@ use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
 use pliant_model::Span;
-use pliant_site::services::{Catalogue, Packed, Prepared, Refusal, Script, SpeedupSpec};
+use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
 use pliant_wire::{PackedCall, Submitted};
@@ -28,17 +28,17 @@ pub(super) struct ServiceOffer {
     pub(super) catalogue: Arc<Catalogue>,
     /// The path of this program, for services that use it.
     pub(super) pliant: String,
-    /// What the walltime of a pack is longer than those of its instances: [`pack_spare`].
+    /// How much longer the walltime of a batch is than those of its instances: [`batch_margin`].
     ///
-    /// [`pack_spare`]: pliant_site::services::pack_spare
-    pub(super) spare: Span,
+    /// [`batch_margin`]: pliant_site::services::batch_margin
+    pub(super) margin: Span,
 }
 
 /// What a request runs.
 pub(super) struct Made {
     pub(super) prepared: Prepared,
-    /// The instances of a pack.
-    pub(super) pack: Option<Packed>,
+    /// The instances, if it is a batch.
+    pub(super) batch: Option<Batch>,
 }
 
 impl ServiceOffer {
@@ -52,16 +52,16 @@ impl ServiceOffer {
         match what {
             Submitted::Service { name, arguments } => {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
-                Ok(Made { prepared, pack: None })
+                Ok(Made { prepared, batch: None })
             }
             Submitted::Pack(pack) => {
                 let service = self.catalogue.find(&pack.service, user)?;
                 let calls = pack.instances.iter();
                 let calls = calls.map(|PackedCall { number, values }| (*number, values.clone()));
-                let (prepared, packed) =
-                    service.prepare_pack(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
-                let prepared = prepared.with_spare(self.spare);
-                Ok(Made { prepared, pack: Some(packed) })
+                let (prepared, batch) =
+                    service.prepare_batch(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
+                let prepared = prepared.with_margin(self.margin);
+                Ok(Made { prepared, batch: Some(batch) })
             }
             Submitted::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
@@ -78,7 +78,7 @@ impl ServiceOffer {
                     walltime,
                 };
                 let prepared = self.catalogue.prepare_script(&given, None, None)?;
-                Ok(Made { prepared, pack: None })
+                Ok(Made { prepared, batch: None })
             }
         }
     }

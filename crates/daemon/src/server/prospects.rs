@@ -41,7 +41,7 @@ impl Service {
             work.walltime = Span(walltime.ceil() as i64);
         }
         let ProspectsQuery { service, without, elsewhere, .. } = query;
-        let instance = Instance { service, scale, work, spare: self.shop.spare, elsewhere };
+        let instance = Instance { service, scale, work, spare: self.shop.margin, elsewhere };
         let user = caller.user.clone();
         self.look().await;
         let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);

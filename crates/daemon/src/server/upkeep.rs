@@ -13,7 +13,6 @@ use pliant_staging::{StagingError, Store};
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
-use super::cluster::remove_room;
 use super::execution::Host;
 use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
@@ -69,9 +68,9 @@ impl Upkeep {
                 is_job || server.part(number).is_some()
             };
             if self.mailbox.ask(known).await == Ok(false)
-                && let Err(error) = remove_room(&self.host.gate(number))
+                && let Err(error) = self.host.gate(number).remove()
             {
-                tracing::warn!(%error, number, "cannot remove the room of a copy");
+                tracing::warn!(%error, number, "cannot remove the start gate of a job");
             }
         }
         let mut removed = 0;

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pliant_staging::may_pass;
 use pliant_wire::Outcome;
-use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
+use rustix::process::{getpid, set_child_subreaper, setsid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::FOLDER_VARIABLE;
 use super::allotted;
 use super::folder::{Folder, FolderError};
+use super::group::ProcessGroup;
 use super::output::Copy;
 use super::record::{Exit, Started};
 use super::spec::RunSpec;
@@ -211,12 +212,12 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
             return exit;
         }
     };
-    let group = Some(job.leader.as_raw_nonzero().get());
+    let group = Some(job.group.leader().as_raw_nonzero().get());
     // Needed only if we die, and then processes are found by their environment, too: the job goes on without.
     if let Err(error) = folder.complete_claim(&Started { group, ..started }) {
         complain(&error);
     }
-    let watch = Watch { folder, spec: &spec, signals, leader: job.leader, started_at: begin };
+    let watch = Watch { folder, spec: &spec, signals, group: job.group, started_at: begin };
     let Watched { outcome, over_walltime, cancelled, ended_at, cpu_s, max_rss_kb } = watch.run();
     let elapsed_ms = u64::try_from((ended_at - begin).as_millis()).unwrap_or(u64::MAX);
     Exit {
@@ -293,7 +294,7 @@ fn pin(cores: &[u32]) -> Result<(), String> {
 
 /// A started job.
 struct Job {
-    leader: Pid,
+    group: ProcessGroup,
     stdout: Copy,
     stderr: Copy,
 }
@@ -323,11 +324,11 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     let max_bytes = spec.max_output_bytes;
     let stdout = Copy::start(stdout, stdout_file, max_bytes);
     let stderr = Copy::start(stderr, stderr_file, max_bytes);
-    let leader = Pid::from_child(&child);
+    let group = ProcessGroup::of(&child);
     match (stdout, stderr) {
-        (Ok(stdout), Ok(stderr)) => Ok(Job { leader, stdout, stderr }),
+        (Ok(stdout), Ok(stderr)) => Ok(Job { group, stdout, stderr }),
         (Err(error), _) | (_, Err(error)) => {
-            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+            group.kill();
             let _ = child.wait();
             // It may have done something: it is not started again, whatever the reason.
             Err(NotStarted::lasting(format!("cannot copy its output: {error}")))

@@ -83,8 +83,8 @@ impl Cluster {
             // By somebody else, perhaps when its batch script had only just begun.
             Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
-                let room = self.around.host.gate(job.number);
-                let why = job.dir.as_deref().and_then(complained).or_else(|| complained(&room));
+                let gate = self.around.host.gate(job.number);
+                let why = job.dir.as_deref().and_then(complained).or_else(|| complained(gate.dir()));
                 Exit::NotStarted(
                     why.unwrap_or_else(|| format!("its batch script ended before it began: {exit}")),
                 )

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pliant_control::coallocation::{LaunchId, PartId};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::optional::server::RequestKey;
+use pliant_site::processes::StartGate;
 use pliant_staging::FileSpec;
 
 use crate::config::ClusterFile;
@@ -52,8 +53,8 @@ impl Host {
     }
 
     /// Where the supervisor of a job with that number waits until it may start.
-    pub(in crate::server) fn gate(&self, number: u32) -> PathBuf {
-        self.state.join(GATES).join(number.to_string())
+    pub(in crate::server) fn gate(&self, number: u32) -> StartGate {
+        StartGate::at(self.state.join(GATES).join(number.to_string()))
     }
 
     /// The numbers that have such a gate.

@@ -25,7 +25,7 @@ use pliant_control::optional::server::RequestKey;
 use pliant_control::payload::Payload;
 use pliant_model::{JobId, Procs, Span};
 use pliant_policy::optional::RequestId;
-use pliant_site::processes::StartGate;
+use pliant_site::processes::Reservation;
 
 pub(super) use end::{End, complaint, end_of};
 pub(super) use host::Host;
@@ -101,9 +101,9 @@ impl Execution {
         }
     }
 
-    /// What its supervisor waits for at its start gate, where an external batch system starts it.
-    pub(super) fn gate(&self) -> Option<StartGate> {
-        self.subjob().map(PartRun::terms)
+    /// What its supervisor reserves while it waits at its start gate, where an external batch system starts it.
+    pub(super) fn reservation(&self) -> Option<Reservation> {
+        self.subjob().map(PartRun::reservation)
     }
 
     /// Whether it is run again when the outcome of a run is unknown: its client submits it again in any case. A job is never

@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 
 use pliant_control::job::JobRecord;
-use pliant_site::processes::{RunSpec, SpecError, pack_text};
-use pliant_staging::{FileSpec, StagingError, Store, WORK, may_pass, put_pack, put_script};
+use pliant_site::processes::{RunSpec, SpecError, TaskList};
+use pliant_staging::{FileSpec, StagingError, Store, WORK, may_pass, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
 use super::{Allocation, Execution, Host, Program, Request, Work, removed};
@@ -132,7 +132,7 @@ impl Execution {
                 let grace_s = u64::from(host.cluster.grace_s);
                 let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
                 let spec = batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs);
-                put_pack(dir, &pack_text(&spec))?;
+                put_tasks(dir, &TaskList::Batch(spec).text())?;
             }
             Ok(())
         };

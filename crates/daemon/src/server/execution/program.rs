@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::names::{Key, User};
 use pliant_model::{Span, SpanMs};
 use pliant_site::processes::RunSpec;
-use pliant_site::services::{Packed, Prepared};
+use pliant_site::services::{Batch, Prepared};
 use pliant_staging::FileSpec;
 use pliant_wire::{Script, Submitted};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(crate) struct Program {
     pub(crate) submitted: Option<Submitted>,
     /// The instances that it runs, if it is a batch of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) batch: Option<Packed>,
+    pub(crate) batch: Option<Batch>,
     /// Files that it finds in its work folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) inputs: Vec<FileSpec>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::names::User;
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::{JobId, Procs, SpanMs, Time};
+use pliant_site::services::Refusal;
 use pliant_staging::FileSpec;
 use pliant_wire::Submitted;
 
@@ -37,16 +38,9 @@ pub(super) fn request_work(
         return pause(&arguments).map(RequestWork::Pause);
     }
     let what = Submitted::Service { name: service.to_owned(), arguments };
-    let prepared = shop.prepare(&what, user, None);
-    let prepared = prepared.map_err(|refusal| refusal.cause().because(refusal.to_string()))?.prepared;
-    if let Some(name) = prepared.missing_input(inputs) {
-        let why = format!("expected the input file {}, found none", name.as_str());
-        return Err(Cause::Invalid.because(why));
-    }
-    if let Some((found, allowed)) = prepared.too_many_input_bytes(inputs) {
-        let why = format!("expected at most {allowed} bytes of input, found {found}");
-        return Err(Cause::Invalid.because(why));
-    }
+    let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
+    let prepared = shop.prepare(&what, user, None).map_err(refused)?.prepared;
+    prepared.check_inputs(inputs).map_err(refused)?;
     let on_one = prepared.work.request(JobId(0), Time::ZERO);
     let walltime = on_one.on(Procs(1), shop.info.speed).map(|walltimes| walltimes.at(Procs(1)));
     let walltime = walltime.ok_or_else(|| {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use pliant_control::access::Caller;
-use pliant_site::processes::{self, PartSpec, ProcessState, TaskEnd, task_ends};
+use pliant_site::processes::{self, ProcessState, TaskEnd, TaskList, task_ends};
 use pliant_staging::WORK;
 use pliant_wire::{LaunchTask, TaskDownload, proto};
 use tonic::{Request, Response, Status};
@@ -87,8 +87,8 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
         if !dir.is_dir() {
             continue;
         }
-        return match PartSpec::of(&part) {
-            Ok(spec) if caller.may_touch(&spec.owner) => Ok(ended(&part, dir, &of.task)),
+        return match TaskList::of(&part) {
+            Ok(TaskList::Subjob(spec)) if caller.may_touch(&spec.owner) => Ok(ended(&part, dir, &of.task)),
             Ok(_) => Ok(Task::None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Task::None),
             Err(error) => Err(error),

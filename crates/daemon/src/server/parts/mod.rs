@@ -16,9 +16,8 @@ use pliant_control::batch::foreign::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Part, PlacedTask};
 use pliant_control::server::{PartCommand, Server};
 use pliant_model::{Procs, Span};
-use pliant_site::processes::{PartSpec, RunSpec, StartGate, TaskInput, TaskRun};
-use pliant_staging::PART;
-use pliant_staging::{FileSpec, put_part};
+use pliant_site::processes::{Reservation, RunSpec, SubjobSpec, TaskInput, TaskList, TaskRun};
+use pliant_staging::{FileSpec, TASKS, put_tasks};
 use pliant_wire::TaskProgram;
 
 use super::execution::{Allocation, Host, PrepareError, Program};
@@ -26,7 +25,7 @@ use super::execution::{Allocation, Host, PrepareError, Program};
 pub(super) use places::Places;
 pub(super) use telling::Coordinators;
 
-/// How much earlier who waits on a node gives up than its batch job ends.
+/// How much earlier a supervisor that waits on a node gives up than its batch job ends.
 const GIVEN_UP_EARLIER: Span = Span(5);
 
 /// A part that is to run.
@@ -54,12 +53,13 @@ impl PartRun {
         self.part.tasks.first().map(|task| task.machine.as_str())
     }
 
-    /// On which terms it is waited for on that node. The batch system gives it time for that ([`DECIDED_WITHIN`] beyond what
-    /// it is submitted for, which has its patience in it already), and whoever waits gives up a little earlier.
-    pub(super) fn terms(&self) -> StartGate {
-        let patience = self.part.patience + DECIDED_WITHIN - GIVEN_UP_EARLIER;
-        StartGate {
-            patience_s: patience.0.max(1) as u64,
+    /// What its supervisor reserves on that node while it waits there. The batch system gives it time for that
+    /// ([`DECIDED_WITHIN`] beyond what it is submitted for, which has its timeout in it already); the supervisor gives up a
+    /// little earlier.
+    pub(super) fn reservation(&self) -> Reservation {
+        let timeout = self.part.patience + DECIDED_WITHIN - GIVEN_UP_EARLIER;
+        Reservation {
+            timeout_s: timeout.0.max(1) as u64,
             tasks: self.part.tasks.iter().map(|task| task.name.clone()).collect(),
             toward: self.part.coordinator.address.clone(),
         }
@@ -72,13 +72,13 @@ impl PartRun {
         allocation: &Allocation,
         dir: &Path,
     ) -> Result<(), PrepareError> {
-        let program = vec![host.pliant.clone(), "run-part".to_owned(), format!("../{PART}")];
+        let program = vec![host.pliant.clone(), "run-tasks".to_owned(), format!("../{TASKS}")];
         let spec = RunSpec { program, env: self.variables(), ..allocation.spec(host) };
         spec.write(dir).map_err(PrepareError::Spec)?;
         let tasks = self.part.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
-        let part =
-            PartSpec { owner: self.part.owner.clone(), grace_s: u64::from(host.cluster.grace_s), tasks };
-        put_part(dir, &part.text()).map_err(PrepareError::Staging)
+        let (owner, grace_s) = (self.part.owner.clone(), u64::from(host.cluster.grace_s));
+        let list = TaskList::Subjob(SubjobSpec { owner, grace_s, tasks });
+        put_tasks(dir, &list.text()).map_err(PrepareError::Staging)
     }
 
     /// The variables of all of its tasks.

@@ -1,7 +1,7 @@
 //! Where the tasks of a part are to listen, found out when it has its processors and their input files, and kept free for them.
 //!
 //! Where the server runs jobs itself, on its own host: ports are kept here until the tasks start. Where a batch system does,
-//! on a node: whoever waits there in the part's room keeps them, and says so in the room (`processes::Terms`).
+//! on a node: the supervisor that waits at the subjob's start gate keeps them, and says so there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pliant_control::coallocation::{Addresses, Part, PartId, Standing};
 use pliant_control::server::{Event, PartEvent, Server};
-use pliant_site::processes::{self, Ports};
+use pliant_site::processes::Ports;
 use pliant_staging::Store;
 use tokio::runtime::Handle;
 
@@ -19,7 +19,7 @@ use super::inputs::Inputs;
 use crate::host::Mailbox;
 use crate::server::execution::Host;
 
-/// Between two looks into a room.
+/// Between two looks at a start gate.
 const LOOK: Duration = Duration::from_millis(250);
 /// How often is looked before the machine asks again.
 const LOOKS: u32 = 240;
@@ -101,18 +101,18 @@ impl Places {
         Ok(addresses)
     }
 
-    /// Looks what is said in the part's room; none if nothing is for long.
+    /// What the supervisor of a subjob says at its start gate; none if it says nothing for long.
     async fn look(&self, number: u32) -> Option<Result<Addresses, String>> {
-        let room = self.host.gate(number);
+        let gate = self.host.gate(number);
         for _ in 0..LOOKS {
-            let there = room.clone();
-            match tokio::task::spawn_blocking(move || processes::located(&there)).await {
-                Ok(Ok(Some(located))) => return Some(located),
+            let there = gate.clone();
+            match tokio::task::spawn_blocking(move || there.addresses()).await {
+                Ok(Ok(Some(addresses))) => return Some(addresses),
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(%error, number, "cannot see where the tasks of a part listen")
                 }
-                Err(error) => tracing::warn!(%error, number, "looking into the room of a part failed"),
+                Err(error) => tracing::warn!(%error, number, "looking at the start gate of a subjob failed"),
             }
             tokio::time::sleep(LOOK).await;
         }

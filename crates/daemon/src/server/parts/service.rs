@@ -200,12 +200,7 @@ impl Service {
             }
         }
         let Made { prepared, .. } = self.shop.prepare(&what, owner, None).map_err(told)?;
-        if let Some(name) = prepared.missing_input(&inputs) {
-            return Err(format!("expected the input file {}, found none", name.as_str()));
-        }
-        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
-            return Err(format!("expected at most {allowed} bytes of input, found {found}"));
-        }
+        prepared.check_inputs(&inputs).map_err(told)?;
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let submitted = Some(what).filter(|what| matches!(what, Submitted::Script(_)));
         Ok(TaskWork { prepared, submitted, batch: None, inputs, shared: None, request: String::new() })

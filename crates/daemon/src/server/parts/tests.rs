@@ -83,9 +83,9 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
     execution.prepare(&host, &store, &[]).unwrap();
     assert_eq!(host.subjobs(), [part().part.id].into());
     let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
-    assert_eq!(spec.program, ["/opt/pliant", "run-part", "../part.json"]);
+    assert_eq!(spec.program, ["/opt/pliant", "run-tasks", "../tasks.json"]);
     assert_eq!((spec.walltime_s, spec.env["PLIANT_OWNER"].as_str()), (60, "alice"));
-    let written: PartSpec = serde_json::from_slice(&fs::read(dir.join(PART)).unwrap()).unwrap();
+    let TaskList::Subjob(written) = TaskList::of(&dir).unwrap() else { panic!("another list") };
     let [one, two] = &written.tasks[..] else { panic!("{written:?}") };
     assert_eq!(one.program, ["../script", "one"]);
     let told = |task: &TaskRun| {
@@ -97,8 +97,8 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
 }
 
 #[test]
-fn who_waits_on_a_node_has_the_patience_of_the_launch() {
-    let terms = part().terms();
-    assert_eq!((terms.patience_s, terms.toward.as_str()), (120 + 25, "10.0.0.1:7450"));
+fn a_supervisor_waits_on_a_node_as_long_as_the_launch() {
+    let terms = part().reservation();
+    assert_eq!((terms.timeout_s, terms.toward.as_str()), (120 + 25, "10.0.0.1:7450"));
     assert_eq!((terms.tasks, part().node()), (vec!["one".to_owned(), "two".to_owned()], Some("n1")));
 }

@@ -1,6 +1,7 @@
-//! Packs of shell commands: what becomes of each, and how long the longest took.
+//! Batches of shell commands: how each ended, and how long the longest took.
 
-use pliant_staging::PACK;
+use pliant_staging::{SHARED, TASKS};
+use pliant_wire::Outcome;
 
 use super::*;
 
@@ -9,25 +10,25 @@ fn ends(dir: &Path, programs: &[&[&str]]) -> Vec<PackedEnd> {
     let run = |(number, program): (u32, &&[&str])| {
         let program = program.iter().map(|word| word.to_string()).collect();
         let env = BTreeMap::from([("PLIANT_INSTANCE".to_owned(), number.to_string())]);
-        PackedRun { number, program, env, walltime_s: 1, scale: 1.0 }
+        InstanceRun { number, program, env, walltime_s: 1, scale: 1.0 }
     };
     let runs = (3..).zip(programs).map(run).collect();
-    programs_end(dir, &PackSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs, wider: 1.0 })
+    programs_end(dir, &BatchSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs, wider: 1.0 })
 }
 
-fn programs_end(dir: &Path, spec: &PackSpec) -> Vec<PackedEnd> {
+fn programs_end(dir: &Path, spec: &BatchSpec) -> Vec<PackedEnd> {
     let mut ends = Vec::new();
-    let tell = |end| {
+    let report = |end| {
         ends.push(end);
         Ok(())
     };
-    let inputs = Inputs::same(dir.join(SHARED), &spec.inputs);
-    spec.run(dir, &inputs, &mut Signals::listen().unwrap(), tell).unwrap();
+    let end = spec.run(dir, &dir.join(SHARED), &mut Signals::listen().unwrap(), report).unwrap();
+    assert_eq!(end, TasksEnd::Succeeded);
     ends
 }
 
 #[test]
-fn each_instance_says_how_it_ended_and_what_it_wrote() {
+fn each_instance_reports_how_it_ended_and_what_it_wrote() {
     let dir = tempfile::tempdir().unwrap();
     let shell = |text: &'static str| ["/bin/sh", "-c", text];
     let found = ends(
@@ -53,34 +54,33 @@ fn each_instance_says_how_it_ended_and_what_it_wrote() {
 }
 
 #[test]
-fn the_longest_unit_of_those_that_ended_well_is_told() {
+fn the_longest_unit_of_the_successful_instances_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(longest_of_pack(dir.path()), None);
-    let run = |number, line: &str, scale| PackedRun {
+    assert_eq!(longest_of_batch(dir.path()), None);
+    let run = |number, line: &str, scale| InstanceRun {
         number,
         program: ["/bin/sh", "-c", line].map(str::to_owned).into(),
         env: BTreeMap::new(),
         walltime_s: 60,
         scale,
     };
-    let longest = |runs: Vec<PackedRun>, wider| {
-        let spec = PackSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs, wider };
+    let longest = |runs: Vec<InstanceRun>, wider| {
+        let spec = BatchSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs, wider };
         let mut longest = Longest::default();
-        let inputs = Inputs::same(dir.path().join(SHARED), &[]);
         let mut signals = Signals::listen().unwrap();
-        let tell = |end: PackedEnd| {
-            longest.tell(&end, spec.wider);
+        let report = |end: PackedEnd| {
+            longest.add(&end, spec.wider);
             Ok(())
         };
-        spec.run(dir.path(), &inputs, &mut signals, tell).unwrap();
-        longest.write(&dir.path().join(PACK)).unwrap();
-        longest_of_pack(dir.path())
+        spec.run(dir.path(), &dir.path().join(SHARED), &mut signals, report).unwrap();
+        longest.write(&dir.path().join(TASKS)).unwrap();
+        longest_of_batch(dir.path())
     };
     let runs = |failing| vec![run(1, "sleep 0.4", 4.0), run(2, "sleep 0.3", 0.5), run(3, failing, 1.0)];
     // 0.1 s and 0.6 s for a unit, on processors on which it takes twice as long as on those that are asked for.
     let found = longest(runs("sleep 1; exit 1"), 2.0).unwrap();
     assert!((300..2_000).contains(&found), "{found} ms");
-    assert_eq!(longest(vec![run(4, "exit 1", 1.0)], 1.0), Some(found), "nothing new is told");
+    assert_eq!(longest(vec![run(4, "exit 1", 1.0)], 1.0), Some(found), "nothing new is reported");
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn an_instance_over_its_walltime_is_ended() {
 }
 
 #[test]
-fn an_instance_that_may_not_end_in_time_is_not_begun() {
+fn an_instance_that_may_not_end_in_time_is_not_started() {
     let dir = tempfile::tempdir().unwrap();
-    let run = |number, walltime_s| PackedRun {
+    let run = |number, walltime_s| InstanceRun {
         number,
         program: vec!["true".to_owned()],
         env: BTreeMap::new(),
@@ -103,7 +103,7 @@ fn an_instance_that_may_not_end_in_time_is_not_begun() {
         scale: 1.0,
     };
     let runs = vec![run(1, 1_000), run(2, 80), run(3, 90), run(4, 1)];
-    let spec = PackSpec { grace_s: 15, ends_in_s: Some(100), inputs: Vec::new(), runs, wider: 1.0 };
+    let spec = BatchSpec { grace_s: 15, ends_in_s: Some(100), inputs: Vec::new(), runs, wider: 1.0 };
     let found = programs_end(dir.path(), &spec);
     assert_eq!(found.iter().map(|end| end.instance).collect::<Vec<_>>(), [1, 2]);
 }
