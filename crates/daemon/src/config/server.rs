@@ -263,7 +263,7 @@ impl ClusterFile {
         if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
             return Err((key, format!("expected none beside [{table}], which decides that, found one")));
         }
-        settings.check().map_err(|problem| (table, problem))
+        settings.check().map_err(|problem| (table, problem.to_string()))
     }
 
     /// The name of the policy by which the cluster is planned.

@@ -22,6 +22,7 @@ use pliant_control::batch;
 use pliant_control::batch::foreign::{Command, Event, Queue, Withdrawal};
 use pliant_control::coallocation::{PartId, Standing};
 use pliant_control::job::Exit;
+use pliant_control::listing::Shape;
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
@@ -237,8 +238,9 @@ impl Cluster {
         let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
         let number = job.number;
         let node = job.execution.as_ref().and_then(|execution| execution.subjob()?.node());
+        let shape = Shape { cores: procs.0, nodes: node.map(|_| 1), ..Shape::default() };
         let order =
-            Submission { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
+            Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
         let mut retry = Retry::new("submit a job", &job.number);
         // The batches of a sweep join each other.
         let mut turn = if in_any_order { None } else { Some(turn.come().await) };
@@ -314,7 +316,7 @@ impl Cluster {
         let (system, number) = (self.system().await, JobId(job.number));
         let mut outcome = Withdrawal::Withdrawn;
         for id in &ids {
-            if self.prevent_start(&system, &job, id).await == StartPrevention::Started {
+            if !self.prevent_start(&system, &job, id).await.is_prevented() {
                 outcome = Withdrawal::Stays;
             }
         }
@@ -366,7 +368,7 @@ impl Cluster {
             // If one has started meanwhile it finds nothing to run, or that it was run.
             let outcome = self.prevent_start(&system, &job, &id).await;
             tracing::info!(job = job.number, id, ?outcome, "removed what was left of a job");
-            if outcome == StartPrevention::Prevented {
+            if outcome.is_prevented() {
                 self.remove_prevented(&system, &job, &[id]).await;
             }
         }

@@ -4,7 +4,7 @@ use pliant_model::Span;
 use serde::{Deserialize, Serialize};
 
 use super::arrays::BLOCK;
-use super::error::Unreadable;
+use crate::batch_system::error::Unreadable;
 
 /// A Slurm cluster, as its controller describes itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -10,9 +10,11 @@ use pliant_control::listing::Shape;
 use pliant_model::Span;
 use tokio::sync::oneshot;
 
+use super::Slurm;
 use super::arrays::block;
-use super::call::{self, ArraySubmission, Submission};
-use super::{Slurm, SlurmError};
+use super::call::{self, ArraySubmission};
+use crate::batch_system::Submission;
+use crate::batch_system::error::{BatchSystemError, System};
 
 /// How long others may join before an array is submitted.
 const GATHERS: Duration = Duration::from_millis(100);
@@ -22,7 +24,7 @@ const GATHERS: Duration = Duration::from_millis(100);
 pub(super) struct Joined(Mutex<Vec<Waiting>>);
 
 /// What came of it: the job's id, or none if it is to be submitted alone.
-type Outcome = Result<Option<String>, SlurmError>;
+type Outcome = Result<Option<String>, BatchSystemError>;
 
 #[derive(Debug)]
 struct Waiting {
@@ -67,7 +69,7 @@ impl Slurm {
     ///
     /// # Errors
     /// As for [`Slurm::submit`].
-    pub async fn submit_joined(&self, job: &Submission<'_>) -> Result<String, SlurmError> {
+    pub async fn submit_joined(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
         let alike = Alike::of(job).filter(|_| self.about().takes_arrays());
         let Some(alike) = alike else { return self.submit(job).await };
         let (done, outcome) = oneshot::channel();
@@ -82,7 +84,7 @@ impl Slurm {
             self.submit_together(waiting).await;
         }
         // Whoever was to submit them has gone: nobody knows whether that was before or after.
-        let gone = || SlurmError::NoAnswer { command: "sbatch", why: "it was given up".to_owned() };
+        let gone = || System::Slurm.no_answer("sbatch", "it was given up");
         match outcome.await.unwrap_or_else(|_| Err(gone()))? {
             Some(id) => Ok(id),
             None => self.submit(job).await,
@@ -111,11 +113,11 @@ impl Slurm {
             };
             let ids = match submitted {
                 Ok(ids) => ids,
-                Err(error) if error.may_pass() || matches!(error, SlurmError::Unreadable(_)) => {
+                Err(error) if error.leaves_open() => {
                     // There may be an array all the same: each task is looked for by its tag.
                     for (_, done) in tasks {
                         let why = format!("for an array: {error}");
-                        let _ = done.send(Err(SlurmError::NoAnswer { command: "sbatch", why }));
+                        let _ = done.send(Err(System::Slurm.no_answer("sbatch", why)));
                     }
                     continue;
                 }

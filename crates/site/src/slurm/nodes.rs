@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pliant_control::listing::{Node, Partition};
 
-use super::error::Unreadable;
 use super::hostlist;
 use super::words;
+use crate::batch_system::error::Unreadable;
 
 /// The node, then its partition: name, whether it is open, its longest limit, its sizes of jobs, whether nodes are shared.
 /// The reason, which operators write freely, comes last; a line that does not begin with a node goes on with it.

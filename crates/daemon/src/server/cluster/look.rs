@@ -10,8 +10,8 @@ use pliant_control::batch::foreign::Event;
 use pliant_control::job::Exit;
 use pliant_control::listing::{Listed, State};
 use pliant_model::{JobId, Time};
+use pliant_site::BATCH_OUTPUT;
 use pliant_site::processes::{self, Lost, ProcessState};
-use pliant_site::slurm::BATCH_OUTPUT;
 
 use super::{Cluster, Job};
 use crate::server::execution::{Retry, complaint, end_of, find};

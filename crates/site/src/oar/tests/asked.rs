@@ -1,11 +1,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use pliant_control::listing::Shape;
 use pliant_model::{Procs, Span};
 use pliant_policy::alternatives::Alternative;
 
-use crate::oar::call::{self, Call, Submission};
-use crate::oar::error::OarError;
+use crate::batch_system::Submission;
+use crate::batch_system::commands::Call;
+use crate::oar::call;
+use crate::oar::error::failed;
 use crate::oar::settings::Settings;
 
 fn words(call: &Call) -> Vec<String> {
@@ -20,12 +23,11 @@ fn size(procs: u32, walltime: i64) -> Alternative {
 #[test]
 fn a_job_is_submitted_in_all_of_its_sizes_and_its_command_is_quoted() {
     let program: Vec<OsString> = ["/opt/pliant", "run-job", "/srv/it's; $(here)"].map(OsString::from).into();
+    let one = Shape { cores: 1, ..Shape::default() };
     let job = Submission {
-        number: 7,
-        folder: Path::new("/srv/it's; $(here)"),
-        program: &program,
         alternatives: &[size(1, 90_061), size(4, 59)],
         held: true,
+        ..Submission::new(7, Path::new("/srv/it's; $(here)"), &program, one, Span(90_061))
     };
     let settings = Settings {
         queue: Some("night".to_owned()),
@@ -72,7 +74,7 @@ fn conditions_of_sql() {
 #[test]
 fn what_commands_say_when_they_fail() {
     let check = |command, code, said: &str, passes: bool, expected: &str| {
-        let error = OarError::told(command, code, said);
+        let error = failed(&Call::new(command, &[]), code, said);
         assert_eq!((error.may_pass(), error.to_string().as_str()), (passes, expected), "{said}");
     };
     check(

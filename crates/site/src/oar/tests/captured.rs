@@ -4,15 +4,17 @@ use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape, State, Statu
 use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::oar::jobs::{self, Queue, Who};
+use crate::batch_system::PrintedJobs;
+use crate::batch_system::submitter::Submitter;
+use crate::oar::jobs;
 use crate::oar::resources::Resources;
 use crate::oar::wanted::{self, Size, Wanted};
 
 const OARSTAT: &str = include_str!("captured/oarstat.json");
 const OARNODES: &str = include_str!("captured/oarnodes.json");
 
-fn who() -> Who {
-    Who { prefix: "pliant:x:".to_owned(), user: "pliant-jobs".to_owned() }
+fn who() -> Submitter<String> {
+    Submitter { prefix: "pliant:x:".to_owned(), user: "pliant-jobs".to_owned() }
 }
 
 fn resources() -> Resources {
@@ -20,7 +22,7 @@ fn resources() -> Resources {
 }
 
 fn listed() -> BTreeMap<String, Listed> {
-    let Queue { jobs, unread } = jobs::read(OARSTAT, &who(), &resources()).unwrap();
+    let PrintedJobs { jobs, unread } = jobs::read(OARSTAT, &who(), &resources()).unwrap();
     assert_eq!(unread, [""; 0]);
     jobs.into_iter().map(|job| (job.id.clone(), job)).collect()
 }
@@ -167,7 +169,7 @@ fn only_our_own_jobs_are_ours() {
 fn what_is_not_understood() {
     let read = |text: &str| jobs::read(text, &who(), &resources());
     for nothing in ["", "\n", "null", "{}"] {
-        assert_eq!(read(nothing).unwrap(), Queue::default());
+        assert_eq!(read(nothing).unwrap(), PrintedJobs::default());
     }
     assert!(read("{").unwrap_err().to_string().starts_with("oarstat: its output: expected"));
     let broken = |name: &str| {

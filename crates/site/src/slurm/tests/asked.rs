@@ -6,7 +6,9 @@ use std::path::Path;
 use pliant_control::listing::Shape;
 use pliant_model::Span;
 
-use crate::slurm::call::{self, ArraySubmission, Call, Submission};
+use crate::batch_system::Submission;
+use crate::batch_system::commands::Call;
+use crate::slurm::call::{self, ArraySubmission};
 use crate::slurm::settings::Settings;
 
 fn words(call: &Call) -> Vec<String> {
@@ -22,15 +24,7 @@ fn one_node(cores: u32) -> Shape {
 fn a_submission_is_a_list_of_words() {
     let program = ["/usr/bin/pliant", "run-job", "/jobs/a b;$(id)'\"%j"].map(OsString::from);
     let folder = Path::new("/jobs/a b;$(id)'\"%j");
-    let job = Submission {
-        number: 17,
-        folder,
-        program: &program,
-        shape: one_node(4),
-        node: None,
-        walltime: Span(61),
-        held: false,
-    };
+    let job = Submission::new(17, folder, &program, one_node(4), Span(61));
     let found = call::submit(&Settings::default(), "pliant:rennes:17", &job);
     let expected = [
         "sbatch",

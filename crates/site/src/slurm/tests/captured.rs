@@ -9,8 +9,10 @@ use pliant_control::listing::{
 };
 use pliant_model::{Span, Time};
 
+use crate::batch_system::PrintedJobs;
+use crate::batch_system::submitter::Submitter;
 use crate::slurm::about::{About, Scheduler};
-use crate::slurm::queue::{self, ListingUser, Mark, Queue};
+use crate::slurm::queue::{self, Mark};
 use crate::slurm::{accounts, fill, leave_out_over, nodes};
 
 const SQUEUE: &str = include_str!("captured/squeue.txt");
@@ -20,17 +22,17 @@ const DETAILS: &str = include_str!("captured/scontrol-jobs.txt");
 const CONFIG: &str = include_str!("captured/scontrol-config.txt");
 const SACCT: &str = include_str!("captured/sacct.txt");
 
-fn who() -> ListingUser {
-    ListingUser { prefix: "pliant:rennes:".to_owned(), user: 0 }
+fn who() -> Submitter<u32> {
+    Submitter { prefix: "pliant:rennes:".to_owned(), user: 0 }
 }
 
 fn mark() -> Mark {
     Mark::fixed("\u{1e}mark")
 }
 
-fn queue() -> Queue {
+fn queue() -> PrintedJobs {
     let queue = queue::read(SQUEUE, &mark(), &who()).unwrap();
-    assert_eq!(queue.unread, []);
+    assert_eq!(queue.unread, [""; 0]);
     queue
 }
 
@@ -207,7 +209,7 @@ fn what_waiting_jobs_wait_for_is_told() {
 
 #[test]
 fn another_user_sees_none_of_it_as_his() {
-    let who = ListingUser { user: 65_534, ..who() };
+    let who = Submitter { user: 65_534, ..who() };
     let queue = queue::read(SQUEUE, &mark(), &who).unwrap();
     let ours: Vec<u32> = queue.jobs.iter().filter_map(|job| job.ours).collect();
     assert_eq!(ours, [4]);
@@ -217,7 +219,7 @@ fn another_user_sees_none_of_it_as_his() {
 fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
     let others = SQUEUE.replace("1049\u{1f}PENDING\u{1f}1\u{1f}", "1049\u{1f}PENDING\u{1f}one\u{1f}");
     let queue = queue::read(&others, &mark(), &who()).unwrap();
-    let told = queue.unread.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let told = queue.unread;
     assert_eq!(told, ["squeue: job 1049, cores: expected a number, found `one`"]);
     assert_eq!(queue.jobs.len(), self::queue().jobs.len() - 1);
 
@@ -240,7 +242,7 @@ fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
 
 #[test]
 fn no_jobs_are_an_empty_listing() {
-    assert_eq!(queue::read("", &mark(), &who()).unwrap(), Queue::default());
+    assert_eq!(queue::read("", &mark(), &who()).unwrap(), PrintedJobs::default());
     assert_eq!(nodes::read("").unwrap(), nodes::Nodes::default());
     assert_eq!(accounts::read_exits("", &who()).unwrap(), []);
     assert_eq!(accounts::read_accounts("", &who()).unwrap(), []);

@@ -3,7 +3,8 @@
 use pliant_control::listing::{Phase, State, Status, WaitsFor};
 use pliant_model::{Span, Time};
 
-use crate::slurm::error::SlurmError;
+use crate::batch_system::commands::Call;
+use crate::slurm::error::failed;
 use crate::slurm::words::{instant, state, status, unusable, waits_for, walltime};
 
 /// What squeue names when it is asked for a state that there is none of, and what later versions and sacct add.
@@ -138,7 +139,7 @@ fn ends_of_processes_are_read_in_both_spellings() {
 #[test]
 fn complaints_are_told_apart() {
     let check = |command: &'static str, stderr: &str, expected: &str, passes: bool| {
-        let error = SlurmError::told(command, Some("7"), stderr);
+        let error = failed(&Call::new(command, &[]).about("7"), 1, stderr);
         assert_eq!((error.to_string().as_str(), error.may_pass()), (expected, passes), "{stderr}");
     };
     // As 22.05.8 printed them.
@@ -170,14 +171,19 @@ fn complaints_are_told_apart() {
         "slurm refuses sbatch: Batch job submission failed: Invalid partition name specified",
         false,
     );
-    check("squeue", "slurm_load_jobs error: Invalid job id specified\n", "slurm knows no job 7", false);
+    check(
+        "squeue",
+        "slurm_load_jobs error: Invalid job id specified\n",
+        "slurm knows no job 7 of ours",
+        false,
+    );
     let hold = "Invalid job id specified for job 7\nslurm_suspend error: Invalid job id specified\n";
-    check("scontrol", hold, "slurm knows no job 7", false);
+    check("scontrol", hold, "slurm knows no job 7 of ours", false);
     let over = "Job has already finished for job 7\nslurm_suspend error: Job has already finished\n";
     check("scontrol", over, "job 7 of slurm does not wait any more", false);
     let running = "Job is no longer pending execution for job 7\n";
     check("scontrol", running, "job 7 of slurm does not wait any more", false);
     check("sbatch", "", "slurm refuses sbatch: nothing on its standard error", false);
     let odd = format!("sbatch: error: {}\n", "\u{7}".repeat(300));
-    assert!(SlurmError::told("sbatch", None, &odd).to_string().is_ascii());
+    assert!(failed(&Call::new("sbatch", &[]), 1, &odd).to_string().is_ascii());
 }

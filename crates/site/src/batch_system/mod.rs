@@ -1,19 +1,30 @@
 //! One interface to the batch systems that a server can submit to.
 
+pub(crate) mod commands;
+pub(crate) mod error;
+pub(crate) mod search;
+pub(crate) mod settings;
+pub(crate) mod submitter;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::Path;
 
 use pliant_control::batch::foreign::Event;
 use pliant_control::listing::{Listed, Listing, Shape};
 use pliant_control::names::Name;
-use pliant_model::{Procs, Span, Time};
+use pliant_model::{Span, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_policy::nodes::Rules;
 
-use crate::oar::{self, HeldBack, Oar, OarError};
-use crate::slurm::{self, Slurm, SlurmError};
+use crate::oar::{self, Oar};
+use crate::slurm::{self, Slurm};
+
+pub use error::{BatchSystemError, System, Unreadable};
+pub use settings::SettingError;
+
+/// The file in a job's folder that takes what its batch system prints, and what the job prints before its supervisor has it.
+pub const BATCH_OUTPUT: &str = "batch-output";
 
 /// Where a batch system is, and how Pliant uses it.
 #[derive(Clone, Debug)]
@@ -34,51 +45,77 @@ pub enum BatchSystem {
 }
 
 /// A job to be submitted.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission<'a> {
-    /// Its number at the server.
+    /// Its number at the server: with the server's name its tag.
     pub number: u32,
-    /// Its folder, on a file system that the nodes share.
+    /// Its folder, on a file system that the nodes share: where it starts.
     pub folder: &'a Path,
-    /// The command that a node runs.
+    /// The program that its first node runs, and its arguments.
     pub program: &'a [OsString],
-    /// Processors.
-    pub procs: Procs,
-    /// Walltime.
-    pub walltime: Span,
-    /// The sizes among which it chooses, if it can; empty if there is only the one.
-    pub alternatives: &'a [Alternative],
-    /// The one node where it is to run, if it is to run on one.
+    /// Its cores.
+    pub shape: Shape,
+    /// The node where they are to be, if they are to be on one.
     pub node: Option<&'a str>,
+    /// Its walltime. Slurm counts in minutes, so it may get up to 59 s more.
+    pub walltime: Span,
+    /// The sizes among which the batch system chooses, in order of preference, if it can; empty if there is only the one.
+    pub alternatives: &'a [Alternative],
     /// It does not start before [`BatchSystem::release`].
     pub held: bool,
     /// It may start before or after others that are submitted at the same time.
     pub in_any_order: bool,
 }
 
+impl<'a> Submission<'a> {
+    /// A job of one size that may start on any node as soon as there is room.
+    pub fn new(
+        number: u32,
+        folder: &'a Path,
+        program: &'a [OsString],
+        shape: Shape,
+        walltime: Span,
+    ) -> Submission<'a> {
+        let (node, alternatives, held, in_any_order) = (None, [].as_slice(), false, false);
+        Submission { number, folder, program, shape, node, walltime, alternatives, held, in_any_order }
+    }
+}
+
 /// The jobs and nodes that a batch system listed.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedJobs {
     /// The listing.
     pub listing: Listing,
-    /// What was not understood of others' jobs.
+    /// What was not understood of others' jobs, which are left out.
     pub unread: Vec<String>,
 }
 
-/// What came of an attempt to prevent a job from starting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StartPrevention {
-    /// It does not start any more.
-    Prevented,
-    /// It has started, or somebody else decides when it does.
-    Started,
+/// The jobs that a command printed.
+#[derive(PartialEq, Eq, Default, Debug)]
+pub(crate) struct PrintedJobs {
+    pub(crate) jobs: Vec<Listed>,
+    /// What was not understood of others' jobs, which are left out.
+    pub(crate) unread: Vec<String>,
 }
 
-/// Why a command failed, or why it is not known whether it succeeded.
-#[derive(Debug)]
-pub enum BatchSystemError {
-    /// An error of Slurm.
-    Slurm(SlurmError),
-    /// An error of OAR.
-    Oar(OarError),
+/// The outcome of an attempt to prevent a job from starting.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StartPrevention {
+    /// It does not start any more, and never did: Slurm has cancelled it, OAR holds it.
+    Prevented,
+    /// It has started, and was left alone; as it is, or was when it ended.
+    Started(Box<Listed>),
+    /// An administrator holds it, and it was left alone.
+    HeldByAdministrator,
+    /// The batch system does not know it, or not any more. Whether it ran stands in its folder.
+    Unknown,
+}
+
+impl StartPrevention {
+    /// Whether it does not start any more by itself.
+    pub fn is_prevented(&self) -> bool {
+        matches!(self, StartPrevention::Prevented | StartPrevention::Unknown)
+    }
 }
 
 impl BatchSystemSettings {
@@ -87,10 +124,10 @@ impl BatchSystemSettings {
     /// # Errors
     ///
     /// A value is out of its range; the error names its key.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), SettingError> {
         match self {
-            BatchSystemSettings::Slurm(settings) => settings.check().map_err(|error| error.to_string()),
-            BatchSystemSettings::Oar(settings) => settings.check().map_err(|error| error.to_string()),
+            BatchSystemSettings::Slurm(settings) => settings.check(),
+            BatchSystemSettings::Oar(settings) => settings.check(),
         }
     }
 
@@ -174,128 +211,63 @@ impl BatchSystem {
         submission: &Submission<'_>,
         again: bool,
     ) -> Result<Vec<String>, BatchSystemError> {
-        let &Submission { number, folder, program, procs, walltime, alternatives, node, held, in_any_order } =
-            submission;
-        match self {
-            BatchSystem::Slurm(slurm) => {
-                let nodes = node.map(|_| 1);
-                let shape = Shape { cores: procs.0, nodes, ..Shape::default() };
-                let job = slurm::Submission { number, folder, program, shape, node, walltime, held };
-                Ok(match again {
-                    true => slurm.submit_unless_there(&job).await?,
-                    false if in_any_order => vec![slurm.submit_joined(&job).await?],
-                    false => vec![slurm.submit(&job).await?],
-                })
+        match (self, again) {
+            (BatchSystem::Slurm(slurm), true) => slurm.submit_unless_there(submission).await,
+            (BatchSystem::Slurm(slurm), false) if submission.in_any_order => {
+                Ok(vec![slurm.submit_joined(submission).await?])
             }
-            BatchSystem::Oar(oar) => {
-                let one = [Alternative { procs, walltime }];
-                let alternatives = if alternatives.is_empty() { &one } else { alternatives };
-                let job = oar::Submission { number, folder, program, alternatives, held };
-                Ok(match again {
-                    true => oar.submit_unless_there(&job).await?,
-                    false => vec![oar.submit(&job).await?],
-                })
-            }
+            (BatchSystem::Slurm(slurm), false) => Ok(vec![slurm.submit(submission).await?]),
+            (BatchSystem::Oar(oar), true) => oar.submit_unless_there(submission).await,
+            (BatchSystem::Oar(oar), false) => Ok(vec![oar.submit(submission).await?]),
         }
     }
 
     /// Lets a held job start.
     pub async fn release(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         match self {
-            BatchSystem::Slurm(slurm) => Ok(slurm.release(number, id).await?),
-            BatchSystem::Oar(oar) => Ok(oar.release(number, id).await?),
+            BatchSystem::Slurm(slurm) => slurm.release(number, id).await,
+            BatchSystem::Oar(oar) => oar.release(number, id).await,
         }
     }
 
     /// Prevents a waiting job from starting. Slurm cancels it; OAR holds it, which keeps it in the queue: see
     /// [`BatchSystem::remove_prevented`].
     pub async fn prevent_start(&self, number: u32, id: &str) -> Result<StartPrevention, BatchSystemError> {
-        Ok(match self {
-            BatchSystem::Slurm(slurm) => match slurm.withdraw(number, id).await? {
-                slurm::Withdrawal::Withdrawn | slurm::Withdrawal::Gone => StartPrevention::Prevented,
-                slurm::Withdrawal::Started(_) | slurm::Withdrawal::Kept => StartPrevention::Started,
-            },
-            BatchSystem::Oar(oar) => match oar.hold_back(number, id).await? {
-                HeldBack::Held | HeldBack::Gone => StartPrevention::Prevented,
-                HeldBack::Started(_) => StartPrevention::Started,
-            },
-        })
+        match self {
+            BatchSystem::Slurm(slurm) => slurm.prevent_start(number, id).await,
+            BatchSystem::Oar(oar) => oar.prevent_start(number, id).await,
+        }
     }
 
     /// Removes a job whose start was prevented from the queue.
     pub async fn remove_prevented(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         match self {
             BatchSystem::Slurm(_) => Ok(()),
-            BatchSystem::Oar(oar) => Ok(oar.delete(number, id).await?),
+            BatchSystem::Oar(oar) => oar.delete(number, id).await,
         }
     }
 
     /// Ends a job that may run.
     pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         match self {
-            BatchSystem::Slurm(slurm) => Ok(slurm.terminate(number, id).await?),
-            BatchSystem::Oar(oar) => Ok(oar.terminate(number, id).await?),
+            BatchSystem::Slurm(slurm) => slurm.terminate(number, id).await,
+            BatchSystem::Oar(oar) => oar.terminate(number, id).await,
         }
     }
 
     /// Lists jobs and nodes.
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
-        Ok(match self {
-            BatchSystem::Slurm(slurm) => {
-                let slurm::Seen { listing, unread } = slurm.list(now).await?;
-                ListedJobs { listing, unread: unread.iter().map(ToString::to_string).collect() }
-            }
-            BatchSystem::Oar(oar) => {
-                let oar::Seen { listing, unread } = oar.list(now).await?;
-                ListedJobs { listing, unread }
-            }
-        })
+        match self {
+            BatchSystem::Slurm(slurm) => slurm.list(now).await,
+            BatchSystem::Oar(oar) => oar.list(now).await,
+        }
     }
 
     /// The ends of these jobs, as far as the batch system still knows them.
     pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, BatchSystemError> {
         match self {
-            BatchSystem::Slurm(slurm) => Ok(slurm.ended(ids).await?),
-            BatchSystem::Oar(oar) => Ok(oar.ended(ids).await?),
+            BatchSystem::Slurm(slurm) => slurm.ended(ids).await,
+            BatchSystem::Oar(oar) => oar.ended(ids).await,
         }
-    }
-}
-
-impl BatchSystemError {
-    /// True if the same command may succeed later.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            BatchSystemError::Slurm(error) => error.may_pass(),
-            BatchSystemError::Oar(error) => error.may_pass(),
-        }
-    }
-
-    /// True if the command may have been carried out all the same.
-    pub fn leaves_open(&self) -> bool {
-        match self {
-            BatchSystemError::Slurm(error) => error.may_pass() || matches!(error, SlurmError::Unreadable(_)),
-            BatchSystemError::Oar(error) => error.leaves_open(),
-        }
-    }
-}
-
-impl fmt::Display for BatchSystemError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BatchSystemError::Slurm(error) => error.fmt(f),
-            BatchSystemError::Oar(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<SlurmError> for BatchSystemError {
-    fn from(error: SlurmError) -> BatchSystemError {
-        BatchSystemError::Slurm(error)
-    }
-}
-
-impl From<OarError> for BatchSystemError {
-    fn from(error: OarError) -> BatchSystemError {
-        BatchSystemError::Oar(error)
     }
 }

@@ -13,13 +13,13 @@ const GATHERS: Duration = Duration::from_millis(50);
 
 type Waiting = Vec<(u32, oneshot::Sender<Vec<Listed>>)>;
 
-/// Whoever wants to know what is there of a job, by its number.
+/// Searches for jobs by their numbers that are made together.
 #[derive(Default, Debug)]
-pub(crate) struct Together(Mutex<Waiting>);
+pub(crate) struct JointSearch(Mutex<Waiting>);
 
-impl Together {
+impl JointSearch {
     /// What is there of a job of ours. The first one to ask searches for all that have asked by then; `failed` is what
-    /// the others are told if that comes to nothing.
+    /// the others get if that fails.
     pub(crate) async fn find<E>(
         &self,
         number: u32,
@@ -41,7 +41,7 @@ impl Together {
                 found.entry(job.ours.unwrap_or_default()).or_default().push(job);
             }
             for (number, sender) in waiting {
-                // Whoever has gone meanwhile does not want to know.
+                // The one that asked may have gone.
                 let _ = sender.send(found.get(&number).cloned().unwrap_or_default());
             }
         }
@@ -61,13 +61,13 @@ mod tests {
 
     #[tokio::test]
     async fn many_doubts_are_one_question() {
-        let (together, asked) = (Together::default(), AtomicU32::new(0));
+        let (searches, asked) = (JointSearch::default(), AtomicU32::new(0));
         let find = async |number: u32| {
             let search = async |numbers: &[u32]| {
                 asked.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, String>(numbers.iter().filter(|number| *number % 2 == 0).copied().map(job).collect())
             };
-            together.find(number, search, |why| why).await
+            searches.find(number, search, |why| why).await
         };
         let all: Vec<u32> = (1..=200).collect();
         let found = futures_of(all.iter().map(|number| find(*number))).await;
@@ -82,9 +82,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_that_fails_fails_for_all_and_can_be_made_again() {
-        let together = Together::default();
+        let searches = JointSearch::default();
         let find = async |number: u32, answer: Result<Vec<Listed>, String>| {
-            together.find(number, async |_: &[u32]| answer, |why| why).await
+            searches.find(number, async |_: &[u32]| answer, |why| why).await
         };
         let silent = || Err("silent".to_owned());
         let failed = futures_of([find(1, silent()), find(2, silent())]).await;
