@@ -107,8 +107,8 @@ impl Watch<'_> {
         let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
         let mut ending: Option<(Reason, Option<Instant>)> = None;
-        // When it was last seen to be awake, and how long it has slept on purpose since.
-        let (mut awake, mut slept) = (Instant::now(), Duration::ZERO);
+        // When it was last known to be awake, and how long it has slept on purpose since: it may have been stopped before this.
+        let (mut awake, mut slept) = (self.started_at, Duration::ZERO);
         let outcome = loop {
             if let Some(outcome) = self.group.outcome() {
                 break outcome;
