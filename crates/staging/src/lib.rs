@@ -3,7 +3,7 @@
 //! - [`FileName`] is the only way to name a file: relative, of printable letters, never out of its folder.
 //! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]), or to many
 //!   ([`Store::share`]).
-//!   Whoever decides about those of a submission waits for its [`Store::turn`].
+//!   A caller that decides about those of a submission waits for its [`Store::lock`].
 //! - [`results`], [`open_result`] and [`seal`] read what a job left behind, and nothing that it only points at.
 //! - [`Download`] is the client's end: results arrive in pieces, and are put in place when they are whole.
 //!
@@ -30,21 +30,22 @@ mod download;
 mod error;
 mod folder;
 mod incoming;
+mod locks;
 mod manifest;
 mod names;
-mod part;
+mod partial;
 mod results;
 mod script;
 mod sealed;
 mod share;
 mod store;
-mod turns;
 mod usage;
 
 pub use adopt::WORK;
 pub use checksum::{Checksum, ChecksumError};
 pub use download::Download;
 pub use error::{QuotaKind, StagingError, may_pass};
+pub use locks::UploadLock;
 pub use manifest::{FileSpec, check_manifest};
 pub use names::{FileName, NameError, NameProblem, is_unprintable};
 pub use results::{
@@ -54,5 +55,4 @@ pub use script::{SCRIPT, TASKS, put_script, put_tasks};
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
 pub use share::SHARED;
 pub use store::{Store, Upload};
-pub use turns::UploadLock;
 pub use usage::Limits;

@@ -1,7 +1,7 @@
-//! Uploads that all packs of a multi-job use: they stay in the store, and each pack has links to them.
+//! Uploads that all batches of a multi-job use: they stay in the store, and each batch has links to them.
 //!
-//! A file is on the disk once, however many packs there are and whoever goes first. What nobody has asked for in as long as
-//! uploads may rest is thrown away like any other: a client whose next pack is told that a file is missing sends it again.
+//! A file is on the disk once, however many batches there are and whoever goes first. What nobody has asked for in as long as
+//! uploads may rest is thrown away like any other: a client that learns that a file of its next batch is missing sends it again.
 
 use std::path::Path;
 use std::time::SystemTime;

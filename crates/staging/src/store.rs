@@ -13,10 +13,10 @@ use super::adopt::Adoption;
 use super::error::StagingError;
 use super::folder::Folder;
 use super::incoming::Incoming;
+use super::locks::{UploadLock, UploadLocks};
 use super::manifest::{FileSpec, check_manifest};
 use super::names::FileName;
-use super::part::Part;
-use super::turns::{UploadLock, UploadLocks};
+use super::partial::PartialFile;
 use super::usage::{Limits, Usage};
 
 /// Takes uploads and hands them to jobs.
@@ -62,7 +62,7 @@ struct Registry {
 /// the other way round.
 #[derive(Default, Debug)]
 struct Job {
-    parts: BTreeMap<FileName, (Part, Weak<()>)>,
+    parts: BTreeMap<FileName, (PartialFile, Weak<()>)>,
     /// Its files were handed over or thrown away; a new one takes its place in the registry.
     gone: bool,
 }
@@ -95,7 +95,7 @@ impl Store {
 
     /// Waits until nobody else decides about the uploads of a submission: whether it is accepted, whether a file of
     /// it is begun anew, whether all are thrown away. What is found out then stays true until the turn is dropped.
-    pub async fn turn(&self, user: &User, key: Key) -> UploadLock {
+    pub async fn lock(&self, user: &User, key: Key) -> UploadLock {
         self.shared.turns.wait(user, key).await
     }
 
@@ -227,7 +227,7 @@ impl Store {
     }
 
     /// Throws away the uploads of a submission if they rest: see [`Store::rests`]. Whether it was accepted is for the
-    /// caller to know, in its [`Store::turn`].
+    /// caller to know, in its [`Store::lock`].
     ///
     /// # Errors
     ///

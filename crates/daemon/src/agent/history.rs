@@ -7,7 +7,7 @@ use pliant_model::Time;
 use pliant_wire::{HistoryPage, HistoryPlace, HistoryQuery};
 use tonic::Status;
 
-use super::line::stopped;
+use super::child_connection::stopped;
 use crate::host::Mailbox;
 use crate::host::{SharedArchive, archived, record};
 

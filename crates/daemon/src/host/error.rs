@@ -9,7 +9,7 @@ use pliant_control::names::Name;
 use pliant_journal::JournalError;
 use pliant_transport::{Peer, Role, ServerTls, TlsError};
 
-use super::RunnerError;
+use super::MachineError;
 use crate::monitoring::{HttpError, MetricsError};
 
 /// Why a daemon cannot start or go on.
@@ -36,7 +36,7 @@ pub enum DaemonError {
     /// Its journal cannot be used.
     Journal(JournalError),
     /// Its loop cannot go on.
-    Runner(RunnerError),
+    Runner(MachineError),
     /// Its pages cannot be served.
     Http(HttpError),
     /// Its metrics cannot be kept.
@@ -61,8 +61,8 @@ impl DaemonError {
     pub fn is_input(&self) -> bool {
         match self {
             Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) => true,
-            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => is_wrong(error),
-            Self::Runner(RunnerError::Restore { .. } | RunnerError::Unreadable { .. }) => true,
+            Self::Journal(error) | Self::Runner(MachineError::Journal(error)) => is_wrong(error),
+            Self::Runner(MachineError::Restore { .. } | MachineError::Unreadable { .. }) => true,
             _ => false,
         }
     }
@@ -72,8 +72,8 @@ impl DaemonError {
         match self {
             Self::Tls(error) => error.hint(),
             Self::Certificate { .. } => Some("issue one with `pliant ca issue`, or correct `name`"),
-            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => error.hint(),
-            Self::Runner(RunnerError::Unreadable { .. }) => {
+            Self::Journal(error) | Self::Runner(MachineError::Journal(error)) => error.hint(),
+            Self::Runner(MachineError::Unreadable { .. }) => {
                 Some("use the version of Pliant that wrote it, or restore the folder from a backup")
             }
             Self::Http(error) => error.hint(),
@@ -155,7 +155,7 @@ from!(
     Config(ConfigError),
     Tls(TlsError),
     Journal(JournalError),
-    Runner(RunnerError),
+    Runner(MachineError),
     Http(HttpError),
     Metrics(MetricsError),
 );
@@ -172,7 +172,7 @@ mod tests {
         type Wrap = fn(JournalError) -> DaemonError;
         let cases: [(Wrap, &str); 2] = [
             (DaemonError::Journal, "when it was opened"),
-            (|error| RunnerError::from(error).into(), "when it was read or written"),
+            (|error| MachineError::from(error).into(), "when it was read or written"),
         ];
         for (wrap, when) in cases {
             for (error, expected) in [
@@ -193,7 +193,7 @@ mod tests {
             }
         }
         let source = serde_json::from_str::<u32>("{").unwrap_err();
-        let unreadable = DaemonError::from(RunnerError::Unreadable { sequence: 3, source });
+        let unreadable = DaemonError::from(MachineError::Unreadable { sequence: 3, source });
         assert!(unreadable.is_input() && unreadable.hint().is_some());
     }
 }

@@ -108,7 +108,7 @@ pub struct Stopped;
 
 /// Why a client's event was turned away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TurnedAway {
+pub enum Rejected {
     /// Too much waits already; nothing was told.
     Busy,
     /// The daemon has stopped.
@@ -116,20 +116,20 @@ pub enum TurnedAway {
 }
 
 impl<M: Machine> Mailbox<M> {
-    /// Tells the machine what happened.
-    pub fn tell(&self, event: M::Event) -> Result<(), Stopped> {
+    /// Notifies the machine of what happened.
+    pub fn send(&self, event: M::Event) -> Result<(), Stopped> {
         let waits = Waits::among(&self.waiting, 0);
         self.sender.send(Input::Event(event, waits)).map_err(|_| Stopped)
     }
 
-    /// Tells the machine what a client wants, in so many bytes, unless too much waits already. What happened can only
+    /// Notifies the machine of what a client wants, in so many bytes, unless too much waits already. What happened can only
     /// be told; what is wanted can be turned away.
-    pub fn want(&self, event: M::Event, bytes: usize) -> Result<(), TurnedAway> {
+    pub fn try_send(&self, event: M::Event, bytes: usize) -> Result<(), Rejected> {
         let waits = Waits::among(&self.waiting, bytes);
         if waits.is_too_much() {
-            return Err(TurnedAway::Busy);
+            return Err(Rejected::Busy);
         }
-        self.sender.send(Input::Event(event, waits)).map_err(|_| TurnedAway::Stopped)
+        self.sender.send(Input::Event(event, waits)).map_err(|_| Rejected::Stopped)
     }
 
     /// Asks the machine something that changes nothing, after everything that was told before. What was told may not
@@ -140,7 +140,7 @@ impl<M: Machine> Mailbox<M> {
     ) -> Result<A, Stopped> {
         let (sender, receiver) = oneshot::channel();
         let question: Question<M> = Box::new(move |machine, now| {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = sender.send(question(machine, now));
         });
         self.sender.send(Input::Question(question)).map_err(|_| Stopped)?;
@@ -172,7 +172,7 @@ impl<M: Machine> Mailbox<M> {
         receiver.await.map_err(|_| Stopped)
     }
 
-    /// The parent has kept the news up to there.
+    /// The parent has kept the status updates up to there.
     pub fn acknowledged(&self, sequence: u64) {
         // A daemon that has stopped asks again when it starts.
         let _ = self.sender.send(Input::Acknowledged(sequence));

@@ -15,8 +15,8 @@ use pliant_wire::{Declined, Submission, SubmitAnswer, Submitted};
 use tonic::Status;
 
 use super::execution::Program;
-use super::offer::Made;
-use super::service::{PATIENCE, Service, blocking, slow, stopping};
+use super::offer::PreparedWork;
+use super::service::{Service, TIMEOUT, blocking, slow, stopping};
 
 /// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
 /// there, the answer is under way.
@@ -31,11 +31,11 @@ impl Service {
     ) -> Result<SubmitAnswer, Status> {
         let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
         // No input is begun anew or thrown away until the answer is known.
-        let _turn = self.store.turn(&caller.user, key).await;
+        let _lock = self.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
         if let Some(record) = self.accepted_before(&caller, key).await? {
             // What was told of it first may still be on its way to the disk.
-            let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+            let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));
         }
@@ -46,16 +46,16 @@ impl Service {
         }
         self.can_write()?;
         let learned = match what.service() {
-            Some(name) => self.shop.learned(name, &self.mailbox).await,
+            Some(name) => self.offer.learned(name, &self.mailbox).await,
             None => None,
         };
         let shared = match &what {
             Submitted::Pack(pack) => pack.inputs_key,
             Submitted::Service { .. } | Submitted::Script(_) => None,
         };
-        let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
+        let made = self.offer.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
         let sample = self.sample(&what, &made);
-        let Made { prepared, batch } = made;
+        let PreparedWork { prepared, batch } = made;
         // The estimates of a batch are those of its server alone.
         let pinned = pinned || batch.is_some();
         prepared.check_inputs(&inputs).map_err(|refusal| refused(&refusal))?;
@@ -88,7 +88,7 @@ impl Service {
             sample,
         };
         let bytes = submit.payload.bytes();
-        self.look().await;
+        self.refresh_listing().await;
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
                 tracing::info!(

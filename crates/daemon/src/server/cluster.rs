@@ -6,10 +6,10 @@
 //! meanwhile is given it again by its machine.
 
 mod folders;
-mod fresh;
+mod freshness;
 mod gates;
 mod listings;
-mod look;
+mod outcome;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -30,9 +30,9 @@ use pliant_site::{BatchSystem, BatchSystemSettings, StartPrevention, Submission}
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
-pub(super) use self::fresh::FreshListings;
+pub(super) use self::freshness::FreshListings;
 
-use self::fresh::Last;
+use self::freshness::Last;
 use super::execution::{Execution, Host, Retry, observer};
 use crate::host::Mailbox;
 use pliant_staging::Store;
@@ -41,7 +41,7 @@ use pliant_transport::Clock;
 /// How long a supervisor may take to see that its job is to be ended.
 const NOTICED: Duration = Duration::from_secs(3);
 /// Between two looks at what a supervisor does.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// What surrounds a batch system.
 #[derive(Clone)]
@@ -57,26 +57,26 @@ pub(super) struct ClusterContext {
 /// A cluster, and what is done in it.
 #[derive(Clone)]
 pub(super) struct Cluster {
-    around: ClusterContext,
+    context: ClusterContext,
     /// Once its batch system has answered for the first time.
     system: watch::Receiver<Option<Arc<BatchSystem>>>,
-    /// What came of the last listing.
+    /// The outcome of the last listing.
     last: watch::Receiver<Last>,
     /// Something was done that a listing shows.
-    news: Arc<Notify>,
-    /// The end of the turn of the last job that is to be submitted.
-    turn: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    changed: Arc<Notify>,
+    /// The end of the slot of the last job that is to be submitted.
+    slot: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
 }
 
-/// A job's turn to be submitted. Dropped, it is over.
-struct Turn {
+/// A job's slot to be submitted. Dropped, it is over.
+struct SubmissionSlot {
     before: Option<oneshot::Receiver<()>>,
     _done: oneshot::Sender<()>,
 }
 
-impl Turn {
+impl SubmissionSlot {
     /// Waits until it has come.
-    async fn come(mut self) -> Turn {
+    async fn wait(mut self) -> SubmissionSlot {
         if let Some(before) = self.before.take() {
             // It is told by being dropped.
             let _ = before.await;
@@ -98,7 +98,7 @@ struct Job {
 impl Cluster {
     /// Begins to list the jobs, and does what was not done when the server went down.
     pub(super) fn start(
-        around: ClusterContext,
+        context: ClusterContext,
         settings: BatchSystemSettings,
         machine: &Server,
         clock: Clock,
@@ -106,22 +106,22 @@ impl Cluster {
     ) -> Cluster {
         let (connected, system) = watch::channel(None);
         let (seen, last) = watch::channel(Last::default());
-        let news = Arc::new(Notify::new());
+        let changed = Arc::new(Notify::new());
         let mirror = machine.mirror().cloned().unwrap_or_default();
         let listings = listings::Listings {
             settings,
-            server: around.host.server.clone(),
-            mailbox: around.mailbox.clone(),
+            server: context.host.server.clone(),
+            mailbox: context.mailbox.clone(),
             clock,
             mirror,
             unread: BTreeSet::new(),
             connected,
             last: seen,
-            news: news.clone(),
+            changed: changed.clone(),
         };
-        around.runtime.spawn(listings.keep(stop.clone()));
-        around.runtime.spawn(gates::watch_gates(around.host.clone(), news.clone(), stop));
-        let cluster = Cluster { around, system, last, news, turn: Arc::default() };
+        context.runtime.spawn(listings.keep(stop.clone()));
+        context.runtime.spawn(gates::watch_gates(context.host.clone(), changed.clone(), stop));
+        let cluster = Cluster { context, system, last, changed, slot: Arc::default() };
         for (part, _, standing) in machine.parts() {
             if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
                 cluster.follow_tasks(&part.id);
@@ -137,8 +137,8 @@ impl Cluster {
 
     /// Its listings, for those who need a new one.
     pub(super) fn fresh(&self) -> FreshListings {
-        let (last, wanted) = (self.last.clone(), self.news.clone());
-        FreshListings { last, wanted, mailbox: self.around.mailbox.clone() }
+        let (last, wanted) = (self.last.clone(), self.changed.clone());
+        FreshListings { last, wanted, mailbox: self.context.mailbox.clone() }
     }
 
     /// Does what the machine wants done.
@@ -147,8 +147,8 @@ impl Cluster {
         let job = |number: JobId| own.job(machine, number);
         match command {
             Command::Queue(queue) => {
-                let turn = own.turn();
-                own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, turn));
+                let slot = own.next_slot();
+                own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, slot));
             }
             Command::Release { job: number, ids, alternatives, tentative } => {
                 own.clone()
@@ -164,13 +164,13 @@ impl Cluster {
                 own.clone().spawn(job(number), |own, job| own.terminate(job, ids));
             }
             Command::Look { job: number, ids, listed } => {
-                own.clone().spawn(job(number), |own, job| own.look(job, ids, listed));
+                own.clone().spawn(job(number), |own, job| own.find_outcome(job, ids, listed));
             }
         }
     }
 
     fn job(&self, machine: &Server, number: JobId) -> Job {
-        let host = &self.around.host;
+        let host = &self.context.host;
         let execution = Execution::of_number(host, machine, number).map(Arc::new);
         let dir = execution.as_ref().map(|execution| execution.dir.clone());
         let dir = dir.or_else(|| machine.held_as(number.0).map(|handle| host.dir(handle)));
@@ -181,8 +181,8 @@ impl Cluster {
     where
         F: Future<Output = Event> + Send + 'static,
     {
-        let (mailbox, news) = (self.around.mailbox.clone(), self.news.clone());
-        let runtime = self.around.runtime.clone();
+        let (mailbox, changed) = (self.context.mailbox.clone(), self.changed.clone());
+        let runtime = self.context.runtime.clone();
         let execution = job.execution.clone();
         let doing = act(self, job);
         runtime.spawn(async move {
@@ -191,8 +191,8 @@ impl Cluster {
                 observer::details(&mailbox, &execution).await;
             }
             // A server that has stopped finds out when it starts again.
-            let _ = mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
-            news.notify_one();
+            let _ = mailbox.send(server::Event::Batch(batch::Event::Foreign(event)));
+            changed.notify_one();
         });
     }
 
@@ -207,12 +207,12 @@ impl Cluster {
     }
 
     /// Jobs are submitted one after the other: whoever comes first is first in the queue.
-    fn turn(&self) -> Turn {
+    fn next_slot(&self) -> SubmissionSlot {
         let (done, next) = oneshot::channel();
-        Turn { before: self.turn.lock().replace(next), _done: done }
+        SubmissionSlot { before: self.slot.lock().replace(next), _done: done }
     }
 
-    async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
+    async fn queue(self, job: Job, queue: Queue, slot: SubmissionSlot) -> Event {
         let Queue { job: named, procs, walltime, held, tentative, mut again, alternatives } = queue;
         let Some(dir) = job.dir.clone() else {
             return Event::Refused { job: named, why: "nobody knows it any more".to_owned() };
@@ -243,11 +243,11 @@ impl Cluster {
             Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
         let mut retry = Retry::new("submit a job", &job.number);
         // The batches of a sweep join each other.
-        let mut turn = if in_any_order { None } else { Some(turn.come().await) };
+        let mut slot = if in_any_order { None } else { Some(slot.wait().await) };
         loop {
             match system.submit(&order, again).await {
                 Ok(ids) => {
-                    drop(turn);
+                    drop(slot);
                     tracing::info!(job = job.number, ?ids, held, "queued");
                     return Event::Queued { job: named, ids };
                 }
@@ -255,7 +255,7 @@ impl Cluster {
                 Err(error) if error.leaves_open() => {
                     again = true;
                     // The others need not wait for that.
-                    turn = None;
+                    slot = None;
                     retry.after(&error).await;
                 }
                 Err(error) => {
@@ -272,7 +272,7 @@ impl Cluster {
 
     /// What runs a job.
     fn program(&self, dir: &Path) -> Vec<OsString> {
-        let words = self.around.supervisor.iter().cloned();
+        let words = self.context.supervisor.iter().cloned();
         words.chain([dir.into()]).collect()
     }
 
@@ -335,10 +335,10 @@ impl Cluster {
         Event::Withdrawal { job: number, outcome }
     }
 
-    /// Has the machine told how the tasks of a part end that is to run.
+    /// Has the machine notified how the tasks of a subjob end that is to run.
     fn follow_tasks(&self, id: &PartId) {
-        let dir = self.around.host.subjob_dir(id);
-        self.around.runtime.spawn(observer::follow_tasks(self.around.mailbox.clone(), dir, id.clone()));
+        let dir = self.context.host.subjob_dir(id);
+        self.context.runtime.spawn(observer::follow_tasks(self.context.mailbox.clone(), dir, id.clone()));
     }
 
     async fn prevent_start(&self, system: &BatchSystem, job: &Job, id: &str) -> StartPrevention {
@@ -380,9 +380,9 @@ impl Cluster {
         self.ask_end(&job).await;
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
-        let patience = Duration::from_secs(u64::from(self.around.host.cluster.grace_s)) + NOTICED;
+        let patience = Duration::from_secs(u64::from(self.context.host.cluster.grace_s)) + NOTICED;
         while begin.elapsed() < patience && self.runs(&job).await {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_PERIOD).await;
         }
         let system = self.system().await;
         self.end_there(&system, &job, &ids).await;

@@ -15,8 +15,8 @@ use tokio::sync::broadcast;
 use super::cluster::Cluster;
 use super::execution::observer::JobObserver;
 use super::execution::{Execution, ExecutionId, Runner};
-use super::others::PeerServers;
-use super::parts::Parts;
+use super::peer_servers::PeerServers;
+use super::subjobs::Parts;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
@@ -62,7 +62,7 @@ impl Driver<Server> for ServerDriver {
             Command::Call { to, id, call } => self.others.call(to, id, call),
             Command::Tell(record) => {
                 if let Some(sequence) = notice {
-                    self.upward.news(sequence);
+                    self.upward.status_update(sequence);
                 }
                 // Nobody need be watching.
                 let _ = self.changes.send(Arc::from(record));

@@ -18,7 +18,7 @@ use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::open::OpenCall;
+use super::open_call::OpenCall;
 use super::sealing::Sealing;
 use super::service::blocking;
 
@@ -31,7 +31,7 @@ const RESULTS: ResultLimits = ResultLimits { files: 10_000, bytes: 64 << 30 };
 /// How long a call waits for the results to be summed up: shorter than clients wait for an answer.
 const SEALING: Duration = Duration::from_secs(20);
 /// How often a growing file is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
 type Pieces = ReceiverStream<Result<proto::Chunk, Status>>;
@@ -118,7 +118,7 @@ where
         (Sender::Server(_), None) => return Err(Status::invalid_argument("expected an owner, found none")),
     };
     // Its submission is not accepted between the question and the beginning.
-    let turn = store.turn(&user, key).await;
+    let turn = store.lock(&user, key).await;
     let known = accepted(user.clone(), key).await?;
     if is_handed_over && known == Known::Here {
         return Err(Status::permission_denied("the job of that key is at this server"));
@@ -299,7 +299,7 @@ where
         if last {
             return Ok(());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_PERIOD).await;
     }
 }
 

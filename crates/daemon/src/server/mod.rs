@@ -13,12 +13,12 @@ mod lookup;
 mod machines;
 mod offer;
 mod offered;
-mod open;
-mod others;
-mod parts;
+mod open_call;
+mod peer_servers;
 mod prospects;
 mod sealing;
 mod service;
+mod subjobs;
 mod upkeep;
 
 use std::ffi::OsString;
@@ -30,8 +30,7 @@ use execution::observer::JobObserver;
 use execution::{Execution, Host, Runner};
 use machines::Machines;
 use offer::{ServerChild, ServiceOffer};
-use others::PeerServers;
-use parts::{Coordinators, Parts, Places};
+use peer_servers::PeerServers;
 use pliant_control::server::{Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal as journal;
@@ -46,6 +45,7 @@ use pliant_wire::proto::parts_server::PartsServer;
 use pliant_wire::proto::server_server::ServerServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
+use subjobs::{Coordinators, Parts, TaskPorts};
 use tokio::sync::{broadcast, watch};
 
 use crate::calling::UnderWay;
@@ -86,7 +86,7 @@ pub async fn serve(
         pliant: program(&supervisor),
     };
     let advertised = file.advertise.clone().unwrap_or_else(|| front.address.to_string());
-    let places = Places {
+    let places = TaskPorts {
         host: host.clone(),
         store: store.clone(),
         own: file.cluster.foreign().is_none().then(|| host_of(&advertised).to_owned()),
@@ -113,14 +113,14 @@ pub async fn serve(
         }
     }
     let cluster = file.cluster.foreign().map(|settings| {
-        let around = cluster::ClusterContext {
+        let context = cluster::ClusterContext {
             host: host.clone(),
             store: store.clone(),
             supervisor: supervisor.clone().into(),
             mailbox: mailbox.clone(),
             runtime: tokio::runtime::Handle::current(),
         };
-        Cluster::start(around, settings, machine.machine(), clock, halted.clone())
+        Cluster::start(context, settings, machine.machine(), clock, halted.clone())
     });
     let fresh = cluster.as_ref().map(Cluster::fresh);
     // Of a cluster that was never listed nothing is known yet.
@@ -140,18 +140,18 @@ pub async fn serve(
         servers: Connections::new(Role::Server, client_tls.clone()),
         calls: UnderWay::default(),
     };
-    let shop = shop(&file, procs, advertised, &supervisor);
-    let around = explorations::ExplorationContext {
+    let offer = offer(&file, procs, advertised, &supervisor);
+    let context = explorations::ExplorationContext {
         file: &file,
         host: &host,
-        shop: &shop,
+        offer: &offer,
         store: &store,
         supervisor: &supervisor,
         halted: halted.clone(),
     };
-    let (explorations, requests) = explorations::start(around).await?.unzip();
+    let (explorations, requests) = explorations::start(context).await?.unzip();
     let child = ServerChild {
-        shop: shop.clone(),
+        offer: offer.clone(),
         fresh: fresh.clone(),
         journal: machine.journal_id(),
         mailbox: mailbox.clone(),
@@ -216,7 +216,7 @@ pub async fn serve(
         health,
         archive,
         machines: Machines::start(file.name.clone(), file.cluster.clone()),
-        shop,
+        offer,
         explorations,
         fresh,
         host,
@@ -273,7 +273,7 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
     })
 }
 
-fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> ServiceOffer {
+fn offer(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> ServiceOffer {
     let catalogue = Arc::new(file.catalogue.clone());
     let mut services = catalogue.summaries();
     if file.optional.as_ref().is_some_and(|optional| optional.pause) {

@@ -26,14 +26,14 @@ use super::handover::source;
 use super::locals;
 use super::machines::Machines;
 use super::offer::ServiceOffer;
-use super::open::OpenCall;
+use super::open_call::OpenCall;
 use super::sealing::Sealing;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
-use crate::host::{JournalHealth, Mailbox, NoReply, Replies, TurnedAway, stopped};
+use crate::host::{JournalHealth, Mailbox, NoReply, Rejected, Replies, stopped};
 
 /// How long a call waits for the journal.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The service that clients call.
 #[derive(Clone)]
 pub(super) struct Service {
@@ -48,7 +48,7 @@ pub(super) struct Service {
     pub(super) archive: SharedArchive,
     /// What it has for launches.
     pub(super) machines: Machines,
-    pub(super) shop: ServiceOffer,
+    pub(super) offer: ServiceOffer,
     /// Its cores for explorations, if it has any.
     pub(super) explorations: Option<Explorations>,
     /// The listings of a batch system that is not the embedded one.
@@ -155,7 +155,7 @@ impl proto::server_server::Server for Service {
         let accepted = move |user, key| {
             let (own, who) = (own.clone(), Caller { user, operator: false });
             async move {
-                let own_name = &own.shop.info.name;
+                let own_name = &own.offer.info.name;
                 Ok(match own.accepted_before(&who, key).await? {
                     None => Known::No,
                     Some(record) if !record.state.is_final() && record.server() == own_name => Known::Here,
@@ -186,7 +186,7 @@ impl proto::server_server::Server for Service {
         tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to hold a job");
         let reply = match self.taken_over(from, prepare).await? {
             Ok(handoff) => {
-                self.look().await;
+                self.refresh_listing().await;
                 let event = |reply| Event::Prepare { reply, handoff: Box::new(handoff) };
                 self.handoff(event, bytes).await?
             }
@@ -234,7 +234,7 @@ impl proto::server_server::Server for Service {
         }
         let verdict = self.verdict_for(&from, &id).await?;
         // What is answered must not be forgotten in a crash.
-        let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+        let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
         settled.map_err(|_| slow())?.map_err(|_| stopping())?;
         Ok(Response::new((&verdict).into()))
     }
@@ -309,7 +309,7 @@ impl proto::server_server::Server for Service {
         request: Request<proto::ServicesRequest>,
     ) -> Result<Response<proto::ServicesReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let offer = self.shop.offered(&caller);
+        let offer = self.offer.offered(&caller);
         Ok(Response::new((&offer).into()))
     }
 }
@@ -333,9 +333,9 @@ impl Service {
     }
 
     /// What is decided now is decided on what others have submitted by now.
-    pub(super) async fn look(&self) {
+    pub(super) async fn refresh_listing(&self) {
         if let Some(fresh) = &self.fresh {
-            fresh.look().await;
+            fresh.refresh().await;
         }
     }
 
@@ -357,19 +357,19 @@ impl Service {
         Ok((caller, OpenCall { _pass: Some(pass), tls: self.tls.clone(), peer }))
     }
 
-    /// Tells the machine, in so many bytes, and waits until the answer is durable.
+    /// Sends the machine an event of so many bytes, and waits until the answer is durable.
     pub(super) async fn call(
         &self,
         event: impl FnOnce(Token) -> Event,
         bytes: usize,
     ) -> Result<Answer, Status> {
         let reply = self.replies.wait();
-        self.mailbox.want(event(reply.token()), bytes).map_err(|why| match why {
-            TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
-            TurnedAway::Stopped => stopping(),
+        self.mailbox.try_send(event(reply.token()), bytes).map_err(|why| match why {
+            Rejected::Busy => Status::unavailable("the server is busy; ask again"),
+            Rejected::Stopped => stopping(),
         })?;
         // Whether it was done is not known: the caller asks again with the same key.
-        reply.within(PATIENCE).await.map_err(|NoReply| slow())
+        reply.within(TIMEOUT).await.map_err(|NoReply| slow())
     }
 
     /// Sends each change of a job until it has ended.
@@ -381,7 +381,7 @@ impl Service {
         sender: &mpsc::Sender<Result<proto::Job, Status>>,
     ) {
         loop {
-            let is_here = *record.server() == self.shop.info.name;
+            let is_here = *record.server() == self.offer.info.name;
             // Wherever it went, the client follows it there.
             if sender.send(Ok((&record).into())).await.is_err() || record.state.is_final() || !is_here {
                 return;

@@ -91,7 +91,7 @@ impl Upkeep {
             return false;
         }
         // Nobody can submit it, or have it accepted, from here on.
-        let _turn = self.store.turn(&user, key).await;
+        let _lock = self.store.lock(&user, key).await;
         let wanted = self.mailbox.ask(move |server, _| server.wants_files_of(&key)).await;
         if wanted != Ok(false) {
             return false;
@@ -100,7 +100,7 @@ impl Upkeep {
         resting(move || store.collect(&user, key, now)).await
     }
 
-    /// True if the files of a part of a launch are there longer than they are kept: since its end, or since its folder was
+    /// True if the files of a subjob are there longer than they are kept: since its end, or since its folder was
     /// changed if it never began.
     async fn is_due_part(&self, now: Time, part: PartId, dir: &Path) -> bool {
         let known = self.mailbox.ask(move |server, _| server.has_part(&part)).await;

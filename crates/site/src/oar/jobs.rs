@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::EXPECTED;
 use super::number::Number;
+use super::requested;
 use super::resources::Resources;
-use super::wanted;
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::Submitter;
@@ -84,7 +84,7 @@ pub(super) fn read(
 fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> Listed {
     let instant = |number: &Number| Some(Time(number.0)).filter(|time| time.0 > 0);
     let walltime = job.walltime.map(|seconds| Span(seconds.0));
-    let wanted = wanted::read(&job.wanted_resources, resources.size()).unwrap_or_default();
+    let wanted = requested::read(&job.wanted_resources, resources.size()).unwrap_or_default();
     // The one that is planned, or else the first.
     let chosen = wanted.iter().find(|one| Some(one.walltime) == walltime).or(wanted.first());
     let shape = chosen.map(|one| Shape { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });

@@ -26,11 +26,11 @@ mod call;
 mod error;
 mod jobs;
 mod number;
+mod requested;
 mod resources;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -54,11 +54,11 @@ use resources::Resources;
 pub struct Oar {
     settings: Settings,
     runner: CommandRunner,
-    who: Submitter<String>,
+    submitter: Submitter<String>,
     /// The resources, and when they were listed.
     resources: Mutex<Option<(Instant, Resources)>>,
     /// Jobs that may have been submitted before.
-    doubts: JointSearch,
+    searches: JointSearch,
 }
 
 /// How long ours stay in listings after their end, in seconds.
@@ -80,8 +80,15 @@ impl Oar {
             Some(user) => user.clone(),
             None => user_name().await?,
         };
-        let (runner, who) = (runner(&settings), Submitter { prefix: format!("pliant:{server}:"), user });
-        let oar = Oar { settings, runner, who, resources: Mutex::default(), doubts: JointSearch::default() };
+        let (runner, submitter) =
+            (runner(&settings), Submitter { prefix: format!("pliant:{server}:"), user });
+        let oar = Oar {
+            settings,
+            runner,
+            submitter,
+            resources: Mutex::default(),
+            searches: JointSearch::default(),
+        };
         oar.resources(Duration::ZERO).await?;
         Ok(oar)
     }
@@ -97,7 +104,7 @@ impl Oar {
     /// Where [`BatchSystemError::leaves_open`] there may be, or come to be, a job: ask again with
     /// [`Oar::submit_unless_there`]. After any other error there is none.
     pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let printed = self.run(&call::submit(&self.settings, &self.who.tag(job.number), job)).await?;
+        let printed = self.run(&call::submit(&self.settings, &self.submitter.tag(job.number), job)).await?;
         let id = printed.lines().find_map(|line| line.trim().strip_prefix("OAR_JOB_ID="));
         match id.filter(|id| is_id(id)) {
             Some(id) => Ok(id.to_owned()),
@@ -113,7 +120,7 @@ impl Oar {
     pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, BatchSystemError> {
         let search = async |numbers: &[u32]| self.find_by_tag(numbers).await;
         let failed = |why| System::Oar.no_answer("oarstat", why);
-        let mut found = self.doubts.find(job.number, search, failed).await?;
+        let mut found = self.searches.find(job.number, search, failed).await?;
         if found.is_empty() {
             return Ok(vec![self.submit(job).await?]);
         }
@@ -127,7 +134,7 @@ impl Oar {
     /// OAR does not answer, or not as expected.
     pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, BatchSystemError> {
         let mut found = Vec::new();
-        let tags: Vec<String> = numbers.iter().map(|&number| self.who.tag(number)).collect();
+        let tags: Vec<String> = numbers.iter().map(|&number| self.submitter.tag(number)).collect();
         for tags in tags.chunks(NAMES_MAX) {
             let jobs = self.jobs(&call::jobs(&call::named(tags))).await?.jobs;
             found.extend(jobs.into_iter().filter(|job| job.ours.is_some()));
@@ -144,7 +151,7 @@ impl Oar {
         let begin = Instant::now();
         let mut asked = false;
         loop {
-            let Some(job) = self.look(number, id).await? else { return Ok(StartPrevention::Unknown) };
+            let Some(job) = self.status_of(number, id).await? else { return Ok(StartPrevention::Unknown) };
             match job.phase() {
                 _ if job.ever_started() => return Ok(StartPrevention::Started(Box::new(job))),
                 Phase::Over => return Ok(StartPrevention::Prevented),
@@ -172,7 +179,7 @@ impl Oar {
         let begin = Instant::now();
         let mut asked = false;
         loop {
-            match self.look(number, id).await? {
+            match self.status_of(number, id).await? {
                 None => return Ok(()),
                 Some(job) if job.phase() == Phase::Over => return Ok(()),
                 Some(_) if !asked => {
@@ -196,7 +203,7 @@ impl Oar {
         let begin = Instant::now();
         let mut asked = None;
         loop {
-            let Some(job) = self.look(number, id).await? else {
+            let Some(job) = self.status_of(number, id).await? else {
                 return Err(System::Oar.unknown_job(id));
             };
             match (&job.state, asked) {
@@ -215,12 +222,12 @@ impl Oar {
         }
     }
 
-    /// Ends a job, whether it runs or waits. OAR gives it no time. A later listing tells what came of it.
+    /// Ends a job, whether it runs or waits. OAR gives it no time. A later listing shows how it ended.
     ///
     /// # Errors
     /// OAR does not answer. That a job is unknown or over is no error.
     pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
-        match self.look(number, id).await? {
+        match self.status_of(number, id).await? {
             Some(job) if job.phase() != Phase::Over => match self.run(&call::delete(id)).await {
                 // It was asked before, or is over by now.
                 Ok(_) | Err(BatchSystemError::Refused { .. }) => Ok(()),
@@ -237,7 +244,7 @@ impl Oar {
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
         let every = Duration::from_secs(self.settings.nodes_every_s.into());
         let nodes = self.resources(every).await?.nodes;
-        let condition = call::present(&self.who.prefix, now.0.saturating_sub(REMEMBERED_S));
+        let condition = call::present(&self.submitter.prefix, now.0.saturating_sub(REMEMBERED_S));
         let PrintedJobs { jobs, unread } = self.jobs(&call::jobs(&condition)).await?;
         Ok(ListedJobs { listing: Listing::new(now, nodes, jobs), unread })
     }
@@ -258,7 +265,7 @@ impl Oar {
     }
 
     /// A job as it stands; none if OAR knows no such id, or if that is another's.
-    async fn look(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
+    async fn status_of(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -273,7 +280,7 @@ impl Oar {
 
     async fn jobs(&self, call: &Call) -> Result<PrintedJobs, BatchSystemError> {
         let resources = self.resources(Duration::MAX).await?;
-        Ok(jobs::read(&self.run(call).await?, &self.who, &resources)?)
+        Ok(jobs::read(&self.run(call).await?, &self.submitter, &resources)?)
     }
 
     /// The resources as of at most `age` ago.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::EXPECTED;
 use super::number::Number;
-use super::wanted::Size;
+use super::requested::Size;
 use crate::batch_system::error::Unreadable;
 
 /// The resources of a cluster.

@@ -55,7 +55,7 @@ impl fmt::Display for FolderError {
 
 impl FolderError {
     /// The same for the owner of the job: without the place of the folder on this host.
-    pub fn told(&self) -> String {
+    pub fn public_message(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         format!("{name}: cannot {}: {}", self.action, self.source)
     }

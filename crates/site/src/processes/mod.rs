@@ -55,11 +55,11 @@
 //! both left the group and overwrote its environment escapes this, as does one that runs as another user.
 
 mod allotted;
+mod control;
 mod folder;
 mod gate;
 mod group;
 mod inputs;
-mod jobs;
 mod output;
 mod ports;
 mod record;
@@ -71,9 +71,11 @@ mod tasks;
 mod throttle;
 mod watch;
 
+pub use control::{
+    Ending, Lost, ProcessState, Running, SpawnError, ask_end, find, recorded, spawn, terminate,
+};
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
-pub use jobs::{Ending, Lost, ProcessState, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
 pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};

@@ -1,4 +1,4 @@
-//! Where the tasks of a part are to listen: free ports of this host, kept for them until they start.
+//! Where the tasks of a subjob are to listen: free ports of this host, kept for them until they start.
 //!
 //! A port is kept by a socket that is bound and does not listen: nobody else is given it, and who connects too early is
 //! refused, as by a task that is not there yet. It is let go right before the tasks start, since few programs could take

@@ -163,10 +163,10 @@ impl fmt::Display for SpecError {
 
 impl SpecError {
     /// The same for the owner of the job: without the place of its folder on this host.
-    pub fn told(&self) -> String {
+    pub fn public_message(&self) -> String {
         match self {
             SpecError::Fault(_) => self.to_string(),
-            SpecError::Folder(error) => error.told(),
+            SpecError::Folder(error) => error.public_message(),
         }
     }
 

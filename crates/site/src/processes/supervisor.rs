@@ -264,7 +264,7 @@ impl MayPass for NotStarted {
 
 impl From<FolderError> for NotStarted {
     fn from(error: FolderError) -> NotStarted {
-        NotStarted { reason: error.told(), may_pass: error.may_pass() }
+        NotStarted { reason: error.public_message(), may_pass: error.may_pass() }
     }
 }
 

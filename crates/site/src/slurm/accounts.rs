@@ -3,7 +3,7 @@
 use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape};
 
 use super::hostlist;
-use super::words::{instant, state, status};
+use super::states::{instant, state, status};
 use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::Submitter;
 

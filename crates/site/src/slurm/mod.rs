@@ -19,19 +19,19 @@
 //!
 //! Cost, measured with 1000 jobs: a listing 20 ms, any other command 4 ms.
 
-mod about;
 mod accounts;
 mod arrays;
 mod call;
+mod configuration;
 mod error;
+mod grouping;
 mod hostlist;
-mod joined;
 mod nodes;
 mod queue;
 mod settings;
+mod states;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -42,9 +42,9 @@ use pliant_control::listing::{Listed, Listing, Node, Phase, Shape, State};
 use pliant_control::names::Name;
 use pliant_model::{Span, Time};
 
-pub use about::{About, Scheduler};
 pub use arrays::block;
 pub use call::ArraySubmission;
+pub use configuration::{ClusterConfiguration, Scheduler};
 pub use settings::Settings;
 
 use crate::batch_system::commands::{Call, CommandRunner, Printed};
@@ -52,7 +52,7 @@ use crate::batch_system::error::{BatchSystemError, System, Unreadable};
 use crate::batch_system::search::JointSearch;
 use crate::batch_system::submitter::Submitter;
 use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
-use joined::Joined;
+use grouping::GroupedSubmissions;
 use nodes::Nodes;
 use queue::Mark;
 
@@ -61,8 +61,8 @@ use queue::Mark;
 pub struct Slurm {
     settings: Settings,
     runner: CommandRunner,
-    who: Submitter<u32>,
-    about: About,
+    submitter: Submitter<u32>,
+    about: ClusterConfiguration,
     /// Nodes, and when they were listed.
     nodes: Mutex<Option<(Instant, Nodes)>>,
     /// How the cores of running jobs are spread over their nodes, by job and start: that never changes.
@@ -70,9 +70,9 @@ pub struct Slurm {
     /// Others' jobs that were over in the last listing; none before the first.
     over: Mutex<Option<BTreeSet<String>>>,
     /// Jobs that may have been submitted before.
-    doubts: JointSearch,
+    searches: JointSearch,
     /// Jobs that are submitted with others.
-    joined: Joined,
+    joined: GroupedSubmissions,
 }
 
 /// Ids in one command: more would make its arguments too long.
@@ -89,20 +89,21 @@ impl Slurm {
         let runner =
             CommandRunner::new(System::Slurm, settings.commands.clone(), settings.deadline_s, error::failed);
         let configuration = call::configuration();
-        let about =
-            About::read(&runner.run(&configuration, variables(&settings, &configuration)).await?.stdout)?;
+        let about = ClusterConfiguration::read(
+            &runner.run(&configuration, variables(&settings, &configuration)).await?.stdout,
+        )?;
         let user = rustix::process::geteuid().as_raw();
-        let who = Submitter { prefix: format!("pliant:{server}:"), user };
+        let submitter = Submitter { prefix: format!("pliant:{server}:"), user };
         Ok(Slurm {
             settings,
             runner,
-            who,
+            submitter,
             about,
             nodes: Mutex::default(),
             spreads: Mutex::default(),
             over: Mutex::default(),
-            doubts: JointSearch::default(),
-            joined: Joined::default(),
+            searches: JointSearch::default(),
+            joined: GroupedSubmissions::default(),
         })
     }
 
@@ -112,13 +113,13 @@ impl Slurm {
     }
 
     /// What the cluster is configured to do, as of [`Slurm::connect`].
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &ClusterConfiguration {
         &self.about
     }
 
     /// The tag of a job, which it carries as its name and its comment.
     pub fn tag(&self, number: u32) -> String {
-        self.who.tag(number)
+        self.submitter.tag(number)
     }
 
     /// Submits a job that was certainly not submitted before, and gives its id.
@@ -131,12 +132,12 @@ impl Slurm {
     }
 
     /// Submits several jobs that were certainly not submitted before, as the tasks of one array, and gives their ids.
-    /// Only where [`About::takes_arrays`].
+    /// Only where [`ClusterConfiguration::takes_arrays`].
     ///
     /// # Errors
     /// As for [`Slurm::submit`], for all of them.
     pub async fn submit_array(&self, jobs: &ArraySubmission<'_>) -> Result<Vec<String>, BatchSystemError> {
-        let tag = self.who.array_tag(jobs.numbers.first().copied().unwrap_or(0));
+        let tag = self.submitter.array_tag(jobs.numbers.first().copied().unwrap_or(0));
         let id = self.submitted(&call::submit_array(&self.settings, &tag, jobs)).await?;
         Ok(jobs.numbers.iter().map(|number| format!("{id}_{}", number - block(*number))).collect())
     }
@@ -163,7 +164,7 @@ impl Slurm {
         let search = async |numbers: &[u32]| self.find_by_tag(numbers).await;
         let failed = |why| System::Slurm.no_answer("squeue", why);
         let found =
-            self.doubts.find(job.number, search, failed).await.map_err(BatchSystemError::left_open)?;
+            self.searches.find(job.number, search, failed).await.map_err(BatchSystemError::left_open)?;
         if found.is_empty() {
             return Ok(vec![self.submit(job).await?]);
         }
@@ -182,12 +183,12 @@ impl Slurm {
         let mut found = self.queue(None).await?.jobs;
         found.retain(is_wanted);
         if self.about.accounts {
-            let tag = |&number: &u32| [self.tag(number), self.who.array_tag(number)];
+            let tag = |&number: &u32| [self.tag(number), self.submitter.array_tag(number)];
             let tags: BTreeSet<String> = wanted.iter().flat_map(tag).collect();
             let tags: Vec<String> = tags.into_iter().collect();
             for tags in tags.chunks(IDS_MAX) {
                 let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS);
-                let accounted = accounts::read_accounts(&self.run(&call).await?.stdout, &self.who)?;
+                let accounted = accounts::read_accounts(&self.run(&call).await?.stdout, &self.submitter)?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
                 let is_further = |job: &Listed| job.phase() == Phase::Over && !listed.contains(&job.id);
                 found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
@@ -202,7 +203,7 @@ impl Slurm {
     /// # Errors
     /// [`BatchSystemError::NoAnswer`] leaves it open; the job may be held then. Ask again.
     pub async fn prevent_start(&self, number: u32, id: &str) -> Result<StartPrevention, BatchSystemError> {
-        match self.look(number, id).await? {
+        match self.status_of(number, id).await? {
             None => return Ok(StartPrevention::Unknown),
             Some(job) if job.state == State::Held && job.waits_for.is_some() => {
                 return Ok(StartPrevention::HeldByAdministrator);
@@ -216,7 +217,7 @@ impl Slurm {
             Err(error) => return Err(error),
         }
         // From here on it does not start: a job that waits is held.
-        let Some(job) = self.look(number, id).await? else { return Ok(StartPrevention::Unknown) };
+        let Some(job) = self.status_of(number, id).await? else { return Ok(StartPrevention::Unknown) };
         match job.phase() {
             Phase::Waits => self.cancel(&call::cancel_waiting(id)).await?,
             Phase::Runs => {
@@ -226,7 +227,7 @@ impl Slurm {
             Phase::Over => {}
         }
         let job = match job.phase() {
-            Phase::Waits => self.look(number, id).await?,
+            Phase::Waits => self.status_of(number, id).await?,
             Phase::Runs | Phase::Over => Some(job),
         };
         Ok(match job {
@@ -245,7 +246,7 @@ impl Slurm {
     /// # Errors
     /// [`BatchSystemError::UnknownJob`]; [`BatchSystemError::NotWaiting`] if it is over already.
     pub async fn release(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
-        self.is_there(number, id).await?;
+        self.check_known(number, id).await?;
         self.run(&call::release(id)).await.map(drop)
     }
 
@@ -260,17 +261,17 @@ impl Slurm {
         shape: Shape,
         walltime: Span,
     ) -> Result<(), BatchSystemError> {
-        self.is_there(number, id).await?;
+        self.check_known(number, id).await?;
         self.run(&call::reshape(id, shape, walltime)).await.map(drop)
     }
 
     /// Ends a job, whether it runs or waits: a polite signal, after the cluster's KillWait an impolite one. A later
-    /// listing tells what came of it.
+    /// listing shows how it ended.
     ///
     /// # Errors
     /// The controller does not answer. That a job is unknown or over is no error.
     pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
-        let Some(job) = self.look(number, id).await? else { return Ok(()) };
+        let Some(job) = self.status_of(number, id).await? else { return Ok(()) };
         if job.phase() == Phase::Waits && arrays::is_task(id) {
             // Cancelled among those that wait, a task is gone without a trace. Held, it is a job of its own. If it has
             // started meanwhile, or cannot be held, it is ended all the same.
@@ -331,24 +332,24 @@ impl Slurm {
             Err(BatchSystemError::UnknownJob { .. }) => return Ok(Vec::new()),
             printed => printed?.stdout,
         };
-        Ok(accounts::read_exits(&printed, &self.who)?)
+        Ok(accounts::read_exits(&printed, &self.submitter)?)
     }
 
     async fn accounted(&self, ids: &[&str]) -> Result<Vec<Listed>, BatchSystemError> {
         let printed = self.run(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS)).await?;
-        Ok(accounts::read_accounts(&printed.stdout, &self.who)?)
+        Ok(accounts::read_accounts(&printed.stdout, &self.submitter)?)
     }
 
     /// A job as squeue has it; none if it knows no such id, or if that is another job by now.
-    async fn look(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
+    async fn status_of(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
         match self.queue(Some(id)).await {
             Err(BatchSystemError::UnknownJob { .. }) => Ok(None),
             queue => Ok(queue?.jobs.into_iter().find(|job| job.id == id && job.ours == Some(number))),
         }
     }
 
-    async fn is_there(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
-        let found = self.look(number, id).await?;
+    async fn check_known(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
+        let found = self.status_of(number, id).await?;
         found.map(drop).ok_or_else(|| System::Slurm.unknown_job(id))
     }
 
@@ -356,7 +357,7 @@ impl Slurm {
         let mark = Mark::draw();
         let format = mark.format();
         let call = id.map_or_else(|| call::jobs(&format), |id| call::job(id, &format));
-        Ok(queue::read(&self.run(&call).await?.stdout, &mark, &self.who)?)
+        Ok(queue::read(&self.run(&call).await?.stdout, &mark, &self.submitter)?)
     }
 
     /// Scancel succeeds whatever happens; only that it was not heard is told from its complaints.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::listing::{Node, Partition};
 
 use super::hostlist;
-use super::words;
+use super::states;
 use crate::batch_system::error::Unreadable;
 
 /// The node, then its partition: name, whether it is open, its longest limit, its sizes of jobs, whether nodes are shared.
@@ -35,7 +35,7 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
             name: name.to_owned(),
             cores,
             partitions: Vec::new(),
-            unusable: words::unusable(state, reason.trim_end()),
+            unusable: states::unusable(state, reason.trim_end()),
         });
         let partition = self::partition(partition, open, limit, sizes, shared)
             .ok_or_else(|| wrong(partition, "a limit and sizes of jobs", record))?;
@@ -59,7 +59,7 @@ fn partition(name: &str, open: &str, limit: &str, sizes: &str, shared: &str) -> 
         closed: (open != "up").then(|| open.to_owned()),
         // One that is drained works off what it has.
         stopped: !matches!(open, "up" | "drain"),
-        walltime: words::walltime(limit)?,
+        walltime: states::walltime(limit)?,
         nodes: if most == "infinite" { None } else { Some(most.parse().ok()?) },
         exclusive: shared == "EXCLUSIVE",
     })

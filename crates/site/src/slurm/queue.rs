@@ -12,7 +12,7 @@ use pliant_control::listing::{Listed, NodeAllocation, Phase, Planned, Shape};
 
 use super::arrays::{self, Tag};
 use super::hostlist;
-use super::words::{instant, state, waits_for, walltime};
+use super::states::{instant, state, waits_for, walltime};
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::Submitter;

@@ -70,7 +70,7 @@ async fn a_plan_is_seen_and_a_job_is_resized_while_it_waits() {
     // More than there is, and a job that does not wait.
     let error = cluster.slurm.reshape(1, &id, cores(9), Span(60)).await;
     assert!(error.is_ok() || matches!(error, Err(BatchSystemError::Refused { .. })), "{error:?}");
-    // Somebody else's job is not touched, whoever asks; here that is root.
+    // Another user's job is not touched, also if root asks, as here.
     for number in [1, 2] {
         let error = cluster.slurm.reshape(number, &blocker.id, cores(1), Span(60)).await.unwrap_err();
         assert!(matches!(error, BatchSystemError::UnknownJob { .. }), "{error}");

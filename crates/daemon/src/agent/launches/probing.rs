@@ -16,7 +16,7 @@ use super::calls::Calls;
 use crate::config::ProbesFile;
 
 /// The pause after a look that found nothing to be measured.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_PERIOD: Duration = Duration::from_secs(5);
 /// How long a server may take for all that is not bytes: to connect to the other one, and to answer.
 const AROUND: Duration = Duration::from_secs(45);
 
@@ -42,7 +42,7 @@ impl Probing {
             let Ok((looked_with, probe)) = looked.await else { return };
             prober = looked_with;
             let pause = match probe {
-                None => LOOK,
+                None => POLL_PERIOD,
                 Some(probe) => {
                     let tried = self.tried(&probe, &servers).await;
                     metrics::counter!(names::PROBES, "outcome" => outcome(tried)).increment(1);
@@ -71,7 +71,7 @@ impl Probing {
                 let round_trip_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
                 let between = [by.clone(), to.clone()];
                 let told = Event::Measured { between, mbps, round_trip_us };
-                match self.calls.coordinator.tell(told) {
+                match self.calls.coordinator.send(told) {
                     Ok(()) => Tried::Measured,
                     Err(_) => Tried::Failed,
                 }

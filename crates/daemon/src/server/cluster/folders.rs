@@ -23,7 +23,7 @@ impl From<PrepareError> for Unready {
     fn from(error: PrepareError) -> Unready {
         match error.may_pass() {
             true => Unready::Passing(error.to_string()),
-            false => Unready::Lasting(error.told()),
+            false => Unready::Lasting(error.public_message()),
         }
     }
 }
@@ -38,17 +38,17 @@ impl Cluster {
         alternatives: &[Alternative],
     ) -> Result<Ready, String> {
         let mut execution = job.execution.as_deref().cloned().ok_or("nobody knows it any more")?;
-        let host = &self.around.host;
+        let host = &self.context.host;
         // The batch system hands out cores by numbers of its own.
         if let Some((procs, walltime)) = size {
             execution = execution.with(host, procs, 0..procs.0, walltime);
         }
         let size = |size: &Alternative| Allocation::of(host, size.procs, 0..size.procs.0, size.walltime);
         let sizes: Vec<Allocation> = alternatives.iter().map(size).collect();
-        let wanted = Arc::new((self.around.clone(), execution, sizes));
+        let wanted = Arc::new((self.context.clone(), execution, sizes));
         self.until_ready(job.number, move || {
-            let (around, execution, sizes) = &*wanted;
-            Ok(execution.prepare(&around.host, &around.store, sizes)?)
+            let (context, execution, sizes) = &*wanted;
+            Ok(execution.prepare(&context.host, &context.store, sizes)?)
         })
         .await
     }

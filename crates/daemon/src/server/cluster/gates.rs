@@ -60,7 +60,7 @@ fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
 
 impl Cluster {
     fn gate(&self, job: &Job) -> StartGate {
-        self.around.host.gate(job.number)
+        self.context.host.gate(job.number)
     }
 
     /// Makes the start gate of a job, and gives its folder and what runs there: a supervisor that waits.
@@ -75,7 +75,7 @@ impl Cluster {
             })
         };
         self.until_ready(job.number, create).await?;
-        let mut program: Vec<OsString> = self.around.supervisor.to_vec();
+        let mut program: Vec<OsString> = self.context.supervisor.to_vec();
         program.extend([OsString::from("--gate"), gate.dir().into(), dir.into()]);
         Ok((gate.dir().to_owned(), program))
     }

@@ -35,7 +35,7 @@ pub(super) use retry::{Retry, blocking, find, removed};
 pub(super) use runner::Runner;
 pub(super) use timers::Timers;
 
-use super::parts::PartRun;
+use super::subjobs::SubjobRun;
 
 /// A run of something by this server.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub(super) enum Work {
     /// A job: a service, a script or a batch of instances, with its [`Program`] as it was journaled.
     Job(Box<JobRecord>, Payload),
     /// All tasks of a launch that this server runs.
-    Subjob(Box<PartRun>),
+    Subjob(Box<SubjobRun>),
     /// A request of an exploration.
     Request(Box<Request>),
     /// A request that keeps a core until that time of the clock, without a process.
@@ -94,7 +94,7 @@ pub(super) struct Allocation {
 
 impl Execution {
     /// The subjob, if it is one.
-    pub(super) fn subjob(&self) -> Option<&PartRun> {
+    pub(super) fn subjob(&self) -> Option<&SubjobRun> {
         match &self.work {
             Work::Subjob(subjob) => Some(subjob),
             Work::Job(..) | Work::Request(_) | Work::Pause(_) => None,
@@ -103,7 +103,7 @@ impl Execution {
 
     /// What its supervisor reserves while it waits at its start gate, where an external batch system starts it.
     pub(super) fn reservation(&self) -> Option<Reservation> {
-        self.subjob().map(PartRun::reservation)
+        self.subjob().map(SubjobRun::reservation)
     }
 
     /// Whether it is run again when the outcome of a run is unknown: its client submits it again in any case. A job is never

@@ -15,12 +15,12 @@ use pliant_transport::Clock;
 use super::end::exit_of;
 use super::{End, Execution, ExecutionId, Work, blocking};
 use crate::host::Mailbox;
-use crate::server::parts::Places;
+use crate::server::subjobs::TaskPorts;
 
 /// Between two looks at how the tasks of a subjob end.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 /// After so many looks without a change the machine is asked whether the subjob is still there.
-const LOOKS: u32 = 50;
+const POLLS_MAX: u32 = 50;
 
 /// A machine for which things are run, as their runner notifies it.
 pub(in crate::server) trait Observer: Clone + Send + Sync + 'static {
@@ -39,7 +39,7 @@ pub(in crate::server) trait Observer: Clone + Send + Sync + 'static {
 pub(in crate::server) struct JobObserver {
     pub(in crate::server) mailbox: Mailbox<Server>,
     /// The ports of subjobs, until these start.
-    pub(in crate::server) places: Places,
+    pub(in crate::server) places: TaskPorts,
 }
 
 impl Observer for JobObserver {
@@ -63,7 +63,7 @@ impl Observer for JobObserver {
         let ExecutionId::Job(job) = id else { return };
         let (exit, elapsed_ms) = end.of_job();
         // A server that has stopped finds out when it starts again.
-        let _ = self.mailbox.tell(Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));
+        let _ = self.mailbox.send(Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));
     }
 }
 
@@ -87,7 +87,7 @@ impl Observer for RequestObserver {
         let event = optional::Event::Ended { request, exit, at };
         let now = TimeMs(self.clock.exact().as_millis() as i64);
         // A server that has stopped finds it when it starts again.
-        let _ = self.mailbox.tell(TimedEvent { at: now, event });
+        let _ = self.mailbox.send(TimedEvent { at: now, event });
     }
 }
 
@@ -107,7 +107,7 @@ async fn longest(mailbox: &Mailbox<Server>, dir: &Path, JobId(number): JobId) {
         && let Some(ms) = blocking(dir, longest_of_batch).await
     {
         // A server that has stopped finds out when it starts again.
-        let _ = mailbox.tell(Event::Longest { number, ms });
+        let _ = mailbox.send(Event::Longest { number, ms });
     }
 }
 
@@ -115,10 +115,10 @@ async fn longest(mailbox: &Mailbox<Server>, dir: &Path, JobId(number): JobId) {
 pub(in crate::server) async fn follow_tasks(mailbox: Mailbox<Server>, dir: PathBuf, id: PartId) {
     let (mut seen, mut looks) = (0, 0);
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_PERIOD).await;
         looks += 1;
         let length = blocking(&dir, task_ends_length).await;
-        if length == seen && looks < LOOKS {
+        if length == seen && looks < POLLS_MAX {
             continue;
         }
         looks = 0;
@@ -159,7 +159,7 @@ async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &PartId) -> Rep
     for TaskEnd { task, outcome, .. } in ends.into_iter().filter(|end| !known.contains_key(&end.task)) {
         let exit = exit_of(outcome);
         tracing::info!(subjob = %id, task, %exit, "a task has ended");
-        if mailbox.tell(Event::Part(PartEvent::TaskEnded { id: id.clone(), task, exit })).is_err() {
+        if mailbox.send(Event::Part(PartEvent::TaskEnded { id: id.clone(), task, exit })).is_err() {
             return Reported::TooLate;
         }
     }

@@ -50,10 +50,10 @@ impl fmt::Display for PrepareError {
 
 impl PrepareError {
     /// The same for the owner of the job: without the places of files on this host.
-    pub(in crate::server) fn told(&self) -> String {
+    pub(in crate::server) fn public_message(&self) -> String {
         match self {
-            Self::Staging(error) => format!("its files cannot be put in place: {}", error.told()),
-            Self::Spec(error) => error.told(),
+            Self::Staging(error) => format!("its files cannot be put in place: {}", error.public_message()),
+            Self::Spec(error) => error.public_message(),
             Self::Files(_) | Self::Program(_) => self.to_string(),
         }
     }

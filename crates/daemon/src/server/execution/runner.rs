@@ -63,7 +63,7 @@ impl NotStarted {
 
 impl From<PrepareError> for NotStarted {
     fn from(error: PrepareError) -> NotStarted {
-        NotStarted::new(&error, error.told(), error.may_pass())
+        NotStarted::new(&error, error.public_message(), error.may_pass())
     }
 }
 
@@ -212,7 +212,7 @@ impl<O: Observer> Runner<O> {
         self.observer.starting(execution);
         let _entered = self.runtime.enter();
         let running = processes::spawn(&self.supervisor, &execution.dir);
-        running.map_err(|error| NotStarted::new(&error, error.told(), error.may_pass()))
+        running.map_err(|error| NotStarted::new(&error, error.public_message(), error.may_pass()))
     }
 
     /// Follows a run to its end, for which it is asked as soon as `stopping` says so.

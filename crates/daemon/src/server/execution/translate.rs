@@ -9,7 +9,7 @@ use pliant_model::{JobId, Procs, Span};
 
 use super::program::RequestWork;
 use super::{Allocation, Execution, ExecutionId, Host, Request, Work};
-use crate::server::parts::PartRun;
+use crate::server::subjobs::SubjobRun;
 
 impl Execution {
     /// The job or subjob of a number, with the processors that it was accepted for; none if the machine knows neither, or not
@@ -17,7 +17,7 @@ impl Execution {
     pub(in crate::server) fn of_number(host: &Host, machine: &Server, number: JobId) -> Option<Execution> {
         let JobId(of) = number;
         let id = ExecutionId::Job(number);
-        if let Some(subjob) = PartRun::of(machine, of) {
+        if let Some(subjob) = SubjobRun::of(machine, of) {
             let (dir, part) = (host.subjob_dir(&subjob.part.id), &subjob.part);
             let allocation = Allocation::of(host, part.procs, 0..part.procs.0, part.walltime);
             return Some(Execution { id, work: Work::Subjob(Box::new(subjob)), dir, allocation });

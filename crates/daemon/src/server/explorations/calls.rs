@@ -25,8 +25,8 @@ impl Service {
         // Whoever sends its first message late is not to hold up the answer's headers.
         spawn_of_call(async move {
             let serve = async {
-                match explorations.line(caller.user, id.to_string(), &mut calls).await {
-                    Ok(line) => line.serve(calls, sender.clone()).await,
+                match explorations.open_call(caller.user, id.to_string(), &mut calls).await {
+                    Ok(call) => call.serve(calls, sender.clone()).await,
                     Err(status) => drop(sender.send(Err(status)).await),
                 }
             };
@@ -36,7 +36,7 @@ impl Service {
                 status = open.refused() => status,
                 () = stopped(stop) => stopping(),
             };
-            // Whoever called may have gone.
+            // The caller may have gone.
             let _ = sender.send(Err(broken)).await;
         });
         Ok(Response::new(ReceiverStream::new(receiver)))

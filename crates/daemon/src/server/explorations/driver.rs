@@ -1,4 +1,4 @@
-//! What the commands of a server's requests mean outside: answers, runs, news for those who listen.
+//! What the commands of a server's requests mean outside: answers, runs, status updates for those who listen.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Listeners {
         receiver
     }
 
-    fn tell(&self, user: &User, exploration: Key, ended: &Ended) {
+    fn notify(&self, user: &User, exploration: Key, ended: &Ended) {
         if let Some(senders) = self.0.lock().get_mut(&(user.clone(), exploration)) {
             senders.retain(|sender| sender.try_send(ended.clone()).is_ok());
         }
@@ -90,7 +90,7 @@ impl Driver<Journaled> for RequestsDriver {
                 metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(standing)).increment(1);
                 let RequestKey { exploration, number } = key;
                 if let Some(user) = machine.requests().owner(exploration) {
-                    self.listeners.tell(user, exploration, &(number, standing, share(user)));
+                    self.listeners.notify(user, exploration, &(number, standing, share(user)));
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Driver<Journaled> for RequestsDriver {
         self.runner.runtime.spawn(async move {
             tokio::time::sleep(Duration::from_millis(left)).await;
             // A server that has stopped has nothing to decide.
-            let _ = mailbox.tell(TimedEvent { at, event: Event::Due });
+            let _ = mailbox.send(TimedEvent { at, event: Event::Due });
         });
     }
 }

@@ -38,7 +38,7 @@ pub(super) use self::work::PAUSE;
 #[derive(Clone)]
 pub(super) struct Explorations {
     file: OptionalFile,
-    shop: ServiceOffer,
+    offer: ServiceOffer,
     store: Store,
     mailbox: Mailbox<Journaled>,
     replies: Replies<Answered, User>,
@@ -64,7 +64,7 @@ fn moment(clock: &Clock) -> TimeMs {
 pub(super) struct ExplorationContext<'a> {
     pub(super) file: &'a ServerFile,
     pub(super) host: &'a Host,
-    pub(super) shop: &'a ServiceOffer,
+    pub(super) offer: &'a ServiceOffer,
     pub(super) store: &'a Store,
     pub(super) supervisor: &'a [OsString],
     pub(super) halted: watch::Receiver<bool>,
@@ -72,9 +72,9 @@ pub(super) struct ExplorationContext<'a> {
 
 /// Goes on with the requests that the journal tells of, if the server is to take any.
 pub(super) async fn start(
-    around: ExplorationContext<'_>,
+    context: ExplorationContext<'_>,
 ) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
-    let ExplorationContext { file, host: files, shop, store, supervisor, halted } = around;
+    let ExplorationContext { file, host: files, offer, store, supervisor, halted } = context;
     let Some(optional) = file.optional.clone() else { return Ok(None) };
     let name = format!("requests of {}", file.name);
     let folder = file.state.join("optional");
@@ -123,7 +123,7 @@ pub(super) async fn start(
     let thread = host.start("requests", driver, settings)?;
     let explorations = Explorations {
         file: optional,
-        shop: shop.clone(),
+        offer: offer.clone(),
         store: store.clone(),
         mailbox,
         replies,

@@ -58,7 +58,7 @@ impl Explorations {
     /// Has the machine forget explorations that are long over, and removes the folders of those that it does not know.
     async fn clean(&self) {
         let told = TimedEvent { at: moment(&self.clock), event: Event::Due };
-        let Ok(()) = self.mailbox.tell(told) else { return };
+        let Ok(()) = self.mailbox.send(told) else { return };
         // Before the machine is asked: a folder is made for an exploration that it knows, or will know in a moment,
         // when the first request follows its input files.
         let folder = self.runner.host.explorations_dir();

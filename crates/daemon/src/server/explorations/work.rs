@@ -29,7 +29,7 @@ pub(super) struct RequestContext<'a> {
 
 /// Checks what a client asks for.
 pub(super) fn request_work(
-    shop: &ServiceOffer,
+    offer: &ServiceOffer,
     asked: &RequestContext<'_>,
     arguments: BTreeMap<String, String>,
 ) -> Result<RequestWork, Reason> {
@@ -39,10 +39,10 @@ pub(super) fn request_work(
     }
     let what = Submitted::Service { name: service.to_owned(), arguments };
     let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
-    let prepared = shop.prepare(&what, user, None).map_err(refused)?.prepared;
+    let prepared = offer.prepare(&what, user, None).map_err(refused)?.prepared;
     prepared.check_inputs(inputs).map_err(refused)?;
     let on_one = prepared.work.request(JobId(0), Time::ZERO);
-    let walltime = on_one.on(Procs(1), shop.info.speed).map(|walltimes| walltimes.at(Procs(1)));
+    let walltime = on_one.on(Procs(1), offer.info.speed).map(|walltimes| walltimes.at(Procs(1)));
     let walltime = walltime.ok_or_else(|| {
         let needed = prepared.work.procs.0;
         Cause::TooLarge.because(format!("expected a service for one core, found one for {needed}"))

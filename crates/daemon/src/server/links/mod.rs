@@ -116,7 +116,7 @@ impl proto::links_server::Links for Service {
     ) -> Result<Response<proto::ProbeReply>, Status> {
         gate::daemon(&request, &[Role::Agent])?;
         let order = ProbeOrder::try_from(request.into_inner())?;
-        let _turn = self.turn()?;
+        let _lock = self.turn()?;
         let to = &order.server.name;
         let probed = self.measure(&order).await.map_err(|status| {
             tracing::info!(server = %to, why = status.message(), "a link cannot be measured");
@@ -137,7 +137,7 @@ impl proto::links_server::Links for Service {
         request: Request<Streaming<proto::Ballast>>,
     ) -> Result<Response<proto::Taken>, Status> {
         gate::daemon(&request, &[Role::Server])?;
-        let _turn = self.turn()?;
+        let _lock = self.turn()?;
         let mut bytes = request.into_inner();
         let first = in_time(CALL, bytes.message()).await?;
         let limit = GiveOrder::limit(first.map_or(0, |first| first.limit_ms))?;

@@ -96,7 +96,7 @@ impl Bench {
             payload: Payload::default(),
             sample: None,
         };
-        self.upkeep.mailbox.tell(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();
+        self.upkeep.mailbox.send(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();
     }
 
     async fn end(self) {
@@ -126,7 +126,7 @@ async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
     let bench = Bench::new();
     let key = Key([1; 16]);
     bench.upload(key);
-    let turn = bench.upkeep.store.turn(&alice(), key).await;
+    let turn = bench.upkeep.store.lock(&alice(), key).await;
     let accepting = async {
         // Its files were found complete; now upkeep has all the time it wants, until it can only wait.
         tokio::time::sleep(Duration::from_millis(200)).await;

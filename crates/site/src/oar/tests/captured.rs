@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::submitter::Submitter;
 use crate::oar::jobs;
+use crate::oar::requested::{self, Size, Wanted};
 use crate::oar::resources::Resources;
-use crate::oar::wanted::{self, Size, Wanted};
 
 const OARSTAT: &str = include_str!("captured/oarstat.json");
 const OARNODES: &str = include_str!("captured/oarnodes.json");
@@ -186,7 +186,7 @@ fn what_jobs_ask_for() {
     let size = Size { nodes: 3, node_cores: 8, cores: 20 };
     type Plain = (u32, Option<u32>, bool, i64);
     let check = |text: &str, expected: Option<&[Plain]>| {
-        let found = wanted::read(text, size);
+        let found = requested::read(text, size);
         let found = found.map(|all| {
             let plain = |one: &Wanted| (one.cores, one.nodes, one.exclusive, one.walltime.0);
             all.iter().map(plain).collect::<Vec<Plain>>()

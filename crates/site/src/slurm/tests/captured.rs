@@ -11,7 +11,7 @@ use pliant_model::{Span, Time};
 
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::submitter::Submitter;
-use crate::slurm::about::{About, Scheduler};
+use crate::slurm::configuration::{ClusterConfiguration, Scheduler};
 use crate::slurm::queue::{self, Mark};
 use crate::slurm::{accounts, fill, leave_out_over, nodes};
 
@@ -359,8 +359,8 @@ fn cores_are_told_by_node_and_must_fit_the_job() {
 
 #[test]
 fn a_cluster_tells_how_it_plans() {
-    let about = About::read(CONFIG).unwrap();
-    let expected = About {
+    let about = ClusterConfiguration::read(CONFIG).unwrap();
+    let expected = ClusterConfiguration {
         version: "22.05.8".to_owned(),
         cluster: "alpha".to_owned(),
         scheduler: Scheduler {
@@ -382,7 +382,7 @@ fn a_cluster_tells_how_it_plans() {
     assert_eq!(about, expected);
     assert!(!about.hides_jobs());
 
-    let changed = |from: &str, to: &str| About::read(&CONFIG.replace(from, to));
+    let changed = |from: &str, to: &str| ClusterConfiguration::read(&CONFIG.replace(from, to));
     let defaults =
         changed("bf_interval=1,bf_resolution=1,bf_window=20160,bf_max_job_test=2000,bf_continue", "")
             .unwrap();

@@ -1,13 +1,12 @@
-//! Parts of launches (`pliant_control::coallocation`) outside the machine: what agents call ([`service`]), the input files of
-//! tasks ([`inputs`]) and where they are to listen ([`places`]), what coordinators are told ([`telling`]) and people
-//! ([`held`]), what tasks left ([`files`]), and how a part is run, which is here.
+//! Subjobs of launches (`pliant_control::coallocation`) outside the machine: what agents call ([`service`]), the input files of
+//! tasks ([`inputs`]) and where they are to listen ([`task_ports`]), what coordinators are notified of ([`coordinators`]), what people see ([`reservations`]), what tasks left ([`files`]), and how a subjob is run, which is here.
 
+mod coordinators;
 mod files;
-mod held;
 mod inputs;
-mod places;
+mod reservations;
 mod service;
-mod telling;
+mod task_ports;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,15 +21,15 @@ use pliant_wire::TaskProgram;
 
 use super::execution::{Allocation, Host, PrepareError, Program};
 
-pub(super) use places::Places;
-pub(super) use telling::Coordinators;
+pub(super) use coordinators::Coordinators;
+pub(super) use task_ports::TaskPorts;
 
 /// How much earlier a supervisor that waits on a node gives up than its batch job ends.
 const GIVEN_UP_EARLIER: Span = Span(5);
 
-/// A part that is to run.
+/// A subjob that is to run.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct PartRun {
+pub(super) struct SubjobRun {
     /// Its number in the batch system.
     pub(super) number: u32,
     pub(super) part: Part,
@@ -40,12 +39,12 @@ pub(super) struct PartRun {
     peers: Addresses,
 }
 
-impl PartRun {
+impl SubjobRun {
     /// The part of that number, if it is one.
-    pub(super) fn of(machine: &Server, number: u32) -> Option<PartRun> {
+    pub(super) fn of(machine: &Server, number: u32) -> Option<SubjobRun> {
         let (part, peers) = machine.part(number)?;
         let listens = machine.part_listens(number).cloned().unwrap_or_default();
-        Some(PartRun { number, part: part.clone(), listens, peers: peers.clone() })
+        Some(SubjobRun { number, part: part.clone(), listens, peers: peers.clone() })
     }
 
     /// The node where its tasks are to be: in front of a batch system they are all on one.
@@ -122,10 +121,10 @@ fn input(file: FileSpec) -> TaskInput {
     TaskInput { shared: TaskProgram::uploaded(&file).name, name: file.name }
 }
 
-/// All that a driver does about parts.
+/// All that a driver does about subjobs.
 #[derive(Clone)]
 pub(super) struct Parts {
-    pub(super) places: Places,
+    pub(super) places: TaskPorts,
     pub(super) coordinators: Coordinators,
 }
 
@@ -143,7 +142,7 @@ impl Parts {
                 if standing.is_over() {
                     self.places.free(&id);
                 }
-                self.coordinators.tell(to, id, standing);
+                self.coordinators.notify(to, id, standing);
             }
         }
     }

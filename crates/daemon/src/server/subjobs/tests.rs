@@ -1,4 +1,4 @@
-//! What is run of a part, and on which terms it is waited for.
+//! What is run of a subjob, and what is reserved for it.
 
 use pliant_control::payload::Payload;
 use std::fs;
@@ -34,7 +34,7 @@ fn program(arguments: &[String]) -> Program {
     Program { prepared, submitted, batch: None, inputs: Vec::new(), shared: None, request: String::new() }
 }
 
-fn part() -> PartRun {
+fn part() -> SubjobRun {
     let task = |name: &str, neighbours: &[&str]| PlacedTask {
         name: name.to_owned(),
         machine: "n1".to_owned(),
@@ -45,7 +45,7 @@ fn part() -> PartRun {
     let addresses = |names: &[(&str, &str)]| -> Addresses {
         names.iter().map(|(name, address)| ((*name).to_owned(), (*address).to_owned())).collect()
     };
-    PartRun {
+    SubjobRun {
         number: 7,
         part: Part {
             coordinator: Peer { name: launch.agent.clone(), address: "10.0.0.1:7450".to_owned() },

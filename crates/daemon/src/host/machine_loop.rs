@@ -6,7 +6,7 @@
 //! succeeds or the daemon is stopped; meanwhile nothing is answered but questions, and clients repeat.
 //!
 //! Questions are not journaled at all (a discovery: [`Machine::is_question`]). What nobody was promised anything about
-//! (a child that has gone, news that the parent has kept) does not wait for the disk: it goes with the next commit, at the
+//! (a child that has gone, status updates that the parent has kept) does not wait for the disk: it goes with the next commit, at the
 //! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told. What turned out to change nothing (a
 //! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was told before it
 //! is durable, since it may rest on that.
@@ -49,7 +49,7 @@ pub trait Driver<M: Machine>: Send {
     /// The machine is told this now: the commands of questions that are carried out next follow from it.
     fn telling(&mut self, _event: &M::Event) {}
 
-    /// Carries a command out. `notice` is the journal's number of the news that the command keeps.
+    /// Carries a command out. `notice` is the journal's number of the status updates that the command keeps.
     fn carry_out(&mut self, machine: &M, now: Time, command: M::Command, notice: Option<u64>);
 
     /// Called after each attempt to commit a batch.
@@ -61,7 +61,7 @@ pub trait Driver<M: Machine>: Send {
 pub enum DurableRecord {
     /// Nothing.
     Nothing,
-    /// News for the parent, until they are acknowledged.
+    /// Status updates for the parent, until they are acknowledged.
     Notice(String),
     /// The row of a job that has ended.
     Ended(Box<JobRow>),
@@ -76,7 +76,7 @@ pub struct Settings {
     pub snapshot_every: u64,
     /// How long entries are kept for replays once they are in a snapshot.
     pub history: Span,
-    /// Whether the daemon has a parent to tell news to.
+    /// Whether the daemon has a parent to send status updates to.
     pub notices: bool,
 }
 
@@ -88,7 +88,7 @@ impl Default for Settings {
 
 /// Why the loop cannot go on.
 #[derive(Debug)]
-pub enum RunnerError {
+pub enum MachineError {
     /// The journal is lost for good: somebody else leads, or it is damaged.
     Journal(JournalError),
     /// The state in the journal does not fit the configuration.
@@ -105,7 +105,7 @@ pub enum RunnerError {
     },
 }
 
-impl std::fmt::Display for RunnerError {
+impl std::fmt::Display for MachineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Journal(error) => write!(f, "{error}"),
@@ -121,7 +121,7 @@ impl std::fmt::Display for RunnerError {
     }
 }
 
-impl std::error::Error for RunnerError {
+impl std::error::Error for MachineError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Journal(error) => Some(error),
@@ -131,9 +131,9 @@ impl std::error::Error for RunnerError {
     }
 }
 
-impl From<JournalError> for RunnerError {
-    fn from(error: JournalError) -> RunnerError {
-        RunnerError::Journal(error)
+impl From<JournalError> for MachineError {
+    fn from(error: JournalError) -> MachineError {
+        MachineError::Journal(error)
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
     inbox: Inbox<M>,
     settings: Settings,
     health: JournalHealth,
-) -> Result<(), RunnerError> {
+) -> Result<(), MachineError> {
     let Recovered { machine, sequence, since_snapshot, next_notice, clock, .. } = recovered;
     let batch = Batch::default();
     let backlog = Vec::new();
@@ -205,7 +205,7 @@ struct Runner<M: Machine, D> {
 }
 
 impl<M: Machine, D: Driver<M>> Runner<M, D> {
-    fn run(mut self) -> Result<(), RunnerError> {
+    fn run(mut self) -> Result<(), MachineError> {
         let mut going = true;
         while going {
             going = self.gather();
@@ -324,7 +324,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     /// Makes the batch durable, however long that takes, and carries out what follows.
-    fn commit(&mut self) -> Result<(), RunnerError> {
+    fn commit(&mut self) -> Result<(), MachineError> {
         if self.batch.is_empty() {
             self.follow();
             return Ok(());
@@ -405,7 +405,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
     }
 
-    fn compact(&mut self) -> Result<(), RunnerError> {
+    fn compact(&mut self) -> Result<(), MachineError> {
         if self.since_snapshot.is_enough(self.settings.snapshot_every) {
             return self.snapshot();
         }
@@ -420,7 +420,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         Ok(())
     }
 
-    fn snapshot(&mut self) -> Result<(), RunnerError> {
+    fn snapshot(&mut self) -> Result<(), MachineError> {
         let (dumped, now) = {
             let (mut machine, now) = self.shared.at_present();
             (machine.dump(now), now)

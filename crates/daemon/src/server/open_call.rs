@@ -9,7 +9,7 @@ use tonic::Status;
 use crate::gate::Pass;
 
 /// How often the certificates of callers that only listen are looked at.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_PERIOD: Duration = Duration::from_secs(5);
 
 /// A call that stays open: counted, and its caller's certificate looked at from time to time.
 pub(super) struct OpenCall {
@@ -30,7 +30,7 @@ impl OpenCall {
     /// Waits for that.
     pub(super) async fn refused(&self) -> Status {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_PERIOD).await;
             if let Err(status) = self.check() {
                 return status;
             }

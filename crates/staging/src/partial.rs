@@ -14,7 +14,7 @@ use super::manifest::FileSpec;
 
 /// What came so far of a file: a beginning of it, on disk, and the state of its checksum.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartialFile {
     spec: FileSpec,
     file: File,
     path: PathBuf,
@@ -22,11 +22,12 @@ pub(crate) struct Part {
     state: Sha256,
 }
 
-impl Part {
+impl PartialFile {
     /// Opens `name` in `folder`, made if it is not there, and reads what is in it already.
-    pub(crate) fn open(folder: &Folder, name: &str, spec: FileSpec) -> Result<Part, StagingError> {
+    pub(crate) fn open(folder: &Folder, name: &str, spec: FileSpec) -> Result<PartialFile, StagingError> {
         let file = folder.file_to_write(name, Mode::RUSR | Mode::WUSR)?;
-        let mut part = Part { spec, file, path: folder.path_of(name), length: 0, state: Sha256::new() };
+        let mut part =
+            PartialFile { spec, file, path: folder.path_of(name), length: 0, state: Sha256::new() };
         part.read_again().map_err(|error| StagingError::io(&part.path, error))?;
         Ok(part)
     }
@@ -62,7 +63,7 @@ impl Part {
     /// Adds a piece that begins at `offset`; where the next one begins. A piece is kept whole or not at all.
     ///
     /// It is in the hands of the operating system then: the end of this process does not lose it. The end of
-    /// the machine may, until [`Part::verify`]; the next [`Part::open`] tells how far it came.
+    /// the machine may, until [`PartialFile::verify`]; the next [`PartialFile::open`] tells how far it came.
     pub(crate) fn append(&mut self, offset: u64, piece: &[u8]) -> Result<u64, StagingError> {
         let name = || self.spec.name.clone();
         if offset != self.length {
@@ -114,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = Folder::open(folder.path()).unwrap();
         let spec = FileSpec { name: "a".parse().unwrap(), size: 8, sha256: Checksum::of(b"12345678") };
-        let mut part = Part::open(&folder, "a.part", spec).unwrap();
+        let mut part = PartialFile::open(&folder, "a.part", spec).unwrap();
         part.append(0, b"1234").unwrap();
         let real = std::mem::replace(&mut part.file, File::options().write(true).open("/dev/full").unwrap());
         let error = part.append(4, b"5678").unwrap_err();

@@ -1,4 +1,4 @@
-//! The lines to the children that are there.
+//! The connections to the children that are there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::host::Stopped;
 /// The way down to a child.
 pub(super) type DownSender = mpsc::Sender<Result<proto::Down, Status>>;
 
-/// The lines to the children that are there. The machine is told of each line's beginning and end while the table is
+/// The connections to the children that are there. The machine is notified of each connection's beginning and end while the table is
 /// held: it hears of them in the order in which they are in the table.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Lines(Arc<Mutex<Table>>);
+pub(super) struct ChildConnections(Arc<Mutex<Table>>);
 
 #[derive(Default, Debug)]
 struct Table {
@@ -35,8 +35,8 @@ struct Table {
     skews: BTreeMap<Name, Skew>,
 }
 
-impl Lines {
-    /// Takes a line in; an earlier one of the same child is forgotten. Returns its number.
+impl ChildConnections {
+    /// Takes a connection in; an earlier one of the same child is forgotten. Returns its number.
     pub(super) fn open(
         &self,
         child: Name,
@@ -51,7 +51,7 @@ impl Lines {
         Ok(number)
     }
 
-    /// Forgets a line and tells of it, if it is still the child's.
+    /// Forgets a connection and reports it, if it is still the child's.
     pub(super) fn close(&self, child: &Name, number: u64, tell: impl FnOnce() -> Result<(), Stopped>) {
         let mut table = self.0.lock();
         if table.open.get(child).is_some_and(|(present, _)| *present == number) {
@@ -65,7 +65,7 @@ impl Lines {
     pub(super) fn send(&self, child: &Name, message: &FromParent) {
         let sender = self.0.lock().open.get(child).map(|(_, sender)| sender.clone());
         let Some(sender) = sender else { return };
-        // A child that takes nothing in is as good as silent; questions to it run out of patience, and what it
+        // A child that takes nothing in is as good as silent; questions to it time out, and what it
         // is not told to be kept it tells again.
         if sender.try_send(Ok(message.into())).is_err() {
             tracing::debug!(%child, "a child takes no more messages");
@@ -79,12 +79,12 @@ impl Lines {
 
     /// A child says that its clock is so far ahead of ours.
     pub(super) fn clock(&self, child: &Name, ahead: Span) {
-        self.0.lock().skews.entry(child.clone()).or_default().heard(ahead);
+        self.0.lock().skews.entry(child.clone()).or_default().add(ahead);
     }
 
     /// Looks at what a child has said of its clock since the last time.
-    pub(super) fn look_at_clock(&self, child: &Name, peer: &Peer) {
-        let looked = self.0.lock().skews.get_mut(child).and_then(Skew::look);
+    pub(super) fn update_skew(&self, child: &Name, peer: &Peer) {
+        let looked = self.0.lock().skews.get_mut(child).and_then(Skew::update);
         let Some((ahead, change)) = looked else { return };
         metrics::gauge!(names::CLOCK_AHEAD_SECONDS, "peer" => peer.to_string()).set(ahead.0 as f64);
         match change {
@@ -117,15 +117,15 @@ mod tests {
 
     #[test]
     fn the_end_of_an_earlier_line_ends_no_later_one() {
-        let lines = Lines::default();
+        let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
         let told = Mutex::new(Vec::new());
         let tell = |what| {
             told.lock().push(what);
             Ok(())
         };
-        let open = || lines.open(child.clone(), mpsc::channel(1).0, || tell("attached"));
-        let close = |number| lines.close(&child, number, || tell("detached"));
+        let open = || connections.open(child.clone(), mpsc::channel(1).0, || tell("attached"));
+        let close = |number| connections.close(&child, number, || tell("detached"));
         let first = open().unwrap();
         close(first);
         let second = open().unwrap();
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_machine_hears_of_lines_in_the_order_of_the_table() {
-        let lines = Lines::default();
+        let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
         // What the machine would think: the sender that it can reach, if any.
         let told = Mutex::new(Vec::new());
@@ -151,18 +151,18 @@ mod tests {
                             told.lock().push(true);
                             Ok(())
                         };
-                        let number = lines.open(child.clone(), mpsc::channel(1).0, attached).unwrap();
+                        let number = connections.open(child.clone(), mpsc::channel(1).0, attached).unwrap();
                         std::thread::yield_now();
                         let detached = || {
                             told.lock().push(false);
                             Ok(())
                         };
-                        lines.close(&child, number, detached);
+                        connections.close(&child, number, detached);
                     }
                 });
             }
         });
-        assert!(lines.0.lock().open.is_empty());
+        assert!(connections.0.lock().open.is_empty());
         let told = told.lock();
         assert_eq!(told.last(), Some(&false), "a child that is gone is not taken to be there");
         assert!(told.windows(2).all(|two| two[0] || two[1]), "a child that is gone does not go again");

@@ -1,8 +1,8 @@
-//! How old a picture of the queue may be: whoever is about to be answered from it has it made new first, if that is cheap.
+//! How old a snapshot of the queue may be: whoever is about to be answered from it has it made new first, if that is cheap.
 //!
 //! Between two listings nobody here knows what others submit. So a question, a submission and a job that is handed over
 //! are answered from a listing that is at most [`AGE`] old: if there is none, one is asked for, which serves all who ask
-//! meanwhile. Nobody waits longer than [`PATIENCE`] for it, which is less than any agent's patience, nor at all where
+//! meanwhile. Nobody waits longer than [`TIMEOUT`] for it, which is less than any agent's timeout, nor at all where
 //! listings take longer than [`CHEAP`] or the batch system is silent: then the answer is as old as the last one.
 
 use std::sync::Arc;
@@ -19,9 +19,9 @@ pub(super) const AGE: Duration = Duration::from_secs(1);
 /// How long a listing may have taken the last time for somebody to wait for the next.
 const CHEAP: Duration = Duration::from_millis(250);
 /// How long somebody waits.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What came of the last listing.
+/// The outcome of the last listing.
 #[derive(Clone, Default, Debug)]
 pub(in crate::server) struct Last {
     /// When the last one that succeeded was asked for.
@@ -54,14 +54,14 @@ pub(in crate::server) struct FreshListings {
 
 impl FreshListings {
     /// Has the jobs listed anew if the last listing is old, and waits for that if it is worth it.
-    pub(in crate::server) async fn look(&self) {
+    pub(in crate::server) async fn refresh(&self) {
         let told = async {
             if self.renewed().await {
                 // What it said is told before this is asked. A server that stops says so elsewhere.
                 let _ = self.mailbox.ask(|_, _| ()).await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, told).await;
+        let _ = tokio::time::timeout(TIMEOUT, told).await;
     }
 
     /// True if there is a new listing that was waited for.
@@ -80,7 +80,7 @@ impl FreshListings {
         }
         let mut last = self.last.clone();
         let is_there = |last: &Last| last.is_younger_than(AGE, begin) || last.silent.is_some();
-        let listed = tokio::time::timeout(PATIENCE, last.wait_for(is_there)).await;
+        let listed = tokio::time::timeout(TIMEOUT, last.wait_for(is_there)).await;
         matches!(listed, Ok(Ok(last)) if last.silent.is_none())
     }
 
@@ -115,7 +115,7 @@ mod tests {
         Last { asked, took, silent: silent.map(str::to_owned), procs: Procs(4) }
     }
 
-    /// Whether somebody who asks has it listed anew, and is told of what that shows.
+    /// Whether somebody who asks has it listed anew, and is notified of what that shows.
     async fn check(before: Last, is_wanted: bool, is_waited_for: bool) {
         let what = format!("{before:?}");
         let (sender, last) = watch::channel(before);

@@ -1,6 +1,6 @@
-//! What coordinators are told of parts: how they stand. What they answer is what is to become of them.
+//! Coordinators are notified of how subjobs stand. They answer what is to become of them.
 //!
-//! The machine repeats what is not answered, so a call that fails is only told in the log. One call about a part is under way
+//! The machine repeats what is not answered, so a call that fails is only logged. One call about a subjob is under way
 //! at a time; what is to be said meanwhile is said next.
 
 use std::collections::BTreeMap;
@@ -31,12 +31,12 @@ pub(in crate::server) struct Coordinators {
     pub(in crate::server) calls: Arc<Mutex<UnderWay>>,
 }
 
-/// The parts that a call is under way about, with what is to be said next.
+/// The subjobs that a call is under way about, with what is to be said next.
 type UnderWay = BTreeMap<PartId, Option<(Peer, Standing)>>;
 
 impl Coordinators {
-    /// Tells a coordinator how a part stands.
-    pub(super) fn tell(&self, to: Peer, id: PartId, standing: Standing) {
+    /// Notifies a coordinator of how a subjob stands.
+    pub(super) fn notify(&self, to: Peer, id: PartId, standing: Standing) {
         let mut calls = self.calls.lock();
         if let Some(next) = calls.get_mut(&id) {
             *next = Some((to, standing));
@@ -48,7 +48,7 @@ impl Coordinators {
         self.runtime.spawn(async move {
             let mut next = Some((to, standing));
             while let Some((to, standing)) = next {
-                own.told(&to, &id, standing).await;
+                own.report(&to, &id, standing).await;
                 next = own.next(&id);
             }
         });
@@ -63,7 +63,7 @@ impl Coordinators {
         next
     }
 
-    async fn told(&self, to: &Peer, id: &PartId, standing: Standing) {
+    async fn report(&self, to: &Peer, id: &PartId, standing: Standing) {
         let word = standing.word();
         crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
         match self.call(to, Stands { id: id.clone(), standing }).await {
@@ -72,7 +72,7 @@ impl Coordinators {
                 crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
                 let decided = PartEvent::Decided { reply: None, id: id.clone(), verdict, heard };
                 // A server that has stopped asks again when it starts.
-                let _ = self.mailbox.tell(Event::Part(decided));
+                let _ = self.mailbox.send(Event::Part(decided));
             }
             Err(why) => {
                 tracing::warn!(part = %id, agent = %to.name, standing = word, why, "told how a part stands: no answer");

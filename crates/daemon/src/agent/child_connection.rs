@@ -1,4 +1,4 @@
-//! The lines down: what children say.
+//! The connections down: what children send.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::lines::Lines;
+use super::child_connections::ChildConnections;
 use super::numbers::Numbers;
 use crate::gate;
 use crate::host::{Mailbox, Stopped};
@@ -32,14 +32,14 @@ const WINDOW: usize = 4096;
 /// time for it; then the child waits, not our memory.
 const AHEAD: u32 = 512;
 
-/// News of a job that was submitted so recently are told for the first time, and need not be compared with the archive.
+/// Status updates of a job that was submitted so recently are sent for the first time, and need not be compared with the archive.
 const AT_ONCE: Span = Span(30);
 
 /// Takes in a child, until it goes.
 pub(super) async fn attach(
     request: Request<Streaming<proto::Up>>,
     mailbox: Mailbox<Agent>,
-    lines: Lines,
+    connections: ChildConnections,
     tls: Arc<ServerTls>,
     numbers: Numbers,
     clock: Clock,
@@ -60,21 +60,21 @@ pub(super) async fn attach(
     same_journal(&child, journal, &mailbox).await;
     let (sender, receiver) = mpsc::channel(WINDOW);
     let attached = Event::Attached { child: child.clone(), kind, journal, servers };
-    let opened = lines.open(child.clone(), sender.clone(), || mailbox.tell(attached));
+    let opened = connections.open(child.clone(), sender.clone(), || mailbox.send(attached));
     let number = opened.map_err(|_| stopped())?;
     tracing::info!(%child, remote = %caller.address, "attached");
-    let line = ChildConnection { child, kind, caller, mailbox, lines, tls, numbers, clock };
+    let connection = ChildConnection { child, kind, caller, mailbox, connections, tls, numbers, clock };
     tokio::spawn(async move {
         let mut stop = stop;
         let ended = tokio::select! {
-            ended = line.listen(&mut up, &sender) => ended,
-            // Open lines would keep a daemon that is stopping.
+            ended = connection.listen(&mut up, &sender) => ended,
+            // Open connections would keep a daemon that is stopping.
             _ = stop.wait_for(|stop| *stop) => Ok("stopping".to_owned()),
         };
         let why = ended.unwrap_or_else(|status| status.message().to_owned());
-        tracing::warn!(child = %line.child, reason = %why, "detached");
-        let ChildConnection { child, mailbox, lines, .. } = line;
-        lines.close(&child, number, || mailbox.tell(Event::Detached { child: child.clone() }));
+        tracing::warn!(child = %connection.child, reason = %why, "detached");
+        let ChildConnection { child, mailbox, connections, .. } = connection;
+        connections.close(&child, number, || mailbox.send(Event::Detached { child: child.clone() }));
     });
     Ok(Response::new(ReceiverStream::new(receiver)))
 }
@@ -125,7 +125,7 @@ struct ChildConnection {
     kind: ChildKind,
     caller: transport::Caller,
     mailbox: Mailbox<Agent>,
-    lines: Lines,
+    connections: ChildConnections,
     tls: Arc<ServerTls>,
     numbers: Numbers,
     clock: Clock,
@@ -156,7 +156,7 @@ impl ChildConnection {
             tokio::select! {
                 message = up.message(), if ahead < AHEAD => {
                     let Some(message) = message? else { return Ok("the child closed the line".to_owned()) };
-                    self.told(message, &mut pieces).await?;
+                    self.receive(message, &mut pieces).await?;
                     ahead += 1;
                     heard = tokio::time::Instant::now();
                 }
@@ -167,8 +167,8 @@ impl ChildConnection {
                     heard = tokio::time::Instant::now();
                 }
                 _ = beat.tick() => {
-                    self.lines.heard(&self.caller.peer, heard);
-                    self.lines.look_at_clock(&self.child, &self.caller.peer);
+                    self.connections.heard(&self.caller.peer, heard);
+                    self.connections.update_skew(&self.child, &self.caller.peer);
                     self.tls.check(&self.caller.peer).map_err(|error| Status::unauthenticated(error.to_string()))?;
                     if ahead < AHEAD && heard.elapsed() > SILENCE {
                         return Ok("the child is silent".to_owned());
@@ -182,7 +182,7 @@ impl ChildConnection {
         }
     }
 
-    async fn told(&self, message: proto::Up, pieces: &mut Pieces) -> Result<(), Status> {
+    async fn receive(&self, message: proto::Up, pieces: &mut Pieces) -> Result<(), Status> {
         let child = self.child.clone();
         // A message of a later version is not for us.
         if message.message.is_none() {
@@ -205,7 +205,7 @@ impl ChildConnection {
                 if self.kind == ChildKind::Server && !has_had(&child, &record) {
                     return Err(Status::permission_denied("a server tells of its own jobs and of no others"));
                 }
-                // What is told at once cannot be late, and that is what most news are.
+                // What is sent at once cannot be late, and that is what most status updates are.
                 let is_old = self.clock.now() - record.submitted > AT_ONCE;
                 let may_be_late = !record.state.is_final() && (self.kind == ChildKind::Agent || is_old);
                 let record = if may_be_late { Box::new(self.unless_further(*record).await?) } else { record };
@@ -218,7 +218,7 @@ impl ChildConnection {
             }
             FromChild::Heartbeat { now } => {
                 if let Some(now) = now {
-                    self.lines.clock(&child, now - self.clock.now());
+                    self.connections.clock(&child, now - self.clock.now());
                 }
                 return Ok(());
             }
@@ -233,11 +233,11 @@ impl ChildConnection {
                 return Ok(());
             }
         };
-        self.mailbox.tell(event).map_err(|_| stopped())
+        self.mailbox.send(event).map_err(|_| stopped())
     }
 
     /// What is known of a job that has ended or gone elsewhere long ago, if a child tells late that it waits or runs: its
-    /// server may hang on another agent since, and the job may have gone to another server.
+    /// server may be attached to another agent since, and the job may have gone to another server.
     async fn unless_further(&self, told: JobRecord) -> Result<JobRecord, Status> {
         let handle = told.handle.clone();
         let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);

@@ -134,14 +134,14 @@ impl Error for SpawnError {
 
 impl SpawnError {
     /// The same for the owner of the job: without the places of files on this host.
-    pub fn told(&self) -> String {
+    pub fn public_message(&self) -> String {
         match self {
             SpawnError::IsRunning { .. } => "the job is running".to_owned(),
             SpawnError::StartedBefore { .. } => {
                 "the job was started before and is never started again".to_owned()
             }
             SpawnError::NoSpec { .. } => "there is no spec.json to run".to_owned(),
-            SpawnError::Folder(error) => error.told(),
+            SpawnError::Folder(error) => error.public_message(),
             SpawnError::Supervisor { source, .. } => format!("cannot start the supervisor: {source}"),
         }
     }
@@ -222,7 +222,7 @@ pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
         Ok(None) => None,
         Err(error) if error.may_pass() => return Err(error),
         // The lock is free: the job is over, and looking again would find the same for ever. It may have been started.
-        Err(error) => Some(error.told()),
+        Err(error) => Some(error.public_message()),
     };
     match folder.was_started() {
         Ok(false) if unreadable.is_none() => return Ok(ProcessState::NeverStarted),

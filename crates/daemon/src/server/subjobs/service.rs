@@ -16,12 +16,12 @@ use pliant_wire::{self as wire, Decided, Program, Script, Submitted, TaskProgram
 use prost::Message;
 use tonic::{Request, Response, Status};
 
+use super::coordinators::verdict_word;
 use super::inputs::Inputs;
-use super::telling::verdict_word;
 use crate::gate;
 use crate::server::execution::Program as TaskWork;
-use crate::server::offer::Made;
-use crate::server::service::{PATIENCE, Service, slow, stopping};
+use crate::server::offer::PreparedWork;
+use crate::server::service::{Service, TIMEOUT, slow, stopping};
 use pliant_site::BatchSystemSettings;
 
 #[tonic::async_trait]
@@ -31,7 +31,7 @@ impl proto::parts_server::Parts for Service {
         request: Request<proto::SurveyRequest>,
     ) -> Result<Response<proto::SurveyReply>, Status> {
         agent(&request)?;
-        self.look().await;
+        self.refresh_listing().await;
         let machines = self.machines.survey(&self.mailbox).await.map_err(|_| stopping())?;
         Ok(Response::new(wire::survey_reply(&machines)))
     }
@@ -81,14 +81,14 @@ fn coordinates(from: &Name, launch: &LaunchId) -> Result<(), Status> {
     )))
 }
 
-/// Why a part is not taken, as its coordinator is told.
+/// Why a subjob is not taken, for its coordinator.
 fn refused(id: &PartId, why: String) -> Standing {
     tracing::info!(part = %id, why, "part refused");
     Standing::Over { ended: BTreeMap::new(), exit: Exit::NotStarted(why) }
 }
 
 impl Service {
-    /// Has a part taken in, unless it was before, or says why it is not.
+    /// Has a subjob taken in, unless it was before, or says why it is not.
     async fn taken_in(&self, part: Part, bytes: usize) -> Result<Standing, Status> {
         let id = part.id.clone();
         let wanted = id.clone();
@@ -96,7 +96,7 @@ impl Service {
         let known = self.mailbox.ask(known).await.map_err(|_| stopping())?;
         if known != Standing::Unknown {
             // What was told of it may still be on its way to the disk.
-            let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+            let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(known);
         }
@@ -104,7 +104,7 @@ impl Service {
             return Err(Status::unavailable(unnumbered.to_string()));
         }
         self.can_write()?;
-        self.look().await;
+        self.refresh_listing().await;
         let part = match self.made(part).await? {
             Ok(part) => part,
             Err(why) => return Ok(refused(&id, why)),
@@ -118,7 +118,7 @@ impl Service {
         Ok(standing)
     }
 
-    /// Tells the machine something about a part, and gives how that stands then.
+    /// Sends the machine an event about a subjob, and gives how that stands then.
     pub(super) async fn part(
         &self,
         event: impl FnOnce(Token) -> PartEvent,
@@ -130,7 +130,7 @@ impl Service {
         }
     }
 
-    /// The part with what this server would run, or why it would not.
+    /// The subjob with what this server would run, or why it would not.
     async fn made(&self, mut part: Part) -> Result<Result<Part, String>, Status> {
         if let Err(why) = self.has_room_for(&part).await? {
             return Ok(Err(why));
@@ -145,7 +145,7 @@ impl Service {
         Ok(Inputs::of(&self.host, &part).map(|_| part))
     }
 
-    /// Whether a part can be started at once where its tasks are to be.
+    /// Whether a subjob can be started at once where its tasks are to be.
     async fn has_room_for(&self, part: &Part) -> Result<Result<(), String>, Status> {
         match self.host.cluster.foreign() {
             None => return Ok(Ok(())),
@@ -184,7 +184,7 @@ impl Service {
         let what = match program {
             Program::Service { name, arguments } => Submitted::Service { name, arguments },
             Program::Script { name, text, arguments } => {
-                // Its size is that of its part.
+                // Its size is that of its subjob.
                 let work = Work { procs: Procs::ONE, walltime, speedup: Speedup::Rigid };
                 Submitted::Script(Script { name, text, work, arguments })
             }
@@ -194,12 +194,12 @@ impl Service {
             hint => format!("{refusal}; {hint}"),
         };
         if let Some(name) = what.service() {
-            let service = self.shop.catalogue.find(name, owner).map_err(told)?;
+            let service = self.offer.catalogue.find(name, owner).map_err(told)?;
             if let Some(allowed) = service.max_walltime.filter(|allowed| walltime > *allowed) {
                 return Err(told(Refusal::TooLong { allowed, found: walltime }));
             }
         }
-        let Made { prepared, .. } = self.shop.prepare(&what, owner, None).map_err(told)?;
+        let PreparedWork { prepared, .. } = self.offer.prepare(&what, owner, None).map_err(told)?;
         prepared.check_inputs(&inputs).map_err(told)?;
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let submitted = Some(what).filter(|what| matches!(what, Submitted::Script(_)));

@@ -5,7 +5,7 @@ use pliant_model::{Span, Time};
 
 use crate::batch_system::commands::Call;
 use crate::slurm::error::failed;
-use crate::slurm::words::{instant, state, status, unusable, waits_for, walltime};
+use crate::slurm::states::{instant, state, status, unusable, waits_for, walltime};
 
 /// What squeue names when it is asked for a state that there is none of, and what later versions and sacct add.
 const STATES: &str = "PENDING,RUNNING,SUSPENDED,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,\

@@ -8,7 +8,7 @@ use crate::batch_system::error::Unreadable;
 
 /// A Slurm cluster, as its controller describes itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct About {
+pub struct ClusterConfiguration {
     /// Slurm's version: `22.05.8`.
     pub version: String,
     /// The name of the cluster.
@@ -48,9 +48,9 @@ pub struct Scheduler {
     pub parameters: String,
 }
 
-impl About {
+impl ClusterConfiguration {
     /// Reads what `scontrol show config` printed.
-    pub(super) fn read(printed: &str) -> Result<About, Unreadable> {
+    pub(super) fn read(printed: &str) -> Result<ClusterConfiguration, Unreadable> {
         let setting = |key: &str| {
             let lines = printed.lines().filter_map(|line| line.split_once('='));
             let mut found = lines.filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim());
@@ -62,7 +62,7 @@ impl About {
             number.map(Span).ok_or_else(|| Unreadable::new(COMMAND, key, "seconds", value))
         };
         let private = setting("PrivateData")?.split(',').filter(|word| *word != "none");
-        Ok(About {
+        Ok(ClusterConfiguration {
             version: setting("SLURM_VERSION")?.to_owned(),
             cluster: setting("ClusterName")?.to_owned(),
             scheduler: Scheduler::read(setting("SchedulerType")?, setting("SchedulerParameters")?)?,

@@ -1,5 +1,5 @@
-//! The input files of a part's tasks: uploaded by the user of the launch once it is known where the tasks are, under the key of
-//! the launch and each under its checksum, so that a file is sent to a server once however many tasks have it. The part is held
+//! The input files of a subjob's tasks: uploaded by the user of the launch once it is known where the tasks are, under the key of
+//! the launch and each under its checksum, so that a file is sent to a server once however many tasks have it. The subjob is held
 //! when its folder has a link to each of them.
 
 use std::collections::BTreeMap;
@@ -15,22 +15,22 @@ use pliant_wire::TaskProgram;
 use crate::server::execution::{Host, Program};
 
 /// Between two looks whether everything has come.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_PERIOD: Duration = Duration::from_millis(250);
 /// How often is looked before the machine asks again.
-const LOOKS: u32 = 240;
+const POLLS_MAX: u32 = 240;
 
-/// The files of a part.
+/// The files of a subjob.
 pub(super) struct Inputs {
     owner: User,
     key: Key,
     /// Each once, as it is uploaded.
     files: Vec<FileSpec>,
-    /// The part's folder.
+    /// The subjob's folder.
     dir: PathBuf,
 }
 
 impl Inputs {
-    /// Those of a part that is to be held; or what is wrong with them.
+    /// Those of a subjob that is to be held; or what is wrong with them.
     pub(super) fn of(host: &Host, part: &Part) -> Result<Inputs, String> {
         let mut files: BTreeMap<FileName, FileSpec> = BTreeMap::new();
         for task in &part.tasks {
@@ -59,14 +59,14 @@ impl Inputs {
         })
     }
 
-    /// Waits until the part's folder has all of them; false if they have not come in a while, an error if it never will.
+    /// Waits until the subjob's folder has all of them; false if they have not come in a while, an error if it never will.
     pub(super) async fn gathered(self, store: &Store) -> Result<bool, String> {
         if self.files.is_empty() {
             return Ok(true);
         }
         let own = Arc::new(self);
         let mut warned = false;
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS_MAX {
             let (own, store) = (own.clone(), store.clone());
             let shared = move || store.share(&own.owner, own.key, &own.files, &own.dir);
             match tokio::task::spawn_blocking(shared).await {
@@ -77,10 +77,10 @@ impl Inputs {
                         tracing::warn!(%error, "the input files of a part cannot be put in place at the moment");
                     }
                 }
-                Ok(Err(error)) => return Err(error.told()),
+                Ok(Err(error)) => return Err(error.public_message()),
                 Err(error) => return Err(error.to_string()),
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_PERIOD).await;
         }
         Ok(false)
     }

@@ -1,5 +1,5 @@
 //! What tasks of launches left at this server, for their owner: as that of jobs, once a task has ended. Who the owner is stands
-//! in the part's folder, which is there longer than the part is in the machine's memory.
+//! in the subjob's folder, which is there longer than the subjob is in the machine's memory.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl Service {
             }
             Ok(Task::None) => Err(Status::not_found(format!(
                 "server {} has nothing of {of}: it never ran here, or its files were removed",
-                self.shop.info.name
+                self.offer.info.name
             ))),
             Err(error) => {
                 // Paths of this host are nobody's business.
@@ -79,7 +79,7 @@ impl Service {
     }
 }
 
-/// Looks into the folders of a launch's parts.
+/// Looks into the folders of a launch's subjobs.
 fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> {
     for id in host.subjobs().into_iter().filter(|id| id.launch == of.launch) {
         let part = host.subjob_dir(&id);
@@ -97,7 +97,7 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
     Ok(Task::None)
 }
 
-/// Whether a task that has begun has ended: by itself, or with its part.
+/// Whether a task that has begun has ended: by itself, or with its subjob.
 fn ended(part: &Path, dir: PathBuf, task: &str) -> Task {
     let ends = task_ends(part).unwrap_or_default();
     let own = ends.into_iter().find(|end: &TaskEnd| end.task == task);

@@ -1,6 +1,6 @@
 //! Calls to other servers, about jobs that go from one to the other.
 //!
-//! The machine repeats what is not answered, so a call that fails is only told in the log. No two calls about the same
+//! The machine repeats what is not answered, so a call that fails is only logged. No two calls about the same
 //! step of the same attempt are under way at once.
 
 use std::fs::File;
@@ -84,7 +84,7 @@ impl PeerServers {
                 Some(Ok(event)) => {
                     tracing::info!(job = %id.job, attempt = id.attempt, server = %to.name, step, answer = said(&event), "handoff");
                     // A server that has stopped finds out when it starts again.
-                    let _ = own.mailbox.tell(event);
+                    let _ = own.mailbox.send(event);
                 }
                 Some(Err(why)) => {
                     tracing::warn!(job = %id.job, attempt = id.attempt, server = %to.name, step, why, "handoff: no answer");
@@ -168,7 +168,7 @@ impl PeerServers {
         });
         let found = found.await;
         let found = found.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;
-        let content = found.map_err(|error| Failed::Lasting(error.told()))?;
+        let content = found.map_err(|error| Failed::Lasting(error.public_message()))?;
         let (sender, receiver) = mpsc::channel(4);
         let begin = Upload::Begin { key, file: file.clone(), owner: Some(owner) };
         // The channel has room for it.

@@ -181,7 +181,7 @@ async fn a_glance_needs_nobody_and_a_barrier_waits_for_the_thread() {
         let mailbox = mailbox.clone();
         async move { mailbox.settled().await }
     });
-    mailbox.tell(Word::Early).unwrap();
+    mailbox.send(Word::Early).unwrap();
     let thread = std::thread::spawn(move || runner.run().map_err(|error| error.to_string()));
     assert_eq!(waits.await.unwrap(), Ok(()));
     mailbox.stop();

@@ -21,21 +21,21 @@ const GATHERS: Duration = Duration::from_millis(100);
 
 /// Jobs that wait to be submitted together.
 #[derive(Default, Debug)]
-pub(super) struct Joined(Mutex<Vec<Waiting>>);
+pub(super) struct GroupedSubmissions(Mutex<Vec<Waiting>>);
 
-/// What came of it: the job's id, or none if it is to be submitted alone.
+/// The outcome: the job's id, or none if it is to be submitted alone.
 type Outcome = Result<Option<String>, BatchSystemError>;
 
 #[derive(Debug)]
 struct Waiting {
     number: u32,
-    alike: Alike,
+    alike: ArrayKey,
     done: oneshot::Sender<Outcome>,
 }
 
 /// What all tasks of an array have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Alike {
+struct ArrayKey {
     block: u32,
     folders: PathBuf,
     program: Vec<OsString>,
@@ -45,13 +45,13 @@ struct Alike {
     minutes: i64,
 }
 
-impl Alike {
+impl ArrayKey {
     /// None if the job cannot be a task: its folder is not where its number says.
-    fn of(job: &Submission<'_>) -> Option<Alike> {
+    fn of(job: &Submission<'_>) -> Option<ArrayKey> {
         let (folder, program) = job.program.split_last()?;
         let is_its =
             Path::new(folder) == job.folder && job.folder.file_name()? == job.number.to_string().as_str();
-        (is_its && !job.held).then(|| Alike {
+        (is_its && !job.held).then(|| ArrayKey {
             block: block(job.number),
             folders: job.folder.parent().map(Path::to_owned).unwrap_or_default(),
             program: program.to_vec(),
@@ -70,7 +70,7 @@ impl Slurm {
     /// # Errors
     /// As for [`Slurm::submit`].
     pub async fn submit_joined(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let alike = Alike::of(job).filter(|_| self.about().takes_arrays());
+        let alike = ArrayKey::of(job).filter(|_| self.about().takes_arrays());
         let Some(alike) = alike else { return self.submit(job).await };
         let (done, outcome) = oneshot::channel();
         let is_first = {
@@ -92,14 +92,14 @@ impl Slurm {
     }
 
     async fn submit_together(&self, waiting: Vec<Waiting>) {
-        let mut arrays: BTreeMap<Alike, Vec<(u32, oneshot::Sender<Outcome>)>> = BTreeMap::new();
+        let mut arrays: BTreeMap<ArrayKey, Vec<(u32, oneshot::Sender<Outcome>)>> = BTreeMap::new();
         for Waiting { number, alike, done } in waiting {
             arrays.entry(alike).or_default().push((number, done));
         }
         for (alike, mut tasks) in arrays {
             tasks.sort_by_key(|(number, _)| *number);
             let numbers: Vec<u32> = tasks.iter().map(|(number, _)| *number).collect();
-            let Alike { folders, program, cores, nodes, exclusive, minutes, .. } = &alike;
+            let ArrayKey { folders, program, cores, nodes, exclusive, minutes, .. } = &alike;
             let jobs = ArraySubmission {
                 numbers: &numbers,
                 folders,

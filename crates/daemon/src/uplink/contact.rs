@@ -11,7 +11,7 @@ use super::{HEARTBEAT, SILENCE};
 use crate::host::JournalHealth;
 use crate::monitoring::Readiness;
 
-/// When the parent was last heard over a line on which it has greeted us.
+/// When the parent was last heard over a connection on which it has greeted us.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentContact(Arc<Mutex<Last>>);
 
@@ -34,12 +34,12 @@ impl ParentContact {
         *self.0.lock() = Last { at: Instant::now(), lost: None };
     }
 
-    /// There is no line to it, at that address.
+    /// There is no connection to it, at that address.
     pub(super) fn lost(&self, address: &str, why: &str) {
         self.0.lock().lost = Some((address.to_owned(), why.to_owned()));
     }
 
-    /// Says from time to time how long ago it was heard, whether there is a line or not.
+    /// Says from time to time how long ago it was heard, whether there is a connection or not.
     pub(super) async fn observe(&self) {
         let mut beat = interval(HEARTBEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);

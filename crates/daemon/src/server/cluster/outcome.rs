@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 
 impl Cluster {
     /// Looks until it is clear what became of a job.
-    pub(super) async fn look(self, job: Job, ids: Vec<String>, listed: Option<Box<Listed>>) -> Event {
+    pub(super) async fn find_outcome(self, job: Job, ids: Vec<String>, listed: Option<Box<Listed>>) -> Event {
         let begin = Instant::now();
         loop {
             let found = self.found(&job).await;
@@ -83,7 +83,7 @@ impl Cluster {
             // By somebody else, perhaps when its batch script had only just begun.
             Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
-                let gate = self.around.host.gate(job.number);
+                let gate = self.context.host.gate(job.number);
                 let why = job.dir.as_deref().and_then(complained).or_else(|| complained(gate.dir()));
                 Exit::NotStarted(
                     why.unwrap_or_else(|| format!("its batch script ended before it began: {exit}")),
@@ -135,7 +135,7 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event 
     let (exit, elapsed_ms) = end_of(exit);
     // The batch system signals everybody at once: the job may be gone before its supervisor knows why.
     let exit = match listed.filter(|_| is_by_signal(&exit)) {
-        Some(listed) => told(exit, listed),
+        Some(listed) => by_batch_system(exit, listed),
         None => exit,
     };
     Event::Ended { job: JobId(job.number), exit, started: started.filter(|_| !never_ran), elapsed_ms }
@@ -148,7 +148,7 @@ fn is_by_signal(exit: &Exit) -> bool {
 }
 
 /// How a job ended that may have been ended by a signal.
-fn told(exit: Exit, listed: &Listed) -> Exit {
+fn by_batch_system(exit: Exit, listed: &Listed) -> Exit {
     match listed.state {
         State::Cancelled => Exit::Cancelled,
         State::TimedOut if exit != Exit::Cancelled => Exit::OverWalltime,
@@ -185,7 +185,7 @@ mod tests {
             (Exit::Code(143), State::Running, Exit::Code(143)),
         ] {
             let listed = Listed { state, ..Listed::default() };
-            let exit = if is_by_signal(&exit) { told(exit, &listed) } else { exit };
+            let exit = if is_by_signal(&exit) { by_batch_system(exit, &listed) } else { exit };
             assert_eq!(exit, expected, "{:?}", listed.state);
         }
     }

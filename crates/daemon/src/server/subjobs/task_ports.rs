@@ -1,4 +1,4 @@
-//! Where the tasks of a part are to listen, found out when it has its processors and their input files, and kept free for them.
+//! Where the tasks of a subjob are to listen, found out when it has its processors and their input files, and kept free for them.
 //!
 //! Where the server runs jobs itself, on its own host: ports are kept here until the tasks start. Where a batch system does,
 //! on a node: the supervisor that waits at the subjob's start gate keeps them, and says so there.
@@ -20,26 +20,26 @@ use crate::host::Mailbox;
 use crate::server::execution::Host;
 
 /// Between two looks at a start gate.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_PERIOD: Duration = Duration::from_millis(250);
 /// How often is looked before the machine asks again.
-const LOOKS: u32 = 240;
+const POLLS_MAX: u32 = 240;
 
 /// The places of tasks.
 #[derive(Clone)]
-pub(in crate::server) struct Places {
+pub(in crate::server) struct TaskPorts {
     pub(in crate::server) host: Host,
     pub(in crate::server) store: Store,
-    /// How others reach this host; none if parts run on other hosts.
+    /// How others reach this host; none if subjobs run on other hosts.
     pub(in crate::server) own: Option<String>,
     pub(in crate::server) mailbox: Mailbox<Server>,
     pub(in crate::server) runtime: Handle,
     pub(in crate::server) kept: Arc<Mutex<BTreeMap<PartId, Ports>>>,
-    /// The parts that are being looked for.
+    /// The subjobs that are being looked for.
     pub(in crate::server) looking: Arc<Mutex<BTreeSet<PartId>>>,
 }
 
-impl Places {
-    /// Keeps the ports of the parts that were held when the server went down.
+impl TaskPorts {
+    /// Keeps the ports of the subjobs that were held when the server went down.
     pub(in crate::server) fn resume(&self, machine: &Server) {
         if self.own.is_none() {
             return;
@@ -51,12 +51,12 @@ impl Places {
         }
     }
 
-    /// Lets go of the ports of a part: its tasks take them, or nobody.
+    /// Lets go of the ports of a subjob: its tasks take them, or nobody.
     pub(in crate::server) fn free(&self, id: &PartId) {
         self.kept.lock().remove(id);
     }
 
-    /// Tells the machine where the tasks of a part will listen once it has their input files, unless that is being found out.
+    /// Notifies the machine of where the tasks of a subjob will listen once it has their input files, unless that is being found out.
     pub(super) fn locate(&self, number: u32, part: &Part) {
         if !self.looking.lock().insert(part.id.clone()) {
             return;
@@ -71,7 +71,7 @@ impl Places {
             };
             let found = match (gathered, own.own.clone()) {
                 (Ok(true), Some(host)) => Some(own.keep(id.clone(), host, tasks).await),
-                (Ok(true), None) => own.look(number).await,
+                (Ok(true), None) => own.addresses_at_gate(number).await,
                 (Ok(false), _) => None,
                 (Err(why), _) => Some(Err(why)),
             };
@@ -81,7 +81,7 @@ impl Places {
                     tracing::warn!(part = %id, why, "its tasks cannot be run");
                 }
                 // A server that has stopped asks again when it starts.
-                let _ = own.mailbox.tell(Event::Part(PartEvent::Located { id, addresses }));
+                let _ = own.mailbox.send(Event::Part(PartEvent::Located { id, addresses }));
             }
         });
     }
@@ -102,9 +102,9 @@ impl Places {
     }
 
     /// What the supervisor of a subjob says at its start gate; none if it says nothing for long.
-    async fn look(&self, number: u32) -> Option<Result<Addresses, String>> {
+    async fn addresses_at_gate(&self, number: u32) -> Option<Result<Addresses, String>> {
         let gate = self.host.gate(number);
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS_MAX {
             let there = gate.clone();
             match tokio::task::spawn_blocking(move || there.addresses()).await {
                 Ok(Ok(Some(addresses))) => return Some(addresses),
@@ -114,7 +114,7 @@ impl Places {
                 }
                 Err(error) => tracing::warn!(%error, number, "looking at the start gate of a subjob failed"),
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_PERIOD).await;
         }
         None
     }
