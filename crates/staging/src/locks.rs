@@ -9,7 +9,7 @@ use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard};
 
 type Known = BTreeMap<(User, Key), Weak<Turnstile<()>>>;
 
-/// The submissions that somebody decides about now.
+/// The submissions that are being decided about.
 #[derive(Clone, Default, Debug)]
 pub(super) struct UploadLocks(Arc<Mutex<Known>>);
 
@@ -18,7 +18,7 @@ pub(super) struct UploadLocks(Arc<Mutex<Known>>);
 pub struct UploadLock(#[expect(dead_code, reason = "it is held as long as it is there")] OwnedMutexGuard<()>);
 
 impl UploadLocks {
-    /// Waits for the turn of whoever came before.
+    /// Waits until those that came before are done.
     pub(super) async fn wait(&self, user: &User, key: Key) -> UploadLock {
         let turnstile = self.of((user.clone(), key));
         UploadLock(turnstile.lock_owned().await)
@@ -51,11 +51,11 @@ mod tests {
         let (alice, bob): (User, User) = ("alice".parse().unwrap(), "bob".parse().unwrap());
         let mut context = Context::from_waker(Waker::noop());
         let mut ready = |user, key| pin!(turns.wait(user, Key([key; 16]))).poll(&mut context);
-        let Poll::Ready(first) = ready(&alice, 1) else { panic!("nobody is before it") };
+        let Poll::Ready(first) = ready(&alice, 1) else { panic!("none is before it") };
         assert!(ready(&alice, 1).is_pending());
         assert!(ready(&alice, 2).is_ready() && ready(&bob, 1).is_ready());
         drop(first);
         assert!(ready(&alice, 1).is_ready());
-        assert!(turns.0.lock().len() <= 1, "nobody is remembered for ever");
+        assert!(turns.0.lock().len() <= 1, "none is remembered for ever");
     }
 }

@@ -1,6 +1,6 @@
 //! What a job left behind, read without trusting it.
 //!
-//! A job may make anything in its folder: links to files that only the server may read, pipes that nobody
+//! A job may make anything in its folder: links to files that only the server may read, pipes that no process
 //! writes to, a million files, names that are none. Results are regular files with valid names; what is not is
 //! told with its reason and never opened.
 

@@ -58,7 +58,7 @@ struct Registry {
     jobs: BTreeMap<Submission, Arc<Mutex<Job>>>,
 }
 
-/// The uploads of one submission that go on now. Whoever holds its lock may take that of the registry, never
+/// The uploads of one submission that go on now. A holder of its lock may take that of the registry, never
 /// the other way round.
 #[derive(Default, Debug)]
 struct Job {
@@ -93,7 +93,7 @@ impl Store {
         })
     }
 
-    /// Waits until nobody else decides about the uploads of a submission: whether it is accepted, whether a file of
+    /// Waits until no other call decides about the uploads of a submission: whether it is accepted, whether a file of
     /// it is begun anew, whether all are thrown away. What is found out then stays true until the turn is dropped.
     pub async fn lock(&self, user: &User, key: Key) -> UploadLock {
         self.shared.turns.wait(user, key).await
@@ -160,7 +160,7 @@ impl Store {
         })
     }
 
-    /// Does something with the uploads of a submission, if there are any, while nobody adds to them or takes them away.
+    /// Does something with the uploads of a submission, if there are any, while none is added or removed.
     pub(super) fn uploads<A>(
         &self,
         user: &User,

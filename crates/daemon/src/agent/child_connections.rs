@@ -26,7 +26,7 @@ pub(super) struct ChildConnections(Arc<Mutex<Table>>);
 
 #[derive(Default, Debug)]
 struct Table {
-    /// The number of the last line: no two have the same, whoever's they are.
+    /// The number of the last line: no two have the same, also of different children.
     last: u64,
     open: BTreeMap<Name, (u64, DownSender)>,
     /// When each child was last heard, those that have gone included; by role and name.
@@ -56,7 +56,7 @@ impl ChildConnections {
         let mut table = self.0.lock();
         if table.open.get(child).is_some_and(|(present, _)| *present == number) {
             table.open.remove(child);
-            // A daemon that has stopped knows nobody anyway.
+            // A daemon that has stopped knows no children anyway.
             let _ = tell();
         }
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_an_earlier_line_ends_no_later_one() {
+    fn the_end_of_an_earlier_connection_ends_no_later_one() {
         let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
         let told = Mutex::new(Vec::new());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_hears_of_lines_in_the_order_of_the_table() {
+    fn the_machine_is_notified_of_connections_in_the_order_of_the_table() {
         let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
         // What the machine would think: the sender that it can reach, if any.

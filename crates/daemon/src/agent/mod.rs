@@ -45,7 +45,7 @@ pub async fn serve(
     let archive = host.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
-    // Whoever was there before has to come again.
+    // Children that were attached before have to attach again.
     for (child, _, attached, _) in host.machine().children() {
         if attached {
             let _ = mailbox.send(Event::Detached { child: child.clone() });
@@ -97,7 +97,7 @@ pub async fn serve(
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
             heard,
-            // One of its own: it waits for nobody who lists jobs.
+            // One of its own: it does not wait for listings of jobs.
             archive: host.archive()?,
             clock,
         };
@@ -148,7 +148,7 @@ async fn observe(connections: ChildConnections, halted: watch::Receiver<bool>) {
 /// The agent that the journal tells of; waits for its turn if another agent leads.
 async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
     let (owner, state, postgres) = match &file.postgres {
-        // Whoever stands by has a name of its own.
+        // A standby has a name of its own.
         Some(_) => ("an agent".to_owned(), file.state.clone(), file.postgres.clone()),
         None => (format!("agent {}", file.name), file.state.clone(), None),
     };

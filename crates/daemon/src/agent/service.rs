@@ -123,7 +123,7 @@ impl proto::agent_server::Agent for Service {
             Some(job) => Some(job),
             None => self.archived_job(handle.clone()).await?,
         };
-        // Whether it exists is nobody's business but the owner's.
+        // Only the owner may know whether it exists.
         let record = record.filter(|record| caller.may_touch(&record.owner));
         let record = record.ok_or_else(|| no_such_job(&handle))?;
         let name = record.server().clone();
@@ -258,7 +258,7 @@ impl proto::agent_server::Agent for Service {
 }
 
 impl Service {
-    /// Lets in an operator, and nobody else.
+    /// Lets in only an operator.
     fn operator<T>(&self, request: &Request<T>) -> Result<Pass, Status> {
         let (caller, pass) = self.gate.user(request)?;
         if caller.operator {

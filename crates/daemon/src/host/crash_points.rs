@@ -10,7 +10,7 @@
 //! | `before-journal` | an event | told, and about to be committed |
 //! | `after-journal` | an event | committed, and nothing that follows from it carried out |
 //! | `before-call` | a step of a handoff | about to ask another server |
-//! | `after-call` | a step of a handoff | answered, and nobody told |
+//! | `after-call` | a step of a handoff | answered, and the machine not notified |
 //! | the same | `stands` | a server tells an agent how a part of a launch stands |
 //! | `files-sent` | `prepare` | the files of a job are there, and nothing else |
 

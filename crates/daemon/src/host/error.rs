@@ -19,7 +19,7 @@ pub enum DaemonError {
     Config(ConfigError),
     /// Its certificate cannot be used.
     Tls(TlsError),
-    /// Its certificate is somebody else's.
+    /// Its certificate is another daemon's.
     Certificate {
         /// What it should say.
         expected: (Role, Name),

@@ -40,7 +40,7 @@ impl Certificates {
     }
 }
 
-/// A daemon that listens. Everything of it ends with it, whoever ends it.
+/// A daemon that listens. Everything of it ends with it.
 pub(crate) struct Front {
     /// Where it listens.
     pub(crate) address: SocketAddr,

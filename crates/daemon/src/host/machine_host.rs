@@ -16,7 +16,7 @@ use super::recovery::{Recovered, recover};
 use super::thread::MachineThread;
 use super::{DaemonError, MachineError};
 
-/// A recovered machine. Whoever is to reach it takes its mailbox; [`MachineHost::start`] runs it.
+/// A recovered machine. It is reached by its mailbox; [`MachineHost::start`] runs it.
 pub(crate) struct MachineHost<M: Machine> {
     /// Where events and questions for the machine go.
     pub(crate) mailbox: Mailbox<M>,

@@ -5,7 +5,7 @@
 //! commit is under way the next batch gathers. A commit that fails (a full disk) is tried again until it
 //! succeeds or the daemon is stopped; meanwhile nothing is answered but questions, and clients repeat.
 //!
-//! Questions are not journaled at all (a discovery: [`Machine::is_question`]). What nobody was promised anything about
+//! Questions are not journaled at all (a discovery: [`Machine::is_question`]). What no promise depends on
 //! (a child that has gone, status updates that the parent has kept) does not wait for the disk: it goes with the next commit, at the
 //! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told. What turned out to change nothing (a
 //! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was told before it
@@ -32,7 +32,7 @@ use super::recovery::{Recovered, Since};
 const BATCH: usize = 1024;
 /// How many bytes of what clients want.
 const BATCH_BYTES: usize = 16 << 20;
-/// The longest pause of the loop, so that it notices what nobody tells it.
+/// The longest pause of the loop, so that it notices the passing of time.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long what promises nothing may wait for a commit.
 const UNWRITTEN: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ impl Default for Settings {
 /// Why the loop cannot go on.
 #[derive(Debug)]
 pub enum MachineError {
-    /// The journal is lost for good: somebody else leads, or it is damaged.
+    /// The journal is lost for good: another daemon leads, or it is damaged.
     Journal(JournalError),
     /// The state in the journal does not fit the configuration.
     Restore {
@@ -226,7 +226,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         self.shared.machine().next_due()
     }
 
-    /// True if the batch is to be committed now: somebody waits for it, or it has waited long enough.
+    /// True if the batch is to be committed now: a call waits for it, or it has waited long enough.
     fn is_pressing(&mut self) -> bool {
         if self.batch.is_empty() {
             return false;
@@ -352,7 +352,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                     }
                     failures += 1;
                     if !self.hold_out() {
-                        // Nobody was told anything of what is lost with this batch.
+                        // Nothing was promised of what is lost with this batch.
                         return Err(error.into());
                     }
                 }
@@ -386,7 +386,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     /// Nothing is left to be written.
     fn let_go(&mut self) {
         for waits in self.barriers.drain(..) {
-            // Whoever waited may have gone.
+            // The caller may have gone.
             let _ = waits.send(());
         }
     }

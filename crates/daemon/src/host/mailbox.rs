@@ -147,7 +147,7 @@ impl<M: Machine> Mailbox<M> {
         receiver.await.map_err(|_| Stopped)
     }
 
-    /// As [`Mailbox::ask`], but at once if nobody is changing the machine: what was told just before may not be in it
+    /// As [`Mailbox::ask`], but at once if the machine is not being changed: what was sent just before may not be in it
     /// yet. For estimates, which are out of date when they arrive anyway.
     pub async fn glance<A: Send + 'static>(
         &self,

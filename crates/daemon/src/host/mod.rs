@@ -35,7 +35,7 @@ pub(crate) use transport::transport;
 
 /// Waits until a daemon is to stop.
 pub(crate) async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {
-    // A daemon whose end nobody can tell any more has ended.
+    // A daemon whose sender is gone has ended.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

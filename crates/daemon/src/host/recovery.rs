@@ -8,7 +8,7 @@ use pliant_transport::Clock;
 use super::MachineError;
 
 /// How many times as many bytes of events as the last snapshot had are gathered before the next one: a snapshot of
-/// many jobs is long, and while it is written nobody is answered.
+/// many jobs is long, and while it is written no call is answered.
 const GROWTH: usize = 2;
 /// However long the last snapshot was, the next one is taken after so many times [`Settings::snapshot_every`]
 /// entries: a restart tells them all again.

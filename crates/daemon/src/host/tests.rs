@@ -62,7 +62,7 @@ async fn what_clients_want_is_rejected_while_too_much_waits() {
     let host = host(folder.path());
     let mailbox = host.mailbox.clone();
     let want = |bytes| mailbox.try_send(Word::Rest, bytes);
-    // Nobody takes anything in yet. By their bytes:
+    // Nothing is taken in yet. By their bytes:
     for _ in 0..64 {
         want(1 << 20).unwrap();
     }

@@ -1,6 +1,6 @@
 //! The pages of a daemon for monitoring: `/metrics`, `/healthz` and `/readyz` over HTTP/1 on a loopback address.
 //!
-//! There is nobody to trust on this side: each connection is answered once, within seconds, and few are open at a
+//! No client is trusted here: each connection is answered once, within seconds, and few are open at a
 //! time, so that slow or many clients cost neither the daemon nor other clients anything.
 
 use std::fmt;
@@ -107,7 +107,7 @@ impl HttpError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             HttpError::NotLoopback { .. } => {
-                Some("the pages ask nobody who they are; let a proxy of this machine show them to others")
+                Some("the pages check no identity; let a proxy of this machine show them to others")
             }
             HttpError::Listen { .. } => Some("another process may listen there; port 0 takes any free port"),
         }

@@ -43,7 +43,7 @@ pub fn recorder() -> PrometheusRecorder {
 /// Counts for this process from now on; until then nothing is counted and counting costs next to nothing. Called
 /// again it gives the same numbers, which the daemons of one process thus share.
 ///
-/// Samples of histograms pile up until somebody looks, so whoever installs must serve ([`super::serve_http`]) or
+/// Samples of histograms pile up until they are read, so a daemon that installs it must serve ([`super::serve_http`]) or
 /// call the handle's `run_upkeep` every few seconds.
 ///
 /// # Errors

@@ -139,7 +139,7 @@ impl Service {
         (!matches!(told, Ok(Ok(_)))).then(|| Refused::Other(reason()))
     }
 
-    /// An error while the journal cannot be written: nothing is accepted then, and nobody need wait to be told so. It
+    /// An error while the journal cannot be written: nothing is accepted then, and no client has to wait for that answer. It
     /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
     pub(super) fn can_write(&self) -> Result<(), Status> {
         match self.health.failure() {

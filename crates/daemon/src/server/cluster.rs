@@ -89,7 +89,7 @@ impl SubmissionSlot {
 #[derive(Clone)]
 struct Job {
     number: u32,
-    /// Its folder; none if nobody knows it any more.
+    /// Its folder; none if the machine does not know it any more.
     dir: Option<PathBuf>,
     /// What is to run; none while it is another server's.
     execution: Option<Arc<Execution>>,
@@ -206,7 +206,7 @@ impl Cluster {
         }
     }
 
-    /// Jobs are submitted one after the other: whoever comes first is first in the queue.
+    /// Jobs are submitted one after the other: the first to come is the first in the queue.
     fn next_slot(&self) -> SubmissionSlot {
         let (done, next) = oneshot::channel();
         SubmissionSlot { before: self.slot.lock().replace(next), _done: done }
@@ -215,7 +215,7 @@ impl Cluster {
     async fn queue(self, job: Job, queue: Queue, slot: SubmissionSlot) -> Event {
         let Queue { job: named, procs, walltime, held, tentative, mut again, alternatives } = queue;
         let Some(dir) = job.dir.clone() else {
-            return Event::Refused { job: named, why: "nobody knows it any more".to_owned() };
+            return Event::Refused { job: named, why: "the server does not know it any more".to_owned() };
         };
         // What is held or tentative gets its folder when it is released.
         let mut in_any_order = false;

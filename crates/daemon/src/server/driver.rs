@@ -64,7 +64,7 @@ impl Driver<Server> for ServerDriver {
                 if let Some(sequence) = notice {
                     self.upward.status_update(sequence);
                 }
-                // Nobody need be watching.
+                // There may be no watchers.
                 let _ = self.changes.send(Arc::from(record));
             }
             Command::Part(command) => self.parts.carry_out(machine, command),

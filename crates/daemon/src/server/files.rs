@@ -221,7 +221,7 @@ fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobR
     })
 }
 
-/// A file that somebody wants.
+/// A file to be sent.
 pub(super) struct Wanted {
     /// Whose it is, for the log.
     pub(super) of: String,
@@ -246,12 +246,12 @@ where
     F: Future<Output = Result<bool, Status>> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
-    // With a place of its own: whoever reads nothing leaves none among the pieces.
+    // With a place of its own: a client that reads nothing leaves none among the pieces.
     let (last, end) = mpsc::channel(1);
     spawn_of_call(async move {
         let given = tokio::select! {
             given = give(dir, wanted, &open, &sender, ended) => given,
-            // Nobody reads any more, and nothing may come for days.
+            // The client has gone, and nothing may come for days.
             () = sender.closed() => return,
         };
         if let Err(status) = given {
@@ -330,7 +330,7 @@ pub(super) fn status(error: &StagingError) -> Status {
         StagingError::NoResult { .. } => Status::not_found(message),
         StagingError::BehindEnd { .. } => Status::out_of_range(message),
         StagingError::Io { .. } | StagingError::DiskFull { .. } | StagingError::Damaged { .. } => {
-            // Paths of this host are nobody's business.
+            // Paths of this host are not for users.
             tracing::error!(%error, "file operation failed");
             Status::unavailable("the server cannot read or write its files at the moment")
         }

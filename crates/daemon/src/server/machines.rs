@@ -5,7 +5,7 @@
 //! machine is that times the machine's processors, and times `cluster.cpu_share` where slower processors are emulated, or
 //! else times `cluster.speed`. So it is a figure of plain compiled code without a tuned library, good for comparing machines;
 //! nodes behind Slurm are taken to be as fast as the server's host times that speed. `cluster.power_mflops` says what one
-//! processor does, if somebody has measured better, and then nothing is measured.
+//! processor does, if an operator has measured it, and then nothing is measured.
 //!
 //! *Load* is the share of the processors that jobs have now, which subjobs of launches are from their turn on. In front of Slurm
 //! that is told node by node. On the server's own host there are also the processes of others: what its load average of one
@@ -43,7 +43,7 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    /// Begins to measure, unless that was done by somebody else.
+    /// Begins to measure, unless that was done before.
     pub(super) fn start(name: Name, cluster: ClusterFile) -> Machines {
         let machines = Machines { name, cluster, measured: Arc::default() };
         let own = machines.clone();
@@ -234,6 +234,6 @@ mod tests {
         };
         assert_eq!(seen(&picture), expected(0.25, 0.75));
         picture.rules = Rules { whole_nodes: true, ..picture.rules };
-        assert_eq!(seen(&picture), expected(1.0, 1.0), "nobody else gets a part of a node");
+        assert_eq!(seen(&picture), expected(1.0, 1.0), "no other job gets a part of a node");
     }
 }

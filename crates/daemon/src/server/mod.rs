@@ -179,7 +179,7 @@ pub async fn serve(
         parents: file.parent.clone(),
         tls: client_tls.clone(),
         heard,
-        // One of its own: it waits for nobody who lists jobs.
+        // One of its own: it does not wait for listings of jobs.
         archive: machine.archive()?,
         clock,
     };

@@ -70,7 +70,7 @@ impl Sealing {
             let outcome = sum_up().map(Arc::new);
             // Before it is reported, so that a caller that asks after a failure begins anew.
             drop(begun);
-            // Nobody need be waiting any more.
+            // The callers may have gone.
             let _ = tell.send(Some(outcome));
         });
         thread.map(|_| done).map_err(|error| {
@@ -121,7 +121,7 @@ mod tests {
         let other = sealing.results(&job(2), LONG, || Ok(JobResults::default())).await.unwrap();
         assert_eq!(*other, JobResults::default(), "another job does not wait");
         go.send(()).unwrap();
-        // It may have ended meanwhile: then there is nobody to begin beside.
+        // It may have ended meanwhile: then none is under way.
         let first_job = job(1);
         let again = sealing
             .results(&first_job, LONG, || Ok(JobResults { left_out_count: 8, ..JobResults::default() }));

@@ -339,7 +339,7 @@ impl Service {
         }
     }
 
-    /// Lets in whoever sends files: their owner, or a server that hands a job over.
+    /// Lets in a sender of files: their owner, or a server that hands a job over.
     fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, OpenCall), Status> {
         let peer = gate::caller(request)?.peer;
         if peer.role == Role::Server {

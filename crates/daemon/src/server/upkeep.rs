@@ -1,4 +1,4 @@
-//! What a server throws away: files of jobs that ended long ago, and uploads that nobody submitted.
+//! Removes files of jobs that ended long ago, and uploads without a submission.
 
 use std::fs;
 use std::path::Path;
@@ -78,7 +78,7 @@ impl Upkeep {
             removed += usize::from(self.collect(user, key).await);
         }
         if removed > 0 {
-            tracing::info!(submissions = removed, "uploads that nobody submitted are removed");
+            tracing::info!(submissions = removed, "uploads without a submission are removed");
         }
     }
 
@@ -90,7 +90,7 @@ impl Upkeep {
         if !resting(move || store.rests(&of, key, now)).await {
             return false;
         }
-        // Nobody can submit it, or have it accepted, from here on.
+        // It cannot be submitted, or accepted, from here on.
         let _lock = self.store.lock(&user, key).await;
         let wanted = self.mailbox.ask(move |server, _| server.wants_files_of(&key)).await;
         if wanted != Ok(false) {

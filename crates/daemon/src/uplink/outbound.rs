@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 /// How many answers and questions may wait for the connection.
 const SAID_MAX: usize = 1024;
 
-/// The way up, for whoever has something to tell.
+/// The way up to the parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Upward {
     last_update: Arc<watch::Sender<u64>>,
@@ -70,7 +70,7 @@ impl Upward {
         self.announce.notify_one();
     }
 
-    /// Processors are free earlier than planned, of somebody else's job.
+    /// Processors of another user's job are free earlier than planned.
     pub(crate) fn freed(&self) {
         self.freed.notify_one();
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_gathers_while_nobody_takes_it() {
+    fn nothing_gathers_while_the_parent_takes_nothing() {
         let (upward, mut outbound) = upward(1);
         for number in 1..=100_000 {
             upward.status_update(number);

@@ -200,7 +200,7 @@ impl Drop for Bench {
 }
 
 #[tokio::test]
-async fn news_stay_in_the_journal_until_the_parent_takes_them_in() {
+async fn status_updates_stay_in_the_journal_until_the_parent_takes_them_in() {
     const LAST: u64 = 20_000;
     const AHEAD: u64 = WINDOW as u64 + 2 * PAGE as u64;
     let mut bench = Bench::new(1, LAST, 0);
@@ -257,9 +257,9 @@ async fn a_journal_that_cannot_be_read_is_read_later() {
 }
 
 #[tokio::test]
-async fn news_that_another_parent_has_kept_are_not_waited_for() {
+async fn status_updates_that_another_parent_has_kept_are_not_waited_for() {
     let mut bench = Bench::new(10, 9, 0);
-    // An answer to a question that nobody asked over this connection is not sent.
+    // An answer to a question that was not asked over this connection is not sent.
     bench.upward.answer(7, DiscoveryResult::default());
     bench.upward.unnumbered("lyon".parse().unwrap());
     assert_eq!(bench.next().await, FromChild::Unnumbered { server: "lyon".parse().unwrap() });

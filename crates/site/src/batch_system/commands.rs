@@ -128,7 +128,7 @@ impl CommandRunner {
         match status.code() {
             Some(0) => Ok(printed),
             Some(code) => Err((self.failed)(call, code, &printed.stderr)),
-            // By somebody who stops everything, as a rule: what it had asked for may have been done.
+            // By an operator who stops everything, as a rule: what it had asked for may have been done.
             None => Err(system.no_answer(command, format!("it was ended ({status})"))),
         }
     }

@@ -1,5 +1,5 @@
 //! Questions that are asked at the same time are asked as one: after a crash a server has a doubt for every job whose
-//! submission nobody has answered, and a listing that says what is there of one says it of all.
+//! submission was not answered, and a listing that says what is there of one says it of all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

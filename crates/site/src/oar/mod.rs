@@ -6,11 +6,11 @@
 //! Facts of OAR 2.5 that shape this:
 //! - Its commands write into a database what they want, and tell the server (Almighty) to look. The server does one
 //!   thing at a time: it plans, or treats such requests, never both. So a job that a listing shows *held* does not start
-//!   before somebody resumes it; one that waits may start while a request is on its way.
+//!   before it is resumed; one that waits may start while a request is on its way.
 //! - `oardel` has no state filter, and ends a job that has started meanwhile. So a job is withdrawn in steps: it is held,
 //!   and it is waited until a listing says that it is ([`Oar::prevent_start`]); then *our* folder of it is put away, which fails
 //!   if a supervisor has claimed it; only then it is deleted ([`Oar::delete`]), and it is waited until a listing says that
-//!   it is over. Should somebody resume it in between, what starts finds no folder, and runs nothing: the claim decides,
+//!   it is over. Should it be resumed in between, what starts finds no folder, and runs nothing: the claim decides,
 //!   not OAR's state, which others may change.
 //! - A request that was not answered may have been carried out. A submission is found again by its tag
 //!   ([`Oar::submit_unless_there`]).

@@ -11,7 +11,7 @@ pub(super) struct Wanted {
     pub(super) cores: u32,
     /// Nodes, if it says how many.
     pub(super) nodes: Option<u32>,
-    /// Nobody else is on its nodes.
+    /// It shares its nodes with no other job.
     pub(super) exclusive: bool,
     pub(super) walltime: Span,
 }

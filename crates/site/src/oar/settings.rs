@@ -12,7 +12,7 @@ use crate::batch_system::settings::{SettingError, check_extra, check_names, chec
 pub struct Settings {
     /// The folder of OAR's commands, if they are not in PATH.
     pub commands: Option<PathBuf>,
-    /// Whose jobs ours are to OAR, if its commands are called as somebody else than the server runs as.
+    /// Whose jobs ours are to OAR, if its commands are called as another user than the server runs as.
     pub user: Option<String>,
     /// The queue that jobs are submitted to; none is the cluster's default.
     pub queue: Option<String>,

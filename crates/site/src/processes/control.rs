@@ -46,7 +46,7 @@ pub enum Ending {
     NeverStarted(Option<String>),
 }
 
-/// Why nobody knows how a job ended.
+/// Why it is not known how a job ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lost {
     /// The host was restarted while it ran.
@@ -211,8 +211,8 @@ pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(ProcessState::NeverStarted),
         Err(error) => return Err(error),
     };
-    // Held to the end, so that nobody starts anything meanwhile.
-    let _nobody_starts = match folder.probe()? {
+    // Kept to the end, so that nothing is started meanwhile.
+    let _unstarted = match folder.probe()? {
         Probe::Held => return Ok(ProcessState::Running(Running { folder, child: None })),
         Probe::Free(lock) => lock,
     };
@@ -277,7 +277,7 @@ pub fn recorded(dir: &Path) -> Result<Option<Exit>, FolderError> {
     Folder::at(dir)?.exit()
 }
 
-/// Signals the supervisor that holds the lock, and nobody else.
+/// Signals the supervisor that holds the lock, and no other process.
 fn signal(folder: &Folder) -> bool {
     let Some(pid) = folder.supervisor() else { return false };
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -311,7 +311,7 @@ impl Running {
     /// The folder cannot be read; the job may or may not have ended.
     pub async fn ended(&mut self) -> Result<Ending, FolderError> {
         if let Some(child) = &mut self.child {
-            // How the supervisor ended is of no interest, what it wrote is. A failure means that somebody else waited.
+            // How the supervisor ended is of no interest, what it wrote is. A failure means that it was waited for before.
             let _ = child.wait().await;
         }
         let mut pause = POLL_MIN;

@@ -268,7 +268,7 @@ impl Folder {
         }
     }
 
-    /// Takes the lock; `None` if somebody else has it. It is given back when the file is closed, here and in
+    /// Takes the lock; `None` if another process has it. It is given back when the file is closed, here and in
     /// every process that was handed it.
     pub(super) fn lock(&self) -> Result<Option<File>, FolderError> {
         /// A probe holds the lock for the time of reading three files.
@@ -301,7 +301,7 @@ impl Folder {
             return Ok(None);
         }
         let lock = stdin.as_fd().try_clone_to_owned().map(File::from).map_err(self.failed(LOCK, "open"))?;
-        // Nothing to do if the server took it; and whoever else hands the file over has it locked hereby.
+        // Nothing to do if the server took it; if it was handed over unlocked, it is locked hereby.
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(lock)),
             Err(Errno::WOULDBLOCK) => Ok(None),
@@ -358,7 +358,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }
 
-/// Gives the owner what it needs to use a file or folder, unless somebody else owns it. What cannot be done shows
+/// Gives the owner what it needs to use a file or folder, unless another user owns it. What cannot be done shows
 /// when it is used.
 fn give_back(path: &Path) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };

@@ -93,7 +93,7 @@ pub fn supervise(dir: &Path) -> Result<(), SuperviseError> {
     let unless_cancelled = || !folder.is_cancel_asked();
     // Held until this process is gone.
     let lock = persistently(unless_cancelled, || take_lock(&folder))?;
-    // Whoever reads our process id may signal us, so we listen first; whoever asked before then left a file, which we
+    // A server that reads our process id may signal us, so we listen first; one that asked before then left a file, which we
     // look for afterwards.
     let mut signals = persistently(unless_cancelled, || Signals::listen().map_err(SuperviseError::Signals))?;
     let unless_cancelled = || !is_cancelled(&folder, &signals);
@@ -336,7 +336,7 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     }
 }
 
-/// Starts a program, as soon as nobody writes it any more.
+/// Starts a program, as soon as it is not being written any more.
 pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     let mut tries = 0;
     loop {

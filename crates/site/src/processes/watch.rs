@@ -44,7 +44,7 @@ impl Signals {
         let wakers = [(SIGTERM, waker.try_clone()?), (SIGINT, waker.try_clone()?)];
         let is_terminated = Arc::new(AtomicBool::new(false));
         for (signal, waker) in wakers {
-            // Actions run in this order: whoever is woken finds the flag set.
+            // Actions run in this order: the woken supervisor finds the flag set.
             signal_hook::flag::register(signal, is_terminated.clone())?;
             signal_hook::low_level::pipe::register(signal, waker)?;
         }
@@ -175,21 +175,21 @@ impl Watch<'_> {
         }
     }
 
-    /// KILL for the group and for whatever left it. Failures mean that there is nobody.
+    /// KILL for the group and for whatever left it. Failures mean that nothing is left.
     fn kill_all(&self) {
         self.group.kill();
         let leader = self.group.leader().as_raw_nonzero().get();
         for process in table::descendants(getpid()) {
-            // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or nobody's.
+            // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or not in use.
             if let (false, true, Some(pid)) = (process.is_zombie, process.pid != leader, process.id()) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
     }
 
-    /// After the leader's end: kills and reaps until there is nobody left.
+    /// After the leader's end: kills and reaps until nothing is left.
     fn end_rest(&mut self) {
-        // Without leaving a moment in which the group's id could be given to somebody else: the leader is a zombie.
+        // Without leaving a moment in which the group's id could be given to another process: the leader is a zombie.
         self.group.kill();
         let _ = waitid(WaitId::Pid(self.group.leader()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         let begin = Instant::now();
@@ -206,7 +206,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Reaps whoever is gone; says whether there are children left.
+    /// Reaps children that are gone; says whether there are children left.
     fn reap_any(&self) -> bool {
         loop {
             match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
@@ -220,7 +220,7 @@ impl Watch<'_> {
     /// While the leader runs: reaps orphans of the job, which are our children, but not the leader.
     fn reap_others(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        // Cheap when there is nothing to do; only if somebody is gone does it take the process table to learn who.
+        // Cheap when there is nothing to do; only if a child is gone does it take the process table to learn which.
         let Ok(Some(_)) = waitid(WaitId::All, options | WaitIdOptions::NOWAIT) else { return };
         let own = getpid().as_raw_nonzero().get();
         for orphan in table::all() {

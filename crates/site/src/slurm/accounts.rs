@@ -23,7 +23,7 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
         let fields: Vec<&str> = line.splitn(11, '\u{1f}').collect();
         let &[id, word, exit, submit, start, end, user, cores, partition, nodes, name] = fields.as_slice()
         else {
-            // The rest of a name with a line end in it, which is nobody of ours.
+            // The rest of a name with a line end in it, which is none of ours.
             continue;
         };
         if user != who.user.to_string() {

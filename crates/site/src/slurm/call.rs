@@ -117,7 +117,7 @@ fn placed(
 
 /// Keeps a job from starting. Done to one that runs, it changes only its priority.
 pub(super) fn hold(id: &str) -> Call {
-    // As its user, whoever we are: what an administrator holds is told apart by that.
+    // As its user, also if we are root: what an administrator holds is told apart by that.
     Call::new("scontrol", &["uhold", id]).about(id)
 }
 

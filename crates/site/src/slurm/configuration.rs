@@ -1,4 +1,4 @@
-//! What a cluster is configured to do, as far as it matters to somebody who submits to it and reckons with its plans.
+//! What a cluster is configured to do, as far as it matters for submissions and plans.
 
 use pliant_model::Span;
 use serde::{Deserialize, Serialize};

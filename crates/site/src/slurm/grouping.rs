@@ -83,7 +83,7 @@ impl Slurm {
             let waiting = std::mem::take(&mut *self.joined.0.lock());
             self.submit_together(waiting).await;
         }
-        // Whoever was to submit them has gone: nobody knows whether that was before or after.
+        // The task that was to submit them has gone: before it did or after.
         let gone = || System::Slurm.no_answer("sbatch", "it was given up");
         match outcome.await.unwrap_or_else(|_| Err(gone()))? {
             Some(id) => Ok(id),
@@ -128,7 +128,7 @@ impl Slurm {
             };
             let mut ids = ids.into_iter();
             for (_, done) in tasks {
-                // Whoever has gone finds it by its tag.
+                // A caller that has gone finds it by its tag.
                 let _ = done.send(Ok(ids.next()));
             }
         }

@@ -71,7 +71,7 @@ pub(super) fn spreads(printed: &str) -> BTreeMap<String, BTreeMap<String, u32>> 
     let mut spreads = BTreeMap::new();
     for line in printed.lines() {
         let Some(id) = line.strip_prefix("JobId=").and_then(|rest| rest.split(' ').next()) else { continue };
-        // Behind the last of its names: what comes before it can have been written by somebody.
+        // Behind the last of its names: what comes before it can have been written by a user.
         let Some((_, details)) = line.rsplit_once(" JOB_GRES=") else { continue };
         let details = details.split(" MinCPUsNode=").next().unwrap_or_default();
         if let Some(spread) = spread(details).filter(|spread| !spread.is_empty()) {

@@ -1,7 +1,7 @@
 //! What squeue says of all jobs.
 //!
 //! The fields that Slurm fills come first, with the separator of ASCII (31) between. What users write freely comes
-//! last, behind a mark that is drawn for every call: nobody can have written it into the name of a job. `--json`
+//! last, behind a mark that is drawn for every call: no user can have written it into the name of a job. `--json`
 //! would be free of that, but costs ten times as much and does not tell planned nodes in the versions that lack
 //! slurmdbd's types (0.2 s against 0.02 s for 1000 jobs).
 
@@ -49,7 +49,7 @@ const WAITING: &str = "_[]";
 pub(super) struct Mark(String);
 
 impl Mark {
-    /// A mark that nobody can have guessed.
+    /// A mark that cannot be guessed.
     pub(super) fn draw() -> Mark {
         // The standard library's tables draw their keys from the system.
         let draw = || RandomState::new().build_hasher().finish();

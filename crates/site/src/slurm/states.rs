@@ -59,7 +59,7 @@ pub(super) fn waits_for(reason: &str, dependency: &str, start: Option<Time>) -> 
     ];
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| reason.starts_with(prefix));
     Some(match (reason, start) {
-        // By its own user: whoever submitted it held, or withdraws it.
+        // By its own user: the server submitted it held, or withdraws it.
         _ if ITS_TURN.contains(&reason) || reason == "JobHeldUser" => return None,
         ("BeginTime", Some(start)) => WaitsFor::Time(start),
         ("Dependency", _) => WaitsFor::Jobs(dependency.to_owned()),

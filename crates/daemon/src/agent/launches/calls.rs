@@ -76,7 +76,7 @@ impl Calls {
             };
             there.map(peer).collect()
         };
-        // An agent that has stopped knows nobody.
+        // An agent that has stopped knows no servers.
         self.agent.ask(known).await.unwrap_or_default()
     }
 

@@ -186,7 +186,7 @@ impl Open {
     /// A launch that is not in memory.
     async fn archived(&self, id: &LaunchId, caller: &Caller) -> Result<LaunchRecord, Status> {
         let record = archive::find(&self.archive, id.key).await?;
-        // Whether it exists is nobody's business but the owner's.
+        // Only the owner may know whether it exists.
         let record = record.filter(|record| record.id == *id && caller.may_touch(&record.owner));
         record.ok_or_else(|| no_such_launch(id))
     }

@@ -94,7 +94,7 @@ impl Journal for Nowhere {
     }
 
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
-        unreachable!("nobody reads")
+        unreachable!("no test reads")
     }
 }
 
@@ -163,7 +163,7 @@ fn a_barrier_falls_when_what_came_before_is_durable() {
     assert!(!runner.is_pressing());
     let (sender, mut settled) = oneshot::channel();
     runner.barriers.push(sender);
-    assert!(runner.is_pressing(), "somebody waits");
+    assert!(runner.is_pressing(), "a call waits");
     assert!(settled.try_recv().is_err(), "it is not durable yet");
     runner.commit().unwrap();
     assert_eq!(settled.try_recv(), Ok(()));
@@ -171,7 +171,7 @@ fn a_barrier_falls_when_what_came_before_is_durable() {
 
 /// A daemon whose machine is asked while its journal waits.
 #[tokio::test]
-async fn a_glance_needs_nobody_and_a_barrier_waits_for_the_thread() {
+async fn a_glance_needs_no_thread_and_a_barrier_waits_for_it() {
     let (mailbox, inbox) = mailbox::<Echo>();
     let runner = Runner { inbox, ..runner() };
     runner.inbox.show(runner.shared.clone());
@@ -214,5 +214,5 @@ fn what_changed_nothing_is_not_journaled_and_waits_for_what_came_before() {
     assert_eq!(runner.driver.0[1..], [Word::Durable, Word::Refused]);
     runner.tell(Word::Early);
     runner.tell(Word::Refused);
-    assert!(runner.is_pressing(), "somebody waits for an answer");
+    assert!(runner.is_pressing(), "a call waits for an answer");
 }

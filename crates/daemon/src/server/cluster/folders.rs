@@ -37,7 +37,8 @@ impl Cluster {
         size: Option<(Procs, Span)>,
         alternatives: &[Alternative],
     ) -> Result<Ready, String> {
-        let mut execution = job.execution.as_deref().cloned().ok_or("nobody knows it any more")?;
+        let mut execution =
+            job.execution.as_deref().cloned().ok_or("the server does not know it any more")?;
         let host = &self.context.host;
         // The batch system hands out cores by numbers of its own.
         if let Some((procs, walltime)) = size {
@@ -95,7 +96,7 @@ impl Cluster {
     }
 
     /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
-    /// finds nothing to run. False if somebody has begun it.
+    /// finds nothing to run. False if it was begun.
     pub(super) async fn put_away(&self, job: &Job) -> bool {
         let Some(dir) = job.dir.clone() else { return true };
         let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));

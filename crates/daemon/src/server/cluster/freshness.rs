@@ -1,8 +1,8 @@
-//! How old a snapshot of the queue may be: whoever is about to be answered from it has it made new first, if that is cheap.
+//! How old a snapshot of the queue may be: a question that is answered from it has it made anew first, if that is cheap.
 //!
-//! Between two listings nobody here knows what others submit. So a question, a submission and a job that is handed over
+//! Between two listings the server does not know what others submit. So a question, a submission and a job that is handed over
 //! are answered from a listing that is at most [`AGE`] old: if there is none, one is asked for, which serves all who ask
-//! meanwhile. Nobody waits longer than [`TIMEOUT`] for it, which is less than any agent's timeout, nor at all where
+//! meanwhile. No question waits longer than [`TIMEOUT`] for it, which is less than any agent's timeout, nor at all where
 //! listings take longer than [`CHEAP`] or the batch system is silent: then the answer is as old as the last one.
 
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::host::Mailbox;
 
 /// How old a listing may be. Two listings are as far apart at least, so that one may be made at once when it is older.
 pub(super) const AGE: Duration = Duration::from_secs(1);
-/// How long a listing may have taken the last time for somebody to wait for the next.
+/// How long a listing may have taken the last time if questions are to wait for the next.
 const CHEAP: Duration = Duration::from_millis(250);
-/// How long somebody waits.
+/// How long a question waits.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The outcome of the last listing.
@@ -115,7 +115,7 @@ mod tests {
         Last { asked, took, silent: silent.map(str::to_owned), procs: Procs(4) }
     }
 
-    /// Whether somebody who asks has it listed anew, and is notified of what that shows.
+    /// Whether a question causes a new listing, and is answered from it.
     async fn check(before: Last, is_wanted: bool, is_waited_for: bool) {
         let what = format!("{before:?}");
         let (sender, last) = watch::channel(before);
@@ -133,7 +133,7 @@ mod tests {
             () = lister => unreachable!("it goes on for ever"),
         };
         assert_eq!(renewed, is_waited_for, "{what}");
-        // The permit of a wish that nobody heard is still there.
+        // The permit of a wish that was not taken is still there.
         let is_left = futures_now(wanted.notified()).await;
         assert_eq!(renewed || is_left, is_wanted, "{what}");
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_ever() {
+    async fn no_question_waits_for_ever() {
         let (_sender, last) = watch::channel(listed(60, Duration::ZERO, None));
         let fresh = FreshListings { last, wanted: Arc::default(), mailbox: mailbox().0 };
         assert!(!fresh.renewed().await);

@@ -1,5 +1,5 @@
 //! One listing per period, of which the machine is told what has changed; and one at once when something was done that
-//! a listing shows, or when somebody needs to know what others have done. Never are two under way, and however many want
+//! a listing shows, or when a caller needs to know what others have done. Never are two under way, and however many want
 //! one, they are a while apart.
 
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ impl Listings {
         let ListedJobs { listing, unread } = listed;
         let unread: BTreeSet<String> = unread.iter().map(ToString::to_string).collect();
         for unread in unread.difference(&self.unread) {
-            tracing::warn!(%unread, "a job of somebody else is left out");
+            tracing::warn!(%unread, "a job of another user is left out");
         }
         self.unread = unread;
         let changes = listing.changes(&self.mirror);

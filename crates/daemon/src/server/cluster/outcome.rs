@@ -58,7 +58,7 @@ impl Cluster {
         }
     }
 
-    /// It was begun, and nobody has recorded its end.
+    /// The outcome of a job that was begun and whose end is not recorded.
     async fn lost(&self, job: &Job, ids: &[String], listed: Option<&Listed>, why: &Lost) -> Event {
         let last = self.last_known(job, ids, listed).await;
         let exit = match last.as_ref().map(|last| &last.state) {
@@ -73,14 +73,14 @@ impl Cluster {
         Event::Ended { job: JobId(job.number), exit, started, elapsed_ms: None }
     }
 
-    /// Nobody has begun it.
+    /// The outcome of a job that was not begun.
     async fn unclaimed(&self, job: &Job, ids: &[String], listed: Option<&Listed>) -> Event {
         let number = JobId(job.number);
         let Some(last) = self.last_known(job, ids, listed).await else {
             return Event::Unclaimed { job: number };
         };
         let exit = match last.exit() {
-            // By somebody else, perhaps when its batch script had only just begun.
+            // From outside, perhaps when its batch script had only just begun.
             Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
                 let gate = self.context.host.gate(job.number);
@@ -141,7 +141,7 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event 
     Event::Ended { job: JobId(job.number), exit, started: started.filter(|_| !never_ran), elapsed_ms }
 }
 
-/// Whether somebody may have ended it: a shell tells of a signal to what it ran by a code above 128, and a supervisor that is
+/// Whether it may have been ended from outside: a shell tells of a signal to what it ran by a code above 128, and a supervisor that is
 /// told to end takes that for a cancellation.
 fn is_by_signal(exit: &Exit) -> bool {
     matches!(exit, Exit::Signal(_) | Exit::Cancelled) || matches!(exit, Exit::Code(code) if *code > 128)

@@ -139,7 +139,7 @@ impl Execution {
         staging().map_err(PrepareError::Staging)
     }
 
-    /// What an earlier run has left, of which nobody knows how it ended, goes first.
+    /// What an earlier run of unknown outcome has left goes first.
     fn prepare_request(&self, host: &Host, request: &Request) -> Result<(), PrepareError> {
         let Request { key, owner, program } = request;
         let own = [

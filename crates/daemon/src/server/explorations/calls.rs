@@ -22,7 +22,7 @@ impl Service {
         let mut calls = request.into_inner();
         let (sender, receiver) = mpsc::channel(16);
         let stop = self.stop.clone();
-        // Whoever sends its first message late is not to hold up the answer's headers.
+        // A late first message must not delay the headers of the answer.
         spawn_of_call(async move {
             let serve = async {
                 match explorations.open_call(caller.user, id.to_string(), &mut calls).await {

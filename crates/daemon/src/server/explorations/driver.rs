@@ -33,7 +33,7 @@ type Streams = Vec<mpsc::Sender<Ended>>;
 pub(super) struct Listeners(Arc<Mutex<HashMap<(User, Key), Streams>>>);
 
 impl Listeners {
-    /// Begins to listen. Whoever is too slow hears nothing more, and asks again.
+    /// Begins to listen. A listener that is too slow gets nothing more, and asks again.
     pub(super) fn listen(&self, user: &User, exploration: Key) -> mpsc::Receiver<Ended> {
         let (sender, receiver) = mpsc::channel(BEHIND);
         let mut listeners = self.0.lock();

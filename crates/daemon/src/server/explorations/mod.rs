@@ -4,7 +4,7 @@
 //! `optional` of the state: the two share no processor, and an exploration's many short requests are not to keep jobs
 //! waiting for the disk. What a client was answered is in that journal, which leaves the time of its syncs to the system
 //! (`Durability::Process`): clients of a host that lost its power say again what may have been lost. What makes sure that no mandatory request is lost
-//! whoever dies is the client: it submits what it has no answer for again under the same number, and a request that was
+//! if a process fails is the client: it submits what it has no answer for again under the same number, and a request that was
 //! completed is not run twice as long as the server remembers its exploration.
 
 mod calls;

@@ -115,7 +115,7 @@ impl ExplorationCall {
             let reply = tokio::select! {
                 call = calls.message() => match call {
                     Ok(Some(call)) => self.answer(call).await,
-                    // Whoever hung up asks again if it wants to know more.
+                    // A client that hung up asks again.
                     Ok(None) | Err(_) => return,
                 },
                 ended = ends.recv() => match ended {

@@ -1,4 +1,4 @@
-//! What is done from time to time: shares are shown as metrics, and what nobody remembers is thrown away.
+//! What is done from time to time: shares are shown as metrics, and what is forgotten is removed.
 
 use std::collections::BTreeSet;
 use std::fs;

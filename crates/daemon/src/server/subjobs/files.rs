@@ -71,7 +71,7 @@ impl Service {
                 self.offer.info.name
             ))),
             Err(error) => {
-                // Paths of this host are nobody's business.
+                // Paths of this host are not for users.
                 tracing::error!(%error, task = %of, "cannot look for what a task left");
                 Err(Status::unavailable("the server cannot read its files at the moment"))
             }

@@ -51,7 +51,7 @@ impl TaskPorts {
         }
     }
 
-    /// Lets go of the ports of a subjob: its tasks take them, or nobody.
+    /// Lets go of the ports of a subjob: its tasks take them.
     pub(in crate::server) fn free(&self, id: &PartId) {
         self.kept.lock().remove(id);
     }

@@ -1,4 +1,4 @@
-//! Uploads are thrown away when they rest and nobody has submitted them, and never under an accepted job.
+//! Uploads are removed when they rest without a submission, and never under an accepted job.
 
 use pliant_control::payload::Payload;
 use std::time::SystemTime;
@@ -18,9 +18,9 @@ use crate::config::ClusterFile;
 use crate::host::{Driver, DurableRecord, MachineHost, MachineThread, Settings};
 
 /// Carries nothing out: jobs stay as they are.
-struct Nobody;
+struct NoDriver;
 
-impl Driver<Server> for Nobody {
+impl Driver<Server> for NoDriver {
     fn keeps(&mut self, _command: &Command) -> DurableRecord {
         DurableRecord::Nothing
     }
@@ -51,7 +51,7 @@ impl Bench {
         let restore = |state| Server::from_state(config(), state).map_err(|error| error.to_string());
         let host = MachineHost::of(journal, new, restore).unwrap();
         let (archive, mailbox) = (host.archive().unwrap(), host.mailbox.clone());
-        let thread = host.start("server", Nobody, Settings::default()).unwrap();
+        let thread = host.start("server", NoDriver, Settings::default()).unwrap();
         let cluster: ClusterFile = toml::from_str("procs = 1").unwrap();
         let upkeep = Upkeep {
             host: Host {
@@ -68,7 +68,7 @@ impl Bench {
         Bench { root, upkeep, thread }
     }
 
-    /// Uploads that nobody has touched for two days.
+    /// Uploads that have rested for two days.
     fn upload(&self, key: Key) {
         let spec = FileSpec { name: "a".parse().unwrap(), size: 1, sha256: Checksum::of(b"a") };
         let upload = self.upkeep.store.begin(&alice(), key, spec).unwrap();
@@ -109,7 +109,7 @@ fn alice() -> User {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_nobody_submitted_are_removed_and_others_stay() {
+async fn uploads_without_a_submission_are_removed_and_others_stay() {
     let bench = Bench::new();
     let (wanted, forgotten) = (Key([1; 16]), Key([2; 16]));
     bench.upload(wanted);

@@ -98,7 +98,7 @@ fn jobs_as_they_were_meant() {
     assert_eq!(jobs["4"].waits_for, None, "what it waits for is in its plan");
     assert_eq!((jobs["5"].ours, jobs["5"].phase()), (None, Phase::Waits), "a name that nothing can break");
     assert_eq!((&jobs["6"].state, &jobs["6"].planned), (&State::Held, &None));
-    assert!(!jobs.contains_key("10"), "whoever gives way to all is in nobody's way");
+    assert!(!jobs.contains_key("10"), "a job that gives way to all is in no other's way");
     let nodes = Shape { cores: 2, nodes: Some(1), exclusive: true };
     assert_eq!(jobs["11"].shape, nodes, "a whole node");
     let reserved = &jobs["12"];

@@ -1,5 +1,5 @@
 //! Captured output of real clusters. The squeue listing has jobs in every state that could be had, an array, a job of
-//! several parts, names with separators and line ends, and somebody else's job with a tag of ours.
+//! several parts, names with separators and line ends, and another user's job with a tag of ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +66,7 @@ fn every_job_of_the_queue_is_read() {
         ("1057", None, State::Pending),
         ("1042", None, State::Held),
         ("1045", Some(7), State::Held),
-        // Somebody else's, with a tag of ours.
+        // Another user's, with a tag of ours.
         ("1039", None, State::Running),
         ("1040", Some(5), State::Running),
         ("1041", None, State::Suspended),
@@ -85,7 +85,7 @@ fn what_became_of_others_jobs_is_told_once() {
         jobs.iter().filter(is_over).map(|job| job.id.clone()).collect()
     };
     let mut known = None;
-    assert!(listed(&mut known).is_empty(), "nobody knows whether they were over before");
+    assert!(listed(&mut known).is_empty(), "it is not known whether they were over before");
     let all = known.clone().unwrap();
     assert!(!all.is_empty());
     let last = known.as_mut().and_then(BTreeSet::pop_last).unwrap();
