@@ -269,3 +269,6 @@ impl<O: Observer> Runner<O> {
         self.observer.ended(execution.id, end);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -149,4 +149,4 @@ impl Parts {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::server) mod tests;

@@ -16,7 +16,7 @@ use super::super::execution::{self, Execution, ExecutionId};
 use super::*;
 use pliant_staging::Store;
 
-fn program(arguments: &[String]) -> Program {
+pub(in crate::server) fn program(arguments: &[String]) -> Program {
     let content = b"#!/bin/sh\n";
     let script = Script {
         name: &"run.sh".parse().unwrap(),
@@ -34,7 +34,7 @@ fn program(arguments: &[String]) -> Program {
     Program { prepared, submitted, batch: None, inputs: Vec::new(), shared: None, request: String::new() }
 }
 
-fn part() -> SubjobRun {
+pub(in crate::server) fn subjob() -> SubjobRun {
     let task = |name: &str, neighbours: &[&str]| PlacedTask {
         name: name.to_owned(),
         machine: "n1".to_owned(),
@@ -71,9 +71,9 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
         cluster: toml::from_str("procs = 8").unwrap(),
         pliant: "/opt/pliant".to_owned(),
     };
-    let dir = host.subjob_dir(&part().part.id);
+    let dir = host.subjob_dir(&subjob().part.id);
     assert_eq!(dir, root.path().join(format!("subjobs/lyon.{}.0", Key([1; 16]))));
-    let work = execution::Work::Subjob(Box::new(part()));
+    let work = execution::Work::Subjob(Box::new(subjob()));
     let allocation = Allocation::of(&host, Procs(1), 0..1, Span(1));
     let id = ExecutionId::Job(JobId(7));
     let execution = Execution { id, work, dir: dir.clone(), allocation };
@@ -81,7 +81,7 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
     let execution = execution.with(&host, Procs(5), 0..5, Span(180));
     let store = Store::open(&root.path().join("staging"), pliant_staging::Limits::default()).unwrap();
     execution.prepare(&host, &store, &[]).unwrap();
-    assert_eq!(host.subjobs(), [part().part.id].into());
+    assert_eq!(host.subjobs(), [subjob().part.id].into());
     let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
     assert_eq!(spec.program, ["/opt/pliant", "run-tasks", "../tasks.json"]);
     assert_eq!((spec.walltime_s, spec.env["PLIANT_OWNER"].as_str()), (60, "alice"));
@@ -98,7 +98,7 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
 
 #[test]
 fn a_supervisor_waits_on_a_node_as_long_as_the_launch() {
-    let terms = part().reservation();
+    let terms = subjob().reservation();
     assert_eq!((terms.timeout_s, terms.toward.as_str()), (120 + 25, "10.0.0.1:7450"));
-    assert_eq!((terms.tasks, part().node()), (vec!["one".to_owned(), "two".to_owned()], Some("n1")));
+    assert_eq!((terms.tasks, subjob().node()), (vec!["one".to_owned(), "two".to_owned()], Some("n1")));
 }
