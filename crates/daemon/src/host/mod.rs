@@ -31,7 +31,7 @@ pub use replay::{ReplayReport, retell};
 pub(crate) use replies::{NoReply, Replies};
 pub use runtime::runtime;
 pub(crate) use thread::MachineThread;
-pub(crate) use transport::transport;
+pub(crate) use transport::{Routes, transport};
 
 /// Waits until a daemon is to stop.
 pub(crate) async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {

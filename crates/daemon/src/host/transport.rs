@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tonic::transport::Server;
+use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 
 use crate::gate::ArrivalLayer;
@@ -16,6 +17,9 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 /// After how much silence a client is asked whether it is there, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// What can be called at a daemon.
+pub(crate) type Routes = Router<Stack<ArrivalLayer, Identity>>;
 
 /// Takes calls, and ends connections whose other end has gone.
 pub(crate) fn transport() -> Server<Stack<ArrivalLayer, Identity>> {

@@ -31,7 +31,7 @@ impl Service {
     ) -> Result<SubmitAnswer, Status> {
         let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
         // No input is begun anew or thrown away until the answer is known.
-        let _lock = self.store.lock(&caller.user, key).await;
+        let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
         if let Some(record) = self.accepted_before(&caller, key).await? {
             // What was told of it first may still be on its way to the disk.
@@ -59,7 +59,7 @@ impl Service {
         // The estimates of a batch are those of its server alone.
         let pinned = pinned || batch.is_some();
         prepared.check_inputs(&inputs).map_err(|refusal| refused(&refusal))?;
-        let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
+        let (store, user, files) = (self.host.store.clone(), caller.user.clone(), inputs.clone());
         let uploaded = move || {
             if let Some(shared) = shared {
                 // Other batches may need them for long.
@@ -123,7 +123,8 @@ impl Service {
 
     /// Gives a batch its inputs at once: they may be thrown away before it starts.
     async fn link(&self, record: &JobRecord, key: Key, files: Vec<FileSpec>) -> Result<(), Status> {
-        let (store, user, dir) = (self.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
+        let (store, user, dir) =
+            (self.host.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
         blocking(move || store.share(&user, key, &files, &dir)).await
     }
 

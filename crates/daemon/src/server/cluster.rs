@@ -27,7 +27,6 @@ use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
 use pliant_site::{BatchSystem, BatchSystemSettings, StartPrevention, Submission};
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
 pub(super) use self::freshness::FreshListings;
@@ -35,7 +34,6 @@ pub(super) use self::freshness::FreshListings;
 use self::freshness::Last;
 use super::execution::{Execution, Host, Retry, observer};
 use crate::host::Mailbox;
-use pliant_staging::Store;
 use pliant_transport::Clock;
 
 /// How long a supervisor may take to see that its job is to be ended.
@@ -43,21 +41,11 @@ const NOTICED: Duration = Duration::from_secs(3);
 /// Between two looks at what a supervisor does.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
-/// What surrounds a batch system.
-#[derive(Clone)]
-pub(super) struct ClusterContext {
-    pub(super) host: Host,
-    pub(super) store: Store,
-    /// What starts a supervisor.
-    pub(super) supervisor: Arc<[OsString]>,
-    pub(super) mailbox: Mailbox<Server>,
-    pub(super) runtime: Handle,
-}
-
 /// A cluster, and what is done in it.
 #[derive(Clone)]
 pub(super) struct Cluster {
-    context: ClusterContext,
+    host: Arc<Host>,
+    mailbox: Mailbox<Server>,
     /// Once its batch system has answered for the first time.
     system: watch::Receiver<Option<Arc<BatchSystem>>>,
     /// The outcome of the last listing.
@@ -98,7 +86,8 @@ struct Job {
 impl Cluster {
     /// Begins to list the jobs, and does what was not done when the server went down.
     pub(super) fn start(
-        context: ClusterContext,
+        host: Arc<Host>,
+        mailbox: Mailbox<Server>,
         settings: BatchSystemSettings,
         machine: &Server,
         clock: Clock,
@@ -110,8 +99,8 @@ impl Cluster {
         let mirror = machine.mirror().cloned().unwrap_or_default();
         let listings = listings::Listings {
             settings,
-            server: context.host.server.clone(),
-            mailbox: context.mailbox.clone(),
+            server: host.server.clone(),
+            mailbox: mailbox.clone(),
             clock,
             mirror,
             unread: BTreeSet::new(),
@@ -119,9 +108,9 @@ impl Cluster {
             last: seen,
             changed: changed.clone(),
         };
-        context.runtime.spawn(listings.keep(stop.clone()));
-        context.runtime.spawn(gates::watch_gates(context.host.clone(), changed.clone(), stop));
-        let cluster = Cluster { context, system, last, changed, slot: Arc::default() };
+        host.runtime.spawn(listings.keep(stop.clone()));
+        host.runtime.spawn(gates::watch_gates(host.clone(), changed.clone(), stop));
+        let cluster = Cluster { host, mailbox, system, last, changed, slot: Arc::default() };
         for (part, _, standing) in machine.parts() {
             if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
                 cluster.follow_tasks(&part.id);
@@ -138,7 +127,7 @@ impl Cluster {
     /// Its listings, for those who need a new one.
     pub(super) fn fresh(&self) -> FreshListings {
         let (last, wanted) = (self.last.clone(), self.changed.clone());
-        FreshListings { last, wanted, mailbox: self.context.mailbox.clone() }
+        FreshListings { last, wanted, mailbox: self.mailbox.clone() }
     }
 
     /// Does what the machine wants done.
@@ -170,7 +159,7 @@ impl Cluster {
     }
 
     fn job(&self, machine: &Server, number: JobId) -> Job {
-        let host = &self.context.host;
+        let host = &self.host;
         let execution = Execution::of_number(host, machine, number).map(Arc::new);
         let dir = execution.as_ref().map(|execution| execution.dir.clone());
         let dir = dir.or_else(|| machine.held_as(number.0).map(|handle| host.dir(handle)));
@@ -181,8 +170,8 @@ impl Cluster {
     where
         F: Future<Output = Event> + Send + 'static,
     {
-        let (mailbox, changed) = (self.context.mailbox.clone(), self.changed.clone());
-        let runtime = self.context.runtime.clone();
+        let (mailbox, changed) = (self.mailbox.clone(), self.changed.clone());
+        let runtime = self.host.runtime.clone();
         let execution = job.execution.clone();
         let doing = act(self, job);
         runtime.spawn(async move {
@@ -272,7 +261,7 @@ impl Cluster {
 
     /// What runs a job.
     fn program(&self, dir: &Path) -> Vec<OsString> {
-        let words = self.context.supervisor.iter().cloned();
+        let words = self.host.supervisor.iter().cloned();
         words.chain([dir.into()]).collect()
     }
 
@@ -337,8 +326,8 @@ impl Cluster {
 
     /// Has the machine notified how the tasks of a subjob end that is to run.
     fn follow_tasks(&self, id: &PartId) {
-        let dir = self.context.host.subjob_dir(id);
-        self.context.runtime.spawn(observer::follow_tasks(self.context.mailbox.clone(), dir, id.clone()));
+        let dir = self.host.subjob_dir(id);
+        self.host.runtime.spawn(observer::follow_tasks(self.mailbox.clone(), dir, id.clone()));
     }
 
     async fn prevent_start(&self, system: &BatchSystem, job: &Job, id: &str) -> StartPrevention {
@@ -380,7 +369,7 @@ impl Cluster {
         self.ask_end(&job).await;
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
-        let patience = Duration::from_secs(u64::from(self.context.host.cluster.grace_s)) + NOTICED;
+        let patience = Duration::from_secs(u64::from(self.host.cluster.grace_s)) + NOTICED;
         while begin.elapsed() < patience && self.runs(&job).await {
             tokio::time::sleep(POLL_PERIOD).await;
         }

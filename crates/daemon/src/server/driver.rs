@@ -16,7 +16,7 @@ use super::cluster::Cluster;
 use super::execution::observer::JobObserver;
 use super::execution::{Execution, ExecutionId, Runner};
 use super::peer_servers::PeerServers;
-use super::subjobs::Parts;
+use super::subjobs::SubjobDriver;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
@@ -26,8 +26,8 @@ pub(super) struct ServerDriver {
     pub(super) runner: Runner<JobObserver>,
     /// The batch system, if it is not the embedded one.
     pub(super) cluster: Option<Cluster>,
-    pub(super) others: PeerServers,
-    pub(super) parts: Parts,
+    pub(super) peers: PeerServers,
+    pub(super) subjobs: SubjobDriver,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) upward: Upward,
 }
@@ -59,7 +59,7 @@ impl Driver<Server> for ServerDriver {
                     cluster.carry_out(machine, command);
                 }
             }
-            Command::Call { to, id, call } => self.others.call(to, id, call),
+            Command::Call { to, id, call } => self.peers.call(to, id, call),
             Command::Tell(record) => {
                 if let Some(sequence) = notice {
                     self.upward.status_update(sequence);
@@ -67,7 +67,7 @@ impl Driver<Server> for ServerDriver {
                 // There may be no watchers.
                 let _ = self.changes.send(Arc::from(record));
             }
-            Command::Part(command) => self.parts.carry_out(machine, command),
+            Command::Part(command) => self.subjobs.carry_out(machine, command),
             Command::KeepLocal(_) => {}
             Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
@@ -94,9 +94,9 @@ impl Driver<Server> for ServerDriver {
 impl ServerDriver {
     /// Removes the uploads of a job that waits elsewhere now.
     fn abandon(&self, record: &JobRecord) {
-        let (store, owner, key) = (self.runner.store.clone(), record.owner.clone(), record.key);
-        self.runner.runtime.spawn_blocking(move || {
-            if let Err(error) = store.abandon(&owner, key) {
+        let (host, owner, key) = (self.runner.host.clone(), record.owner.clone(), record.key);
+        self.runner.host.runtime.spawn_blocking(move || {
+            if let Err(error) = host.store.abandon(&owner, key) {
                 tracing::warn!(%error, "cannot remove the files of a job that was moved");
             }
         });

@@ -26,7 +26,7 @@ impl Service {
         prepare: Prepare,
     ) -> Result<Result<Handoff, String>, Status> {
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
-        let _lock = self.store.lock(&owner, key).await;
+        let _lock = self.host.store.lock(&owner, key).await;
         let learned = match what.service() {
             Some(name) => self.offer.learned(name, &self.mailbox).await,
             None => None,
@@ -40,7 +40,7 @@ impl Service {
         if let Err(refusal) = prepared.check_inputs(&inputs) {
             return Ok(Err(refusal.to_string()));
         }
-        let (store, user, files) = (self.store.clone(), owner.clone(), inputs.clone());
+        let (store, user, files) = (self.host.store.clone(), owner.clone(), inputs.clone());
         let complete = tokio::task::spawn_blocking(move || store.complete(&user, key, &files)).await;
         if let Err(error) = complete.map_err(|_| Status::internal("a file operation failed"))? {
             return Ok(Err(error.public_message()));

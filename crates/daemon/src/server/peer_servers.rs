@@ -4,16 +4,16 @@
 //! step of the same attempt are under way at once.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_client::send_pieces;
 use pliant_control::handoff::{Call, Handoff, HandoffId, Peer, Reply, Verdict};
 use pliant_control::server::{Event, Server};
-use pliant_staging::{FileSpec, Store};
-use pliant_transport::Connections;
+use pliant_staging::FileSpec;
+use pliant_transport::{ClientTls, Connections, Role};
 use pliant_wire::proto::server_client::ServerClient;
 use pliant_wire::{Prepare, Upload, UploadAnswer, proto};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -31,14 +31,11 @@ const FILES: Duration = Duration::from_secs(600);
 #[derive(Clone)]
 pub(super) struct PeerServers {
     /// Where we are reached.
-    pub(super) address: String,
-    pub(super) store: Store,
-    /// Where waiting jobs have their files already; none if they get them when they start.
-    pub(super) folders: Option<Host>,
-    pub(super) mailbox: Mailbox<Server>,
-    pub(super) runtime: Handle,
-    pub(super) servers: Connections,
-    pub(super) calls: UnderWay<HandoffId>,
+    address: String,
+    host: Arc<Host>,
+    mailbox: Mailbox<Server>,
+    servers: Connections,
+    calls: UnderWay<HandoffId>,
 }
 
 fn step(call: &Call) -> &'static str {
@@ -76,10 +73,21 @@ impl From<Status> for Failed {
 }
 
 impl PeerServers {
+    /// The peers of a server that is reached at an address, with that certificate.
+    pub(super) fn new(
+        address: String,
+        host: Arc<Host>,
+        mailbox: Mailbox<Server>,
+        tls: &Arc<ClientTls>,
+    ) -> PeerServers {
+        let servers = Connections::new(Role::Server, tls.clone());
+        PeerServers { address, host, mailbox, servers, calls: UnderWay::default() }
+    }
+
     /// Makes a call, unless the same one is under way. What is answered is told to the machine.
     pub(super) fn call(&self, to: Peer, id: HandoffId, call: Call) {
         let (own, step) = (self.clone(), step(&call));
-        self.runtime.spawn(async move {
+        self.host.runtime.spawn(async move {
             match own.calls.once(&id, step, own.make(&to, &id, call)).await {
                 Some(Ok(event)) => {
                     tracing::info!(job = %id.job, attempt = id.attempt, server = %to.name, step, answer = said(&event), "handoff");
@@ -160,11 +168,12 @@ impl PeerServers {
         file: &FileSpec,
     ) -> Result<(), Failed> {
         let (owner, key) = (handoff.owner.clone(), handoff.key);
-        let (store, user, spec) = (self.store.clone(), owner.clone(), file.clone());
-        let adopted = self.folders.as_ref().map(|host| host.input(&handoff.id.job, &spec));
+        let (host, user, spec) = (self.host.clone(), owner.clone(), file.clone());
+        // Jobs that wait in an external batch system have their files already.
+        let adopted = host.cluster.foreign().map(|_| host.input(&handoff.id.job, &spec));
         let found = tokio::task::spawn_blocking(move || {
             let there = adopted.and_then(|path| File::open(path).ok());
-            there.map_or_else(|| store.open_done(&user, key, &spec), Ok)
+            there.map_or_else(|| host.store.open_done(&user, key, &spec), Ok)
         });
         let found = found.await;
         let found = found.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;

@@ -9,7 +9,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
 use pliant_control::names::Token;
 use pliant_control::server::{Answer, Event, Server};
-use pliant_staging::{ResultName, StagingError, Store};
+use pliant_staging::{ResultName, StagingError};
 use pliant_telemetry::{RequestId, spawn_of_call};
 use pliant_transport::{Role, ServerTls};
 use pliant_wire::{self as wire, LocalsQuery, Prepare, ProspectsQuery, Submission, proto};
@@ -53,8 +53,7 @@ pub(super) struct Service {
     pub(super) explorations: Option<Explorations>,
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<FreshListings>,
-    pub(super) host: Host,
-    pub(super) store: Store,
+    pub(super) host: Arc<Host>,
     pub(super) sealing: Sealing,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
@@ -163,7 +162,13 @@ impl proto::server_server::Server for Service {
                 })
             }
         };
-        Ok(Response::new(files::upload(request.into_inner(), sender, open, self.store.clone(), accepted)))
+        Ok(Response::new(files::upload(
+            request.into_inner(),
+            sender,
+            open,
+            self.host.store.clone(),
+            accepted,
+        )))
     }
 
     async fn results(

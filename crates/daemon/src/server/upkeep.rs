@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use pliant_control::coallocation::PartId;
@@ -9,7 +10,7 @@ use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
 use pliant_site::processes::{self, ProcessState};
-use pliant_staging::{StagingError, Store};
+use pliant_staging::StagingError;
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
@@ -22,8 +23,7 @@ const EVERY: Duration = Duration::from_secs(600);
 
 /// What is looked after.
 pub(super) struct Upkeep {
-    pub(super) host: Host,
-    pub(super) store: Store,
+    pub(super) host: Arc<Host>,
     pub(super) archive: SharedArchive,
     pub(super) mailbox: Mailbox<Server>,
     /// How long the files of a job are kept after its end.
@@ -74,7 +74,7 @@ impl Upkeep {
             }
         }
         let mut removed = 0;
-        for (user, key) in self.store.submissions() {
+        for (user, key) in self.host.store.submissions() {
             removed += usize::from(self.collect(user, key).await);
         }
         if removed > 0 {
@@ -86,17 +86,17 @@ impl Upkeep {
     async fn collect(&self, user: User, key: Key) -> bool {
         // A file is as old as the system's clock says, which may have been set while this daemon ran.
         let now = Clock::start(Time(0)).now();
-        let (store, of) = (self.store.clone(), user.clone());
+        let (store, of) = (self.host.store.clone(), user.clone());
         if !resting(move || store.rests(&of, key, now)).await {
             return false;
         }
         // It cannot be submitted, or accepted, from here on.
-        let _lock = self.store.lock(&user, key).await;
+        let _lock = self.host.store.lock(&user, key).await;
         let wanted = self.mailbox.ask(move |server, _| server.wants_files_of(&key)).await;
         if wanted != Ok(false) {
             return false;
         }
-        let store = self.store.clone();
+        let store = self.host.store.clone();
         resting(move || store.collect(&user, key, now)).await
     }
 

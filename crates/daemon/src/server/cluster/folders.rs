@@ -39,17 +39,17 @@ impl Cluster {
     ) -> Result<Ready, String> {
         let mut execution =
             job.execution.as_deref().cloned().ok_or("the server does not know it any more")?;
-        let host = &self.context.host;
+        let host = &self.host;
         // The batch system hands out cores by numbers of its own.
         if let Some((procs, walltime)) = size {
             execution = execution.with(host, procs, 0..procs.0, walltime);
         }
         let size = |size: &Alternative| Allocation::of(host, size.procs, 0..size.procs.0, size.walltime);
         let sizes: Vec<Allocation> = alternatives.iter().map(size).collect();
-        let wanted = Arc::new((self.context.clone(), execution, sizes));
+        let wanted = Arc::new((host.clone(), execution, sizes));
         self.until_ready(job.number, move || {
-            let (context, execution, sizes) = &*wanted;
-            Ok(execution.prepare(&context.host, &context.store, sizes)?)
+            let (host, execution, sizes) = &*wanted;
+            Ok(execution.prepare(host, sizes)?)
         })
         .await
     }

@@ -25,7 +25,7 @@ use crate::server::execution::{Host, Retry};
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// Causes a new listing whenever a supervisor has come to its gate.
-pub(super) async fn watch_gates(host: Host, changed: Arc<Notify>, stop: watch::Receiver<bool>) {
+pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: watch::Receiver<bool>) {
     let mut known = BTreeSet::new();
     loop {
         tokio::select! {
@@ -60,7 +60,7 @@ fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
 
 impl Cluster {
     fn gate(&self, job: &Job) -> StartGate {
-        self.context.host.gate(job.number)
+        self.host.gate(job.number)
     }
 
     /// Makes the start gate of a job, and gives its folder and what runs there: a supervisor that waits.
@@ -75,7 +75,7 @@ impl Cluster {
             })
         };
         self.until_ready(job.number, create).await?;
-        let mut program: Vec<OsString> = self.context.supervisor.to_vec();
+        let mut program: Vec<OsString> = self.host.supervisor.clone();
         program.extend([OsString::from("--gate"), gate.dir().into(), dir.into()]);
         Ok((gate.dir().to_owned(), program))
     }

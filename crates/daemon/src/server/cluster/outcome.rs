@@ -83,7 +83,7 @@ impl Cluster {
             // From outside, perhaps when its batch script had only just begun.
             Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
-                let gate = self.context.host.gate(job.number);
+                let gate = self.host.gate(job.number);
                 let why = job.dir.as_deref().and_then(complained).or_else(|| complained(gate.dir()));
                 Exit::NotStarted(
                     why.unwrap_or_else(|| format!("its batch script ended before it began: {exit}")),

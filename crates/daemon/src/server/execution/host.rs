@@ -1,13 +1,15 @@
 //! Where a server keeps what it runs.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use pliant_control::coallocation::{LaunchId, PartId};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::optional::server::RequestKey;
 use pliant_site::processes::StartGate;
-use pliant_staging::FileSpec;
+use pliant_staging::{FileSpec, Store};
+use tokio::runtime;
 
 use crate::config::ClusterFile;
 
@@ -20,7 +22,6 @@ const GATES: &str = "gates";
 const INPUTS: &str = "inputs";
 
 /// A server's host: where it keeps what it runs, and how it runs that.
-#[derive(Clone, Debug)]
 pub(in crate::server) struct Host {
     /// The server's name.
     pub(in crate::server) server: Name,
@@ -28,11 +29,20 @@ pub(in crate::server) struct Host {
     pub(in crate::server) state: PathBuf,
     /// The cluster that this host stands for.
     pub(in crate::server) cluster: ClusterFile,
-    /// The path of this program, for what it runs itself.
-    pub(in crate::server) pliant: String,
+    /// Uploads, until their jobs take them.
+    pub(in crate::server) store: Store,
+    /// The command that starts a supervisor.
+    pub(in crate::server) supervisor: Vec<OsString>,
+    /// What runs the tasks of this daemon.
+    pub(in crate::server) runtime: runtime::Handle,
 }
 
 impl Host {
+    /// The path of this program, for what it runs itself.
+    pub(in crate::server) fn pliant(&self) -> String {
+        self.supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// The folder of a job: its number, or its handle if another server accepted it.
     pub(in crate::server) fn dir(&self, job: &Handle) -> PathBuf {
         let name = if job.server == self.server { job.number.to_string() } else { job.to_string() };
@@ -96,6 +106,21 @@ impl Host {
     /// Where the files are that all requests of an exploration find in their folders.
     pub(in crate::server) fn exploration_inputs(&self, exploration: Key) -> PathBuf {
         self.exploration_dir(exploration).join(INPUTS)
+    }
+}
+
+#[cfg(test)]
+impl Host {
+    /// A host of 8 processors with that state folder and that command for supervisors, within a runtime of tokio.
+    pub(in crate::server) fn for_tests(state: &Path, supervisor: &[&str]) -> Host {
+        Host {
+            server: "lyon".parse().unwrap(),
+            state: state.to_owned(),
+            cluster: toml::from_str("procs = 8").unwrap(),
+            store: Store::open(&state.join("staging"), pliant_staging::Limits::default()).unwrap(),
+            supervisor: supervisor.iter().map(OsString::from).collect(),
+            runtime: runtime::Handle::current(),
+        }
     }
 }
 

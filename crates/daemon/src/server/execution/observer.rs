@@ -39,13 +39,13 @@ pub(in crate::server) trait Observer: Clone + Send + Sync + 'static {
 pub(in crate::server) struct JobObserver {
     pub(in crate::server) mailbox: Mailbox<Server>,
     /// The ports of subjobs, until these start.
-    pub(in crate::server) places: TaskPorts,
+    pub(in crate::server) task_ports: TaskPorts,
 }
 
 impl Observer for JobObserver {
     fn starting(&self, execution: &Execution) {
         if let Some(subjob) = execution.subjob() {
-            self.places.free(&subjob.part.id);
+            self.task_ports.free(&subjob.part.id);
         }
     }
 

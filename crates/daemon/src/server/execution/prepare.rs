@@ -7,7 +7,7 @@ use std::path::Path;
 
 use pliant_control::job::JobRecord;
 use pliant_site::processes::{RunSpec, SpecError, TaskList};
-use pliant_staging::{FileSpec, StagingError, Store, WORK, may_pass, put_script, put_tasks};
+use pliant_staging::{FileSpec, StagingError, WORK, may_pass, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
 use super::{Allocation, Execution, Host, Program, Request, Work, removed};
@@ -85,7 +85,6 @@ impl Execution {
     pub(in crate::server) fn prepare(
         &self,
         host: &Host,
-        store: &Store,
         sizes: &[Allocation],
     ) -> Result<Ready, PrepareError> {
         match &self.work {
@@ -95,7 +94,7 @@ impl Execution {
                     let spec = job_spec(host, record, &program, size);
                     spec.write_sized(&self.dir, size.procs.0).map_err(PrepareError::Spec)?;
                 }
-                self.prepare_job(host, store, record, &program)?;
+                self.prepare_job(host, record, &program)?;
                 Ok(Ready { is_batch: program.batch.is_some(), request: program.request })
             }
             Work::Subjob(subjob) => {
@@ -110,20 +109,14 @@ impl Execution {
         }
     }
 
-    fn prepare_job(
-        &self,
-        host: &Host,
-        store: &Store,
-        record: &JobRecord,
-        program: &Program,
-    ) -> Result<(), PrepareError> {
+    fn prepare_job(&self, host: &Host, record: &JobRecord, program: &Program) -> Result<(), PrepareError> {
         let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
         job_spec(host, record, program, &self.allocation).write(dir).map_err(PrepareError::Spec)?;
         let staging = || -> Result<(), StagingError> {
             let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
-            store.adopt(&record.owner, record.key, own, dir)?;
+            host.store.adopt(&record.owner, record.key, own, dir)?;
             if let Some(key) = program.shared {
-                store.share(&record.owner, key, &program.inputs, dir)?;
+                host.store.share(&record.owner, key, &program.inputs, dir)?;
             }
             if let Some(script) = program.script() {
                 put_script(dir, script.text.as_bytes())?;

@@ -6,14 +6,11 @@
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_site::processes::{self, Ending, ProcessState, Running};
-use pliant_staging::Store;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::observer::Observer;
@@ -28,16 +25,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Runs things on this host for one machine.
 #[derive(Clone)]
 pub(in crate::server) struct Runner<O> {
-    pub(in crate::server) host: Host,
-    pub(in crate::server) store: Store,
-    /// The command that starts a supervisor.
-    pub(in crate::server) supervisor: Arc<[OsString]>,
-    pub(in crate::server) runtime: Handle,
+    pub(in crate::server) host: Arc<Host>,
     pub(in crate::server) observer: O,
     /// For pauses; none if the machine has none.
-    pub(in crate::server) timers: Option<Timers>,
+    timers: Option<Timers>,
     /// How each execution is asked for its end.
-    pub(in crate::server) stops: Arc<Mutex<HashMap<ExecutionId, watch::Sender<bool>>>>,
+    stops: Arc<Mutex<HashMap<ExecutionId, watch::Sender<bool>>>>,
 }
 
 /// Why an execution was not started.
@@ -68,6 +61,11 @@ impl From<PrepareError> for NotStarted {
 }
 
 impl<O: Observer> Runner<O> {
+    /// Runs nothing yet.
+    pub(in crate::server) fn new(host: Arc<Host>, observer: O, timers: Option<Timers>) -> Runner<O> {
+        Runner { host, observer, timers, stops: Arc::default() }
+    }
+
     /// Starts what was never started, and reports its end.
     pub(in crate::server) fn start(&self, execution: Execution) {
         self.begin(execution, false, false);
@@ -98,7 +96,7 @@ impl<O: Observer> Runner<O> {
         let (stop, stopping) = watch::channel(ending);
         self.stops.lock().insert(execution.id, stop);
         let (own, execution) = (self.clone(), Arc::new(execution));
-        self.runtime.spawn(async move {
+        self.host.runtime.spawn(async move {
             let end = own.run(&execution, restarted, &stopping).await;
             own.stops.lock().remove(&execution.id);
             own.report(&execution, end).await;
@@ -203,15 +201,15 @@ impl<O: Observer> Runner<O> {
     ) -> Result<Running, NotStarted> {
         let unless_cancelled = || if *stopping.borrow() { Err(NotStarted::Cancelled) } else { Ok(()) };
         unless_cancelled()?;
-        let ready = execution.prepare(&self.host, &self.store, &[])?;
+        let ready = execution.prepare(&self.host, &[])?;
         unless_cancelled()?;
         let allocation = &execution.allocation;
         tracing::info!(
             job = %execution, request = ready.request, procs = allocation.procs.0, cores = allocation.cores, "run"
         );
         self.observer.starting(execution);
-        let _entered = self.runtime.enter();
-        let running = processes::spawn(&self.supervisor, &execution.dir);
+        let _entered = self.host.runtime.enter();
+        let running = processes::spawn(&self.host.supervisor, &execution.dir);
         running.map_err(|error| NotStarted::new(&error, error.public_message(), error.may_pass()))
     }
 

@@ -105,7 +105,7 @@ impl Driver<Journaled> for RequestsDriver {
         let Some(at) = wakes else { return };
         let left = (at - super::moment(&self.runner.observer.clock)).0.max(0).unsigned_abs();
         let mailbox = self.runner.observer.mailbox.clone();
-        self.runner.runtime.spawn(async move {
+        self.runner.host.runtime.spawn(async move {
             tokio::time::sleep(Duration::from_millis(left)).await;
             // A server that has stopped has nothing to decide.
             let _ = mailbox.send(TimedEvent { at, event: Event::Due });

@@ -13,7 +13,6 @@ mod stream;
 mod upkeep;
 mod work;
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use pliant_control::names::User;
@@ -21,7 +20,6 @@ use pliant_control::optional::server::{Config, Journaled, Requests};
 use pliant_journal::{self as journal, Durability};
 use pliant_model::TimeMs;
 use pliant_model::rng::Draws;
-use pliant_staging::Store;
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
@@ -39,7 +37,6 @@ pub(super) use self::work::PAUSE;
 pub(super) struct Explorations {
     file: OptionalFile,
     offer: ServiceOffer,
-    store: Store,
     mailbox: Mailbox<Journaled>,
     replies: Replies<Answered, User>,
     listeners: Listeners,
@@ -60,21 +57,13 @@ fn moment(clock: &Clock) -> TimeMs {
     TimeMs(clock.exact().as_millis() as i64)
 }
 
-/// What it takes to begin.
-pub(super) struct ExplorationContext<'a> {
-    pub(super) file: &'a ServerFile,
-    pub(super) host: &'a Host,
-    pub(super) offer: &'a ServiceOffer,
-    pub(super) store: &'a Store,
-    pub(super) supervisor: &'a [OsString],
-    pub(super) halted: watch::Receiver<bool>,
-}
-
 /// Goes on with the requests that the journal tells of, if the server is to take any.
 pub(super) async fn start(
-    context: ExplorationContext<'_>,
+    file: &ServerFile,
+    own: Arc<Host>,
+    offer: &ServiceOffer,
+    halted: watch::Receiver<bool>,
 ) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
-    let ExplorationContext { file, host: files, offer, store, supervisor, halted } = context;
     let Some(optional) = file.optional.clone() else { return Ok(None) };
     let name = format!("requests of {}", file.name);
     let folder = file.state.join("optional");
@@ -99,15 +88,7 @@ pub(super) async fn start(
         let observer = observer.clone();
         Timers::start(clock, move |id, end| observer.ended(id, end)).map_err(DaemonError::Thread)?
     };
-    let runner = Runner {
-        host: files.clone(),
-        store: store.clone(),
-        supervisor: supervisor.to_vec().into(),
-        runtime: tokio::runtime::Handle::current(),
-        observer,
-        timers: Some(timers),
-        stops: Arc::default(),
-    };
+    let runner = Runner::new(own, observer, Some(timers));
     for process in host.machine().requests().processes() {
         driver::run(&runner, &process, optional.first_core, true);
     }
@@ -124,7 +105,6 @@ pub(super) async fn start(
     let explorations = Explorations {
         file: optional,
         offer: offer.clone(),
-        store: store.clone(),
         mailbox,
         replies,
         listeners,

@@ -85,10 +85,10 @@ impl Explorations {
 impl Explorations {
     /// Takes the files of an exploration out of those that were uploaded, unless it has them.
     async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
-        let _lock = self.store.lock(user, exploration).await;
-        let (store, user, inputs) = (self.store.clone(), user.clone(), inputs.to_vec());
+        let _lock = self.runner.host.store.lock(user, exploration).await;
+        let (host, user, inputs) = (self.runner.host.clone(), user.clone(), inputs.to_vec());
         let dir = self.runner.host.exploration_inputs(exploration);
-        let taken = blocking(&dir, move |dir| store.adopt(&user, exploration, &inputs, dir)).await;
+        let taken = blocking(&dir, move |dir| host.store.adopt(&user, exploration, &inputs, dir)).await;
         taken.map_err(|error| match error {
             // The client sends it, and asks again.
             StagingError::Missing { .. } => Status::aborted(error.public_message()),

@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use pliant_control::coallocation::{PartId, Standing, Verdict};
 use pliant_control::handoff::Peer;
 use pliant_control::server::{Event, PartEvent, Server};
-use pliant_transport::Connections;
+use pliant_transport::{ClientTls, Connections, Role};
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{Decided, Stands, proto};
-use tokio::runtime::Handle;
 
 use crate::calling::timed;
 use crate::host::Mailbox;
 use crate::host::crash_points::{self, CrashPoint};
+use crate::server::execution::Host;
 
 /// What a call is called where a daemon ends itself for tests.
 const STEP: &str = "stands";
@@ -25,16 +25,30 @@ const STEP: &str = "stands";
 /// The way to the agents that coordinate launches.
 #[derive(Clone)]
 pub(in crate::server) struct Coordinators {
-    pub(in crate::server) agents: Connections,
-    pub(in crate::server) mailbox: Mailbox<Server>,
-    pub(in crate::server) runtime: Handle,
-    pub(in crate::server) calls: Arc<Mutex<UnderWay>>,
+    host: Arc<Host>,
+    agents: Connections,
+    mailbox: Mailbox<Server>,
+    calls: Arc<Mutex<UnderWay>>,
 }
 
 /// The subjobs that a call is under way about, with what is to be said next.
 type UnderWay = BTreeMap<PartId, Option<(Peer, Standing)>>;
 
 impl Coordinators {
+    /// The coordinators of a server with that certificate.
+    pub(in crate::server) fn new(
+        host: Arc<Host>,
+        mailbox: Mailbox<Server>,
+        tls: &Arc<ClientTls>,
+    ) -> Coordinators {
+        Coordinators {
+            host,
+            agents: Connections::new(Role::Agent, tls.clone()),
+            mailbox,
+            calls: Arc::default(),
+        }
+    }
+
     /// Notifies a coordinator of how a subjob stands.
     pub(super) fn notify(&self, to: Peer, id: PartId, standing: Standing) {
         let mut calls = self.calls.lock();
@@ -45,7 +59,7 @@ impl Coordinators {
         calls.insert(id.clone(), None);
         drop(calls);
         let own = self.clone();
-        self.runtime.spawn(async move {
+        self.host.runtime.spawn(async move {
             let mut next = Some((to, standing));
             while let Some((to, standing)) = next {
                 own.report(&to, &id, standing).await;

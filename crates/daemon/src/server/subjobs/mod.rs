@@ -71,7 +71,7 @@ impl SubjobRun {
         allocation: &Allocation,
         dir: &Path,
     ) -> Result<(), PrepareError> {
-        let program = vec![host.pliant.clone(), "run-tasks".to_owned(), format!("../{TASKS}")];
+        let program = vec![host.pliant(), "run-tasks".to_owned(), format!("../{TASKS}")];
         let spec = RunSpec { program, env: self.variables(), ..allocation.spec(host) };
         spec.write(dir).map_err(PrepareError::Spec)?;
         let tasks = self.part.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
@@ -123,24 +123,24 @@ fn input(file: FileSpec) -> TaskInput {
 
 /// All that a driver does about subjobs.
 #[derive(Clone)]
-pub(super) struct Parts {
-    pub(super) places: TaskPorts,
+pub(super) struct SubjobDriver {
+    pub(super) task_ports: TaskPorts,
     pub(super) coordinators: Coordinators,
 }
 
-impl Parts {
+impl SubjobDriver {
     /// Does what the machine wants done.
     pub(super) fn carry_out(&self, machine: &Server, command: PartCommand) {
         match command {
             PartCommand::Locate { id } => {
                 let found = machine.parts().find(|(part, ..)| part.id == id);
                 if let Some((part, number, _)) = found {
-                    self.places.locate(number, part);
+                    self.task_ports.locate(number, part);
                 }
             }
             PartCommand::Tell { to, id, standing } => {
                 if standing.is_over() {
-                    self.places.free(&id);
+                    self.task_ports.free(&id);
                 }
                 self.coordinators.notify(to, id, standing);
             }

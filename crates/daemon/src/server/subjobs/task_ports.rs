@@ -12,8 +12,6 @@ use parking_lot::Mutex;
 use pliant_control::coallocation::{Addresses, Part, PartId, Standing};
 use pliant_control::server::{Event, PartEvent, Server};
 use pliant_site::processes::Ports;
-use pliant_staging::Store;
-use tokio::runtime::Handle;
 
 use super::inputs::Inputs;
 use crate::host::Mailbox;
@@ -27,18 +25,23 @@ const POLLS_MAX: u32 = 240;
 /// The places of tasks.
 #[derive(Clone)]
 pub(in crate::server) struct TaskPorts {
-    pub(in crate::server) host: Host,
-    pub(in crate::server) store: Store,
+    host: Arc<Host>,
     /// How others reach this host; none if subjobs run on other hosts.
-    pub(in crate::server) own: Option<String>,
-    pub(in crate::server) mailbox: Mailbox<Server>,
-    pub(in crate::server) runtime: Handle,
-    pub(in crate::server) kept: Arc<Mutex<BTreeMap<PartId, Ports>>>,
+    own: Option<String>,
+    mailbox: Mailbox<Server>,
+    kept: Arc<Mutex<BTreeMap<PartId, Ports>>>,
     /// The subjobs that are being looked for.
-    pub(in crate::server) looking: Arc<Mutex<BTreeSet<PartId>>>,
+    looking: Arc<Mutex<BTreeSet<PartId>>>,
 }
 
 impl TaskPorts {
+    /// Those of a server that others reach under that address.
+    pub(in crate::server) fn new(host: Arc<Host>, mailbox: Mailbox<Server>, address: &str) -> TaskPorts {
+        let name = || address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
+        let own = host.cluster.foreign().is_none().then(name);
+        TaskPorts { host, own, mailbox, kept: Arc::default(), looking: Arc::default() }
+    }
+
     /// Keeps the ports of the subjobs that were held when the server went down.
     pub(in crate::server) fn resume(&self, machine: &Server) {
         if self.own.is_none() {
@@ -64,9 +67,9 @@ impl TaskPorts {
         let (own, id) = (self.clone(), part.id.clone());
         let tasks: Vec<String> = part.tasks.iter().map(|task| task.name.clone()).collect();
         let inputs = Inputs::of(&self.host, part);
-        self.runtime.spawn(async move {
+        self.host.runtime.spawn(async move {
             let gathered = match inputs {
-                Ok(inputs) => inputs.gathered(&own.store).await,
+                Ok(inputs) => inputs.gathered(&own.host.store).await,
                 Err(why) => Err(why),
             };
             let found = match (gathered, own.own.clone()) {

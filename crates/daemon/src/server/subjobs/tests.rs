@@ -14,7 +14,6 @@ use pliant_wire::Submitted;
 
 use super::super::execution::{self, Execution, ExecutionId};
 use super::*;
-use pliant_staging::Store;
 
 pub(in crate::server) fn program(arguments: &[String]) -> Program {
     let content = b"#!/bin/sh\n";
@@ -62,15 +61,10 @@ pub(in crate::server) fn subjob() -> SubjobRun {
     }
 }
 
-#[test]
-fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
+#[tokio::test]
+async fn each_task_gets_its_name_and_the_addresses_of_its_neighbours() {
     let root = tempfile::tempdir().unwrap();
-    let host = Host {
-        server: "paris".parse().unwrap(),
-        state: root.path().to_owned(),
-        cluster: toml::from_str("procs = 8").unwrap(),
-        pliant: "/opt/pliant".to_owned(),
-    };
+    let host = Host::for_tests(root.path(), &["/opt/pliant"]);
     let dir = host.subjob_dir(&subjob().part.id);
     assert_eq!(dir, root.path().join(format!("subjobs/lyon.{}.0", Key([1; 16]))));
     let work = execution::Work::Subjob(Box::new(subjob()));
@@ -79,8 +73,7 @@ fn each_task_is_told_who_it_is_and_where_its_neighbours_are() {
     let execution = Execution { id, work, dir: dir.clone(), allocation };
     // It was submitted for the time that it may be held as well.
     let execution = execution.with(&host, Procs(5), 0..5, Span(180));
-    let store = Store::open(&root.path().join("staging"), pliant_staging::Limits::default()).unwrap();
-    execution.prepare(&host, &store, &[]).unwrap();
+    execution.prepare(&host, &[]).unwrap();
     assert_eq!(host.subjobs(), [subjob().part.id].into());
     let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
     assert_eq!(spec.program, ["/opt/pliant", "run-tasks", "../tasks.json"]);

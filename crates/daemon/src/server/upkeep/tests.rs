@@ -10,11 +10,10 @@ use pliant_control::server::{Command, Event, ServerConfig, Submit};
 use pliant_journal as journal;
 use pliant_model::{Procs, Speed, Speedup};
 use pliant_policy::tuning::Tuner;
-use pliant_staging::{Checksum, FileSpec, Limits};
+use pliant_staging::{Checksum, FileSpec};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::ClusterFile;
 use crate::host::{Driver, DurableRecord, MachineHost, MachineThread, Settings};
 
 /// Carries nothing out: jobs stay as they are.
@@ -52,15 +51,8 @@ impl Bench {
         let host = MachineHost::of(journal, new, restore).unwrap();
         let (archive, mailbox) = (host.archive().unwrap(), host.mailbox.clone());
         let thread = host.start("server", NoDriver, Settings::default()).unwrap();
-        let cluster: ClusterFile = toml::from_str("procs = 1").unwrap();
         let upkeep = Upkeep {
-            host: Host {
-                server: "lyon".parse().unwrap(),
-                state: root.path().to_owned(),
-                cluster,
-                pliant: "pliant".to_owned(),
-            },
-            store: Store::open(&root.path().join("staging"), Limits::default()).unwrap(),
+            host: Arc::new(Host::for_tests(root.path(), &["pliant"])),
             archive,
             mailbox,
             kept: Span(86_400),
@@ -71,7 +63,7 @@ impl Bench {
     /// Uploads that have rested for two days.
     fn upload(&self, key: Key) {
         let spec = FileSpec { name: "a".parse().unwrap(), size: 1, sha256: Checksum::of(b"a") };
-        let upload = self.upkeep.store.begin(&alice(), key, spec).unwrap();
+        let upload = self.upkeep.host.store.begin(&alice(), key, spec).unwrap();
         upload.append(0, b"a").unwrap();
         upload.finish().unwrap();
         let folder = self.root.path().join(format!("staging/incoming/alice/{key}"));
@@ -116,7 +108,7 @@ async fn uploads_without_a_submission_are_removed_and_others_stay() {
     bench.upload(forgotten);
     bench.submit(wanted);
     bench.upkeep.once(Time(0)).await;
-    assert_eq!(bench.upkeep.store.submissions(), [(alice(), wanted)]);
+    assert_eq!(bench.upkeep.host.store.submissions(), [(alice(), wanted)]);
     bench.end().await;
 }
 
@@ -126,7 +118,7 @@ async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
     let bench = Bench::new();
     let key = Key([1; 16]);
     bench.upload(key);
-    let turn = bench.upkeep.store.lock(&alice(), key).await;
+    let turn = bench.upkeep.host.store.lock(&alice(), key).await;
     let accepting = async {
         // Its files were found complete; now upkeep has all the time it wants, until it can only wait.
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -134,6 +126,6 @@ async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
         drop(turn);
     };
     let ((), ()) = tokio::join!(bench.upkeep.once(Time(0)), accepting);
-    assert_eq!(bench.upkeep.store.submissions(), [(alice(), key)]);
+    assert_eq!(bench.upkeep.host.store.submissions(), [(alice(), key)]);
     bench.end().await;
 }

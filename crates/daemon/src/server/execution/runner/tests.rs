@@ -5,7 +5,6 @@ use pliant_control::names::Key;
 use pliant_control::optional::server::RequestKey;
 use pliant_model::{JobId, Procs, Span};
 use pliant_policy::optional::RequestId;
-use pliant_staging::Limits;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
@@ -45,22 +44,9 @@ impl Bench {
     /// A supervisor is a shell that runs a text, with the folder as its first argument.
     fn new(supervisor: &str) -> Bench {
         let root = tempfile::tempdir().unwrap();
-        let host = Host {
-            server: "lyon".parse().unwrap(),
-            state: root.path().to_owned(),
-            cluster: toml::from_str("procs = 4").unwrap(),
-            pliant: "/opt/pliant".to_owned(),
-        };
+        let host = Host::for_tests(root.path(), &["/bin/sh", "-c", supervisor, "supervisor"]);
         let (sender, ends) = mpsc::unbounded_channel();
-        let runner = Runner {
-            host,
-            store: Store::open(&root.path().join("staging"), Limits::default()).unwrap(),
-            supervisor: ["/bin/sh", "-c", supervisor, "supervisor"].map(OsString::from).to_vec().into(),
-            runtime: Handle::current(),
-            observer: Ends(sender),
-            timers: None,
-            stops: Arc::default(),
-        };
+        let runner = Runner::new(Arc::new(host), Ends(sender), None);
         Bench { root, runner, ends }
     }
 
