@@ -9,24 +9,7 @@ use pliant_policy::alternatives::Alternative;
 use pliant_site::processes::{self, ProcessState};
 
 use super::{Cluster, Job};
-use crate::server::execution::{Allocation, PrepareError, Ready, Retry};
-
-/// Why something cannot be done in a job's folder.
-pub(super) enum Unready {
-    /// That does not change, and how the job's owner reads it.
-    Lasting(String),
-    /// It may work later.
-    Passing(String),
-}
-
-impl From<PrepareError> for Unready {
-    fn from(error: PrepareError) -> Unready {
-        match error.may_pass() {
-            true => Unready::Passing(error.to_string()),
-            false => Unready::Lasting(error.public_message()),
-        }
-    }
-}
+use crate::server::execution::{Allocation, Failure, Ready, Retry};
 
 impl Cluster {
     /// Makes a job's folder ready to be run, with other processors and walltime if some are given and in whichever of its sizes,
@@ -49,7 +32,7 @@ impl Cluster {
         let wanted = Arc::new((host.clone(), execution, sizes));
         self.until_ready(job.number, move || {
             let (host, execution, sizes) = &*wanted;
-            Ok(execution.prepare(host, sizes)?)
+            execution.prepare(host, sizes)
         })
         .await
     }
@@ -58,15 +41,16 @@ impl Cluster {
     pub(super) async fn until_ready<A: Send + 'static>(
         &self,
         number: u32,
-        act: impl Fn() -> Result<A, Unready> + Clone + Send + 'static,
+        act: impl Fn() -> Result<A, Failure> + Clone + Send + 'static,
     ) -> Result<A, String> {
         let mut retry = Retry::new("prepare a job", &number);
         loop {
             let done = tokio::task::spawn_blocking(act.clone()).await;
-            match done.unwrap_or_else(|_| Err(Unready::Passing("internal error".to_owned()))) {
-                Ok(done) => return Ok(done),
-                Err(Unready::Lasting(why)) => return Err(why),
-                Err(Unready::Passing(why)) => retry.after(&why).await,
+            match done {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(failure)) if !failure.may_pass => return Err(failure.public),
+                Ok(Err(failure)) => retry.after(&failure.reason).await,
+                Err(error) => retry.after(&error).await,
             }
         }
     }

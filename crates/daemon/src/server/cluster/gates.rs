@@ -16,10 +16,9 @@ use pliant_model::JobId;
 use pliant_site::processes::{StartGate, StartPermit};
 use tokio::sync::{Notify, watch};
 
-use super::folders::Unready;
 use super::{Cluster, Job};
 use crate::host::stopped;
-use crate::server::execution::{Host, Retry};
+use crate::server::execution::{Failure, Host, Retry};
 
 /// Between two looks at all gates.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -69,10 +68,8 @@ impl Cluster {
         let made = gate.clone();
         let reservation = job.execution.as_ref().and_then(|execution| execution.reservation());
         let create = move || {
-            made.create(reservation.as_ref()).map_err(|error| match pliant_staging::may_pass(&error) {
-                true => Unready::Passing(error.to_string()),
-                false => Unready::Lasting(format!("its start gate cannot be made: {error}")),
-            })
+            made.create(reservation.as_ref())
+                .map_err(|error| Failure::of_files("its start gate cannot be made", &error))
         };
         self.until_ready(job.number, create).await?;
         let mut program: Vec<OsString> = self.host.supervisor.clone();

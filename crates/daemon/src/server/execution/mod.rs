@@ -6,6 +6,7 @@
 //! the same folder (`cluster`).
 
 mod end;
+mod failure;
 mod host;
 pub(super) mod observer;
 mod prepare;
@@ -28,8 +29,9 @@ use pliant_policy::optional::RequestId;
 use pliant_site::processes::Reservation;
 
 pub(super) use end::{End, complaint, end_of};
+pub(super) use failure::Failure;
 pub(super) use host::Host;
-pub(super) use prepare::{PrepareError, Ready};
+pub(super) use prepare::Ready;
 pub(super) use program::{Program, RequestWork};
 pub(super) use retry::{Retry, blocking, find, removed};
 pub(super) use runner::Runner;

@@ -1,16 +1,15 @@
 //! The folder of an execution, made ready to be run. Doing it again does no harm.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use pliant_control::job::JobRecord;
-use pliant_site::processes::{RunSpec, SpecError, TaskList};
-use pliant_staging::{FileSpec, StagingError, WORK, may_pass, put_script, put_tasks};
+use pliant_site::processes::{RunSpec, TaskList};
+use pliant_staging::{FileSpec, WORK, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
-use super::{Allocation, Execution, Host, Program, Request, Work, removed};
+use super::{Allocation, Execution, Failure, Host, Program, Request, Work, removed};
 
 /// Bytes for the notice that ends an output which was cut.
 const NOTICE_BYTES: usize = 1_024;
@@ -24,75 +23,15 @@ pub(in crate::server) struct Ready {
     pub(in crate::server) request: String,
 }
 
-/// Why a folder could not be made ready.
-#[derive(Debug)]
-pub(in crate::server) enum PrepareError {
-    /// Its files cannot be put in place.
-    Staging(StagingError),
-    /// They cannot be put in place of those of an earlier run.
-    Files(io::Error),
-    /// It cannot be described to its supervisor.
-    Spec(SpecError),
-    /// What was journaled of it when it was accepted makes no sense.
-    Program(serde_json::Error),
-}
-
-impl fmt::Display for PrepareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Staging(error) => write!(f, "its files cannot be put in place: {error}"),
-            Self::Files(error) => write!(f, "its files cannot be put in place: {error}"),
-            Self::Spec(error) => write!(f, "{error}"),
-            Self::Program(error) => write!(f, "what was journaled of it cannot be read: {error}"),
-        }
-    }
-}
-
-impl PrepareError {
-    /// The same for the owner of the job: without the places of files on this host.
-    pub(in crate::server) fn public_message(&self) -> String {
-        match self {
-            Self::Staging(error) => format!("its files cannot be put in place: {}", error.public_message()),
-            Self::Spec(error) => error.public_message(),
-            Self::Files(_) | Self::Program(_) => self.to_string(),
-        }
-    }
-
-    /// True if the same may work later.
-    pub(in crate::server) fn may_pass(&self) -> bool {
-        match self {
-            Self::Staging(error) => error.may_pass(),
-            Self::Files(error) => may_pass(error),
-            Self::Spec(error) => error.may_pass(),
-            Self::Program(_) => false,
-        }
-    }
-}
-
-impl std::error::Error for PrepareError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Staging(error) => Some(error),
-            Self::Files(error) => Some(error),
-            Self::Spec(error) => Some(error),
-            Self::Program(error) => Some(error),
-        }
-    }
-}
-
 impl Execution {
     /// Makes its folder ready to be run; in any of several sizes if there are some, of which its batch system chooses one.
-    pub(in crate::server) fn prepare(
-        &self,
-        host: &Host,
-        sizes: &[Allocation],
-    ) -> Result<Ready, PrepareError> {
+    pub(in crate::server) fn prepare(&self, host: &Host, sizes: &[Allocation]) -> Result<Ready, Failure> {
         match &self.work {
             Work::Job(record, program) => {
-                let program: Program = program.read().map_err(PrepareError::Program)?;
+                let program: Program = program.read()?;
                 for size in sizes {
                     let spec = job_spec(host, record, &program, size);
-                    spec.write_sized(&self.dir, size.procs.0).map_err(PrepareError::Spec)?;
+                    spec.write_sized(&self.dir, size.procs.0)?;
                 }
                 self.prepare_job(host, record, &program)?;
                 Ok(Ready { is_batch: program.batch.is_some(), request: program.request })
@@ -109,31 +48,28 @@ impl Execution {
         }
     }
 
-    fn prepare_job(&self, host: &Host, record: &JobRecord, program: &Program) -> Result<(), PrepareError> {
+    fn prepare_job(&self, host: &Host, record: &JobRecord, program: &Program) -> Result<(), Failure> {
         let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
-        job_spec(host, record, program, &self.allocation).write(dir).map_err(PrepareError::Spec)?;
-        let staging = || -> Result<(), StagingError> {
-            let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
-            host.store.adopt(&record.owner, record.key, own, dir)?;
-            if let Some(key) = program.shared {
-                host.store.share(&record.owner, key, &program.inputs, dir)?;
-            }
-            if let Some(script) = program.script() {
-                put_script(dir, script.text.as_bytes())?;
-            }
-            if let Some(batch) = &program.batch {
-                let grace_s = u64::from(host.cluster.grace_s);
-                let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
-                let spec = batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs);
-                put_tasks(dir, &TaskList::Batch(spec).text())?;
-            }
-            Ok(())
-        };
-        staging().map_err(PrepareError::Staging)
+        job_spec(host, record, program, &self.allocation).write(dir)?;
+        let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
+        host.store.adopt(&record.owner, record.key, own, dir)?;
+        if let Some(key) = program.shared {
+            host.store.share(&record.owner, key, &program.inputs, dir)?;
+        }
+        if let Some(script) = program.script() {
+            put_script(dir, script.text.as_bytes())?;
+        }
+        if let Some(batch) = &program.batch {
+            let grace_s = u64::from(host.cluster.grace_s);
+            let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
+            let spec = batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs);
+            put_tasks(dir, &TaskList::Batch(spec).text())?;
+        }
+        Ok(())
     }
 
     /// What an earlier run of unknown outcome has left goes first.
-    fn prepare_request(&self, host: &Host, request: &Request) -> Result<(), PrepareError> {
+    fn prepare_request(&self, host: &Host, request: &Request) -> Result<(), Failure> {
         let Request { key, owner, program } = request;
         let own = [
             ("PLIANT_OWNER", owner.to_string()),
@@ -143,10 +79,11 @@ impl Execution {
         let mut spec = program.spec(host, &self.allocation, own);
         // Its output is sent in one message.
         spec.max_output_bytes = spec.max_output_bytes.min((OUTPUT_BYTES_MAX - NOTICE_BYTES) as u64);
-        removed(fs::remove_dir_all(&self.dir)).map_err(PrepareError::Files)?;
-        spec.write(&self.dir).map_err(PrepareError::Spec)?;
+        let failed = |error: io::Error| Failure::of_files("its files cannot be put in place", &error);
+        removed(fs::remove_dir_all(&self.dir)).map_err(failed)?;
+        spec.write(&self.dir)?;
         let from = host.exploration_inputs(key.exploration).join(WORK);
-        copy_inputs(&program.inputs, &from, &self.dir.join(WORK)).map_err(PrepareError::Files)
+        copy_inputs(&program.inputs, &from, &self.dir.join(WORK)).map_err(failed)
     }
 }
 

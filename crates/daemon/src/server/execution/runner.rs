@@ -5,7 +5,6 @@
 //! or run again if it is a request.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +13,7 @@ use pliant_site::processes::{self, Ending, ProcessState, Running};
 use tokio::sync::watch;
 
 use super::observer::Observer;
-use super::{
-    End, Execution, ExecutionId, Host, PrepareError, Timers, Work, blocking, complaint, find, removed,
-};
+use super::{End, Execution, ExecutionId, Failure, Host, Timers, Work, blocking, complaint, find, removed};
 use crate::host::stopped;
 
 /// The pause before something is tried again.
@@ -37,26 +34,12 @@ pub(in crate::server) struct Runner<O> {
 enum NotStarted {
     /// Its end was asked for.
     Cancelled,
-    /// For a reason that does not change, as its owner reads it.
-    Lasting(String),
-    /// For a reason that may pass.
-    Passing(String),
+    Failed(Failure),
 }
 
-impl NotStarted {
-    /// With the reason for the log, and the one for the owner.
-    fn new(error: &dyn Error, told: String, may_pass: bool) -> NotStarted {
-        if may_pass {
-            return NotStarted::Passing(error.to_string());
-        }
-        tracing::warn!(%error, "a job cannot be started");
-        NotStarted::Lasting(told)
-    }
-}
-
-impl From<PrepareError> for NotStarted {
-    fn from(error: PrepareError) -> NotStarted {
-        NotStarted::new(&error, error.public_message(), error.may_pass())
+impl<E: Into<Failure>> From<E> for NotStarted {
+    fn from(error: E) -> NotStarted {
+        NotStarted::Failed(error.into())
     }
 }
 
@@ -173,21 +156,22 @@ impl<O: Observer> Runner<O> {
             let started = match tokio::task::spawn_blocking(start).await {
                 Ok(started) => started,
                 Err(error) if error.is_panic() => {
-                    Err(NotStarted::Lasting("internal error, the server's log says more".to_owned()))
+                    Err(Failure::lasting("internal error, the server's log says more").into())
                 }
                 // The runtime is shutting down, and this task with it.
                 Err(_) => std::future::pending().await,
             };
-            let why = match started {
+            let failure = match started {
                 Ok(running) => return Ok(running),
                 Err(NotStarted::Cancelled) => return Err(End::Cancelled),
-                Err(NotStarted::Lasting(why)) if !execution.is_repeatable() => {
-                    return Err(End::NotStarted(why));
-                }
-                Err(NotStarted::Lasting(why) | NotStarted::Passing(why)) => why,
+                Err(NotStarted::Failed(failure)) => failure,
             };
+            if !failure.may_pass && !execution.is_repeatable() {
+                tracing::warn!(job = %execution, error = failure.reason, "a job cannot be started");
+                return Err(End::NotStarted(failure.public));
+            }
             if !std::mem::replace(&mut warned, true) {
-                tracing::warn!(job = %execution, reason = why, "cannot be started at the moment: tried again until it can");
+                tracing::warn!(job = %execution, reason = failure.reason, "cannot be started at the moment: tried again until it can");
             }
             tokio::time::sleep(AGAIN).await;
         }
@@ -209,8 +193,7 @@ impl<O: Observer> Runner<O> {
         );
         self.observer.starting(execution);
         let _entered = self.host.runtime.enter();
-        let running = processes::spawn(&self.host.supervisor, &execution.dir);
-        running.map_err(|error| NotStarted::new(&error, error.public_message(), error.may_pass()))
+        Ok(processes::spawn(&self.host.supervisor, &execution.dir)?)
     }
 
     /// Follows a run to its end, for which it is asked as soon as `stopping` says so.

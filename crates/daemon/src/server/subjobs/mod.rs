@@ -19,7 +19,7 @@ use pliant_site::processes::{Reservation, RunSpec, SubjobSpec, TaskInput, TaskLi
 use pliant_staging::{FileSpec, TASKS, put_tasks};
 use pliant_wire::TaskProgram;
 
-use super::execution::{Allocation, Host, PrepareError, Program};
+use super::execution::{Allocation, Failure, Host, Program};
 
 pub(super) use coordinators::Coordinators;
 pub(super) use task_ports::TaskPorts;
@@ -65,19 +65,14 @@ impl SubjobRun {
     }
 
     /// Makes its folder ready to be run. Its walltime counts from then on, however long it was held before.
-    pub(super) fn prepare(
-        &self,
-        host: &Host,
-        allocation: &Allocation,
-        dir: &Path,
-    ) -> Result<(), PrepareError> {
+    pub(super) fn prepare(&self, host: &Host, allocation: &Allocation, dir: &Path) -> Result<(), Failure> {
         let program = vec![host.pliant(), "run-tasks".to_owned(), format!("../{TASKS}")];
         let spec = RunSpec { program, env: self.variables(), ..allocation.spec(host) };
-        spec.write(dir).map_err(PrepareError::Spec)?;
+        spec.write(dir)?;
         let tasks = self.part.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
         let (owner, grace_s) = (self.part.owner.clone(), u64::from(host.cluster.grace_s));
         let list = TaskList::Subjob(SubjobSpec { owner, grace_s, tasks });
-        put_tasks(dir, &list.text()).map_err(PrepareError::Staging)
+        Ok(put_tasks(dir, &list.text())?)
     }
 
     /// The variables of all of its tasks.
@@ -88,8 +83,8 @@ impl SubjobRun {
             .into()
     }
 
-    fn task(&self, task: &PlacedTask) -> Result<TaskRun, PrepareError> {
-        let program: Program = task.payload.read().map_err(PrepareError::Program)?;
+    fn task(&self, task: &PlacedTask) -> Result<TaskRun, Failure> {
+        let program: Program = task.payload.read()?;
         let (procs, walltime) = (self.procs_of_one(), self.part.walltime);
         let mut env = program.prepared.variables(procs, walltime);
         let peers = task.neighbours.iter().filter_map(|name| Some((name, self.peers.get(name)?)));
