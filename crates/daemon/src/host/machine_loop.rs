@@ -87,54 +87,28 @@ impl Default for Settings {
 }
 
 /// Why the loop cannot go on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The journal is lost for good: another daemon leads, or it is damaged.
-    Journal(JournalError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The state in the journal does not fit the configuration.
+    #[error(
+        "the state in the journal does not fit the configuration: {why}; to change a cluster's size or policy, let it run \
+         empty first"
+    )]
     Restore {
         /// Why.
         why: String,
     },
     /// What the journal holds cannot be read.
+    #[error("cannot read entry {sequence} of the journal: {source}")]
     Unreadable {
         /// The entry, or the snapshot's.
         sequence: u64,
         /// What is wrong.
         source: serde_json::Error,
     },
-}
-
-impl std::fmt::Display for MachineError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Journal(error) => write!(f, "{error}"),
-            Self::Restore { why } => write!(
-                f,
-                "the state in the journal does not fit the configuration: {why}; to change a cluster's size or policy, \
-                 let it run empty first"
-            ),
-            Self::Unreadable { sequence, source } => {
-                write!(f, "cannot read entry {sequence} of the journal: {source}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MachineError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Journal(error) => Some(error),
-            Self::Restore { .. } => None,
-            Self::Unreadable { source, .. } => Some(source),
-        }
-    }
-}
-
-impl From<JournalError> for MachineError {
-    fn from(error: JournalError) -> MachineError {
-        MachineError::Journal(error)
-    }
 }
 
 impl Settings {

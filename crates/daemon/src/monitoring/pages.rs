@@ -3,7 +3,6 @@
 //! No client is trusted here: each connection is answered once, within seconds, and few are open at a
 //! time, so that slow or many clients cost neither the daemon nor other clients anything.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -86,14 +85,16 @@ impl Readiness {
 }
 
 /// Why the pages cannot be served.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The address can be reached from other machines.
+    #[error("http: expected a loopback address such as 127.0.0.1:9700, found {address}")]
     NotLoopback {
         /// The address.
         address: SocketAddr,
     },
     /// The address cannot be listened on.
+    #[error("http: cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -110,26 +111,6 @@ impl HttpError {
                 Some("the pages check no identity; let a proxy of this machine show them to others")
             }
             HttpError::Listen { .. } => Some("another process may listen there; port 0 takes any free port"),
-        }
-    }
-}
-
-impl fmt::Display for HttpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HttpError::NotLoopback { address } => {
-                write!(f, "http: expected a loopback address such as 127.0.0.1:9700, found {address}")
-            }
-            HttpError::Listen { address, source } => write!(f, "http: cannot listen on {address}: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for HttpError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            HttpError::NotLoopback { .. } => None,
-            HttpError::Listen { source, .. } => Some(source),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What can go wrong between this daemon and a batch system, and which of it passes by itself.
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 
@@ -14,9 +13,12 @@ pub enum System {
 }
 
 /// Why something that was asked of a batch system was not done, or is not known to be.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BatchSystemError {
     /// A command cannot be started.
+    #[error(
+        "cannot start {command}: {source} (`commands` names the folder of the commands of {system} if they are not in PATH)"
+    )]
     Command {
         /// Whose command.
         system: System,
@@ -28,6 +30,7 @@ pub enum BatchSystemError {
     /// The batch system, or a service that it needs, does not answer, or has not done yet what it was asked. Passes. What was
     /// asked may have been done, or may yet be: a controller that was hung works off what it was sent, and what was asked of
     /// OAR stands in its database.
+    #[error("{system} does not answer {command}: {why}")]
     NoAnswer {
         /// The batch system.
         system: System,
@@ -37,6 +40,7 @@ pub enum BatchSystemError {
         why: String,
     },
     /// The batch system understood and says no. Asked again as it is, it says the same.
+    #[error("{system} refuses {command}: {why}")]
     Refused {
         /// The batch system.
         system: System,
@@ -46,6 +50,7 @@ pub enum BatchSystemError {
         why: String,
     },
     /// The batch system knows no job of that id that is ours: there never was one, or it ended too long ago.
+    #[error("{system} knows no job {id} of ours")]
     UnknownJob {
         /// The batch system.
         system: System,
@@ -53,6 +58,7 @@ pub enum BatchSystemError {
         id: String,
     },
     /// The job does not wait any more, and what was asked can be done to waiting jobs only.
+    #[error("job {id} of {system} does not wait any more")]
     NotWaiting {
         /// The batch system.
         system: System,
@@ -60,8 +66,10 @@ pub enum BatchSystemError {
         id: String,
     },
     /// What a command printed is not understood.
-    Unreadable(Unreadable),
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     /// A command printed more than is taken in.
+    #[error("{command}: expected at most {limit} bytes of output, found more")]
     TooLong {
         /// The command.
         command: &'static str,
@@ -71,7 +79,8 @@ pub enum BatchSystemError {
 }
 
 /// Text of a batch system that is not understood.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{command}: {place}: expected {expected}, found `{found}`")]
 pub struct Unreadable {
     /// The command that printed it.
     pub command: &'static str,
@@ -146,50 +155,5 @@ impl fmt::Display for System {
             System::Slurm => "slurm",
             System::Oar => "oar",
         })
-    }
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unreadable { command, place, expected, found } = self;
-        write!(f, "{command}: {place}: expected {expected}, found `{found}`")
-    }
-}
-
-impl fmt::Display for BatchSystemError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Command { system, command, source } => write!(
-                f,
-                "cannot start {command}: {source} (`commands` names the folder of the commands of {system} if they are \
-                 not in PATH)"
-            ),
-            Self::NoAnswer { system, command, why } => write!(f, "{system} does not answer {command}: {why}"),
-            Self::Refused { system, command, why } => write!(f, "{system} refuses {command}: {why}"),
-            Self::UnknownJob { system, id } => write!(f, "{system} knows no job {id} of ours"),
-            Self::NotWaiting { system, id } => write!(f, "job {id} of {system} does not wait any more"),
-            Self::Unreadable(unreadable) => unreadable.fmt(f),
-            Self::TooLong { command, limit } => {
-                write!(f, "{command}: expected at most {limit} bytes of output, found more")
-            }
-        }
-    }
-}
-
-impl Error for Unreadable {}
-
-impl Error for BatchSystemError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Command { source, .. } => Some(source),
-            Self::Unreadable(unreadable) => Some(unreadable),
-            _ => None,
-        }
-    }
-}
-
-impl From<Unreadable> for BatchSystemError {
-    fn from(unreadable: Unreadable) -> BatchSystemError {
-        BatchSystemError::Unreadable(unreadable)
     }
 }

@@ -1,10 +1,10 @@
 //! The checks that the settings of all batch systems share.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 /// A setting with a value that cannot be.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{key}`: expected {expected}, found `{found}`")]
 pub struct SettingError {
     /// Its key.
     pub key: &'static str,
@@ -19,14 +19,6 @@ impl SettingError {
         SettingError { key, expected: expected.into(), found: found.to_owned() }
     }
 }
-
-impl fmt::Display for SettingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`: expected {}, found `{}`", self.key, self.expected, self.found)
-    }
-}
-
-impl std::error::Error for SettingError {}
 
 /// Checks names that go into options, where there are some.
 pub(crate) fn check_names<const N: usize>(

@@ -1,6 +1,5 @@
 //! The server's side: starting a job, finding it again, waiting for it, ending it.
 
-use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -78,26 +77,31 @@ impl fmt::Display for Lost {
 }
 
 /// Why a job was not started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// A supervisor has it.
+    #[error("{}: the job is running", dir.display())]
     IsRunning {
         /// The job's folder.
         dir: PathBuf,
     },
     /// It was started before; it is never started again.
+    #[error("{}: the job was started before and is never started again", dir.display())]
     StartedBefore {
         /// The job's folder.
         dir: PathBuf,
     },
     /// [`RunSpec::write`](super::RunSpec::write) was not called.
+    #[error("{}: there is no spec.json to run", dir.display())]
     NoSpec {
         /// The job's folder.
         dir: PathBuf,
     },
     /// A file of the folder cannot be read or written.
-    Folder(FolderError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The supervisor cannot be started.
+    #[error("cannot start the supervisor {}: {source}", program.to_string_lossy())]
     Supervisor {
         /// Its program.
         program: OsString,
@@ -106,41 +110,13 @@ pub enum SpawnError {
     },
 }
 
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpawnError::IsRunning { dir } => write!(f, "{}: the job is running", dir.display()),
-            SpawnError::StartedBefore { dir } => {
-                write!(f, "{}: the job was started before and is never started again", dir.display())
-            }
-            SpawnError::NoSpec { dir } => write!(f, "{}: there is no spec.json to run", dir.display()),
-            SpawnError::Folder(error) => error.fmt(f),
-            SpawnError::Supervisor { program, source } => {
-                write!(f, "cannot start the supervisor {}: {source}", program.to_string_lossy())
-            }
-        }
-    }
-}
-
-impl Error for SpawnError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            SpawnError::Folder(error) => error.source(),
-            SpawnError::Supervisor { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
-
 impl SpawnError {
     /// The same for the owner of the job: without the places of files on this host.
     pub fn public_message(&self) -> String {
         match self {
-            SpawnError::IsRunning { .. } => "the job is running".to_owned(),
-            SpawnError::StartedBefore { .. } => {
-                "the job was started before and is never started again".to_owned()
-            }
-            SpawnError::NoSpec { .. } => "there is no spec.json to run".to_owned(),
+            SpawnError::IsRunning { dir }
+            | SpawnError::StartedBefore { dir }
+            | SpawnError::NoSpec { dir } => self.to_string().replacen(&format!("{}: ", dir.display()), "", 1),
             SpawnError::Folder(error) => error.public_message(),
             SpawnError::Supervisor { source, .. } => format!("cannot start the supervisor: {source}"),
         }
@@ -155,12 +131,6 @@ impl SpawnError {
                 false
             }
         }
-    }
-}
-
-impl From<FolderError> for SpawnError {
-    fn from(error: FolderError) -> SpawnError {
-        SpawnError::Folder(error)
     }
 }
 

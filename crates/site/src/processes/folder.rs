@@ -1,7 +1,5 @@
 //! The folder of a job: its files, and its lock.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -37,7 +35,8 @@ fn sized(procs: u32) -> String {
 const UNDERSTAND: &str = "understand";
 
 /// A file of a job's folder that cannot be read or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot {action}: {source}", path.display())]
 pub struct FolderError {
     /// The file.
     pub path: PathBuf,
@@ -45,12 +44,6 @@ pub struct FolderError {
     pub action: &'static str,
     /// Why it failed.
     pub source: io::Error,
-}
-
-impl fmt::Display for FolderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: cannot {}: {}", self.path.display(), self.action, self.source)
-    }
 }
 
 impl FolderError {
@@ -63,12 +56,6 @@ impl FolderError {
     /// True if the same may work later.
     pub fn may_pass(&self) -> bool {
         may_pass(&self.source)
-    }
-}
-
-impl Error for FolderError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
     }
 }
 

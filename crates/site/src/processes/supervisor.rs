@@ -2,7 +2,6 @@
 //! the job's output, and asleep unless something happens.
 
 use std::error::Error;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
@@ -38,44 +37,20 @@ const AGAIN_PERIOD: Duration = Duration::from_secs(1);
 
 /// Why a supervisor did not run its job. How a job ended, or why it could not be started, is not an error but in
 /// its [`Exit`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
     /// Another supervisor has this job.
+    #[error(transparent)]
     Locked(FolderError),
     /// The job was started before, and ran or was lost.
+    #[error(transparent)]
     StartedBefore(FolderError),
     /// A file of the folder cannot be read or written.
-    Folder(FolderError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The system refuses to report signals.
-    Signals(io::Error),
-}
-
-impl fmt::Display for SuperviseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SuperviseError::Locked(error)
-            | SuperviseError::StartedBefore(error)
-            | SuperviseError::Folder(error) => error.fmt(f),
-            SuperviseError::Signals(error) => write!(f, "cannot listen to signals: {error}"),
-        }
-    }
-}
-
-impl Error for SuperviseError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            SuperviseError::Locked(error)
-            | SuperviseError::StartedBefore(error)
-            | SuperviseError::Folder(error) => error.source(),
-            SuperviseError::Signals(error) => Some(error),
-        }
-    }
-}
-
-impl From<FolderError> for SuperviseError {
-    fn from(error: FolderError) -> SuperviseError {
-        SuperviseError::Folder(error)
-    }
+    #[error("cannot listen to signals: {0}")]
+    Signals(#[source] io::Error),
 }
 
 /// Runs the job of a folder, to its end. This is the whole of the process `pliant run-job`: it makes itself the
@@ -236,7 +211,8 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
 }
 
 /// Why a job was not started, as its owner is told.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
 struct NotStarted {
     reason: String,
     may_pass: bool,
@@ -247,14 +223,6 @@ impl NotStarted {
         NotStarted { reason: reason.into(), may_pass: false }
     }
 }
-
-impl fmt::Display for NotStarted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
-
-impl Error for NotStarted {}
 
 impl MayPass for NotStarted {
     fn may_pass(&self) -> bool {
