@@ -147,7 +147,7 @@ struct ParentConnection<C> {
     page: VecDeque<Notice>,
     /// The servers are to be announced.
     announce: bool,
-    /// It is to be told that processors are free early.
+    /// The parent is to be notified that processors are free early.
     freed: bool,
     /// What else is to be said next: one answer, perhaps in pieces.
     said: VecDeque<proto::Up>,
@@ -248,7 +248,7 @@ impl<C: Child> ParentConnection<C> {
                         return Ok("the parent is silent".to_owned());
                     }
                     let beat = FromChild::Heartbeat { now: Some(self.clock.now()) };
-                    // Where there is no room, enough is under way that says that we are there.
+                    // If the window is full, enough is under way that shows that we are up.
                     let _ = sender.try_send((&beat).into());
                     if self.said.is_empty() && let Some(server) = self.child.unnumbered() {
                         self.queue(TransientMessage::Unnumbered(server));

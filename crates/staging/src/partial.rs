@@ -63,7 +63,7 @@ impl PartialFile {
     /// Adds a piece that begins at `offset`; where the next one begins. A piece is kept whole or not at all.
     ///
     /// It is in the hands of the operating system then: the end of this process does not lose it. The end of
-    /// the machine may, until [`PartialFile::verify`]; the next [`PartialFile::open`] tells how far it came.
+    /// the machine may, until [`PartialFile::verify`]; the next [`PartialFile::open`] shows how far it came.
     pub(crate) fn append(&mut self, offset: u64, piece: &[u8]) -> Result<u64, StagingError> {
         let name = || self.spec.name.clone();
         if offset != self.length {

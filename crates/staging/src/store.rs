@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// Waits until no other call decides about the uploads of a submission: whether it is accepted, whether a file of
-    /// it is begun anew, whether all are thrown away. What is found out then stays true until the turn is dropped.
+    /// it is begun anew, whether all are thrown away. What is found out then stays true until the lock is dropped.
     pub async fn lock(&self, user: &User, key: Key) -> UploadLock {
         self.shared.turns.wait(user, key).await
     }
@@ -354,7 +354,7 @@ impl Shared {
         {
             return Ok((part.offset(), Some(hold)));
         }
-        // Open under another announcement: those who still send it are told that it is gone.
+        // Open under another announcement: clients that still send it learn that it is gone.
         job.parts.remove(&spec.name);
         let (user, key) = of;
         let folder = self.incoming.make_child(user.as_str())?.make_child(&key.to_string())?;

@@ -28,7 +28,7 @@ use crate::uplink::{HEARTBEAT, SILENCE};
 /// Messages on their way to a child.
 const WINDOW: usize = 4096;
 
-/// After so much that a child has told we see whether it is durable. While the next so much comes in the journal has
+/// After so many messages of a child we check that they are durable. While the next so much comes in the journal has
 /// time for it; then the child waits, not our memory.
 const AHEAD: u32 = 512;
 
@@ -236,7 +236,7 @@ impl ChildConnection {
         self.mailbox.send(event).map_err(|_| stopped())
     }
 
-    /// What is known of a job that has ended or gone elsewhere long ago, if a child tells late that it waits or runs: its
+    /// What is known of a job that has ended or gone elsewhere long ago, if a child reports late that it waits or runs: its
     /// server may be attached to another agent since, and the job may have gone to another server.
     async fn unless_further(&self, told: JobRecord) -> Result<JobRecord, Status> {
         let handle = told.handle.clone();

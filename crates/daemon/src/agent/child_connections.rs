@@ -20,7 +20,7 @@ use crate::host::Stopped;
 pub(super) type DownSender = mpsc::Sender<Result<proto::Down, Status>>;
 
 /// The connections to the children that are there. The machine is notified of each connection's beginning and end while the table is
-/// held: it hears of them in the order in which they are in the table.
+/// locked: it learns of them in the order in which they are in the table.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ChildConnections(Arc<Mutex<Table>>);
 
@@ -66,7 +66,7 @@ impl ChildConnections {
         let sender = self.0.lock().open.get(child).map(|(_, sender)| sender.clone());
         let Some(sender) = sender else { return };
         // A child that takes nothing in is as good as silent; questions to it time out, and what it
-        // is not told to be kept it tells again.
+        // is not acknowledged it sends again.
         if sender.try_send(Ok(message.into())).is_err() {
             tracing::debug!(%child, "a child takes no more messages");
         }

@@ -14,7 +14,7 @@ use super::runtimes;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
-/// The requests that questions of the parent are part of, until the machine is told the questions.
+/// The requests that questions of the parent are part of, until the machine has the questions.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ParentRequests(Arc<Mutex<HashMap<u64, RequestId>>>);
 

@@ -145,7 +145,7 @@ async fn observe(connections: ChildConnections, halted: watch::Receiver<bool>) {
     }
 }
 
-/// The agent that the journal tells of; waits for its turn if another agent leads.
+/// The agent, recovered from its journal; waits while another agent leads.
 async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
     let (owner, state, postgres) = match &file.postgres {
         // A standby has a name of its own.

@@ -33,7 +33,7 @@ use crate::gate::{Gate, Pass};
 use crate::host::{Mailbox, Rejected};
 use crate::host::{NoReply, Replies, SharedArchive, archived, no_such_job, record};
 
-/// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
+/// How long a reallocation cycle may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
 /// How long a change waits for the journal.
 pub(super) const JOURNAL: Duration = Duration::from_secs(30);
@@ -298,7 +298,7 @@ impl Service {
     }
 }
 
-/// What a call is told whose answer did not come in time.
+/// The answer to a call whose own did not come in time.
 pub(super) fn late(_: NoReply) -> Status {
     Status::deadline_exceeded("no answer in time")
 }

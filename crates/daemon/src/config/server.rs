@@ -22,7 +22,7 @@ use pliant_site::BatchSystemSettings;
 const HINT: &str =
     "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], and [tls]";
 
-/// What a server is told at its start.
+/// The configuration of a server.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerFile {

@@ -1,14 +1,14 @@
 //! The loop of a daemon: every source of events turned into one inbox, one synchronous handler.
 //!
-//! The thread takes what has come in, tells the machine, commits all of it in one transaction (group commit) and
-//! only then carries out what follows, replies included: whatever a user was told is in the journal. While a
+//! The thread takes what has come in, hands it to the machine, commits all of it in one transaction (group commit) and
+//! only then carries out what follows, replies included: whatever a user was answered is in the journal. While a
 //! commit is under way the next batch gathers. A commit that fails (a full disk) is tried again until it
 //! succeeds or the daemon is stopped; meanwhile nothing is answered but questions, and clients repeat.
 //!
 //! Questions are not journaled at all (a discovery: [`Machine::is_question`]). What no promise depends on
 //! (a child that has gone, status updates that the parent has kept) does not wait for the disk: it goes with the next commit, at the
-//! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been told. What turned out to change nothing (a
-//! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was told before it
+//! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been sent. What turned out to change nothing (a
+//! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was sent before it
 //! is durable, since it may rest on that.
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
 
-/// How many events are told between two commits at most.
+/// How many events there are between two commits at most.
 const BATCH: usize = 1024;
 /// How many bytes of what clients want.
 const BATCH_BYTES: usize = 16 << 20;
@@ -46,7 +46,7 @@ pub trait Driver<M: Machine>: Send {
     /// What a command keeps in the journal, in the same transaction as the event it follows from.
     fn keeps(&mut self, command: &M::Command) -> DurableRecord;
 
-    /// The machine is told this now: the commands of questions that are carried out next follow from it.
+    /// The machine takes this now: the commands of questions that are carried out next follow from it.
     fn telling(&mut self, _event: &M::Event) {}
 
     /// Carries a command out. `notice` is the journal's number of the status updates that the command keeps.
@@ -214,7 +214,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             || since.elapsed() >= UNWRITTEN
     }
 
-    /// Takes what has come in, waiting until there is something or the machine wants to be told. False at the
+    /// Takes what has come in, waiting until there is something or the machine is due. False at the
     /// end.
     fn gather(&mut self) -> bool {
         let due = self.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
@@ -320,7 +320,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                     break;
                 }
                 Err(error) if error.may_pass() => {
-                    // Often on the same full disk: told once, and then every minute.
+                    // Often on the same full disk: logged once, and then every minute.
                     if failures.is_multiple_of(TOLD_EVERY) {
                         tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
                     }

@@ -1,5 +1,5 @@
 //! What all daemons have in common. A `MachineHost` recovers a machine from its journal and runs it on a thread that journals
-//! what it is told and carries out what follows; `Replies` are the calls that wait for its answers; the `Front` listens,
+//! its events and carries out what follows; `Replies` are the calls that wait for its answers; the `Front` listens,
 //! guards calls, and ends everything of a daemon together.
 
 pub(crate) mod crash_points;

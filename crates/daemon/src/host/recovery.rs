@@ -11,14 +11,14 @@ use super::MachineError;
 /// many jobs is long, and while it is written no call is answered.
 const GROWTH: usize = 2;
 /// However long the last snapshot was, the next one is taken after so many times [`Settings::snapshot_every`]
-/// entries: a restart tells them all again.
+/// entries: a restart replays them all.
 const ENTRIES_FACTOR: u64 = 5;
 
-/// A machine as its journal tells it, and what it needs to go on.
+/// A machine recovered from its journal, and what it needs to go on.
 pub(crate) struct Recovered<M> {
     /// The machine.
     pub machine: M,
-    /// The last entry told.
+    /// The last entry replayed.
     pub(super) sequence: u64,
     pub(super) since_snapshot: Since,
     /// The number of the next status update.
@@ -27,7 +27,7 @@ pub(crate) struct Recovered<M> {
     pub clock: Clock,
 }
 
-/// What was told since the last snapshot.
+/// The entries since the last snapshot.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Since {
     entries: u64,

@@ -1,4 +1,4 @@
-//! A recorded journal told again (invariant 10): a stopped daemon's entries, given to a new machine of `control`,
+//! A recorded journal replayed (invariant 10): a stopped daemon's entries, given to a new machine of `control`,
 //! lead to the same commands.
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::{MachineError, digest};
 /// How many entries are read at a time.
 const PAGE: u32 = 10_000;
 
-/// What became of a journal that was told again.
+/// The outcome of a replay.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ReplayReport {
-    /// How many entries were told.
+    /// How many entries were replayed.
     pub entries: u64,
     /// The numbers of those whose commands are others than were recorded.
     pub differing: Vec<u64>,

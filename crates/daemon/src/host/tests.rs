@@ -12,7 +12,7 @@ use super::mailbox::Rejected;
 use super::thread::supervise;
 use super::*;
 
-/// Does what it is told.
+/// Does what it is asked.
 struct Obedient;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -43,7 +43,7 @@ impl MachineThread {
     }
 }
 
-/// Serves until `stop` says so, `served` ends, or one of the threads does. Then `halt` tells everything of the daemon to
+/// Serves until `stop` says so, `served` ends, or one of the threads does. Then `halt` asks everything of the daemon to
 /// end, open calls have [`GRACE`] for it, and the threads are stopped in their order.
 ///
 /// # Errors

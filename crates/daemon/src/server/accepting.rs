@@ -1,4 +1,4 @@
-//! A submission on its way to the machine: looked up, checked, and told.
+//! A submission on its way to the machine: looked up, checked, and sent.
 
 use pliant_control::payload::Payload;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::execution::Program;
 use super::offer::PreparedWork;
 use super::service::{Service, TIMEOUT, blocking, slow, stopping};
 
-/// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
+/// How long a submission waits for a server with a new journal to learn which numbers are taken: if its agent is
 /// there, the answer is under way.
 const NUMBERED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ impl Service {
         let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
         if let Some(record) = self.accepted_before(&caller, key).await? {
-            // What was told of it first may still be on its way to the disk.
+            // Its acceptance may still be on its way to the disk.
             let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));

@@ -66,7 +66,7 @@ impl SubmissionSlot {
     /// Waits until it has come.
     async fn wait(mut self) -> SubmissionSlot {
         if let Some(before) = self.before.take() {
-            // It is told by being dropped.
+            // It notifies by being dropped.
             let _ = before.await;
         }
         self
@@ -275,7 +275,7 @@ impl Cluster {
         let number = JobId(job.number);
         let system = self.system().await;
         if let Err(why) = self.prepared(&job, None, &alternatives).await {
-            // It is still held, or waits to be told: nothing of it has run.
+            // It is still held, or waits for its start permit: nothing of it has run.
             self.refuse(&job).await;
             self.end_there(&system, &job, &ids).await;
             let exit = Exit::NotStarted(why);
@@ -291,7 +291,7 @@ impl Cluster {
             let mut retry = Retry::new("release a job", &job.number);
             while let Err(error) = system.release(job.number, id).await {
                 if !error.may_pass() {
-                    // A listing tells what became of it.
+                    // A listing shows its outcome.
                     tracing::info!(job = job.number, id, %error, "not released");
                     break;
                 }

@@ -320,7 +320,7 @@ fn piece(dir: &Path, name: &ResultName, offset: u64, must_exist: bool) -> Result
     Ok(piece)
 }
 
-/// An error of files as the client is told.
+/// An error of files as clients see it.
 pub(super) fn status(error: &StagingError) -> Status {
     let hint = error.hint();
     let message = if hint.is_empty() { error.to_string() } else { format!("{error}; {hint}") };

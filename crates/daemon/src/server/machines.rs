@@ -7,8 +7,8 @@
 //! nodes behind Slurm are taken to be as fast as the server's host times that speed. `cluster.power_mflops` says what one
 //! processor does, if an operator has measured it, and then nothing is measured.
 //!
-//! *Load* is the share of the processors that jobs have now, which subjobs of launches are from their turn on. In front of Slurm
-//! that is told node by node. On the server's own host there are also the processes of others: what its load average of one
+//! *Load* is the share of the processors that jobs have now, subjobs of launches included. In front of Slurm
+//! that is known node by node. On the server's own host there are also the processes of others: what its load average of one
 //! minute shows beyond the jobs. `F` of them beside ours on `H` processors leave ours at least `H / (F + H)` of these when the
 //! system shares them fairly, so that much is left of what jobs leave, unless `cluster.host_load` is false.
 

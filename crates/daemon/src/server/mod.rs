@@ -221,7 +221,7 @@ fn routes(front: &Front, service: Service, links: links::Service, message_bytes:
         .add_service(front.guarded(held))
 }
 
-/// The server that the journal tells of.
+/// The server, recovered from its journal.
 async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> {
     let config = machine_config(file)?;
     let (again, state) = (config.clone(), file.state.clone());

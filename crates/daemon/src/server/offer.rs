@@ -83,7 +83,7 @@ impl ServiceOffer {
         }
     }
 
-    /// The runtime that finished runs of a service tell, if it is learned.
+    /// The runtime of a service by its finished runs, if it is learned.
     pub(super) async fn learned(&self, service: &str, mailbox: &Mailbox<Server>) -> Option<Span> {
         if !self.catalogue.is_learned(service) {
             return None;
@@ -174,7 +174,7 @@ impl Child for ServerChild {
             );
             // A server that has stopped asks again when it starts.
             if self.mailbox.send(Event::Numbered { highest }).is_ok() {
-                // Whatever is submitted from now on is told, and journaled, after that.
+                // What is submitted from now on is journaled after that.
                 self.numbered.send_replace(true);
             }
         }
@@ -191,7 +191,7 @@ impl ServerChild {
         request.span().in_scope(|| {
             let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
             let refused = found.refusals.first().map(|(_, reason)| reason.why.as_str());
-            // The agent tells the outcome of the whole discovery; this would be a log line per server and question.
+            // The agent logs the outcome of the whole discovery; this would be a log line per server and question.
             tracing::debug!(user = %ask.caller.user, completion, refused, "asked by the parent");
         });
         self.upward.answer(discovery, found);

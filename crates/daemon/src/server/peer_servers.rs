@@ -84,7 +84,7 @@ impl PeerServers {
         PeerServers { address, host, mailbox, servers, calls: UnderWay::default() }
     }
 
-    /// Makes a call, unless the same one is under way. What is answered is told to the machine.
+    /// Makes a call, unless the same one is under way. The answer is sent to the machine.
     pub(super) fn call(&self, to: Peer, id: HandoffId, call: Call) {
         let (own, step) = (self.clone(), step(&call));
         self.host.runtime.spawn(async move {
@@ -180,7 +180,7 @@ impl PeerServers {
         let content = found.map_err(|error| Failed::Lasting(error.public_message()))?;
         let (sender, receiver) = mpsc::channel(4);
         let begin = Upload::Begin { key, file: file.clone(), owner: Some(owner) };
-        // The channel has room for it.
+        // It fits into the channel.
         let _ = sender.send((&begin).into()).await;
         let mut answers = server.upload(Request::new(ReceiverStream::new(receiver))).await?.into_inner();
         let cut = || Failed::Passing("the other server broke the upload off".to_owned());

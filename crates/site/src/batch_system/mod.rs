@@ -68,7 +68,7 @@ pub struct Submission<'a> {
 }
 
 impl<'a> Submission<'a> {
-    /// A job of one size that may start on any node as soon as there is room.
+    /// A job of one size that may start on any node as soon as it fits.
     pub fn new(
         number: u32,
         folder: &'a Path,
@@ -205,7 +205,7 @@ impl BatchSystem {
         }
     }
 
-    /// Submits a job; `again` if it may be in the queue already. Gives its identifiers in the batch system, one per copy.
+    /// Submits a job; `again` if it may be in the queue already. Gives its identifiers in the batch system: several if it was submitted twice.
     pub async fn submit(
         &self,
         submission: &Submission<'_>,

@@ -1,4 +1,4 @@
-//! How a server's own jobs are told from others' in a listing.
+//! How a server's own jobs are distinguished from others' in a listing.
 
 /// The user as whom a server submits, and the tags that its jobs carry. `U` is how the batch system writes users.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -30,7 +30,7 @@ pub enum ProcessState {
     Running(Running),
     /// It ended.
     Ended(Exit),
-    /// Its supervisor died before it could tell. Nothing of the job is left.
+    /// Its supervisor died before it could record its end. Nothing of the job is left.
     Lost(Lost),
 }
 
@@ -39,7 +39,7 @@ pub enum ProcessState {
 pub enum Ending {
     /// As recorded.
     Ended(Exit),
-    /// Its supervisor died before it could tell. Nothing of the job is left.
+    /// Its supervisor died before it could record its end. Nothing of the job is left.
     Lost(Lost),
     /// The supervisor gave up before it started anything; its last words, if there are any.
     NeverStarted(Option<String>),
@@ -212,7 +212,7 @@ pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
 /// repeated. A job that was not started yet will not be: its supervisor, once spawned, records that it was cancelled.
 ///
 /// # Errors
-/// The folder cannot be written, and its supervisor could not be told otherwise.
+/// The folder cannot be written, and its supervisor could not be signalled.
 pub fn terminate(dir: &Path) -> Result<(), FolderError> {
     let folder = Folder::at(dir)?;
     // While a supervisor lives the job may have written anything there itself.

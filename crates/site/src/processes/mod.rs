@@ -19,7 +19,7 @@
 //! | `inputs/` | server | input files that a batch shares with others of its multi-job, or that the tasks of a subjob share |
 //! | `supervisor.log` | supervisor | its own complaints, normally empty |
 //!
-//! The folder must be on a local file system: `flock` is what tells the living from the dead.
+//! The folder must be on a local file system: `flock` shows which supervisors live.
 //!
 //! A supervisor that an external batch system starts for a sibling job or for a subjob first waits at a [`StartGate`], another
 //! folder, until it may go on to this one.

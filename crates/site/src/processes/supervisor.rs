@@ -210,7 +210,7 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     }
 }
 
-/// Why a job was not started, as its owner is told.
+/// Why a job was not started, for its owner.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 struct NotStarted {

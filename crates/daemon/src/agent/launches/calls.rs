@@ -116,7 +116,7 @@ impl Calls {
         Ok(machines.into_iter().map(rounded).collect())
     }
 
-    /// Makes a call about a subjob, unless the same one is under way. What is answered is told to the machine.
+    /// Makes a call about a subjob, unless the same one is under way. The answer is sent to the machine.
     pub(super) fn call(&self, to: Peer, id: PartId, call: Call) {
         let (own, step) = (self.clone(), step(&call));
         self.runtime.spawn(async move {

@@ -56,7 +56,7 @@ pub(super) struct Launches {
     pub(super) health: JournalHealth,
 }
 
-/// Goes on with the launches that the journal tells of, if this agent is to coordinate any.
+/// Goes on with the launches in the journal, if this agent is to coordinate any.
 pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, DaemonError> {
     let CoordinatorContext { file, address, agent, tls, gate } = context;
     let (folder, own) = match place(file, address) {

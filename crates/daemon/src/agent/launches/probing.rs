@@ -15,7 +15,7 @@ use tonic::{Code, Request, Status};
 use super::calls::Calls;
 use crate::config::ProbesFile;
 
-/// The pause after a look that found nothing to be measured.
+/// The pause after nothing was found to be measured.
 const POLL_PERIOD: Duration = Duration::from_secs(5);
 /// How long a server may take for all that is not bytes: to connect to the other one, and to answer.
 const AROUND: Duration = Duration::from_secs(45);
@@ -59,7 +59,7 @@ impl Probing {
         }
     }
 
-    /// Has a link measured, and tells the coordinator.
+    /// Has a link measured, and notifies the coordinator.
     async fn tried(&self, probe: &Probe, servers: &[Peer]) -> Tried {
         let Probe { by, to } = probe;
         let peer = |name: &Name| servers.iter().find(|server| server.name == *name);

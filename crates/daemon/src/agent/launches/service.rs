@@ -173,7 +173,7 @@ impl Open {
         reply.within(JOURNAL).await.map_err(late)
     }
 
-    /// Asks the machine. What anybody is told is durable: a launch that is said to have ended has.
+    /// Asks the machine. Every answer is durable: a launch that is said to have ended has.
     async fn present<A: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Coordinator, Time) -> A + Send + 'static,
@@ -207,7 +207,7 @@ fn answered(
     }
 }
 
-/// What anybody is told about a launch that is not theirs, or is none.
+/// The answer about a launch that does not exist or is another user's.
 fn no_such_launch(id: &LaunchId) -> Status {
     Status::not_found(format!("no launch {id} of yours"))
 }

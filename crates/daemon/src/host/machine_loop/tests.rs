@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::host::mailbox;
 
-/// Wants done what it is told.
+/// Wants done what it is sent.
 struct Echo;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

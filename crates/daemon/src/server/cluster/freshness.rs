@@ -57,7 +57,7 @@ impl FreshListings {
     pub(in crate::server) async fn refresh(&self) {
         let told = async {
             if self.renewed().await {
-                // What it said is told before this is asked. A server that stops says so elsewhere.
+                // What it said is sent before this is asked. A server that stops says so elsewhere.
                 let _ = self.mailbox.ask(|_, _| ()).await;
             }
         };

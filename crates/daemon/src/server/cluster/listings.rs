@@ -1,4 +1,4 @@
-//! One listing per period, of which the machine is told what has changed; and one at once when something was done that
+//! One listing per period, of which the machine is notified of what has changed; and one at once when something was done that
 //! a listing shows, or when a caller needs to know what others have done. Never are two under way, and however many want
 //! one, they are a while apart.
 
@@ -28,7 +28,7 @@ pub(super) struct Listings {
     pub(super) server: Name,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) clock: Clock,
-    /// What the machine was told.
+    /// What the machine knows.
     pub(super) mirror: Listing,
     /// What of the last one could not be read: said once.
     pub(super) unread: BTreeSet<String>,

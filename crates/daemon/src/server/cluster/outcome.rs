@@ -141,8 +141,8 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event 
     Event::Ended { job: JobId(job.number), exit, started: started.filter(|_| !never_ran), elapsed_ms }
 }
 
-/// Whether it may have been ended from outside: a shell tells of a signal to what it ran by a code above 128, and a supervisor that is
-/// told to end takes that for a cancellation.
+/// Whether it may have been ended from outside: a shell reports a signal to what it ran by a code above 128, and a supervisor that is
+/// asked to end takes that for a cancellation.
 fn is_by_signal(exit: &Exit) -> bool {
     matches!(exit, Exit::Signal(_) | Exit::Cancelled) || matches!(exit, Exit::Code(code) if *code > 128)
 }

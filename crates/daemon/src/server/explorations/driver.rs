@@ -61,7 +61,7 @@ pub(super) struct RequestsDriver {
     pub(super) runner: Runner<RequestObserver>,
     /// The first of the cores that requests are pinned to.
     pub(super) first_core: Option<u32>,
-    /// When the machine is told next that time has passed.
+    /// When the machine is notified next that time has passed.
     pub(super) wakes: Option<TimeMs>,
 }
 

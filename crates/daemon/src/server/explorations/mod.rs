@@ -57,7 +57,7 @@ fn moment(clock: &Clock) -> TimeMs {
     TimeMs(clock.exact().as_millis() as i64)
 }
 
-/// Goes on with the requests that the journal tells of, if the server is to take any.
+/// Goes on with the requests in the journal, if the server is to take any.
 pub(super) async fn start(
     file: &ServerFile,
     own: Arc<Host>,

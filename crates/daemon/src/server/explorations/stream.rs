@@ -1,4 +1,4 @@
-//! One client's stream: its calls in their turn, and the ends of its requests as they come.
+//! One client's stream: its calls in their order, and the ends of its requests as they come.
 
 use pliant_control::payload::Payload;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(in crate::server) struct ExplorationCall {
     service: String,
     deadline: Option<TimeMs>,
     inputs: Vec<FileSpec>,
-    /// After how long a silence the client is told what its user has had, if it wants to know.
+    /// After how long a silence the client is sent its user's usage, if it asked for that.
     shares_every: Option<Duration>,
     /// Ties its log lines together.
     request: String,
@@ -99,7 +99,7 @@ impl Explorations {
 }
 
 impl ExplorationCall {
-    /// Answers calls and tells ends until the client hangs up, or can be answered no more.
+    /// Answers calls and reports ends until the client hangs up, or can be answered no more.
     pub(in crate::server) async fn serve(
         self,
         mut calls: Streaming<proto::ExploreRequest>,

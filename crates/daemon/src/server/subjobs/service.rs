@@ -95,7 +95,7 @@ impl Service {
         let known = move |server: &mut Server, _| server.part_standing(&wanted);
         let known = self.mailbox.ask(known).await.map_err(|_| stopping())?;
         if known != Standing::Unknown {
-            // What was told of it may still be on its way to the disk.
+            // What is known of it may still be on its way to the disk.
             let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(known);
