@@ -112,12 +112,9 @@ enum Verb {
     /// Supervises one job; servers start it.
     #[command(hide = true)]
     RunJob(verbs::run_job::Arguments),
-    /// Runs the instances of a pack; jobs of servers run it.
+    /// Runs a batch of instances, or the tasks of a launch on one server; servers have jobs run it.
     #[command(hide = true)]
-    RunPack(verbs::run_pack::Arguments),
-    /// Runs the tasks of a subjob of a launch; jobs of servers run it.
-    #[command(hide = true)]
-    RunPart(verbs::run_part::Arguments),
+    RunTasks(verbs::run_tasks::Arguments),
     /// Computes something, for demonstrations.
     #[command(subcommand, hide = true)]
     Work(verbs::work::Work),
@@ -201,8 +198,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Server(options) => verbs::server::run(&options),
         Verb::Ca(arguments) => verbs::ca::run(output, &arguments),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
-        Verb::RunPack(arguments) => verbs::run_pack::run(&arguments),
-        Verb::RunPart(arguments) => verbs::run_part::run(&arguments),
+        Verb::RunTasks(arguments) => verbs::run_tasks::run(&arguments),
         Verb::Work(work) => verbs::work::run(output, &work),
         Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
         Verb::Map(arguments) => verbs::map::run(output, &arguments),

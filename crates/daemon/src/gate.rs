@@ -106,7 +106,7 @@ impl Gate {
         let now = Instant::now();
         let mut users = self.users.lock();
         if !users.contains_key(user) {
-            // Nobody is remembered for having been here once.
+            // A user without open requests is not remembered.
             users.retain(|_, account| {
                 account.open > 0 || account.tokens_at(now, &self.limits) < f64::from(burst)
             });
@@ -140,7 +140,7 @@ impl Drop for Entered {
     }
 }
 
-/// The daemon that calls: of that role, or nobody.
+/// The daemon that calls, if it has one of these roles.
 pub fn daemon<T>(request: &Request<T>, roles: &[Role]) -> Result<transport::Caller, Status> {
     let found = caller(request)?;
     if roles.contains(&found.peer.role) {

@@ -1,11 +1,11 @@
-//! The line from a server or a local agent up to its parent: one stream, kept open, made again when it breaks.
+//! The connection from a server or a local agent up to its parent: one stream, kept open, made again when it breaks.
 //!
-//! The child dials, so that only agents need an open port towards it. News wait in the journal until the parent has
-//! acknowledged them; over each new line they are told again from the first one that it has not kept. They are read from
+//! The child dials, so that only agents need an open port towards it. Status updates wait in the journal until the parent has
+//! acknowledged them; over each new connection they are sent again from the first one that it has not kept. They are read from
 //! the journal page by page, as the parent takes them in, so that a parent that is away or slow costs no memory.
 
-mod heard;
-mod upward;
+mod contact;
+mod outbound;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -29,24 +29,24 @@ use tonic::{Status, Streaming};
 
 use crate::host::{SharedArchive, archived};
 
-pub(crate) use heard::{ParentContact, readiness};
-use upward::TransientMessage;
-pub(crate) use upward::{Outbound, Upward, upward};
+pub(crate) use contact::{ParentContact, readiness};
+use outbound::TransientMessage;
+pub(crate) use outbound::{Outbound, Upward, upward};
 
 /// How often each side says that it is there.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 /// After how much silence the other side is taken to be gone.
 pub(crate) const SILENCE: Duration = Duration::from_secs(8);
-/// The shortest and the longest pause before a broken line is made again.
+/// The shortest and the longest pause before a broken connection is made again.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Messages under way.
 const WINDOW: usize = 256;
-/// News that are read from the journal at a time: as many again wait in memory.
+/// Status updates that are read from the journal at a time: as many again wait in memory.
 const PAGE: u32 = 256;
 /// How many questions of the parent may be without an answer; it has given up on the oldest ones by then.
 const QUESTIONS_MAX: usize = 4096;
 
-/// Who hangs on the line.
+/// A daemon that has a parent.
 pub(crate) trait Child: Send + Sync + 'static {
     /// Its name.
     fn name(&self) -> Name;
@@ -65,7 +65,7 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// lines.
     fn asked(&self, discovery: u64, ask: Ask, request: RequestId) -> impl Future<Output = ()> + Send;
 
-    /// The parent has kept the news up to there.
+    /// The parent has kept the status updates up to there.
     fn acknowledged(&self, sequence: u64);
 
     /// The server, if this is one that does not know yet which numbers its jobs have had.
@@ -77,7 +77,7 @@ pub(crate) trait Child: Send + Sync + 'static {
 
 /// What a daemon with a parent has to reach it.
 pub(crate) struct Uplink<C> {
-    /// Who hangs on the line.
+    /// The daemon that is attached.
     pub(crate) child: Arc<C>,
     /// The first one that answers.
     pub(crate) parents: Vec<AgentAddress>,
@@ -85,28 +85,28 @@ pub(crate) struct Uplink<C> {
     pub(crate) tls: Arc<ClientTls>,
     /// Where it is noted when the parent was heard.
     pub(crate) heard: ParentContact,
-    /// Where the news are.
+    /// Where the status updates are.
     pub(crate) archive: SharedArchive,
     /// The clock that the daemon goes by.
     pub(crate) clock: Clock,
 }
 
 impl<C: Child> Uplink<C> {
-    /// Keeps the line until `stop` says so.
+    /// Keeps the connection until `stop` says so.
     pub(crate) async fn keep(self, outbound: Outbound, mut stop: watch::Receiver<bool>) {
         let heard = self.heard.clone();
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
             () = heard.observe() => {}
-            () = self.lines(outbound) => {}
+            () = self.connections(outbound) => {}
         }
     }
 
-    /// One line after the other.
-    async fn lines(self, outbound: Outbound) {
+    /// One connection after the other.
+    async fn connections(self, outbound: Outbound) {
         let Uplink { child, parents, tls, heard, archive, clock } = self;
         let next_question = clock.exact().as_micros() as u64;
-        let mut line = ParentConnection {
+        let mut connection = ParentConnection {
             child,
             heard,
             archive,
@@ -124,11 +124,11 @@ impl<C: Child> Uplink<C> {
         let mut pause = PAUSE.0;
         for parent in parents.iter().cycle() {
             let begun = Instant::now();
-            let ended = line.connect(parent, &tls).await;
+            let ended = connection.connect(parent, &tls).await;
             let why = ended.unwrap_or_else(|status| status.message().to_owned());
             tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no line to the parent");
-            line.heard.lost(&parent.address, &why);
-            // A line that held for a while was a good one.
+            connection.heard.lost(&parent.address, &why);
+            // A connection that held for a while was a good one.
             pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
             tokio::time::sleep(pause).await;
         }
@@ -141,29 +141,29 @@ struct ParentConnection<C> {
     archive: SharedArchive,
     clock: Clock,
     outbound: Outbound,
-    /// The last news that were told over the present line, or that the parent had kept before.
+    /// The last status update that was sent over the present connection, or that the parent had kept before.
     told: u64,
-    /// News that were read from the journal and are told next.
+    /// Status updates that were read from the journal and are sent next.
     page: VecDeque<Notice>,
     /// The servers are to be announced.
     announce: bool,
-    /// It is to be told that processors are free early.
+    /// The parent is to be notified that processors are free early.
     freed: bool,
     /// What else is to be said next: one answer, perhaps in pieces.
     said: VecDeque<proto::Up>,
     acknowledged: u64,
     next_question: u64,
-    /// Questions that came over the present line and are not answered, with the parent's numbers of them.
+    /// Questions that came over the present connection and are not answered, with the parent's numbers of them.
     questions: BTreeMap<u64, u64>,
 }
 
 type Sender = mpsc::Sender<proto::Up>;
 
-/// News that are being read, up to at least that number unless they fill the page.
+/// Status updates that are being read, up to at least that number unless they fill the page.
 type Reading = Pin<Box<dyn Future<Output = (u64, Result<Vec<Notice>, Status>)> + Send>>;
 
 impl<C: Child> ParentConnection<C> {
-    /// One line, from its beginning to its end; why it ended.
+    /// One connection, from its beginning to its end; why it ended.
     async fn connect(&mut self, parent: &AgentAddress, tls: &Arc<ClientTls>) -> Result<String, Status> {
         let expected = Identity::new(Role::Agent, parent.name.as_str())
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -180,7 +180,7 @@ impl<C: Child> ParentConnection<C> {
         sender.try_send((&hello).into()).map_err(|_| broken())?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
         self.told = self.greeted(&mut down).await?;
-        let last = *self.outbound.last_news.borrow();
+        let last = *self.outbound.last_update.borrow();
         not_older(last, self.told)?;
         self.heard.now();
         let unsent = last.saturating_sub(self.told);
@@ -189,7 +189,7 @@ impl<C: Child> ParentConnection<C> {
     }
 
     /// Waits for the parent's acknowledgement, which its journal may delay; questions may come before it. Returns the
-    /// last news that it has kept.
+    /// last status update that it has kept.
     async fn greeted(&mut self, down: &mut Streaming<proto::Down>) -> Result<u64, Status> {
         loop {
             let message = timeout(SILENCE, down.message()).await;
@@ -199,7 +199,7 @@ impl<C: Child> ParentConnection<C> {
                 Some(proto::down::Message::Acknowledge(kept)) => Some(kept.sequence),
                 _ => None,
             };
-            self.hear(message).await?;
+            self.receive(message).await?;
             if let Some(kept) = kept {
                 return Ok(kept);
             }
@@ -222,7 +222,7 @@ impl<C: Child> ParentConnection<C> {
                     let Some(message) = message? else { return Ok("the parent closed the line".to_owned()) };
                     heard = Instant::now();
                     self.heard.now();
-                    self.hear(message).await?;
+                    self.receive(message).await?;
                 }
                 permit = sender.reserve(), if has_something => {
                     let permit = permit.map_err(|_| broken())?;
@@ -239,19 +239,19 @@ impl<C: Child> ParentConnection<C> {
                         Err(_) => is_unreadable = true,
                     }
                 }
-                Ok(()) = self.outbound.last_news.changed() => {}
+                Ok(()) = self.outbound.last_update.changed() => {}
                 () = self.outbound.announce.notified() => self.announce = true,
                 () = self.outbound.freed.notified() => self.freed = true,
-                Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.say(said),
+                Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.queue(said),
                 _ = beat.tick() => {
                     if heard.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
                     }
                     let beat = FromChild::Heartbeat { now: Some(self.clock.now()) };
-                    // Where there is no room, enough is under way that says that we are there.
+                    // If the window is full, enough is under way that shows that we are up.
                     let _ = sender.try_send((&beat).into());
                     if self.said.is_empty() && let Some(server) = self.child.unnumbered() {
-                        self.say(TransientMessage::Unnumbered(server));
+                        self.queue(TransientMessage::Unnumbered(server));
                     }
                     // Perhaps it can be read again.
                     is_unreadable = false;
@@ -263,10 +263,10 @@ impl<C: Child> ParentConnection<C> {
         }
     }
 
-    /// Begins to read the news after those that were told, if there are any.
+    /// Begins to read the status updates after those that were sent, if there are any.
     fn read(&mut self) -> Option<Reading> {
         let (archive, told) = (self.archive.clone(), self.told);
-        let last = *self.outbound.last_news.borrow_and_update();
+        let last = *self.outbound.last_update.borrow_and_update();
         if last <= told {
             return None;
         }
@@ -276,7 +276,7 @@ impl<C: Child> ParentConnection<C> {
         }))
     }
 
-    /// What is told next: news last, of which there may be many.
+    /// What is sent next: status updates last, of which there may be many.
     async fn next(&mut self) -> Result<Option<proto::Up>, Status> {
         if self.announce {
             self.announce = false;
@@ -290,10 +290,10 @@ impl<C: Child> ParentConnection<C> {
         }
         let Some(notice) = self.page.pop_front() else { return Ok(None) };
         self.told = notice.seq;
-        news(&notice).map(|news| Some((&news).into()))
+        status_update(&notice).map(|update| Some((&update).into()))
     }
 
-    async fn hear(&mut self, message: proto::Down) -> Result<(), Status> {
+    async fn receive(&mut self, message: proto::Down) -> Result<(), Status> {
         // A message of a later version is not for us.
         if message.message.is_none() {
             return Ok(());
@@ -324,9 +324,9 @@ impl<C: Child> ParentConnection<C> {
         }
     }
 
-    fn say(&mut self, said: TransientMessage) {
+    fn queue(&mut self, said: TransientMessage) {
         match said {
-            // One that was asked over an earlier line is not told: nobody waits for it.
+            // One that was asked over an earlier connection is not sent: the parent does not wait for it.
             TransientMessage::Answer { discovery, found } => {
                 let Some(discovery) = self.questions.remove(&discovery) else { return };
                 self.said = in_pieces((&FromChild::Answer { discovery, found }).into());
@@ -345,7 +345,7 @@ async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<Notice>, Status
     }
 }
 
-fn news(notice: &Notice) -> Result<FromChild, Status> {
+fn status_update(notice: &Notice) -> Result<FromChild, Status> {
     let record = serde_json::from_str(&notice.body);
     let record =
         record.map_err(|error| Status::data_loss(format!("news {} in the journal: {error}", notice.seq)))?;

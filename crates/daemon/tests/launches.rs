@@ -29,7 +29,7 @@ use pliant_wire::proto::parts_server::{Parts, PartsServer};
 use pliant_wire::{
     FromChild, LaunchRequest, LaunchesQuery, PartDecision, PartReport, Program, proto, survey_reply,
 };
-use support::{Federation, PATIENCE, Running, running};
+use support::{Federation, Running, TIMEOUT, running};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -81,7 +81,7 @@ impl Willing {
             if let Some((part, _)) = part {
                 return part;
             }
-            assert!(begun.elapsed() < PATIENCE, "no part runs");
+            assert!(begun.elapsed() < TIMEOUT, "no part runs");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -200,7 +200,7 @@ async fn until(
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    client.launch(request, &InputPaths::new(), PATIENCE, std::future::pending(), told).await
+    client.launch(request, &InputPaths::new(), TIMEOUT, std::future::pending(), told).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ use pliant_testing::postgres;
 use pliant_transport::{Credentials, Role};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::{FromChild, proto};
-use support::{Federation, PATIENCE, Running, running};
+use support::{Federation, Running, TIMEOUT, running};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming};
@@ -44,7 +44,7 @@ impl Running {
 
     /// Why it ends by itself.
     async fn ends(self) -> DaemonError {
-        let ended = tokio::time::timeout(PATIENCE, self.serving).await;
+        let ended = tokio::time::timeout(TIMEOUT, self.serving).await;
         ended.expect("it ends by itself").unwrap().unwrap_err()
     }
 }

@@ -2,8 +2,6 @@
 //! and the commands of [`slurm`] and [`oar`] submit to batch systems that are there already.
 
 mod batch_system;
-mod commands;
-mod together;
 
 pub mod oar;
 pub mod processes;
@@ -11,5 +9,6 @@ pub mod services;
 pub mod slurm;
 
 pub use batch_system::{
-    BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs, StartPrevention, Submission,
+    BATCH_OUTPUT, BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs, SettingError,
+    StartPrevention, Submission, System, Unreadable,
 };

@@ -70,7 +70,7 @@ fn prepare(given: &[(&str, &str)]) -> Result<Prepared, Refusal> {
 }
 
 #[test]
-fn a_pack_is_on_the_fewest_processors_and_as_long_as_its_instances() {
+fn a_batch_is_on_the_fewest_processors_and_as_long_as_its_instances() {
     const FIT: &str = r#"
         [[service]]
         name = "fit"
@@ -93,17 +93,17 @@ fn a_pack_is_on_the_fewest_processors_and_as_long_as_its_instances() {
     let catalogue = read(FIT).unwrap();
     let service = catalogue.find("fit", &alice()).unwrap();
     let varied = ["x".to_owned()];
-    let pack = |values: &[&str]| {
+    let batch = |values: &[&str]| {
         let calls = (5..).zip(values).map(|(number, value)| (number, vec![value.to_string()]));
-        service.prepare_pack(&BTreeMap::new(), &varied, calls, "/opt/bin/pliant", None)
+        service.prepare_batch(&BTreeMap::new(), &varied, calls, "/opt/bin/pliant", None)
     };
-    let (job, _) = pack(&["1", "3"]).unwrap();
-    assert_eq!(job.argv(Procs(1), Span(60)), ["/opt/bin/pliant", "run-pack", "../pack.json"]);
+    let (job, _) = batch(&["1", "3"]).unwrap();
+    assert_eq!(job.argv(Procs(1), Span(60)), ["/opt/bin/pliant", "run-tasks", "../tasks.json"]);
     // 30 s on two processors are 40 s on one.
     assert_eq!((job.work.procs, job.work.walltime, job.work.speedup), (Procs(1), Span(160), Speedup::Rigid));
     assert_eq!(job.scale, 4.0);
-    assert!(matches!(pack(&["1", "0"]).unwrap_err(), Refusal::Value { argument, .. } if argument == "x"));
-    assert!(matches!(pack(&["30"]).unwrap_err(), Refusal::TooLong { .. }));
+    assert!(matches!(batch(&["1", "0"]).unwrap_err(), Refusal::Value { argument, .. } if argument == "x"));
+    assert!(matches!(batch(&["30"]).unwrap_err(), Refusal::TooLong { .. }));
 }
 
 #[test]
@@ -130,10 +130,12 @@ fn a_request_is_filled_in() {
     assert_eq!(serde_json::from_str::<Prepared>(&journaled).unwrap(), request);
 
     let file = |name: &str, size| FileSpec { name: name.parse().unwrap(), size, sha256: Checksum::of(b"") };
-    assert_eq!(request.missing_input(&[file("a.dat", 1)]).map(FileName::as_str), Some("in/a.dat"));
-    assert_eq!(request.missing_input(&[file("in/a.dat", 1)]), None);
-    assert_eq!(request.too_many_input_bytes(&[file("a", 600), file("b", 400)]), None);
-    assert_eq!(request.too_many_input_bytes(&[file("a", 601), file("b", 400)]), Some((1001, 1000)));
+    let refused = |files: &[FileSpec]| request.check_inputs(files).map_err(|refusal| refusal.to_string());
+    let missing = "expected the input file in/a.dat, found none";
+    assert_eq!(refused(&[file("a.dat", 1)]), Err(missing.to_owned()));
+    assert_eq!(refused(&[file("in/a.dat", 600), file("b", 400)]), Ok(()));
+    let large = "expected at most 1000 bytes of input, found 1001";
+    assert_eq!(refused(&[file("in/a.dat", 601), file("b", 400)]), Err(large.to_owned()));
 }
 
 #[test]

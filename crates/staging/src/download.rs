@@ -6,7 +6,7 @@ use super::checksum::Checksum;
 use super::error::StagingError;
 use super::folder::Folder;
 use super::manifest::FileSpec;
-use super::part::Part;
+use super::partial::PartialFile;
 
 /// A file that arrives in pieces in a folder of the user. Until it is whole and verified it has another name, from
 /// which the next download of the same file continues.
@@ -16,7 +16,7 @@ use super::part::Part;
 pub struct Download {
     folder: Folder,
     on_its_way: String,
-    part: Part,
+    part: PartialFile,
 }
 
 impl Download {
@@ -33,7 +33,7 @@ impl Download {
         // Another version of the file does not continue this one.
         let version = Checksum::of(format!("{}\n{}", spec.name, spec.sha256).as_bytes()).to_string();
         let on_its_way = format!(".pliant-{}.part", &version[..16]);
-        let part = Part::open(&folder, &on_its_way, spec)?;
+        let part = PartialFile::open(&folder, &on_its_way, spec)?;
         Ok(Download { folder, on_its_way, part })
     }
 

@@ -145,7 +145,7 @@ impl StagingError {
     }
 
     /// The same for users: without the places of files on this host.
-    pub fn told(&self) -> String {
+    pub fn public_message(&self) -> String {
         match self {
             Self::DiskFull { .. } => "the disk is full".to_owned(),
             Self::OtherFileSystem { .. } => {

@@ -138,7 +138,7 @@ impl Folder {
             written.map_err(|error| StagingError::io(self.path_of(name), error))
         });
         if let Err(error) = written.and_then(|()| self.rename(&draft, self, name)) {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = self.remove(&draft);
             return Err(error);
         }

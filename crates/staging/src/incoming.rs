@@ -15,7 +15,7 @@ use super::error::StagingError;
 use super::folder::Folder;
 use super::manifest::FileSpec;
 use super::names::FileName;
-use super::part::Part;
+use super::partial::PartialFile;
 
 /// The folder of one submission's uploads.
 pub(crate) struct Incoming {
@@ -45,7 +45,7 @@ impl Incoming {
         Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
     }
 
-    /// Announces a file. If another was announced under its name, what came of that is deleted.
+    /// Announces a file. If another was announced under its name, what came of that one so far is deleted.
     pub(crate) fn announce(&self, spec: &FileSpec) -> Result<(), StagingError> {
         if self.announced(&spec.name)?.as_ref() == Some(spec) {
             return Ok(());
@@ -59,8 +59,8 @@ impl Incoming {
     }
 
     /// What came so far of an announced file.
-    pub(crate) fn part(&self, spec: &FileSpec) -> Result<Part, StagingError> {
-        Part::open(&self.folder, &on_disk(&spec.name, "part"), spec.clone())
+    pub(crate) fn part(&self, spec: &FileSpec) -> Result<PartialFile, StagingError> {
+        PartialFile::open(&self.folder, &on_disk(&spec.name, "part"), spec.clone())
     }
 
     /// Calls a verified file done.

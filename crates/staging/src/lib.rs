@@ -3,7 +3,7 @@
 //! - [`FileName`] is the only way to name a file: relative, of printable letters, never out of its folder.
 //! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]), or to many
 //!   ([`Store::share`]).
-//!   Whoever decides about those of a submission waits for its [`Store::turn`].
+//!   A caller that decides about those of a submission waits for its [`Store::lock`].
 //! - [`results`], [`open_result`] and [`seal`] read what a job left behind, and nothing that it only points at.
 //! - [`Download`] is the client's end: results arrive in pieces, and are put in place when they are whole.
 //!
@@ -17,9 +17,9 @@
 //! <store>/incoming/<user>/<key>/<id>.done   complete and verified
 //! <job>/inputs.json    what was adopted, for telling results from inputs
 //! <job>/work/          the working folder of the job: inputs, results
-//! <job>/inputs/        the files that it shares with other packs of a multi-job, or with others of a launch: links to the store's
+//! <job>/inputs/        the files that it shares with other batches of a multi-job, or with others of a launch: links to the store's
 //! <job>/script         what the user brought to run, if it is not a service
-//! <job>/pack.json      the instances of a multi-job that the job runs, if it is a pack of them
+//! <job>/tasks.json     the instances of a multi-job, or the tasks of a launch, if it runs several
 //! <job>/stdout, stderr what it wrote
 //! <job>/results.json   checksums of the results of an ended job
 //! ```
@@ -30,29 +30,29 @@ mod download;
 mod error;
 mod folder;
 mod incoming;
+mod locks;
 mod manifest;
 mod names;
-mod part;
+mod partial;
 mod results;
 mod script;
 mod sealed;
 mod share;
 mod store;
-mod turns;
 mod usage;
 
 pub use adopt::WORK;
 pub use checksum::{Checksum, ChecksumError};
 pub use download::Download;
 pub use error::{QuotaKind, StagingError, may_pass};
+pub use locks::UploadLock;
 pub use manifest::{FileSpec, check_manifest};
 pub use names::{FileName, NameError, NameProblem, is_unprintable};
 pub use results::{
     LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
 };
-pub use script::{PACK, PART, SCRIPT, put_pack, put_part, put_script};
+pub use script::{SCRIPT, TASKS, put_script, put_tasks};
 pub use sealed::{SealedFile, SealedResults, seal, sealed};
 pub use share::SHARED;
 pub use store::{Store, Upload};
-pub use turns::UploadLock;
 pub use usage::Limits;

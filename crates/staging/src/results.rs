@@ -1,8 +1,8 @@
 //! What a job left behind, read without trusting it.
 //!
-//! A job may make anything in its folder: links to files that only the server may read, pipes that nobody
+//! A job may make anything in its folder: links to files that only the server may read, pipes that no process
 //! writes to, a million files, names that are none. Results are regular files with valid names; what is not is
-//! told with its reason and never opened.
+//! reported with its reason and never opened.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -102,7 +102,7 @@ pub struct ResultReader {
 ///
 /// # Errors
 ///
-/// If the job's folder itself cannot be read. What is wrong *in* it is left out and told.
+/// If the job's folder itself cannot be read. What is wrong *in* it is left out and reported.
 pub fn results(job_dir: &Path, limits: ResultLimits) -> Result<Results, StagingError> {
     let job = Folder::open(job_dir)?;
     // A job that spoils the list of its inputs gets them all back.

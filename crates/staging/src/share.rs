@@ -1,7 +1,7 @@
-//! Uploads that all packs of a multi-job use: they stay in the store, and each pack has links to them.
+//! Uploads that all batches of a multi-job use: they stay in the store, and each batch has links to them.
 //!
-//! A file is on the disk once, however many packs there are and whoever goes first. What nobody has asked for in as long as
-//! uploads may rest is thrown away like any other: a client whose next pack is told that a file is missing sends it again.
+//! A file is on the disk once, however many batches there are and whichever goes first. What was not asked for in as long as
+//! uploads may rest is thrown away like any other: a client that learns that a file of its next batch is missing sends it again.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -30,7 +30,7 @@ impl Store {
         })
     }
 
-    /// Links uploads into the folder of a job, and keeps them for other jobs. From then on nobody can write to them. May be
+    /// Links uploads into the folder of a job, and keeps them for other jobs. From then on they cannot be written. May be
     /// called again: what has its link stays, also if the upload is gone.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_on_the_disk_once_for_all_packs() {
+    fn files_are_on_the_disk_once_for_all_batches() {
         let root = tempfile::tempdir().unwrap();
         let limits = Limits { unfinished_ttl: Span(100), ..Limits::default() };
         let store = Store::open(&root.path().join("staging"), limits).unwrap();

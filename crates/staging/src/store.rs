@@ -13,10 +13,10 @@ use super::adopt::Adoption;
 use super::error::StagingError;
 use super::folder::Folder;
 use super::incoming::Incoming;
+use super::locks::{UploadLock, UploadLocks};
 use super::manifest::{FileSpec, check_manifest};
 use super::names::FileName;
-use super::part::Part;
-use super::turns::{UploadLock, UploadLocks};
+use super::partial::PartialFile;
 use super::usage::{Limits, Usage};
 
 /// Takes uploads and hands them to jobs.
@@ -58,11 +58,11 @@ struct Registry {
     jobs: BTreeMap<Submission, Arc<Mutex<Job>>>,
 }
 
-/// The uploads of one submission that go on now. Whoever holds its lock may take that of the registry, never
+/// The uploads of one submission that go on now. A holder of its lock may take that of the registry, never
 /// the other way round.
 #[derive(Default, Debug)]
 struct Job {
-    parts: BTreeMap<FileName, (Part, Weak<()>)>,
+    parts: BTreeMap<FileName, (PartialFile, Weak<()>)>,
     /// Its files were handed over or thrown away; a new one takes its place in the registry.
     gone: bool,
 }
@@ -93,9 +93,9 @@ impl Store {
         })
     }
 
-    /// Waits until nobody else decides about the uploads of a submission: whether it is accepted, whether a file of
-    /// it is begun anew, whether all are thrown away. What is found out then stays true until the turn is dropped.
-    pub async fn turn(&self, user: &User, key: Key) -> UploadLock {
+    /// Waits until no other call decides about the uploads of a submission: whether it is accepted, whether a file of
+    /// it is begun anew, whether all are thrown away. What is found out then stays true until the lock is dropped.
+    pub async fn lock(&self, user: &User, key: Key) -> UploadLock {
         self.shared.turns.wait(user, key).await
     }
 
@@ -160,7 +160,7 @@ impl Store {
         })
     }
 
-    /// Does something with the uploads of a submission, if there are any, while nobody adds to them or takes them away.
+    /// Does something with the uploads of a submission, if there are any, while none is added or removed.
     pub(super) fn uploads<A>(
         &self,
         user: &User,
@@ -227,7 +227,7 @@ impl Store {
     }
 
     /// Throws away the uploads of a submission if they rest: see [`Store::rests`]. Whether it was accepted is for the
-    /// caller to know, in its [`Store::turn`].
+    /// caller to know, in its [`Store::lock`].
     ///
     /// # Errors
     ///
@@ -354,7 +354,7 @@ impl Shared {
         {
             return Ok((part.offset(), Some(hold)));
         }
-        // Open under another announcement: those who still send it are told that it is gone.
+        // Open under another announcement: clients that still send it learn that it is gone.
         job.parts.remove(&spec.name);
         let (user, key) = of;
         let folder = self.incoming.make_child(user.as_str())?.make_child(&key.to_string())?;

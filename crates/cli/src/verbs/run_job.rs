@@ -2,27 +2,27 @@
 
 use std::path::PathBuf;
 
-use pliant_site::processes::{StartPermit, SuperviseError, await_consent, supervise};
+use pliant_site::processes::{StartGate, StartPermit, SuperviseError, supervise};
 
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The start gate that the job waits for.
+    /// The start gate where to wait first until the job may start.
     #[arg(long, value_name = "DIR")]
-    room: Option<PathBuf>,
+    gate: Option<PathBuf>,
     /// The job's folder.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(room) = &arguments.room {
-        match await_consent(room) {
+    if let Some(gate) = &arguments.gate {
+        match StartGate::at(gate).wait() {
             Ok(StartPermit::Given) => {}
             Ok(StartPermit::Refused) => {
                 eprintln!(
-                    "the job was not run here: a sibling job has started, or no start permit was given"
+                    "the job was not run here: it has started elsewhere, or its server has not permitted the start"
                 );
                 return Ok(());
             }

@@ -16,7 +16,7 @@ pub(crate) enum Load {
     Limits,
     /// Each user asks for a multiple of their own of what the job takes, give or take a tenth of that.
     Habits,
-    /// They take 10 to 100 % of them, whoever asks.
+    /// They take 10 to 100 % of them, for any caller.
     Anything,
 }
 

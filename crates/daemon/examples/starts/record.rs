@@ -30,7 +30,7 @@ async fn keep(file: &Path, conf: &Path, load: Load, seed: u64, minutes: u64) -> 
     let mut file = File::create(file)?;
     let mut write = |line: &Line| -> Outcome<()> { Ok(writeln!(file, "{}", serde_json::to_string(line)?)?) };
     let interval = slurm.about().scheduler.interval;
-    write(&Line::About { interval, load: format!("{load:?}").to_lowercase() })?;
+    write(&Line::ClusterConfiguration { interval, load: format!("{load:?}").to_lowercase() })?;
     let mut users = Users::new(load, seed);
     for _ in 0..FIRST {
         users.submit(conf)?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Line {
     /// What it is a recording of.
-    About {
+    ClusterConfiguration {
         /// Between two backfill passes.
         interval: Span,
         /// What the local users did.

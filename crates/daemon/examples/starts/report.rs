@@ -96,7 +96,7 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
         .lines()
         .map(|line| Ok(serde_json::from_str(&line?)?))
         .collect::<Outcome<_>>()?;
-    let Some(Line::About { interval, load }) = lines.first() else {
+    let Some(Line::ClusterConfiguration { interval, load }) = lines.first() else {
         return Err(format!("{}: expected what it is about", file.display()).into());
     };
     let Some(Line::Began(began)) = lines.last() else {

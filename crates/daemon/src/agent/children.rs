@@ -10,7 +10,7 @@ use super::numbers::Numbers;
 use crate::host::Mailbox;
 use crate::uplink::Child;
 
-/// What hangs on the parent: this agent and all below it.
+/// What is attached to the parent: this agent and all below it.
 pub(super) struct AgentChild {
     pub(super) name: Name,
     pub(super) journal: u64,
@@ -43,8 +43,8 @@ impl Child for AgentChild {
     async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
         request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
         self.parent_requests.note(discovery, request);
-        // An agent that has stopped does not answer; the parent's patience runs out.
-        let _ = self.mailbox.tell(Event::Asked { by: Requester::Parent(discovery), ask: Box::new(ask) });
+        // An agent that has stopped does not answer; the parent's question times out.
+        let _ = self.mailbox.send(Event::Asked { by: Requester::Parent(discovery), ask: Box::new(ask) });
     }
 
     fn acknowledged(&self, sequence: u64) {

@@ -9,12 +9,12 @@ use pliant_model::Time;
 use pliant_telemetry::RequestId;
 use pliant_wire::FromParent;
 
-use super::lines::Lines;
+use super::child_connections::ChildConnections;
 use super::runtimes;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
-/// The requests that questions of the parent are part of, until the machine is told the questions.
+/// The requests that questions of the parent are part of, until the machine has the questions.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ParentRequests(Arc<Mutex<HashMap<u64, RequestId>>>);
 
@@ -31,14 +31,14 @@ impl ParentRequests {
 
 /// Carries out what an agent wants done.
 pub(super) struct AgentDriver {
-    pub(super) lines: Lines,
+    pub(super) connections: ChildConnections,
     /// Clients that wait for the answer to a discovery, each with its request.
     pub(super) discoveries: Replies<DiscoveryResult, RequestId>,
     pub(super) parent_requests: ParentRequests,
     /// Operators who wait for what they asked of the agent itself.
     pub(super) reports: Replies<Report>,
     pub(super) upward: Option<Upward>,
-    /// The request that the machine is told of at the moment.
+    /// The request that the machine is notified of at the moment.
     pub(super) request: Option<RequestId>,
 }
 
@@ -63,7 +63,7 @@ impl Driver<Agent> for AgentDriver {
         match command {
             Command::Ask { child, discovery, ask } => {
                 let request = self.request;
-                self.lines.send(&child, &FromParent::Question { discovery, ask, request });
+                self.connections.send(&child, &FromParent::Question { discovery, ask, request });
             }
             Command::Answer { to: Requester::Client(token), found } => self.discoveries.answer(token, found),
             Command::Answer { to: Requester::Parent(discovery), found } => {
@@ -76,11 +76,11 @@ impl Driver<Agent> for AgentDriver {
             Command::Report { to, report } => self.reports.answer(to, *report),
             Command::Configured { to } => self.reports.answer(to, Report::default()),
             Command::Acknowledge { child, sequence } => {
-                self.lines.send(&child, &FromParent::Acknowledge { sequence });
+                self.connections.send(&child, &FromParent::Acknowledge { sequence });
             }
             Command::Tell(_) => {
                 if let (Some(upward), Some(sequence)) = (&self.upward, notice) {
-                    upward.news(sequence);
+                    upward.status_update(sequence);
                 }
             }
             Command::Announce => {

@@ -7,7 +7,7 @@ use pliant_model::Time;
 use pliant_wire::{HistoryCursor, HistoryPage, HistoryQuery};
 use tonic::Status;
 
-use super::line::stopped;
+use super::child_connection::stopped;
 use crate::host::Mailbox;
 use crate::host::{SharedArchive, archived, record};
 
@@ -34,7 +34,7 @@ pub(super) async fn page(
     let is_full = rows.len() == query.limit as usize;
     let next = rows.last().filter(|_| is_full).map(place).transpose()?;
     let ended = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
-    // One that has gone to a server below another agent is for that agent to tell of.
+    // One that has gone to a server below another agent is reported by that agent.
     jobs.extend(ended.into_iter().filter(|job| job.state.is_final()));
     Ok(HistoryPage { jobs, next })
 }

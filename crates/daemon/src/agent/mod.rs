@@ -1,11 +1,11 @@
 //! The agent as a daemon.
 
+mod child_connection;
+mod child_connections;
 mod children;
 pub(crate) mod driver;
 mod history;
 mod launches;
-mod line;
-mod lines;
 mod numbers;
 mod runtimes;
 pub(crate) mod service;
@@ -13,10 +13,10 @@ mod skew;
 
 use std::sync::Arc;
 
+use child_connections::ChildConnections;
 use children::AgentChild;
 use driver::{AgentDriver, ParentRequests};
 use launches::Launches;
-use lines::Lines;
 use numbers::Numbers;
 use pliant_control::agent::{Agent, AgentConfig, Event};
 use pliant_journal as journal;
@@ -45,13 +45,13 @@ pub async fn serve(
     let archive = host.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
-    // Whoever was there before has to come again.
+    // Children that were attached before have to attach again.
     for (child, _, attached, _) in host.machine().children() {
         if attached {
-            let _ = mailbox.tell(Event::Detached { child: child.clone() });
+            let _ = mailbox.send(Event::Detached { child: child.clone() });
         }
     }
-    let around = launches::CoordinatorContext {
+    let context = launches::CoordinatorContext {
         file: &file,
         address: front.address,
         agent: mailbox.clone(),
@@ -59,20 +59,20 @@ pub async fn serve(
         gate: front.gate.clone(),
     };
     let Launches { service: launches, thread: coordinator, health: launches_health } =
-        launches::start(around).await?;
+        launches::start(context).await?;
     let (upward, outbound) = upward(host.next_notice());
-    let (lines, parent_requests) = (Lines::default(), ParentRequests::default());
+    let (connections, parent_requests) = (ChildConnections::default(), ParentRequests::default());
     let has_parent = !file.parent.is_empty();
     let upward = has_parent.then_some(upward);
     let numbers = Numbers {
         mailbox: mailbox.clone(),
         archive: archive.clone(),
-        lines: lines.clone(),
+        connections: connections.clone(),
         upward: upward.clone(),
     };
     let (discoveries, reports) = (Replies::new(&clock), Replies::new(&clock));
     let driver = AgentDriver {
-        lines: lines.clone(),
+        connections: connections.clone(),
         discoveries: discoveries.clone(),
         parent_requests: parent_requests.clone(),
         reports: reports.clone(),
@@ -97,7 +97,7 @@ pub async fn serve(
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
             heard,
-            // One of its own: it waits for nobody who lists jobs.
+            // One of its own: it does not wait for listings of jobs.
             archive: host.archive()?,
             clock,
         };
@@ -106,11 +106,11 @@ pub async fn serve(
     let settings =
         Settings { history: Settings::days(file.history_days), notices: has_parent, ..Settings::default() };
     let thread = host.start("agent", driver, settings)?;
-    front.tasks.spawn(observe(lines.clone(), front.halted.clone()));
+    front.tasks.spawn(observe(connections.clone(), front.halted.clone()));
     let service = Service {
         gate: front.gate.clone(),
         mailbox,
-        lines,
+        connections,
         discoveries,
         reports,
         archive,
@@ -133,22 +133,22 @@ pub async fn serve(
 }
 
 /// Tells how long ago each child was heard.
-async fn observe(lines: Lines, halted: watch::Receiver<bool>) {
+async fn observe(connections: ChildConnections, halted: watch::Receiver<bool>) {
     let halted = stopped(halted);
     tokio::pin!(halted);
     let mut beat = tokio::time::interval(uplink::HEARTBEAT);
     loop {
         tokio::select! {
-            _ = beat.tick() => lines.observe(),
+            _ = beat.tick() => connections.observe(),
             () = &mut halted => return,
         }
     }
 }
 
-/// The agent that the journal tells of; waits for its turn if another agent leads.
+/// The agent, recovered from its journal; waits while another agent leads.
 async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
     let (owner, state, postgres) = match &file.postgres {
-        // Whoever stands by has a name of its own.
+        // A standby has a name of its own.
         Some(_) => ("an agent".to_owned(), file.state.clone(), file.postgres.clone()),
         None => (format!("agent {}", file.name), file.state.clone(), None),
     };

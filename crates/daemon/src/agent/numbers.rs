@@ -10,8 +10,8 @@ use pliant_journal::Archive;
 use pliant_wire::FromParent;
 use tonic::Status;
 
-use super::line::stopped;
-use super::lines::Lines;
+use super::child_connection::stopped;
+use super::child_connections::ChildConnections;
 use crate::host::Mailbox;
 use crate::host::{SharedArchive, archived};
 use crate::uplink::Upward;
@@ -21,7 +21,7 @@ use crate::uplink::Upward;
 pub(super) struct Numbers {
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) archive: SharedArchive,
-    pub(super) lines: Lines,
+    pub(super) connections: ChildConnections,
     /// The way to the parent; none at the root.
     pub(super) upward: Option<Upward>,
 }
@@ -31,7 +31,7 @@ impl Numbers {
     pub(super) async fn asked(&self, child: &Name, server: Name) {
         match &self.upward {
             Some(upward) => upward.unnumbered(server),
-            None => self.tell(child, server, 0).await,
+            None => self.notify(child, server, 0).await,
         }
     }
 
@@ -44,14 +44,14 @@ impl Numbers {
         };
         // One that has gone meanwhile asks again when it is back.
         if let Ok(Some(child)) = self.mailbox.ask(way).await {
-            self.tell(&child, server, highest).await;
+            self.notify(&child, server, highest).await;
         }
     }
 
-    async fn tell(&self, child: &Name, server: Name, highest: u32) {
+    async fn notify(&self, child: &Name, server: Name, highest: u32) {
         // What cannot be looked up now is asked again.
         let Ok(own) = self.highest(server.clone()).await else { return };
-        self.lines.send(child, &FromParent::Numbered { server, highest: highest.max(own) });
+        self.connections.send(child, &FromParent::Numbered { server, highest: highest.max(own) });
     }
 
     /// The highest number that is known here; 0 if none is.

@@ -1,4 +1,4 @@
-//! What the agent has learned of runtimes, for whoever asks and for `/metrics`.
+//! What the agent has learned of runtimes, for a caller that asks and for `/metrics`.
 
 use pliant_control::access::Caller;
 use pliant_control::agent::Agent;

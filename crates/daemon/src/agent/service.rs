@@ -24,16 +24,16 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::child_connection::{attach, stopped};
+use super::child_connections::ChildConnections;
 use super::history;
-use super::line::{attach, stopped};
-use super::lines::Lines;
 use super::numbers::Numbers;
 use super::runtimes;
 use crate::gate::{Gate, Pass};
-use crate::host::{Mailbox, TurnedAway};
+use crate::host::{Mailbox, Rejected};
 use crate::host::{NoReply, Replies, SharedArchive, archived, no_such_job, record};
 
-/// How long a look at the waiting jobs may take, with the moves that follow: as long as clients wait.
+/// How long a reallocation cycle may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
 /// How long a change waits for the journal.
 pub(super) const JOURNAL: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub(super) const JOURNAL: Duration = Duration::from_secs(30);
 pub(super) struct Service {
     pub(super) gate: Gate,
     pub(super) mailbox: Mailbox<Agent>,
-    pub(super) lines: Lines,
+    pub(super) connections: ChildConnections,
     pub(super) discoveries: Replies<DiscoveryResult, RequestId>,
     pub(super) reports: Replies<Report>,
     pub(super) archive: SharedArchive,
@@ -83,7 +83,7 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::ServersRequest>,
     ) -> Result<Response<proto::ServersReply>, Status> {
         let _pass = self.gate.user(&request)?;
-        let apart = self.lines.clocks_apart();
+        let apart = self.connections.clocks_apart();
         let federation = self.mailbox.ask(move |agent, now| federation(agent, now, &apart)).await;
         let federation = federation.map_err(|_| stopped())?;
         Ok(Response::new((&federation).into()))
@@ -123,7 +123,7 @@ impl proto::agent_server::Agent for Service {
             Some(job) => Some(job),
             None => self.archived_job(handle.clone()).await?,
         };
-        // Whether it exists is nobody's business but the owner's.
+        // Only the owner may know whether it exists.
         let record = record.filter(|record| caller.may_touch(&record.owner));
         let record = record.ok_or_else(|| no_such_job(&handle))?;
         let name = record.server().clone();
@@ -251,14 +251,14 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<Streaming<proto::Up>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        let Service { mailbox, lines, tls, numbers, clock, stop, .. } = self;
-        let (mailbox, lines, tls) = (mailbox.clone(), lines.clone(), tls.clone());
-        attach(request, mailbox, lines, tls, numbers.clone(), *clock, stop.clone()).await
+        let Service { mailbox, connections, tls, numbers, clock, stop, .. } = self;
+        let (mailbox, connections, tls) = (mailbox.clone(), connections.clone(), tls.clone());
+        attach(request, mailbox, connections, tls, numbers.clone(), *clock, stop.clone()).await
     }
 }
 
 impl Service {
-    /// Lets in an operator, and nobody else.
+    /// Lets in only an operator.
     fn operator<T>(&self, request: &Request<T>) -> Result<Pass, Status> {
         let (caller, pass) = self.gate.user(request)?;
         if caller.operator {
@@ -268,10 +268,10 @@ impl Service {
         Err(Status::permission_denied("only an operator may do that"))
     }
 
-    /// Tells the machine something that it answers with a report.
+    /// Sends the machine an event that it answers with a report.
     async fn report(&self, event: impl FnOnce(Token) -> Event, patience: Duration) -> Result<Report, Status> {
         let reply = self.reports.wait();
-        self.mailbox.want(event(reply.token()), 0).map_err(turned_away)?;
+        self.mailbox.try_send(event(reply.token()), 0).map_err(rejected)?;
         reply.within(patience).await.map_err(late)
     }
 
@@ -280,8 +280,8 @@ impl Service {
         let reply = self.discoveries.wait_with(id);
         let user = ask.caller.user.clone();
         let asked = Event::Asked { by: Requester::Client(reply.token()), ask: Box::new(ask) };
-        self.mailbox.want(asked, bytes).map_err(turned_away)?;
-        // The machine runs out of patience by itself; this is for one that has stopped.
+        self.mailbox.try_send(asked, bytes).map_err(rejected)?;
+        // The machine times out by itself; this is for one that has stopped.
         let limit = Duration::from_secs(self.patience.0 as u64 + 5);
         let found = reply.within(limit).await.map_err(late)?;
         metrics::histogram!(names::DISCOVERY_SECONDS).record(begun.elapsed().as_secs_f64());
@@ -298,15 +298,15 @@ impl Service {
     }
 }
 
-/// What a call is told whose answer did not come in time.
+/// The answer to a call whose own did not come in time.
 pub(super) fn late(_: NoReply) -> Status {
     Status::deadline_exceeded("no answer in time")
 }
 
-pub(super) fn turned_away(why: TurnedAway) -> Status {
+pub(super) fn rejected(why: Rejected) -> Status {
     match why {
-        TurnedAway::Busy => Status::unavailable("the agent is busy; ask again"),
-        TurnedAway::Stopped => stopped(),
+        Rejected::Busy => Status::unavailable("the agent is busy; ask again"),
+        Rejected::Stopped => stopped(),
     }
 }
 

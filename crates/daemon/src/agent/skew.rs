@@ -12,7 +12,7 @@ const APART_S: u64 = 5;
 /// At so many or fewer, clocks that were apart agree again.
 const TOGETHER_S: u64 = 3;
 /// So many looks in a row must say so.
-const LOOKS: u32 = 3;
+const POLLS_MAX: u32 = 3;
 
 /// How far the clock of a child is ahead of ours.
 #[derive(Clone, Default, Debug)]
@@ -37,19 +37,19 @@ pub(super) enum Change {
 
 impl Skew {
     /// A heartbeat says so.
-    pub(super) fn heard(&mut self, ahead: Span) {
+    pub(super) fn add(&mut self, ahead: Span) {
         self.heard = self.heard.max(Some(ahead));
     }
 
     /// Looks at what was heard since the last time: the difference, if anything was heard, and whether the state has
     /// changed.
-    pub(super) fn look(&mut self) -> Option<(Span, Option<Change>)> {
+    pub(super) fn update(&mut self) -> Option<(Span, Option<Change>)> {
         let ahead = self.heard.take()?;
         self.ahead = ahead;
         let bound = if self.is_apart { TOGETHER_S } else { APART_S };
         let is_apart = ahead.0.unsigned_abs() > bound;
         self.against = if is_apart == self.is_apart { 0 } else { self.against + 1 };
-        if self.against < LOOKS {
+        if self.against < POLLS_MAX {
             return Some((ahead, None));
         }
         (self.is_apart, self.against) = (is_apart, 0);
@@ -70,8 +70,8 @@ mod tests {
     fn changes(heard: &[i64]) -> Vec<(usize, Change)> {
         let mut skew = Skew::default();
         let look = |(index, ahead): (usize, &i64)| {
-            skew.heard(Span(*ahead));
-            Some((index, skew.look()?.1?))
+            skew.add(Span(*ahead));
+            Some((index, skew.update()?.1?))
         };
         heard.iter().enumerate().filter_map(look).collect()
     }
@@ -96,22 +96,22 @@ mod tests {
     #[test]
     fn heartbeats_that_waited_do_not_count_beside_one_that_did_not() {
         let mut skew = Skew::default();
-        assert_eq!(skew.look(), None, "nothing was heard");
-        for _ in 0..LOOKS {
+        assert_eq!(skew.update(), None, "nothing was heard");
+        for _ in 0..POLLS_MAX {
             for late in [-20, -18, 0, -16] {
-                skew.heard(Span(late));
+                skew.add(Span(late));
             }
-            assert_eq!(skew.look(), Some((Span(0), None)));
+            assert_eq!(skew.update(), Some((Span(0), None)));
         }
-        assert_eq!((skew.apart(), skew.look()), (None, None));
+        assert_eq!((skew.apart(), skew.update()), (None, None));
     }
 
     #[test]
     fn the_present_difference_is_shown() {
         let mut skew = Skew::default();
         for ahead in [60, 60, 60, 61] {
-            skew.heard(Span(ahead));
-            skew.look();
+            skew.add(Span(ahead));
+            skew.update();
         }
         assert_eq!(skew.apart(), Some(Span(61)));
     }

@@ -16,7 +16,7 @@ use super::{HttpFile, LimitsFile, ProbesFile, check_advertised, wrong_value};
 
 const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
 
-/// What an agent is told at its start.
+/// The configuration of an agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentFile {
@@ -66,13 +66,13 @@ pub struct ReallocationFile {
     pub algorithm: String,
     /// In which order: a name that `pliant policies` lists.
     pub heuristic: String,
-    /// Seconds between two looks at the waiting jobs.
+    /// Seconds between two reallocation cycles.
     pub period_s: i64,
     /// The least gain for which a job is moved, in seconds.
     pub threshold_s: i64,
     /// How many of the oldest jobs the heuristics other than `mct` consider at once.
     pub window: u32,
-    /// Also looks when a job has ended before its walltime, but not sooner than so many seconds after the last time;
+    /// Also starts a cycle when a job has ended before its walltime, but not sooner than so many seconds after the last time;
     /// 0: only every period.
     pub early_s: i64,
 }

@@ -17,7 +17,7 @@ pub use optional::{OptionalFile, OrderFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 
-/// The key of the address that others are told.
+/// The key of the address that others use.
 const ADVERTISE: &str = "advertise";
 
 /// The HTTP pages for machines: metrics and health.

@@ -22,7 +22,7 @@ use pliant_site::BatchSystemSettings;
 const HINT: &str =
     "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], and [tls]";
 
-/// What a server is told at its start.
+/// The configuration of a server.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerFile {
@@ -263,7 +263,7 @@ impl ClusterFile {
         if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
             return Err((key, format!("expected none beside [{table}], which decides that, found one")));
         }
-        settings.check().map_err(|problem| (table, problem))
+        settings.check().map_err(|problem| (table, problem.to_string()))
     }
 
     /// The name of the policy by which the cluster is planned.

@@ -6,12 +6,12 @@
 //!
 //! | place | what | when |
 //! |---|---|---|
-//! | `told` | an event | before the machine is told it |
-//! | `before-journal` | an event | told, and about to be committed |
+//! | `told` | an event | before the machine takes it |
+//! | `before-journal` | an event | taken, and about to be committed |
 //! | `after-journal` | an event | committed, and nothing that follows from it carried out |
 //! | `before-call` | a step of a handoff | about to ask another server |
-//! | `after-call` | a step of a handoff | answered, and nobody told |
-//! | the same | `stands` | a server tells an agent how a part of a launch stands |
+//! | `after-call` | a step of a handoff | answered, and the machine not notified |
+//! | the same | `stands` | a server notifies an agent of how a subjob stands |
 //! | `files-sent` | `prepare` | the files of a job are there, and nothing else |
 
 /// The name of the variable.
@@ -21,7 +21,7 @@ const VARIABLE: &str = "PLIANT_CRASH_AT";
 /// A place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CrashPoint {
-    /// An event is told.
+    /// An event comes.
     #[cfg(debug_assertions)]
     Told,
     /// A batch of events is committed.
@@ -64,7 +64,7 @@ pub(crate) fn reached<W: AsRef<str>>(place: CrashPoint, on_account_of: impl Iter
     }
 }
 
-/// An event is about to be told.
+/// The machine is about to take an event.
 #[cfg(debug_assertions)]
 pub(crate) fn told(event: &impl serde::Serialize) {
     if wanted(CrashPoint::Told).is_some()

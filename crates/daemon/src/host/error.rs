@@ -1,6 +1,5 @@
 //! Why a daemon cannot start or go on.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
@@ -9,17 +8,23 @@ use pliant_control::names::Name;
 use pliant_journal::JournalError;
 use pliant_transport::{Peer, Role, ServerTls, TlsError};
 
-use super::RunnerError;
+use super::MachineError;
 use crate::monitoring::{HttpError, MetricsError};
 
 /// Why a daemon cannot start or go on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// Its file cannot be used.
-    Config(ConfigError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// Its certificate cannot be used.
-    Tls(TlsError),
-    /// Its certificate is somebody else's.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Its certificate is another daemon's.
+    #[error(
+        "expected a certificate of {} {}, found one of {} {}",
+        expected.0.name(), expected.1, found.role.name(), found.name
+    )]
     Certificate {
         /// What it should say.
         expected: (Role, Name),
@@ -27,6 +32,7 @@ pub enum DaemonError {
         found: Peer,
     },
     /// It cannot listen.
+    #[error("cannot listen on {address}: {source}")]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -34,18 +40,25 @@ pub enum DaemonError {
         source: io::Error,
     },
     /// Its journal cannot be used.
-    Journal(JournalError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// Its loop cannot go on.
-    Runner(RunnerError),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
     /// Its pages cannot be served.
-    Http(HttpError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// Its metrics cannot be kept.
-    Metrics(MetricsError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// Connections cannot be served.
-    Transport(tonic::transport::Error),
+    #[error("cannot serve connections: {0}")]
+    Transport(#[source] tonic::transport::Error),
     /// A thread cannot be started.
-    Thread(io::Error),
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
     /// A folder of its state cannot be used.
+    #[error("cannot use the {what}: {source}")]
     State {
         /// What of it.
         what: &'static str,
@@ -53,6 +66,7 @@ pub enum DaemonError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Its thread ended in disorder; a log line before says why.
+    #[error("internal error, please report it with the log")]
     Panicked,
 }
 
@@ -61,8 +75,8 @@ impl DaemonError {
     pub fn is_input(&self) -> bool {
         match self {
             Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) => true,
-            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => is_wrong(error),
-            Self::Runner(RunnerError::Restore { .. } | RunnerError::Unreadable { .. }) => true,
+            Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => is_wrong(error),
+            Self::Machine(MachineError::Restore { .. } | MachineError::Unreadable { .. }) => true,
             _ => false,
         }
     }
@@ -72,8 +86,8 @@ impl DaemonError {
         match self {
             Self::Tls(error) => error.hint(),
             Self::Certificate { .. } => Some("issue one with `pliant ca issue`, or correct `name`"),
-            Self::Journal(error) | Self::Runner(RunnerError::Journal(error)) => error.hint(),
-            Self::Runner(RunnerError::Unreadable { .. }) => {
+            Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => error.hint(),
+            Self::Machine(MachineError::Unreadable { .. }) => {
                 Some("use the version of Pliant that wrote it, or restore the folder from a backup")
             }
             Self::Http(error) => error.hint(),
@@ -99,67 +113,6 @@ fn is_wrong(error: &JournalError) -> bool {
     !error.may_pass() && !matches!(error, JournalError::Deposed { .. } | JournalError::Order { .. })
 }
 
-impl fmt::Display for DaemonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => write!(f, "{error}"),
-            Self::Tls(error) => write!(f, "{error}"),
-            Self::Certificate { expected: (role, name), found } => write!(
-                f,
-                "expected a certificate of {} {name}, found one of {} {}",
-                role.name(),
-                found.role.name(),
-                found.name
-            ),
-            Self::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
-            Self::Journal(error) => write!(f, "{error}"),
-            Self::Runner(error) => write!(f, "{error}"),
-            Self::Http(error) => write!(f, "{error}"),
-            Self::Metrics(error) => write!(f, "{error}"),
-            Self::Transport(error) => write!(f, "cannot serve connections: {error}"),
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-            Self::State { what, source } => write!(f, "cannot use the {what}: {source}"),
-            Self::Panicked => write!(f, "internal error, please report it with the log"),
-        }
-    }
-}
-
-impl std::error::Error for DaemonError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Config(error) => Some(error),
-            Self::Tls(error) => Some(error),
-            Self::Listen { source, .. } | Self::Thread(source) => Some(source),
-            Self::Journal(error) => Some(error),
-            Self::Runner(error) => Some(error),
-            Self::Http(error) => Some(error),
-            Self::Metrics(error) => Some(error),
-            Self::Transport(error) => Some(error),
-            Self::State { source, .. } => Some(source.as_ref()),
-            Self::Certificate { .. } | Self::Panicked => None,
-        }
-    }
-}
-
-macro_rules! from {
-    ($($variant:ident($source:ty)),* $(,)?) => {$(
-        impl From<$source> for DaemonError {
-            fn from(source: $source) -> DaemonError {
-                DaemonError::$variant(source)
-            }
-        }
-    )*};
-}
-
-from!(
-    Config(ConfigError),
-    Tls(TlsError),
-    Journal(JournalError),
-    Runner(RunnerError),
-    Http(HttpError),
-    Metrics(MetricsError),
-);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +125,7 @@ mod tests {
         type Wrap = fn(JournalError) -> DaemonError;
         let cases: [(Wrap, &str); 2] = [
             (DaemonError::Journal, "when it was opened"),
-            (|error| RunnerError::from(error).into(), "when it was read or written"),
+            (|error| MachineError::from(error).into(), "when it was read or written"),
         ];
         for (wrap, when) in cases {
             for (error, expected) in [
@@ -193,7 +146,7 @@ mod tests {
             }
         }
         let source = serde_json::from_str::<u32>("{").unwrap_err();
-        let unreadable = DaemonError::from(RunnerError::Unreadable { sequence: 3, source });
+        let unreadable = DaemonError::from(MachineError::Unreadable { sequence: 3, source });
         assert!(unreadable.is_input() && unreadable.hint().is_some());
     }
 }

@@ -10,14 +10,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::server::Router;
-use tower::layer::util::{Identity, Stack};
 
 use super::pages::pages;
 use super::thread::{MachineThread, supervise};
+use super::transport::Routes;
 use super::{DaemonError, stopped};
 use crate::config::{HttpFile, LimitsFile};
-use crate::gate::{ArrivalLayer, Gate};
+use crate::gate::Gate;
 use crate::monitoring::Readiness;
 
 /// The certificates of a daemon, as a server and as a client.
@@ -40,7 +39,7 @@ impl Certificates {
     }
 }
 
-/// A daemon that listens. Everything of it ends with it, whoever ends it.
+/// A daemon that listens. Everything of it ends with it.
 pub(crate) struct Front {
     /// Where it listens.
     pub(crate) address: SocketAddr,
@@ -107,7 +106,7 @@ impl Front {
     /// Why a thread could not go on, or why connections could not be served.
     pub(crate) async fn serve(
         self,
-        routes: Router<Stack<ArrivalLayer, Identity>>,
+        routes: Routes,
         threads: Vec<MachineThread>,
         stop: watch::Receiver<bool>,
     ) -> Result<(), DaemonError> {

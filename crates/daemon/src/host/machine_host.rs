@@ -9,14 +9,14 @@ use pliant_model::Time;
 use pliant_transport::Clock;
 
 use super::health::JournalHealth;
+use super::machine_loop::{Driver, Settings};
 use super::mailbox::{Inbox, Mailbox, mailbox};
 use super::records::SharedArchive;
 use super::recovery::{Recovered, recover};
-use super::runner::{Driver, Settings};
 use super::thread::MachineThread;
-use super::{DaemonError, RunnerError};
+use super::{DaemonError, MachineError};
 
-/// A recovered machine. Whoever is to reach it takes its mailbox; [`MachineHost::start`] runs it.
+/// A recovered machine. It is reached by its mailbox; [`MachineHost::start`] runs it.
 pub(crate) struct MachineHost<M: Machine> {
     /// Where events and questions for the machine go.
     pub(crate) mailbox: Mailbox<M>,
@@ -64,7 +64,7 @@ where
         mut journal: Box<dyn Journal>,
         new: impl FnOnce(u64, Time) -> M,
         restore: impl FnOnce(M::State) -> Result<M, String>,
-    ) -> Result<MachineHost<M>, RunnerError> {
+    ) -> Result<MachineHost<M>, MachineError> {
         let id = journal.id();
         let recovered = recover(journal.as_mut(), |at| new(id, at), restore)?;
         let (mailbox, inbox) = mailbox();
@@ -80,8 +80,9 @@ where
     pub(crate) fn adapt(
         mut self,
         adapt: impl FnOnce(M) -> Result<M, String>,
-    ) -> Result<MachineHost<M>, RunnerError> {
-        self.recovered.machine = adapt(self.recovered.machine).map_err(|why| RunnerError::Restore { why })?;
+    ) -> Result<MachineHost<M>, MachineError> {
+        self.recovered.machine =
+            adapt(self.recovered.machine).map_err(|why| MachineError::Restore { why })?;
         Ok(self)
     }
 
@@ -121,7 +122,8 @@ where
         settings: Settings,
     ) -> Result<MachineThread, DaemonError> {
         let MachineHost { mailbox, health, recovered, journal, inbox, .. } = self;
-        let loop_of_machine = move || super::runner::run(recovered, journal, driver, inbox, settings, health);
+        let loop_of_machine =
+            move || super::machine_loop::run(recovered, journal, driver, inbox, settings, health);
         MachineThread::start(name, loop_of_machine, move || mailbox.stop())
     }
 }

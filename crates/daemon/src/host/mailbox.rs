@@ -1,4 +1,4 @@
-//! What a machine is told and asked, by everybody, for the one thread that changes it.
+//! Events and questions for a machine, from all callers, for the one thread that changes it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -28,7 +28,7 @@ pub(super) enum Input<M: Machine> {
     Stop,
 }
 
-/// Events that were told and are not taken in: while the journal cannot be written, they pile up.
+/// Events that were sent and are not taken in: while the journal cannot be written, they pile up.
 #[derive(Default)]
 struct Waiting {
     events: AtomicUsize,
@@ -63,7 +63,7 @@ impl Drop for Waits {
     }
 }
 
-/// The machine and its clock, for those who only look.
+/// The machine and its clock, for readers.
 pub(super) struct Shared<M> {
     machine: Mutex<M>,
     clock: Clock,
@@ -86,7 +86,7 @@ impl<M> Shared<M> {
     }
 }
 
-/// Where to leave what the machine is to be told or asked.
+/// Where to send events and questions for the machine.
 pub struct Mailbox<M: Machine> {
     sender: Sender<Input<M>>,
     waiting: Arc<Waiting>,
@@ -108,31 +108,31 @@ pub struct Stopped;
 
 /// Why a client's event was turned away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TurnedAway {
-    /// Too much waits already; nothing was told.
+pub enum Rejected {
+    /// Too much waits already; nothing was sent.
     Busy,
     /// The daemon has stopped.
     Stopped,
 }
 
 impl<M: Machine> Mailbox<M> {
-    /// Tells the machine what happened.
-    pub fn tell(&self, event: M::Event) -> Result<(), Stopped> {
+    /// Notifies the machine of what happened.
+    pub fn send(&self, event: M::Event) -> Result<(), Stopped> {
         let waits = Waits::among(&self.waiting, 0);
         self.sender.send(Input::Event(event, waits)).map_err(|_| Stopped)
     }
 
-    /// Tells the machine what a client wants, in so many bytes, unless too much waits already. What happened can only
+    /// Notifies the machine of what a client wants, in so many bytes, unless too much waits already. What happened can only
     /// be told; what is wanted can be turned away.
-    pub fn want(&self, event: M::Event, bytes: usize) -> Result<(), TurnedAway> {
+    pub fn try_send(&self, event: M::Event, bytes: usize) -> Result<(), Rejected> {
         let waits = Waits::among(&self.waiting, bytes);
         if waits.is_too_much() {
-            return Err(TurnedAway::Busy);
+            return Err(Rejected::Busy);
         }
-        self.sender.send(Input::Event(event, waits)).map_err(|_| TurnedAway::Stopped)
+        self.sender.send(Input::Event(event, waits)).map_err(|_| Rejected::Stopped)
     }
 
-    /// Asks the machine something that changes nothing, after everything that was told before. What was told may not
+    /// Asks the machine something that changes nothing, after everything that was sent before. What was sent may not
     /// be durable yet: see [`Mailbox::settled`].
     pub async fn ask<A: Send + 'static>(
         &self,
@@ -140,14 +140,14 @@ impl<M: Machine> Mailbox<M> {
     ) -> Result<A, Stopped> {
         let (sender, receiver) = oneshot::channel();
         let question: Question<M> = Box::new(move |machine, now| {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = sender.send(question(machine, now));
         });
         self.sender.send(Input::Question(question)).map_err(|_| Stopped)?;
         receiver.await.map_err(|_| Stopped)
     }
 
-    /// As [`Mailbox::ask`], but at once if nobody is changing the machine: what was told just before may not be in it
+    /// As [`Mailbox::ask`], but at once if the machine is not being changed: what was sent just before may not be in it
     /// yet. For estimates, which are out of date when they arrive anyway.
     pub async fn glance<A: Send + 'static>(
         &self,
@@ -165,20 +165,20 @@ impl<M: Machine> Mailbox<M> {
         self.ask(question).await
     }
 
-    /// Waits until everything that was told before is durable.
+    /// Waits until everything that was sent before is durable.
     pub async fn settled(&self) -> Result<(), Stopped> {
         let (sender, receiver) = oneshot::channel();
         self.sender.send(Input::Barrier(sender)).map_err(|_| Stopped)?;
         receiver.await.map_err(|_| Stopped)
     }
 
-    /// The parent has kept the news up to there.
+    /// The parent has kept the status updates up to there.
     pub fn acknowledged(&self, sequence: u64) {
         // A daemon that has stopped asks again when it starts.
         let _ = self.sender.send(Input::Acknowledged(sequence));
     }
 
-    /// Ends the loop once what was told before is done.
+    /// Ends the loop once what was sent before is done.
     pub fn stop(&self) {
         let _ = self.sender.send(Input::Stop);
     }
@@ -198,7 +198,7 @@ pub(crate) struct Inbox<M: Machine> {
 }
 
 impl<M: Machine> Inbox<M> {
-    /// Shows the machine to those who only look, from now on.
+    /// Shows the machine to readers from now on.
     pub(super) fn show(&self, shared: Arc<Shared<M>>) {
         // There is one inbox, and one machine that runs on it.
         let _ = self.shared.set(shared);

@@ -1,5 +1,5 @@
 //! What all daemons have in common. A `MachineHost` recovers a machine from its journal and runs it on a thread that journals
-//! what it is told and carries out what follows; `Replies` are the calls that wait for its answers; the `Front` listens,
+//! its events and carries out what follows; `Replies` are the calls that wait for its answers; the `Front` listens,
 //! guards calls, and ends everything of a daemon together.
 
 pub(crate) mod crash_points;
@@ -7,13 +7,13 @@ mod error;
 mod front;
 mod health;
 mod machine_host;
+mod machine_loop;
 mod mailbox;
 mod pages;
 mod records;
 mod recovery;
 mod replay;
 mod replies;
-mod runner;
 mod runtime;
 mod thread;
 mod transport;
@@ -22,20 +22,20 @@ pub use error::DaemonError;
 pub(crate) use front::{Certificates, Front};
 pub(crate) use health::JournalHealth;
 pub(crate) use machine_host::MachineHost;
+pub use machine_loop::{Driver, DurableRecord, MachineError, Settings, digest};
 #[cfg(test)]
 pub(crate) use mailbox::mailbox;
-pub use mailbox::{Mailbox, Stopped, TurnedAway};
+pub use mailbox::{Mailbox, Rejected, Stopped};
 pub(crate) use records::{SharedArchive, archived, json, no_such_job, observe_accuracy, record, row};
 pub use replay::{ReplayReport, retell};
 pub(crate) use replies::{NoReply, Replies};
-pub use runner::{Driver, DurableRecord, RunnerError, Settings, digest};
 pub use runtime::runtime;
 pub(crate) use thread::MachineThread;
-pub(crate) use transport::transport;
+pub(crate) use transport::{Routes, transport};
 
 /// Waits until a daemon is to stop.
 pub(crate) async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {
-    // A daemon whose end nobody can tell any more has ended.
+    // A daemon whose sender is gone has ended.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn record(row: &JobRow) -> Result<JobRecord, Status> {
     })
 }
 
-/// What anybody is told about a job that is not theirs, or is none.
+/// The answer about a job that does not exist or is another user's.
 pub(crate) fn no_such_job(handle: &Handle) -> Status {
     Status::not_found(format!("no job {handle} of yours"))
 }

@@ -5,29 +5,29 @@ use pliant_journal::Journal;
 use pliant_model::Time;
 use pliant_transport::Clock;
 
-use super::RunnerError;
+use super::MachineError;
 
 /// How many times as many bytes of events as the last snapshot had are gathered before the next one: a snapshot of
-/// many jobs is long, and while it is written nobody is answered.
+/// many jobs is long, and while it is written no call is answered.
 const GROWTH: usize = 2;
 /// However long the last snapshot was, the next one is taken after so many times [`Settings::snapshot_every`]
-/// entries: a restart tells them all again.
+/// entries: a restart replays them all.
 const ENTRIES_FACTOR: u64 = 5;
 
-/// A machine as its journal tells it, and what it needs to go on.
+/// A machine recovered from its journal, and what it needs to go on.
 pub(crate) struct Recovered<M> {
     /// The machine.
     pub machine: M,
-    /// The last entry told.
+    /// The last entry replayed.
     pub(super) sequence: u64,
     pub(super) since_snapshot: Since,
-    /// The number of the next news.
+    /// The number of the next status update.
     pub(crate) next_notice: u64,
     /// The clock to go on with.
     pub clock: Clock,
 }
 
-/// What was told since the last snapshot.
+/// The entries since the last snapshot.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Since {
     entries: u64,
@@ -60,7 +60,7 @@ pub(crate) fn recover<M: Machine>(
     journal: &mut dyn Journal,
     new: impl FnOnce(Time) -> M,
     from_state: impl FnOnce(M::State) -> Result<M, String>,
-) -> Result<Recovered<M>, RunnerError> {
+) -> Result<Recovered<M>, MachineError> {
     let loaded = journal.load()?;
     let last = loaded.entries.last().map(|entry| entry.at);
     let not_before = last.or(loaded.snapshot.as_ref().map(|snapshot| snapshot.at)).unwrap_or(0);
@@ -72,8 +72,8 @@ pub(crate) fn recover<M: Machine>(
             sequence = snapshot.seq;
             since_snapshot = Since::snapshot(snapshot.state.len());
             let state = serde_json::from_str(&snapshot.state)
-                .map_err(|source| RunnerError::Unreadable { sequence, source })?;
-            from_state(state).map_err(|why| RunnerError::Restore { why })?
+                .map_err(|source| MachineError::Unreadable { sequence, source })?;
+            from_state(state).map_err(|why| MachineError::Restore { why })?
         }
         None => new(loaded.entries.first().map_or(clock.now(), |entry| Time(entry.at))),
     };
@@ -82,7 +82,7 @@ pub(crate) fn recover<M: Machine>(
         sequence = entry.seq;
         since_snapshot.told(&entry.event);
         let event = serde_json::from_str(&entry.event)
-            .map_err(|source| RunnerError::Unreadable { sequence, source })?;
+            .map_err(|source| MachineError::Unreadable { sequence, source })?;
         machine.on(Time(entry.at), event, &mut commands);
         commands.clear();
     }

@@ -1,4 +1,4 @@
-//! A recorded journal told again (invariant 10): a stopped daemon's entries, given to a new machine of `control`,
+//! A recorded journal replayed (invariant 10): a stopped daemon's entries, given to a new machine of `control`,
 //! lead to the same commands.
 
 use std::path::Path;
@@ -7,15 +7,15 @@ use pliant_control::replay::{Machine, Recorded, replay};
 use pliant_journal::{self as journal, Entry};
 use pliant_model::Time;
 
-use super::{RunnerError, digest};
+use super::{MachineError, digest};
 
 /// How many entries are read at a time.
 const PAGE: u32 = 10_000;
 
-/// What became of a journal that was told again.
+/// The outcome of a replay.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ReplayReport {
-    /// How many entries were told.
+    /// How many entries were replayed.
     pub entries: u64,
     /// The numbers of those whose commands are others than were recorded.
     pub differing: Vec<u64>,
@@ -26,12 +26,12 @@ pub struct ReplayReport {
 /// # Errors
 ///
 /// If the journal cannot be read, or its first entries are kept no longer.
-pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<ReplayReport, RunnerError> {
+pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<ReplayReport, MachineError> {
     let mut archive = journal::open_sqlite(folder)?.archive()?;
     let mut page = archive.entries(1, PAGE)?;
     let Some(first) = page.first() else { return Ok(ReplayReport::default()) };
     if first.seq != 1 {
-        return Err(RunnerError::Restore {
+        return Err(MachineError::Restore {
             why: format!("expected the journal from its first entry on, found it from entry {}", first.seq),
         });
     }
@@ -50,8 +50,8 @@ pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<
     Ok(retold)
 }
 
-fn recorded<M: Machine>(entry: &Entry) -> Result<Recorded<M::Event>, RunnerError> {
+fn recorded<M: Machine>(entry: &Entry) -> Result<Recorded<M::Event>, MachineError> {
     let event = serde_json::from_str(&entry.event);
-    let event = event.map_err(|source| RunnerError::Unreadable { sequence: entry.seq, source })?;
+    let event = event.map_err(|source| MachineError::Unreadable { sequence: entry.seq, source })?;
     Ok(Recorded { at: Time(entry.at), event })
 }

@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(late.within(Duration::ZERO).await, Err(NoReply));
         for token in [dropped, token] {
             assert_eq!(replies.context(token), None);
-            // An answer to nobody is dropped.
+            // An answer without a call is dropped.
             replies.answer(token, 1);
         }
     }

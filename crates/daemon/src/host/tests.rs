@@ -8,11 +8,11 @@ use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::mailbox::TurnedAway;
+use super::mailbox::Rejected;
 use super::thread::supervise;
 use super::*;
 
-/// Does what it is told.
+/// Does what it is asked.
 struct Obedient;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -57,30 +57,30 @@ fn host(folder: &Path) -> MachineHost<Obedient> {
 }
 
 #[tokio::test]
-async fn what_clients_want_is_turned_away_while_too_much_waits() {
+async fn what_clients_want_is_rejected_while_too_much_waits() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(folder.path());
     let mailbox = host.mailbox.clone();
-    let want = |bytes| mailbox.want(Word::Rest, bytes);
-    // Nobody takes anything in yet. By their bytes:
+    let want = |bytes| mailbox.try_send(Word::Rest, bytes);
+    // Nothing is taken in yet. By their bytes:
     for _ in 0..64 {
         want(1 << 20).unwrap();
     }
-    assert_eq!(want(1), Err(TurnedAway::Busy));
+    assert_eq!(want(1), Err(Rejected::Busy));
     assert_eq!(want(0), Ok(()), "what was turned away does not count");
     // By their number:
     for _ in 65..10_000 {
-        mailbox.tell(Word::Rest).unwrap();
+        mailbox.send(Word::Rest).unwrap();
     }
-    assert_eq!(want(0), Err(TurnedAway::Busy));
-    mailbox.tell(Word::Rest).unwrap();
+    assert_eq!(want(0), Err(Rejected::Busy));
+    mailbox.send(Word::Rest).unwrap();
     let thread = host.start("test", Idle, Settings::default()).unwrap();
     mailbox.settled().await.unwrap();
     assert_eq!(want(1 << 20), Ok(()), "it was taken in");
     let (halt, _halted) = watch::channel(false);
     let (_stop, stopped) = watch::channel(true);
     supervise(std::future::pending(), vec![thread], stopped, &halt).await.unwrap();
-    assert_eq!(want(0), Err(TurnedAway::Stopped));
+    assert_eq!(want(0), Err(Rejected::Stopped));
 }
 
 #[tokio::test]
@@ -89,11 +89,11 @@ async fn a_daemon_ends_with_any_of_its_threads() {
     let (sound, ill) = (host(&folder.path().join("sound")), host(&folder.path().join("ill")));
     let (mailbox, other) = (ill.mailbox.clone(), sound.mailbox.clone());
     let threads = [sound, ill].map(|host| host.start("test", Idle, Settings::default()).unwrap());
-    mailbox.tell(Word::Panic).unwrap();
+    mailbox.send(Word::Panic).unwrap();
     let (halt, halted) = watch::channel(false);
     let (_stop, stopped) = watch::channel(false);
     let ended = supervise(std::future::pending(), threads.into(), stopped, &halt).await;
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(*halted.borrow(), "everything else of it ends, too");
-    assert_eq!(other.want(Word::Rest, 0), Err(TurnedAway::Stopped), "its other thread as well");
+    assert_eq!(other.try_send(Word::Rest, 0), Err(Rejected::Stopped), "its other thread as well");
 }

@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{oneshot, watch};
 
-use super::runner::RunnerError;
+use super::machine_loop::MachineError;
 use super::{DaemonError, GRACE, stopped};
 
 /// The thread of a machine.
 pub(crate) struct MachineThread {
     stop: Box<dyn Fn() + Send>,
-    handle: JoinHandle<Result<(), RunnerError>>,
+    handle: JoinHandle<Result<(), MachineError>>,
     /// Its other end is dropped when the thread ends, in whatever way.
     ended: oneshot::Receiver<()>,
 }
@@ -22,7 +22,7 @@ impl MachineThread {
     /// Starts it; `stop` has its loop end.
     pub(super) fn start(
         name: &str,
-        machine_loop: impl FnOnce() -> Result<(), RunnerError> + Send + 'static,
+        machine_loop: impl FnOnce() -> Result<(), MachineError> + Send + 'static,
         stop: impl Fn() + Send + 'static,
     ) -> Result<MachineThread, DaemonError> {
         let (alive, ended) = oneshot::channel::<()>();
@@ -43,7 +43,7 @@ impl MachineThread {
     }
 }
 
-/// Serves until `stop` says so, `served` ends, or one of the threads does. Then `halt` tells everything of the daemon to
+/// Serves until `stop` says so, `served` ends, or one of the threads does. Then `halt` asks everything of the daemon to
 /// end, open calls have [`GRACE`] for it, and the threads are stopped in their order.
 ///
 /// # Errors

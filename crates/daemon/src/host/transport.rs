@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tonic::transport::Server;
+use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 
 use crate::gate::ArrivalLayer;
@@ -10,12 +11,15 @@ use crate::gate::ArrivalLayer;
 /// Calls over one connection at a time; a client's next ones wait until one has ended.
 const CALLS_MAX: u32 = 128;
 /// Bytes under way over one connection: four times what one call may have. HTTP/2 takes more than half of this in
-/// overheads of small frames for an attack, and a child with news that waits for our journal must not be taken for one.
+/// overheads of small frames for an attack, and a child with status updates that waits for our journal must not be taken for one.
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// How long the message of a call may take to arrive: the largest one over a slow line does.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 /// After how much silence a client is asked whether it is there, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// What can be called at a daemon.
+pub(crate) type Routes = Router<Stack<ArrivalLayer, Identity>>;
 
 /// Takes calls, and ends connections whose other end has gone.
 pub(crate) fn transport() -> Server<Stack<ArrivalLayer, Identity>> {

@@ -1,9 +1,8 @@
 //! The pages of a daemon for monitoring: `/metrics`, `/healthz` and `/readyz` over HTTP/1 on a loopback address.
 //!
-//! There is nobody to trust on this side: each connection is answered once, within seconds, and few are open at a
+//! No client is trusted here: each connection is answered once, within seconds, and few are open at a
 //! time, so that slow or many clients cost neither the daemon nor other clients anything.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -86,14 +85,16 @@ impl Readiness {
 }
 
 /// Why the pages cannot be served.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The address can be reached from other machines.
+    #[error("http: expected a loopback address such as 127.0.0.1:9700, found {address}")]
     NotLoopback {
         /// The address.
         address: SocketAddr,
     },
     /// The address cannot be listened on.
+    #[error("http: cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -107,29 +108,9 @@ impl HttpError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             HttpError::NotLoopback { .. } => {
-                Some("the pages ask nobody who they are; let a proxy of this machine show them to others")
+                Some("the pages check no identity; let a proxy of this machine show them to others")
             }
             HttpError::Listen { .. } => Some("another process may listen there; port 0 takes any free port"),
-        }
-    }
-}
-
-impl fmt::Display for HttpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HttpError::NotLoopback { address } => {
-                write!(f, "http: expected a loopback address such as 127.0.0.1:9700, found {address}")
-            }
-            HttpError::Listen { address, source } => write!(f, "http: cannot listen on {address}: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for HttpError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            HttpError::NotLoopback { .. } => None,
-            HttpError::Listen { source, .. } => Some(source),
         }
     }
 }

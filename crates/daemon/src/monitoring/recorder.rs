@@ -1,29 +1,17 @@
 //! What counts: a Prometheus recorder with the buckets of [`names`].
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use pliant_telemetry::names::{self, Kind};
 
 /// Why numbers cannot be counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MetricsError {
     /// Another recorder counts for this process.
+    #[error("expected to count the metrics of this process, found another recorder")]
     Taken,
 }
-
-impl fmt::Display for MetricsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MetricsError::Taken => {
-                f.write_str("expected to count the metrics of this process, found another recorder")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MetricsError {}
 
 /// A recorder that knows every metric of [`names`]: its unit, its help, and its buckets if it is a histogram.
 pub fn recorder() -> PrometheusRecorder {
@@ -43,7 +31,7 @@ pub fn recorder() -> PrometheusRecorder {
 /// Counts for this process from now on; until then nothing is counted and counting costs next to nothing. Called
 /// again it gives the same numbers, which the daemons of one process thus share.
 ///
-/// Samples of histograms pile up until somebody looks, so whoever installs must serve ([`super::serve_http`]) or
+/// Samples of histograms pile up until they are read, so a daemon that installs it must serve ([`super::serve_http`]) or
 /// call the handle's `run_upkeep` every few seconds.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! A submission on its way to the machine: looked up, checked, and told.
+//! A submission on its way to the machine: looked up, checked, and sent.
 
 use pliant_control::payload::Payload;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use pliant_telemetry::{RequestId, names};
 use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork};
 use tonic::Status;
 
-use super::launch::Launch;
-use super::offer::Made;
-use super::service::{PATIENCE, Service, blocking, slow, stopping};
+use super::execution::Program;
+use super::offer::PreparedWork;
+use super::service::{Service, TIMEOUT, blocking, slow, stopping};
 
-/// How long a submission waits for a server with a new journal to be told which numbers are taken: if its agent is
+/// How long a submission waits for a server with a new journal to learn which numbers are taken: if its agent is
 /// there, the answer is under way.
 const NUMBERED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -31,11 +31,11 @@ impl Service {
     ) -> Result<SubmitAnswer, Status> {
         let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
         // No input is begun anew or thrown away until the answer is known.
-        let _turn = self.store.turn(&caller.user, key).await;
+        let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
         if let Some(record) = self.accepted_before(&caller, key).await? {
-            // What was told of it first may still be on its way to the disk.
-            let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+            // Its acceptance may still be on its way to the disk.
+            let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));
         }
@@ -46,43 +46,33 @@ impl Service {
         }
         self.can_write()?;
         let learned = match what.service() {
-            Some(name) => self.shop.learned(name, &self.mailbox).await,
+            Some(name) => self.offer.learned(name, &self.mailbox).await,
             None => None,
         };
         let shared = match &what {
             SubmittedWork::Pack(pack) => pack.inputs_key,
             SubmittedWork::Service { .. } | SubmittedWork::Script(_) => None,
         };
-        let made = self.shop.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
+        let made = self.offer.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
         let sample = self.sample(&what, &made);
-        let Made { prepared, pack } = made;
-        // The estimates of a pack are those of its server alone.
-        let pinned = pinned || pack.is_some();
-        if let Some(name) = prepared.missing_input(&inputs) {
-            return Err(Status::invalid_argument(format!(
-                "expected the input file {}, found none",
-                name.as_str()
-            )));
-        }
-        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
-            let limit = format!("expected at most {allowed} bytes of input, found {found}");
-            // Asking again changes nothing.
-            return Err(Status::out_of_range(limit));
-        }
-        let (store, user, files) = (self.store.clone(), caller.user.clone(), inputs.clone());
+        let PreparedWork { prepared, batch } = made;
+        // The estimates of a batch are those of its server alone.
+        let pinned = pinned || batch.is_some();
+        prepared.check_inputs(&inputs).map_err(|refusal| refused(&refusal))?;
+        let (store, user, files) = (self.host.store.clone(), caller.user.clone(), inputs.clone());
         let uploaded = move || {
             if let Some(shared) = shared {
-                // Other packs may need them for long.
+                // Other batches may need them for long.
                 store.renew(&user, shared)?;
             }
             store.complete(&user, shared.unwrap_or(key), &files)
         };
         blocking(uploaded).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        // A pack says what it runs by itself, and goes to no other server.
-        let what = pack.is_none().then_some(what);
+        // A batch says what it runs by itself, and goes to no other server.
+        let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let launch = Launch { prepared, what, pack, inputs, shared, request: id.to_string() };
+        let program = Program { prepared, submitted, batch, inputs, shared, request: id.to_string() };
         let owner = caller.user.clone();
         let submit = Submit {
             key,
@@ -94,11 +84,11 @@ impl Service {
             latest,
             compared,
             survey,
-            payload: Payload::of(&launch),
+            payload: Payload::of(&program),
             sample,
         };
         let bytes = submit.payload.bytes();
-        self.look().await;
+        self.refresh_listing().await;
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
                 tracing::info!(
@@ -131,9 +121,10 @@ impl Service {
         }
     }
 
-    /// Gives a pack its inputs at once: they may be thrown away before it starts.
+    /// Gives a batch its inputs at once: they may be thrown away before it starts.
     async fn link(&self, record: &JobRecord, key: Key, files: Vec<FileSpec>) -> Result<(), Status> {
-        let (store, user, dir) = (self.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
+        let (store, user, dir) =
+            (self.host.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
         blocking(move || store.share(&user, key, &files, &dir)).await
     }
 
@@ -149,7 +140,7 @@ impl Service {
         (!matches!(told, Ok(Ok(_)))).then(|| Refused::Other(reason()))
     }
 
-    /// An error while the journal cannot be written: nothing is accepted then, and nobody need wait to be told so. It
+    /// An error while the journal cannot be written: nothing is accepted then, and no client has to wait for that answer. It
     /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
     pub(super) fn can_write(&self) -> Result<(), Status> {
         match self.health.failure() {
@@ -165,5 +156,9 @@ impl Service {
 fn refused(refusal: &Refusal) -> Status {
     let hint = refusal.hint();
     let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
-    Status::invalid_argument(message)
+    match refusal {
+        // Asking again changes nothing.
+        Refusal::InputBytes { .. } => Status::out_of_range(message),
+        _ => Status::invalid_argument(message),
+    }
 }

@@ -6,10 +6,10 @@
 //! meanwhile is given it again by its machine.
 
 mod folders;
-mod fresh;
+mod freshness;
+mod gates;
 mod listings;
-mod look;
-mod rooms;
+mod outcome;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -22,69 +22,51 @@ use pliant_control::batch;
 use pliant_control::batch::foreign::{Command, Event, Queue, Withdrawal};
 use pliant_control::coallocation::{PartId, Standing};
 use pliant_control::job::Exit;
+use pliant_control::listing::Shape;
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
 use pliant_site::{BatchSystem, BatchSystemSettings, StartPrevention, Submission};
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
-pub(super) use self::fresh::FreshListings;
-pub(super) use self::rooms::remove as remove_room;
+pub(super) use self::freshness::FreshListings;
 
-use self::fresh::Last;
-use super::launch::Host;
-use super::packs;
-use super::parts::ends;
-use super::what::Execution;
+use self::freshness::Last;
+use super::execution::{Execution, Host, Retry, observer};
 use crate::host::Mailbox;
-use pliant_staging::Store;
 use pliant_transport::Clock;
-
-/// The pauses before something is tried again.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 
 /// How long a supervisor may take to see that its job is to be ended.
 const NOTICED: Duration = Duration::from_secs(3);
 /// Between two looks at what a supervisor does.
-const LOOK: Duration = Duration::from_millis(200);
-
-/// What surrounds a batch system.
-#[derive(Clone)]
-pub(super) struct ClusterContext {
-    pub(super) host: Host,
-    pub(super) store: Store,
-    /// What starts a supervisor.
-    pub(super) supervisor: Arc<[OsString]>,
-    pub(super) mailbox: Mailbox<Server>,
-    pub(super) runtime: Handle,
-}
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// A cluster, and what is done in it.
 #[derive(Clone)]
 pub(super) struct Cluster {
-    around: ClusterContext,
+    host: Arc<Host>,
+    mailbox: Mailbox<Server>,
     /// Once its batch system has answered for the first time.
     system: watch::Receiver<Option<Arc<BatchSystem>>>,
-    /// What came of the last listing.
+    /// The outcome of the last listing.
     last: watch::Receiver<Last>,
     /// Something was done that a listing shows.
-    news: Arc<Notify>,
-    /// The end of the turn of the last job that is to be submitted.
-    turn: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    changed: Arc<Notify>,
+    /// The end of the slot of the last job that is to be submitted.
+    slot: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
 }
 
-/// A job's turn to be submitted. Dropped, it is over.
-struct Turn {
+/// A job's slot to be submitted. Dropped, it is over.
+struct SubmissionSlot {
     before: Option<oneshot::Receiver<()>>,
     _done: oneshot::Sender<()>,
 }
 
-impl Turn {
+impl SubmissionSlot {
     /// Waits until it has come.
-    async fn come(mut self) -> Turn {
+    async fn wait(mut self) -> SubmissionSlot {
         if let Some(before) = self.before.take() {
-            // It is told by being dropped.
+            // It notifies by being dropped.
             let _ = before.await;
         }
         self
@@ -95,24 +77,17 @@ impl Turn {
 #[derive(Clone)]
 struct Job {
     number: u32,
-    /// Its folder; none if nobody knows it any more.
+    /// Its folder; none if the machine does not know it any more.
     dir: Option<PathBuf>,
     /// What is to run; none while it is another server's.
-    what: Option<Arc<Execution>>,
-}
-
-/// Why something cannot be done in a job's folder.
-enum Unready {
-    /// That does not change, and what the job's owner is told.
-    Lasting(String),
-    /// It may work later.
-    Passing(String),
+    execution: Option<Arc<Execution>>,
 }
 
 impl Cluster {
     /// Begins to list the jobs, and does what was not done when the server went down.
     pub(super) fn start(
-        around: ClusterContext,
+        host: Arc<Host>,
+        mailbox: Mailbox<Server>,
         settings: BatchSystemSettings,
         machine: &Server,
         clock: Clock,
@@ -120,22 +95,22 @@ impl Cluster {
     ) -> Cluster {
         let (connected, system) = watch::channel(None);
         let (seen, last) = watch::channel(Last::default());
-        let news = Arc::new(Notify::new());
+        let changed = Arc::new(Notify::new());
         let mirror = machine.mirror().cloned().unwrap_or_default();
         let listings = listings::Listings {
             settings,
-            server: around.host.server.clone(),
-            mailbox: around.mailbox.clone(),
+            server: host.server.clone(),
+            mailbox: mailbox.clone(),
             clock,
             mirror,
             unread: BTreeSet::new(),
             connected,
             last: seen,
-            news: news.clone(),
+            changed: changed.clone(),
         };
-        around.runtime.spawn(listings.keep(stop.clone()));
-        around.runtime.spawn(rooms::watch_rooms(around.host.clone(), news.clone(), stop));
-        let cluster = Cluster { around, system, last, news, turn: Arc::default() };
+        host.runtime.spawn(listings.keep(stop.clone()));
+        host.runtime.spawn(gates::watch_gates(host.clone(), changed.clone(), stop));
+        let cluster = Cluster { host, mailbox, system, last, changed, slot: Arc::default() };
         for (part, _, standing) in machine.parts() {
             if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
                 cluster.follow_tasks(&part.id);
@@ -151,8 +126,8 @@ impl Cluster {
 
     /// Its listings, for those who need a new one.
     pub(super) fn fresh(&self) -> FreshListings {
-        let (last, wanted) = (self.last.clone(), self.news.clone());
-        FreshListings { last, wanted, mailbox: self.around.mailbox.clone() }
+        let (last, wanted) = (self.last.clone(), self.changed.clone());
+        FreshListings { last, wanted, mailbox: self.mailbox.clone() }
     }
 
     /// Does what the machine wants done.
@@ -161,8 +136,8 @@ impl Cluster {
         let job = |number: JobId| own.job(machine, number);
         match command {
             Command::Queue(queue) => {
-                let turn = own.turn();
-                own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, turn));
+                let slot = own.next_slot();
+                own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, slot));
             }
             Command::Release { job: number, ids, alternatives, tentative } => {
                 own.clone()
@@ -178,39 +153,35 @@ impl Cluster {
                 own.clone().spawn(job(number), |own, job| own.terminate(job, ids));
             }
             Command::Look { job: number, ids, listed } => {
-                own.clone().spawn(job(number), |own, job| own.look(job, ids, listed));
+                own.clone().spawn(job(number), |own, job| own.find_outcome(job, ids, listed));
             }
         }
     }
 
     fn job(&self, machine: &Server, number: JobId) -> Job {
-        let (number, host) = (number.0, &self.around.host);
-        let what = Execution::of(machine, number);
-        let dir = what.as_ref().map(|what| what.dir(host));
-        let dir = dir.or_else(|| machine.held_as(number).map(|handle| host.dir(handle)));
-        Job { number, dir, what: what.map(Arc::new) }
+        let host = &self.host;
+        let execution = Execution::of_number(host, machine, number).map(Arc::new);
+        let dir = execution.as_ref().map(|execution| execution.dir.clone());
+        let dir = dir.or_else(|| machine.held_as(number.0).map(|handle| host.dir(handle)));
+        Job { number: number.0, dir, execution }
     }
 
     fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F)
     where
         F: Future<Output = Event> + Send + 'static,
     {
-        let (mailbox, news) = (self.around.mailbox.clone(), self.news.clone());
-        let runtime = self.around.runtime.clone();
-        let part = job.what.as_ref().and_then(|what| what.part()).map(|part| part.part.id.clone());
-        let dir = job.dir.clone();
+        let (mailbox, changed) = (self.mailbox.clone(), self.changed.clone());
+        let runtime = self.host.runtime.clone();
+        let execution = job.execution.clone();
         let doing = act(self, job);
         runtime.spawn(async move {
             let event = doing.await;
-            if let (Event::Ended { job, .. }, Some(dir)) = (&event, dir) {
-                match part {
-                    Some(id) => _ = ends::tell(&mailbox, &dir, &id).await,
-                    None => packs::tell(&mailbox, dir, *job).await,
-                }
+            if let (Event::Ended { .. }, Some(execution)) = (&event, execution) {
+                observer::details(&mailbox, &execution).await;
             }
             // A server that has stopped finds out when it starts again.
-            let _ = mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
-            news.notify_one();
+            let _ = mailbox.send(server::Event::Batch(batch::Event::Foreign(event)));
+            changed.notify_one();
         });
     }
 
@@ -224,26 +195,26 @@ impl Cluster {
         }
     }
 
-    /// Jobs are submitted one after the other: whoever comes first is first in the queue.
-    fn turn(&self) -> Turn {
+    /// Jobs are submitted one after the other: the first to come is the first in the queue.
+    fn next_slot(&self) -> SubmissionSlot {
         let (done, next) = oneshot::channel();
-        Turn { before: self.turn.lock().replace(next), _done: done }
+        SubmissionSlot { before: self.slot.lock().replace(next), _done: done }
     }
 
-    async fn queue(self, job: Job, queue: Queue, turn: Turn) -> Event {
+    async fn queue(self, job: Job, queue: Queue, slot: SubmissionSlot) -> Event {
         let Queue { job: named, procs, walltime, held, tentative, mut again, alternatives } = queue;
         let Some(dir) = job.dir.clone() else {
-            return Event::Refused { job: named, why: "nobody knows it any more".to_owned() };
+            return Event::Refused { job: named, why: "the server does not know it any more".to_owned() };
         };
         // What is held or tentative gets its folder when it is released.
         let mut in_any_order = false;
         let ready = match (held, tentative) {
-            (_, true) => self.furnished(&job, &dir).await,
+            (_, true) => self.gated(&job, &dir).await,
             (true, _) => Ok((dir.clone(), self.program(&dir))),
             _ => {
-                let prepared = self.prepared(&job, procs, walltime, &alternatives).await;
-                prepared.map(|is_pack| {
-                    in_any_order = is_pack;
+                let prepared = self.prepared(&job, Some((procs, walltime)), &alternatives).await;
+                prepared.map(|ready| {
+                    in_any_order = ready.is_batch;
                     (dir.clone(), self.program(&dir))
                 })
             }
@@ -255,16 +226,17 @@ impl Cluster {
         let system = self.system().await;
         let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
         let number = job.number;
-        let node = job.what.as_ref().and_then(|what| what.part()?.node());
+        let node = job.execution.as_ref().and_then(|execution| execution.subjob()?.node());
+        let shape = Shape { cores: procs.0, nodes: node.map(|_| 1), ..Shape::default() };
         let order =
-            Submission { number, folder, program, procs, walltime, alternatives, node, held, in_any_order };
-        let mut pause = Pause::new("submit a job", job.number);
-        // The packs of a sweep join each other.
-        let mut turn = if in_any_order { None } else { Some(turn.come().await) };
+            Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
+        let mut retry = Retry::new("submit a job", &job.number);
+        // The batches of a sweep join each other.
+        let mut slot = if in_any_order { None } else { Some(slot.wait().await) };
         loop {
             match system.submit(&order, again).await {
                 Ok(ids) => {
-                    drop(turn);
+                    drop(slot);
                     tracing::info!(job = job.number, ?ids, held, "queued");
                     return Event::Queued { job: named, ids };
                 }
@@ -272,8 +244,8 @@ impl Cluster {
                 Err(error) if error.leaves_open() => {
                     again = true;
                     // The others need not wait for that.
-                    turn = None;
-                    pause.after(&error).await;
+                    slot = None;
+                    retry.after(&error).await;
                 }
                 Err(error) => {
                     tracing::warn!(job = job.number, %error, "not queued");
@@ -289,7 +261,7 @@ impl Cluster {
 
     /// What runs a job.
     fn program(&self, dir: &Path) -> Vec<OsString> {
-        let words = self.around.supervisor.iter().cloned();
+        let words = self.host.supervisor.iter().cloned();
         words.chain([dir.into()]).collect()
     }
 
@@ -301,33 +273,29 @@ impl Cluster {
         tentative: bool,
     ) -> Event {
         let number = JobId(job.number);
-        let (system, size) = (self.system().await, job.what.as_ref().map(|what| what.size()));
-        let ready = match size {
-            Some((procs, walltime)) => self.prepared(&job, procs, walltime, &alternatives).await.map(drop),
-            None => Err("nobody knows it any more".to_owned()),
-        };
-        if let Err(why) = ready {
-            // It is still held, or waits to be told: nothing of it has run.
+        let system = self.system().await;
+        if let Err(why) = self.prepared(&job, None, &alternatives).await {
+            // It is still held, or waits for its start permit: nothing of it has run.
             self.refuse(&job).await;
             self.end_there(&system, &job, &ids).await;
             let exit = Exit::NotStarted(why);
             return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
         }
         if tentative {
-            if let Some(part) = job.what.as_ref().and_then(|what| what.part()) {
-                self.follow_tasks(&part.part.id);
+            if let Some(subjob) = job.execution.as_ref().and_then(|execution| execution.subjob()) {
+                self.follow_tasks(&subjob.part.id);
             }
-            return self.let_go_on(&job).await;
+            return self.permit(&job).await;
         }
         for id in &ids {
-            let mut pause = Pause::new("release a job", job.number);
+            let mut retry = Retry::new("release a job", &job.number);
             while let Err(error) = system.release(job.number, id).await {
                 if !error.may_pass() {
-                    // A listing tells what became of it.
+                    // A listing shows its outcome.
                     tracing::info!(job = job.number, id, %error, "not released");
                     break;
                 }
-                pause.after(&error).await;
+                retry.after(&error).await;
             }
         }
         Event::Released { job: number }
@@ -337,7 +305,7 @@ impl Cluster {
         let (system, number) = (self.system().await, JobId(job.number));
         let mut outcome = Withdrawal::Withdrawn;
         for id in &ids {
-            if self.prevent_start(&system, &job, id).await == StartPrevention::Started {
+            if !self.prevent_start(&system, &job, id).await.is_prevented() {
                 outcome = Withdrawal::Stays;
             }
         }
@@ -356,28 +324,28 @@ impl Cluster {
         Event::Withdrawal { job: number, outcome }
     }
 
-    /// Has the machine told how the tasks of a part end that is to run.
+    /// Has the machine notified how the tasks of a subjob end that is to run.
     fn follow_tasks(&self, id: &PartId) {
-        let dir = self.around.host.part_dir(id);
-        self.around.runtime.spawn(ends::follow(self.around.mailbox.clone(), dir, id.clone()));
+        let dir = self.host.subjob_dir(id);
+        self.host.runtime.spawn(observer::follow_tasks(self.mailbox.clone(), dir, id.clone()));
     }
 
     async fn prevent_start(&self, system: &BatchSystem, job: &Job, id: &str) -> StartPrevention {
-        let mut pause = Pause::new("withdraw a job", job.number);
+        let mut retry = Retry::new("withdraw a job", &job.number);
         loop {
             match system.prevent_start(job.number, id).await {
                 Ok(kept) => return kept,
                 // Nothing may be concluded from that.
-                Err(error) => pause.after(&error).await,
+                Err(error) => retry.after(&error).await,
             }
         }
     }
 
     async fn remove_prevented(&self, system: &BatchSystem, job: &Job, ids: &[String]) {
         for id in ids {
-            let mut pause = Pause::new("take a job out of the queue", job.number);
+            let mut retry = Retry::new("take a job out of the queue", &job.number);
             while let Err(error) = system.remove_prevented(job.number, id).await {
-                pause.after(&error).await;
+                retry.after(&error).await;
             }
         }
     }
@@ -389,7 +357,7 @@ impl Cluster {
             // If one has started meanwhile it finds nothing to run, or that it was run.
             let outcome = self.prevent_start(&system, &job, &id).await;
             tracing::info!(job = job.number, id, ?outcome, "removed what was left of a job");
-            if outcome == StartPrevention::Prevented {
+            if outcome.is_prevented() {
                 self.remove_prevented(&system, &job, &[id]).await;
             }
         }
@@ -401,9 +369,9 @@ impl Cluster {
         self.ask_end(&job).await;
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
-        let patience = Duration::from_secs(u64::from(self.around.host.cluster.grace_s)) + NOTICED;
+        let patience = Duration::from_secs(u64::from(self.host.cluster.grace_s)) + NOTICED;
         while begin.elapsed() < patience && self.runs(&job).await {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_PERIOD).await;
         }
         let system = self.system().await;
         self.end_there(&system, &job, &ids).await;
@@ -413,37 +381,14 @@ impl Cluster {
     /// Has the batch system end a job.
     async fn end_there(&self, system: &BatchSystem, job: &Job, ids: &[String]) {
         for id in ids {
-            let mut pause = Pause::new("end a job", job.number);
+            let mut retry = Retry::new("end a job", &job.number);
             while let Err(error) = system.terminate(job.number, id).await {
                 if !error.may_pass() {
                     tracing::error!(job = job.number, id, %error, "the batch system does not end a job");
                     break;
                 }
-                pause.after(&error).await;
+                retry.after(&error).await;
             }
         }
-    }
-}
-
-/// The time before something is tried again: longer every time. The first failure is told.
-struct Pause {
-    what: &'static str,
-    number: u32,
-    next: Duration,
-    told: bool,
-}
-
-impl Pause {
-    fn new(what: &'static str, number: u32) -> Pause {
-        Pause { what, number, next: AGAIN.0, told: false }
-    }
-
-    async fn after(&mut self, error: &(dyn std::fmt::Display + Sync)) {
-        if !self.told {
-            tracing::warn!(job = self.number, %error, "cannot {} at the moment: tried again until it works", self.what);
-            self.told = true;
-        }
-        tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(AGAIN.1);
     }
 }

@@ -18,7 +18,7 @@ use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::open::OpenCall;
+use super::open_call::OpenCall;
 use super::sealing::Sealing;
 use super::service::blocking;
 
@@ -31,7 +31,7 @@ const RESULTS: ResultLimits = ResultLimits { files: 10_000, bytes: 64 << 30 };
 /// How long a call waits for the results to be summed up: shorter than clients wait for an answer.
 const SEALING: Duration = Duration::from_secs(20);
 /// How often a growing file is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
 type Pieces = ReceiverStream<Result<proto::Chunk, Status>>;
@@ -118,7 +118,7 @@ where
         (Sender::Server(_), None) => return Err(Status::invalid_argument("expected an owner, found none")),
     };
     // Its submission is not accepted between the question and the beginning.
-    let turn = store.turn(&user, key).await;
+    let turn = store.lock(&user, key).await;
     let known = accepted(user.clone(), key).await?;
     if is_handed_over && known == Known::Here {
         return Err(Status::permission_denied("the job of that key is at this server"));
@@ -221,7 +221,7 @@ fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobR
     })
 }
 
-/// A file that somebody wants.
+/// A file to be sent.
 pub(super) struct Wanted {
     /// Whose it is, for the log.
     pub(super) of: String,
@@ -246,12 +246,12 @@ where
     F: Future<Output = Result<bool, Status>> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
-    // With a place of its own: whoever reads nothing leaves none among the pieces.
+    // With a place of its own: a client that reads nothing leaves none among the pieces.
     let (last, end) = mpsc::channel(1);
     spawn_of_call(async move {
         let given = tokio::select! {
             given = give(dir, wanted, &open, &sender, ended) => given,
-            // Nobody reads any more, and nothing may come for days.
+            // The client has gone, and nothing may come for days.
             () = sender.closed() => return,
         };
         if let Err(status) = given {
@@ -299,7 +299,7 @@ where
         if last {
             return Ok(());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_PERIOD).await;
     }
 }
 
@@ -320,7 +320,7 @@ fn piece(dir: &Path, name: &ResultName, offset: u64, must_exist: bool) -> Result
     Ok(piece)
 }
 
-/// An error of files as the client is told.
+/// An error of files as clients see it.
 pub(super) fn status(error: &StagingError) -> Status {
     let hint = error.hint();
     let message = if hint.is_empty() { error.to_string() } else { format!("{error}; {hint}") };
@@ -330,7 +330,7 @@ pub(super) fn status(error: &StagingError) -> Status {
         StagingError::NoResult { .. } => Status::not_found(message),
         StagingError::BehindEnd { .. } => Status::out_of_range(message),
         StagingError::Io { .. } | StagingError::DiskFull { .. } | StagingError::Damaged { .. } => {
-            // Paths of this host are nobody's business.
+            // Paths of this host are not for users.
             tracing::error!(%error, "file operation failed");
             Status::unavailable("the server cannot read or write its files at the moment")
         }

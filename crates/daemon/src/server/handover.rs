@@ -7,13 +7,13 @@ use pliant_control::names::Token;
 use pliant_control::payload::Payload;
 use pliant_control::runtime_sample::RuntimeSample;
 use pliant_control::server::{Answer, Event, Server};
-use pliant_site::services::{Packed, Prepared};
+use pliant_site::services::{Batch, Prepared};
 use pliant_transport::Role;
 use pliant_wire::{Prepare, SubmittedWork};
 use tonic::{Request, Status};
 
-use super::launch::Launch;
-use super::offer::Made;
+use super::execution::Program;
+use super::offer::PreparedWork;
 use super::service::{Service, stopping};
 use crate::gate;
 use crate::host::{archived, record};
@@ -26,28 +26,28 @@ impl Service {
         prepare: Prepare,
     ) -> Result<Result<Handoff, String>, Status> {
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
-        let _turn = self.store.turn(&owner, key).await;
+        let _lock = self.host.store.lock(&owner, key).await;
         let learned = match what.service() {
-            Some(name) => self.shop.learned(name, &self.mailbox).await,
+            Some(name) => self.offer.learned(name, &self.mailbox).await,
             None => None,
         };
-        let made = match self.shop.prepare(&what, &owner, learned) {
+        let made = match self.offer.prepare(&what, &owner, learned) {
             Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
         let sample = self.sample(&what, &made);
-        let Made { prepared, pack } = made;
-        if let Some((found, allowed)) = prepared.too_many_input_bytes(&inputs) {
-            return Ok(Err(format!("expected at most {allowed} bytes of input, found {found}")));
+        let PreparedWork { prepared, batch } = made;
+        if let Err(refusal) = prepared.check_inputs(&inputs) {
+            return Ok(Err(refusal.to_string()));
         }
-        let (store, user, files) = (self.store.clone(), owner.clone(), inputs.clone());
+        let (store, user, files) = (self.host.store.clone(), owner.clone(), inputs.clone());
         let complete = tokio::task::spawn_blocking(move || store.complete(&user, key, &files)).await;
         if let Err(error) = complete.map_err(|_| Status::internal("a file operation failed"))? {
-            return Ok(Err(error.told()));
+            return Ok(Err(error.public_message()));
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
-        let launch = Launch { prepared, what: Some(what), pack, inputs, shared: None, request };
+        let program = Program { prepared, submitted: Some(what), batch, inputs, shared: None, request };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -63,18 +63,18 @@ impl Service {
             latest: prepare.latest,
             copy: prepare.copy,
             reason: prepare.reason,
-            payload: Payload::of(&launch),
+            payload: Payload::of(&program),
             sample,
         }))
     }
 
     /// What a run is to teach of its service; nothing of a user's own script.
-    pub(super) fn sample(&self, what: &SubmittedWork, made: &Made) -> Option<RuntimeSample> {
+    pub(super) fn sample(&self, what: &SubmittedWork, made: &PreparedWork) -> Option<RuntimeSample> {
         let Prepared { name, scale, .. } = &made.prepared;
-        let instances = made.pack.as_ref().map_or(1, Packed::count);
+        let instances = made.batch.as_ref().map_or(1, Batch::count);
         let scale = scale.max(f64::MIN_POSITIVE);
-        let promises = self.shop.catalogue.is_learned(name);
-        let packed = made.pack.is_some();
+        let promises = self.offer.catalogue.is_learned(name);
+        let packed = made.batch.is_some();
         what.service().is_some().then(|| RuntimeSample {
             category: name.clone(),
             scale,
@@ -84,7 +84,7 @@ impl Service {
         })
     }
 
-    /// Tells the machine about a job that another server hands over.
+    /// Notifies the machine about a job that another server hands over.
     pub(super) async fn handoff(
         &self,
         event: impl FnOnce(Token) -> Event,
@@ -96,7 +96,7 @@ impl Service {
         }
     }
 
-    /// What is to become of a copy whose turn has come at another server: that is decided by the question.
+    /// What is to become of a sibling job that is ready to start at another server: that is decided by the question.
     pub(super) async fn may_start(&self, from: &Name, id: HandoffId) -> Result<Verdict, Status> {
         let wanted = id.clone();
         let target = move |server: &mut Server, _| server.target_of(&wanted).cloned();
@@ -148,7 +148,7 @@ impl Service {
         };
         let row = archived(&self.archive, look).await?;
         let found = row.as_ref().map(record).transpose()?;
-        let own = &self.shop.info.name;
+        let own = &self.offer.info.name;
         let came = |hop: &Hop| hop.attempt == id.attempt && hop.to == *own;
         Ok(found.is_some_and(|record| record.hops.iter().any(came)))
     }

@@ -60,7 +60,7 @@ impl Service {
     pub(super) async fn find_here(&self, caller: &Caller, handle: &str) -> Result<JobRecord, Status> {
         let record = self.find(caller, handle).await?;
         match record.server() {
-            there if *there == self.shop.info.name => Ok(record),
+            there if *there == self.offer.info.name => Ok(record),
             there => Err(wire::moved(&record.handle, there)),
         }
     }

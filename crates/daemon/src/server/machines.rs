@@ -5,10 +5,10 @@
 //! machine is that times the machine's processors, and times `cluster.cpu_share` where slower processors are emulated, or
 //! else times `cluster.speed`. So it is a figure of plain compiled code without a tuned library, good for comparing machines;
 //! nodes behind Slurm are taken to be as fast as the server's host times that speed. `cluster.power_mflops` says what one
-//! processor does, if somebody has measured better, and then nothing is measured.
+//! processor does, if an operator has measured it, and then nothing is measured.
 //!
-//! *Load* is the share of the processors that jobs have now, which parts of launches are from their turn on. In front of Slurm
-//! that is told node by node. On the server's own host there are also the processes of others: what its load average of one
+//! *Load* is the share of the processors that jobs have now, subjobs of launches included. In front of Slurm
+//! that is known node by node. On the server's own host there are also the processes of others: what its load average of one
 //! minute shows beyond the jobs. `F` of them beside ours on `H` processors leave ours at least `H / (F + H)` of these when the
 //! system shares them fairly, so that much is left of what jobs leave, unless `cluster.host_load` is false.
 
@@ -43,7 +43,7 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    /// Begins to measure, unless that was done by somebody else.
+    /// Begins to measure, unless that was done before.
     pub(super) fn start(name: Name, cluster: ClusterFile) -> Machines {
         let machines = Machines { name, cluster, measured: Arc::default() };
         let own = machines.clone();
@@ -76,14 +76,14 @@ impl Machines {
         let seen = mailbox.ask(|server, now| (server.nodes(now), server.procs().0, server.usage().free.0));
         let (nodes, procs, free) = seen.await?;
         if self.cluster.oar.is_some() {
-            // Parts of launches are not run there.
+            // subjobs of launches are not run there.
             return Ok(Vec::new());
         }
         if let Some(picture) = nodes {
             return Ok(of_nodes(&picture, power));
         }
         let taken = procs.saturating_sub(free);
-        let others = if self.cluster.host_load { self.others(taken) } else { 0.0 };
+        let others = if self.cluster.host_load { self.other_load(taken) } else { 0.0 };
         let name = self.name.to_string();
         Ok(vec![Machine {
             name,
@@ -94,7 +94,7 @@ impl Machines {
     }
 
     /// How many processes of others want a processor of this host.
-    fn others(&self, taken: u32) -> f64 {
+    fn other_load(&self, taken: u32) -> f64 {
         let of_jobs = f64::from(taken) * self.cluster.cpu_share.unwrap_or(1.0);
         (load_average().unwrap_or(0.0) - of_jobs).max(0.0)
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_their_fair_share_of_what_jobs_leave() {
+    fn other_processes_have_a_fair_share_of_what_jobs_leave() {
         let cases = [
             (4, 0, 0.0, 2.0, 0.0),
             (4, 1, 0.0, 2.0, 0.25),
@@ -234,6 +234,6 @@ mod tests {
         };
         assert_eq!(seen(&picture), expected(0.25, 0.75));
         picture.rules = Rules { whole_nodes: true, ..picture.rules };
-        assert_eq!(seen(&picture), expected(1.0, 1.0), "nobody else gets a part of a node");
+        assert_eq!(seen(&picture), expected(1.0, 1.0), "no other job gets a part of a node");
     }
 }

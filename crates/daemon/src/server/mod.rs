@@ -3,43 +3,41 @@
 mod accepting;
 pub(crate) mod cluster;
 mod driver;
+mod execution;
 mod explorations;
 mod files;
 mod handover;
-mod launch;
 mod links;
 mod locals;
 mod lookup;
 mod machines;
 mod offer;
 mod offered;
-mod open;
-mod others;
-mod packs;
-mod parts;
+mod open_call;
+mod peer_servers;
 mod prospects;
 mod sealing;
 mod service;
+mod subjobs;
 mod upkeep;
-mod what;
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use cluster::{Cluster, FreshListings};
-use driver::{Processes, ServerDriver};
-use launch::Host;
+use driver::ServerDriver;
+use execution::observer::JobObserver;
+use execution::{Execution, Host, Runner};
+use explorations::Explorations;
 use machines::Machines;
 use offer::{ServerChild, ServiceOffer};
-use others::PeerServers;
-use parts::{Coordinators, Parts, Places};
+use peer_servers::PeerServers;
 use pliant_control::server::{Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal as journal;
 use pliant_model::Procs;
-use pliant_site::services::pack_spare;
+use pliant_site::services::batch_margin;
 use pliant_staging::{self as staging, Store};
-use pliant_transport::Connections;
 use pliant_transport::Role;
 use pliant_wire::proto::held_parts_server::HeldPartsServer;
 use pliant_wire::proto::links_server::LinksServer;
@@ -47,12 +45,15 @@ use pliant_wire::proto::parts_server::PartsServer;
 use pliant_wire::proto::server_server::ServerServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
+use subjobs::{Coordinators, SubjobDriver, TaskPorts};
 use tokio::sync::{broadcast, watch};
-use what::Execution;
 
-use crate::calling::UnderWay;
 use crate::config::{OptionalFile, ServerFile};
-use crate::host::{Certificates, DaemonError, Front, MachineHost, Replies, Settings, transport};
+use crate::host::{
+    Certificates, DaemonError, Front, JournalHealth, MachineHost, Mailbox, Replies, Routes, Settings,
+    transport,
+};
+use crate::monitoring::Readiness;
 use crate::uplink::{ParentContact, Uplink, readiness, upward};
 
 /// How many changes of jobs a slow watcher may be behind.
@@ -68,11 +69,7 @@ pub async fn serve(
 ) -> Result<(), DaemonError> {
     let certificates = Certificates::load(&file.tls, Role::Server, &file.name)?;
     let machine = recover(&file).await?;
-    let store = {
-        let folder = file.state.join("staging");
-        let opened = tokio::task::spawn_blocking(move || Store::open(&folder, staging::Limits::default()));
-        opened.await.expect("opening does not panic").map_err(unusable("staging"))?
-    };
+    let host = Arc::new(host(&file, supervisor).await?);
     let archive = machine.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
@@ -81,79 +78,24 @@ pub async fn serve(
     let (is_numbered, numbered) = watch::channel(machine.machine().is_numbered());
     let (changes, _) = broadcast::channel(CHANGES);
     let replies = Replies::new(&clock);
-    let host = Host {
-        server: file.name.clone(),
-        folder: file.state.join("jobs"),
-        cluster: file.cluster.clone(),
-        pliant: program(&supervisor),
-    };
     let advertised = file.advertise.clone().unwrap_or_else(|| front.address.to_string());
-    let places = Places {
-        host: host.clone(),
-        store: store.clone(),
-        own: file.cluster.foreign().is_none().then(|| host_of(&advertised).to_owned()),
-        mailbox: mailbox.clone(),
-        runtime: tokio::runtime::Handle::current(),
-        kept: Arc::default(),
-        looking: Arc::default(),
-    };
-    places.resume(machine.machine());
-    let processes = Processes {
-        host: host.clone(),
-        store: store.clone(),
-        supervisor: supervisor.clone().into(),
-        mailbox: mailbox.clone(),
-        runtime: tokio::runtime::Handle::current(),
-        places: places.clone(),
-        cancelled: Arc::default(),
-    };
-    let jobs = machine.machine().running().map(|(_, run, cancelling)| (run, cancelling));
-    let parts = machine.machine().running_parts().map(|(_, run, cancelling)| (run, cancelling));
-    for (run, cancelling) in jobs.chain(parts) {
-        if let Some(what) = Execution::of(machine.machine(), run.job.0) {
-            processes.resume(what, run.clone(), cancelling);
-        }
-    }
+    let task_ports = TaskPorts::new(host.clone(), mailbox.clone(), &advertised);
+    task_ports.resume(machine.machine());
+    let runner = resume(&host, machine.machine(), &mailbox, &task_ports);
     let cluster = file.cluster.foreign().map(|settings| {
-        let around = cluster::ClusterContext {
-            host: host.clone(),
-            store: store.clone(),
-            supervisor: supervisor.clone().into(),
-            mailbox: mailbox.clone(),
-            runtime: tokio::runtime::Handle::current(),
-        };
-        Cluster::start(around, settings, machine.machine(), clock, halted.clone())
+        Cluster::start(host.clone(), mailbox.clone(), settings, machine.machine(), clock, halted.clone())
     });
     let fresh = cluster.as_ref().map(Cluster::fresh);
     // Of a cluster that was never listed nothing is known yet.
     let procs = machine.machine().procs();
-    let coordinators = Coordinators {
-        agents: Connections::new(Role::Agent, client_tls.clone()),
-        mailbox: mailbox.clone(),
-        runtime: tokio::runtime::Handle::current(),
-        calls: Arc::default(),
-    };
-    let others = PeerServers {
-        address: advertised.clone(),
-        store: store.clone(),
-        folders: cluster.is_some().then(|| host.clone()),
-        mailbox: mailbox.clone(),
-        runtime: tokio::runtime::Handle::current(),
-        servers: Connections::new(Role::Server, client_tls.clone()),
-        calls: UnderWay::default(),
-    };
-    let shop = shop(&file, procs, advertised, &supervisor);
-    let around = explorations::ExplorationContext {
-        file: &file,
-        host: &host,
-        shop: &shop,
-        store: &store,
-        supervisor: &supervisor,
-        halted: halted.clone(),
-    };
-    let (explorations, requests) = explorations::start(around).await?.unzip();
+    let offer = offer(&file, procs, advertised.clone(), host.pliant());
+    let (explorations, requests) =
+        explorations::start(&file, host.clone(), &offer, halted.clone()).await?.unzip();
+    let heard = ParentContact::start();
+    let ready_page = ready_page(health.clone(), heard.clone(), explorations.clone(), fresh.clone());
+    front.serve_pages(file.http.as_ref(), ready_page).await?;
     let child = ServerChild {
-        shop: shop.clone(),
+        offer: offer.clone(),
         fresh: fresh.clone(),
         journal: machine.journal_id(),
         mailbox: mailbox.clone(),
@@ -161,30 +103,9 @@ pub async fn serve(
         replies: replies.clone(),
         numbered: is_numbered,
     };
-    let heard = ParentContact::start();
-    let parent = heard.clone();
-    let journal_health = health.clone();
-    let (batch_system, requests_kept) = (fresh.clone(), explorations.clone());
-    let ready_page = move || {
-        let mut readiness = readiness(&journal_health, Some(&parent));
-        if let Some(why) = requests_kept.as_ref().and_then(|explorations| explorations.failure()) {
-            readiness = readiness.but("explorations", why);
-        }
-        match batch_system.as_ref().and_then(FreshListings::missing) {
-            Some(why) => readiness.but("batch-system", why),
-            None => readiness,
-        }
-    };
-    front.serve_pages(file.http.as_ref(), ready_page).await?;
-    let uplink = Uplink {
-        child: Arc::new(child),
-        parents: file.parent.clone(),
-        tls: client_tls.clone(),
-        heard,
-        // One of its own: it waits for nobody who lists jobs.
-        archive: machine.archive()?,
-        clock,
-    };
+    let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
+    // With an archive of its own: it does not wait for listings of jobs.
+    let uplink = Uplink { child, parents, tls, heard, archive: machine.archive()?, clock };
     front.tasks.spawn(uplink.keep(outbound, halted.clone()));
     if let Some(fresh) = fresh.clone() {
         let upward = upward.clone();
@@ -192,22 +113,21 @@ pub async fn serve(
     }
     let driver = ServerDriver {
         replies: replies.clone(),
-        processes,
+        runner,
         cluster,
-        others,
-        parts: Parts { places, coordinators },
+        peers: PeerServers::new(advertised, host.clone(), mailbox.clone(), &client_tls),
+        subjobs: SubjobDriver {
+            task_ports,
+            coordinators: Coordinators::new(host.clone(), mailbox.clone(), &client_tls),
+        },
         changes: changes.clone(),
         upward,
     };
     let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
     let thread = machine.start("server", driver, settings)?;
-    let upkeep = upkeep::Upkeep {
-        host: host.clone(),
-        store: store.clone(),
-        archive: archive.clone(),
-        mailbox: mailbox.clone(),
-        kept: Settings::days(file.results_days),
-    };
+    let kept = Settings::days(file.results_days);
+    let upkeep =
+        upkeep::Upkeep { host: host.clone(), archive: archive.clone(), mailbox: mailbox.clone(), kept };
     front.tasks.spawn(upkeep.run(halted.clone()));
     let service = Service {
         gate: front.gate.clone(),
@@ -218,34 +138,90 @@ pub async fn serve(
         health,
         archive,
         machines: Machines::start(file.name.clone(), file.cluster.clone()),
-        shop,
+        offer,
         explorations,
         fresh,
         host,
-        store,
         sealing: sealing::Sealing::default(),
         changes,
         stop: halted,
     };
-    let message_bytes = file.limits.message_bytes;
-    let parts = PartsServer::new(service.clone()).max_decoding_message_size(message_bytes);
-    let links = LinksServer::new(links::Service::new(client_tls, file.listen.ip()));
-    let task_files = TaskFilesServer::new(service.clone());
-    let held = HeldPartsServer::new(service.clone());
-    let service = ServerServer::new(service).max_decoding_message_size(message_bytes);
-    let routes = transport()
-        .add_service(front.guarded(service))
-        .add_service(front.guarded(parts))
-        .add_service(front.guarded(links))
-        .add_service(front.guarded(task_files))
-        .add_service(front.guarded(held));
+    let links = links::Service::new(client_tls, file.listen.ip());
+    let routes = routes(&front, service, links, file.limits.message_bytes);
     let (address, batch) = (front.address, file.cluster.policy());
     tracing::info!(name = %file.name, %address, procs = procs.0, batch, "server ready");
     ready(address);
     front.serve(routes, std::iter::once(thread).chain(requests).collect(), stop).await
 }
 
-/// The server that the journal tells of.
+/// The host that a server's file describes, with its uploads.
+async fn host(file: &ServerFile, supervisor: Vec<OsString>) -> Result<Host, DaemonError> {
+    let folder = file.state.join("staging");
+    let opened = tokio::task::spawn_blocking(move || Store::open(&folder, staging::Limits::default()));
+    let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
+    Ok(Host {
+        server: file.name.clone(),
+        state: file.state.clone(),
+        cluster: file.cluster.clone(),
+        store,
+        supervisor,
+        runtime: tokio::runtime::Handle::current(),
+    })
+}
+
+/// What runs jobs and subjobs, and goes on with those that ran when the server went down.
+fn resume(
+    host: &Arc<Host>,
+    machine: &Server,
+    mailbox: &Mailbox<Server>,
+    task_ports: &TaskPorts,
+) -> Runner<JobObserver> {
+    let observer = JobObserver { mailbox: mailbox.clone(), task_ports: task_ports.clone() };
+    let runner = Runner::new(host.clone(), observer, None);
+    let jobs = machine.running().map(|(_, run, cancelling)| (run, cancelling));
+    let subjobs = machine.running_parts().map(|(_, run, cancelling)| (run, cancelling));
+    for (run, cancelling) in jobs.chain(subjobs) {
+        if let Some(execution) = Execution::of_run(host, machine, run) {
+            runner.resume(execution, cancelling);
+        }
+    }
+    runner
+}
+
+/// Whether the server can do its work: its journals can be written, its parent is up, its batch system answers.
+fn ready_page(
+    journal: JournalHealth,
+    parent: ParentContact,
+    explorations: Option<Explorations>,
+    fresh: Option<FreshListings>,
+) -> impl Fn() -> Readiness + Send + Sync + 'static {
+    move || {
+        let mut readiness = readiness(&journal, Some(&parent));
+        if let Some(why) = explorations.as_ref().and_then(|explorations| explorations.failure()) {
+            readiness = readiness.but("explorations", why);
+        }
+        match fresh.as_ref().and_then(FreshListings::missing) {
+            Some(why) => readiness.but("batch-system", why),
+            None => readiness,
+        }
+    }
+}
+
+/// All that is called at a server.
+fn routes(front: &Front, service: Service, links: links::Service, message_bytes: usize) -> Routes {
+    let parts = PartsServer::new(service.clone()).max_decoding_message_size(message_bytes);
+    let task_files = TaskFilesServer::new(service.clone());
+    let held = HeldPartsServer::new(service.clone());
+    let service = ServerServer::new(service).max_decoding_message_size(message_bytes);
+    transport()
+        .add_service(front.guarded(service))
+        .add_service(front.guarded(parts))
+        .add_service(front.guarded(LinksServer::new(links)))
+        .add_service(front.guarded(task_files))
+        .add_service(front.guarded(held))
+}
+
+/// The server, recovered from its journal.
 async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> {
     let config = machine_config(file)?;
     let (again, state) = (config.clone(), file.state.clone());
@@ -275,7 +251,7 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
     })
 }
 
-fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString]) -> ServiceOffer {
+fn offer(file: &ServerFile, procs: Procs, address: String, pliant: String) -> ServiceOffer {
     let catalogue = Arc::new(file.catalogue.clone());
     let mut services = catalogue.summaries();
     if file.optional.as_ref().is_some_and(|optional| optional.pause) {
@@ -294,18 +270,8 @@ fn shop(file: &ServerFile, procs: Procs, address: String, supervisor: &[OsString
         optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
         optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
     };
-    let spare = pack_spare(file.cluster.grace_s, info.speed);
-    ServiceOffer { info, catalogue, pliant: program(supervisor), spare }
-}
-
-/// The path of this program, by the command of a supervisor.
-fn program(supervisor: &[OsString]) -> String {
-    supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// An address without its port.
-fn host_of(address: &str) -> &str {
-    address.rsplit_once(':').map_or(address, |(host, _)| host)
+    let margin = batch_margin(file.cluster.grace_s, info.speed);
+    ServiceOffer { info, catalogue, pliant, margin }
 }
 
 fn unusable<E: std::error::Error + Send + Sync + 'static>(what: &'static str) -> impl Fn(E) -> DaemonError {

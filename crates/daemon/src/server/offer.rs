@@ -11,7 +11,7 @@ use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
 use pliant_model::Span;
-use pliant_site::services::{Catalogue, Packed, Prepared, Refusal, Script, SpeedupSpec};
+use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
 use pliant_wire::{InstanceCall, SubmittedWork};
@@ -28,17 +28,17 @@ pub(super) struct ServiceOffer {
     pub(super) catalogue: Arc<Catalogue>,
     /// The path of this program, for services that use it.
     pub(super) pliant: String,
-    /// What the walltime of a pack is longer than those of its instances: [`pack_spare`].
+    /// How much longer the walltime of a batch is than those of its instances: [`batch_margin`].
     ///
-    /// [`pack_spare`]: pliant_site::services::pack_spare
-    pub(super) spare: Span,
+    /// [`batch_margin`]: pliant_site::services::batch_margin
+    pub(super) margin: Span,
 }
 
 /// What a request runs.
-pub(super) struct Made {
+pub(super) struct PreparedWork {
     pub(super) prepared: Prepared,
-    /// The instances of a pack.
-    pub(super) pack: Option<Packed>,
+    /// The instances, if it is a batch.
+    pub(super) batch: Option<Batch>,
 }
 
 impl ServiceOffer {
@@ -48,20 +48,20 @@ impl ServiceOffer {
         what: &SubmittedWork,
         user: &User,
         learned: Option<Span>,
-    ) -> Result<Made, Refusal> {
+    ) -> Result<PreparedWork, Refusal> {
         match what {
             SubmittedWork::Service { name, arguments } => {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
-                Ok(Made { prepared, pack: None })
+                Ok(PreparedWork { prepared, batch: None })
             }
             SubmittedWork::Pack(pack) => {
                 let service = self.catalogue.find(&pack.service, user)?;
                 let calls = pack.instances.iter();
                 let calls = calls.map(|InstanceCall { number, values }| (*number, values.clone()));
-                let (prepared, packed) =
-                    service.prepare_pack(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
-                let prepared = prepared.with_spare(self.spare);
-                Ok(Made { prepared, pack: Some(packed) })
+                let (prepared, batch) =
+                    service.prepare_batch(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
+                let prepared = prepared.with_margin(self.margin);
+                Ok(PreparedWork { prepared, batch: Some(batch) })
             }
             SubmittedWork::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
@@ -78,12 +78,12 @@ impl ServiceOffer {
                     walltime,
                 };
                 let prepared = self.catalogue.prepare_script(&given, None, None)?;
-                Ok(Made { prepared, pack: None })
+                Ok(PreparedWork { prepared, batch: None })
             }
         }
     }
 
-    /// The runtime that finished runs of a service tell, if it is learned.
+    /// The runtime of a service by its finished runs, if it is learned.
     pub(super) async fn learned(&self, service: &str, mailbox: &Mailbox<Server>) -> Option<Span> {
         if !self.catalogue.is_learned(service) {
             return None;
@@ -114,7 +114,7 @@ impl ServiceOffer {
 /// A server as the child of its agent.
 #[derive(Clone)]
 pub(super) struct ServerChild {
-    pub(super) shop: ServiceOffer,
+    pub(super) offer: ServiceOffer,
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<FreshListings>,
     pub(super) journal: u64,
@@ -128,7 +128,7 @@ pub(super) struct ServerChild {
 
 impl Child for ServerChild {
     fn name(&self) -> Name {
-        self.shop.info.name.clone()
+        self.offer.info.name.clone()
     }
 
     fn kind(&self) -> ChildKind {
@@ -142,19 +142,19 @@ impl Child for ServerChild {
     async fn servers(&self) -> Vec<ServerInfo> {
         // How many processors it has is known when they were listed.
         match self.mailbox.ask(|server, _| server.procs()).await {
-            Ok(procs) => vec![ServerInfo { procs, ..self.shop.info.clone() }],
+            Ok(procs) => vec![ServerInfo { procs, ..self.offer.info.clone() }],
             Err(Stopped) => Vec::new(),
         }
     }
 
     async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
         match ask.what {
-            // That takes as long as the batch system does: the line goes on meanwhile.
+            // That takes as long as the batch system does: the connection goes on meanwhile.
             DiscoverySubject::Order(_) => {
                 let own = self.clone();
-                tokio::spawn(async move { own.tell(discovery, &ask, &request).await });
+                tokio::spawn(async move { own.reply(discovery, &ask, &request).await });
             }
-            _ => self.tell(discovery, &ask, &request).await,
+            _ => self.reply(discovery, &ask, &request).await,
         }
     }
 
@@ -173,8 +173,8 @@ impl Child for ServerChild {
                 "the journal is new: the agents above say which numbers its jobs have had"
             );
             // A server that has stopped asks again when it starts.
-            if self.mailbox.tell(Event::Numbered { highest }).is_ok() {
-                // Whatever is submitted from now on is told, and journaled, after that.
+            if self.mailbox.send(Event::Numbered { highest }).is_ok() {
+                // What is submitted from now on is journaled after that.
                 self.numbered.send_replace(true);
             }
         }
@@ -183,7 +183,7 @@ impl Child for ServerChild {
 
 impl ServerChild {
     /// Answers what the parent asked.
-    async fn tell(&self, discovery: u64, ask: &Ask, request: &RequestId) {
+    async fn reply(&self, discovery: u64, ask: &Ask, request: &RequestId) {
         let found = self.answer(ask).await.unwrap_or_else(|why| {
             let refusals = vec![(self.name(), why)];
             DiscoveryResult { refusals, ..DiscoveryResult::default() }
@@ -191,7 +191,7 @@ impl ServerChild {
         request.span().in_scope(|| {
             let completion = found.vectors.first().map(|vector| vector.estimate.completion().0);
             let refused = found.refusals.first().map(|(_, reason)| reason.why.as_str());
-            // The agent tells the outcome of the whole discovery; this would be a line per server and question.
+            // The agent logs the outcome of the whole discovery; this would be a log line per server and question.
             tracing::debug!(user = %ask.caller.user, completion, refused, "asked by the parent");
         });
         self.upward.answer(discovery, found);
@@ -202,7 +202,7 @@ impl ServerChild {
         let reply = self.replies.wait();
         let limit = Duration::from_secs(order.patience.0.unsigned_abs() + 5);
         tracing::info!(job = %order.job, to = %order.to, "the agent proposes to move a job");
-        self.mailbox.tell(Event::Order { reply: reply.token(), order })?;
+        self.mailbox.send(Event::Order { reply: reply.token(), order })?;
         match reply.within(limit).await {
             Ok(Answer::Order(outcome)) => Ok(outcome),
             _ => Ok(MoveOutcome::Stays(StayReason::Silent)),
@@ -214,11 +214,11 @@ impl ServerChild {
     async fn answer(&self, ask: &Ask) -> Result<DiscoveryResult, Reason> {
         let stopping = |_| Cause::Stopping.because("is stopping");
         if let (Some(fresh), false) = (&self.fresh, matches!(ask.what, DiscoverySubject::Order(_))) {
-            fresh.look().await;
+            fresh.refresh().await;
         }
         match &ask.what {
             DiscoverySubject::Pictures => {
-                let info = self.shop.info.clone();
+                let info = self.offer.info.clone();
                 let picture = self.mailbox.glance(move |server, now| server.picture(now, &info)).await;
                 return Ok(DiscoveryResult {
                     pictures: vec![picture.map_err(stopping)?],
@@ -232,11 +232,11 @@ impl ServerChild {
             DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
         }
         let learned = match &ask.what {
-            DiscoverySubject::Service { name, .. } => self.shop.learned(name, &self.mailbox).await,
+            DiscoverySubject::Service { name, .. } => self.offer.learned(name, &self.mailbox).await,
             DiscoverySubject::Work(_) | DiscoverySubject::Pictures | DiscoverySubject::Order(_) => None,
         };
-        let work = self.shop.work(&ask.what, &ask.caller.user, learned)?;
-        let info = self.shop.info.clone();
+        let work = self.offer.work(&ask.what, &ask.caller.user, learned)?;
+        let info = self.offer.info.clone();
         let user = ask.caller.user.clone();
         let question = move |server: &mut Server, now| server.answer(now, &info, &user, &work);
         self.mailbox.glance(question).await.map_err(|_| Cause::Stopping.because("is stopping"))

@@ -17,10 +17,10 @@ impl Service {
         caller: &Caller,
         query: ProspectsQuery,
     ) -> Result<Result<Prospects, SubmissionRefusal>, Status> {
-        let learned = self.shop.learned(&query.service, &self.mailbox).await;
+        let learned = self.offer.learned(&query.service, &self.mailbox).await;
         let one = |arguments| {
             let what = SubmittedWork::Service { name: query.service.clone(), arguments };
-            let prepared = self.shop.prepare(&what, &caller.user, learned)?.prepared;
+            let prepared = self.offer.prepare(&what, &caller.user, learned)?.prepared;
             let work = prepared.work.narrowest().unwrap_or(prepared.work);
             Ok((prepared.scale, work))
         };
@@ -41,9 +41,9 @@ impl Service {
             work.walltime = Span(walltime.ceil() as i64);
         }
         let ProspectsQuery { service, without, elsewhere, .. } = query;
-        let instance = Instance { service, scale, work, spare: self.shop.spare, elsewhere };
+        let instance = Instance { service, scale, work, spare: self.offer.margin, elsewhere };
         let user = caller.user.clone();
-        self.look().await;
+        self.refresh_listing().await;
         let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);
         let answer = self.mailbox.glance(question).await.map_err(|_| stopping())?;
         let answer = answer.map(|prospects| Prospects { refused, ..prospects });

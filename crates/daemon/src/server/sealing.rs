@@ -13,7 +13,7 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
 /// How many jobs are summed up at the same time: each reads all that its job left, and more of them at once would read
-/// no more from the same disk, but take memory and threads. Whoever asks for one more asks again.
+/// no more from the same disk, but take memory and threads. A caller that asks for one more asks again.
 const AT_ONCE: usize = 4;
 
 type Outcome = Result<Arc<JobResults>, Status>;
@@ -33,8 +33,8 @@ impl Drop for Begun {
 }
 
 impl Sealing {
-    /// What `sum_up` finds of the job in a folder. If it does not end in that time, whoever asks is told to ask again: it goes on,
-    /// and nobody begins it beside. So is whoever asks while [`AT_ONCE`] other jobs are being summed up.
+    /// What `sum_up` finds of the job in a folder. If it does not end in that time, a caller is told to ask again: it goes on,
+    /// and is not begun twice. So is a caller that asks while [`AT_ONCE`] other jobs are being summed up.
     pub(super) async fn results(
         &self,
         dir: &Path,
@@ -68,9 +68,9 @@ impl Sealing {
         // A thread of its own: it may take minutes, and a server that stops does not wait for it.
         let thread = std::thread::Builder::new().name("sealing".to_owned()).spawn(move || {
             let outcome = sum_up().map(Arc::new);
-            // Before it is told, so that whoever asks after a failure begins anew.
+            // Before it is reported, so that a caller that asks after a failure begins anew.
             drop(begun);
-            // Nobody need be waiting any more.
+            // The callers may have gone.
             let _ = tell.send(Some(outcome));
         });
         thread.map(|_| done).map_err(|error| {
@@ -121,7 +121,7 @@ mod tests {
         let other = sealing.results(&job(2), LONG, || Ok(JobResults::default())).await.unwrap();
         assert_eq!(*other, JobResults::default(), "another job does not wait");
         go.send(()).unwrap();
-        // It may have ended meanwhile: then there is nobody to begin beside.
+        // It may have ended meanwhile: then none is under way.
         let first_job = job(1);
         let again = sealing
             .results(&first_job, LONG, || Ok(JobResults { left_out_count: 8, ..JobResults::default() }));

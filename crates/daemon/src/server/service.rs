@@ -9,7 +9,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
 use pliant_control::names::Token;
 use pliant_control::server::{Answer, Event, Server};
-use pliant_staging::{ResultName, StagingError, Store};
+use pliant_staging::{ResultName, StagingError};
 use pliant_telemetry::{RequestId, spawn_of_call};
 use pliant_transport::{Role, ServerTls};
 use pliant_wire::{self as wire, LocalJobsQuery, Prepare, ProspectsQuery, Submission, proto};
@@ -19,21 +19,21 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::cluster::FreshListings;
+use super::execution::Host;
 use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
 use super::handover::source;
-use super::launch::Host;
 use super::locals;
 use super::machines::Machines;
 use super::offer::ServiceOffer;
-use super::open::OpenCall;
+use super::open_call::OpenCall;
 use super::sealing::Sealing;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
-use crate::host::{JournalHealth, Mailbox, NoReply, Replies, TurnedAway, stopped};
+use crate::host::{JournalHealth, Mailbox, NoReply, Rejected, Replies, stopped};
 
 /// How long a call waits for the journal.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The service that clients call.
 #[derive(Clone)]
 pub(super) struct Service {
@@ -48,13 +48,12 @@ pub(super) struct Service {
     pub(super) archive: SharedArchive,
     /// What it has for launches.
     pub(super) machines: Machines,
-    pub(super) shop: ServiceOffer,
+    pub(super) offer: ServiceOffer,
     /// Its cores for explorations, if it has any.
     pub(super) explorations: Option<Explorations>,
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<FreshListings>,
-    pub(super) host: Host,
-    pub(super) store: Store,
+    pub(super) host: Arc<Host>,
     pub(super) sealing: Sealing,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
@@ -155,7 +154,7 @@ impl proto::server_server::Server for Service {
         let accepted = move |user, key| {
             let (own, who) = (own.clone(), Caller { user, operator: false });
             async move {
-                let own_name = &own.shop.info.name;
+                let own_name = &own.offer.info.name;
                 Ok(match own.accepted_before(&who, key).await? {
                     None => Known::No,
                     Some(record) if !record.state.is_final() && record.server() == own_name => Known::Here,
@@ -163,7 +162,13 @@ impl proto::server_server::Server for Service {
                 })
             }
         };
-        Ok(Response::new(files::upload(request.into_inner(), sender, open, self.store.clone(), accepted)))
+        Ok(Response::new(files::upload(
+            request.into_inner(),
+            sender,
+            open,
+            self.host.store.clone(),
+            accepted,
+        )))
     }
 
     async fn results(
@@ -186,7 +191,7 @@ impl proto::server_server::Server for Service {
         tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to hold a job");
         let reply = match self.taken_over(from, prepare).await? {
             Ok(handoff) => {
-                self.look().await;
+                self.refresh_listing().await;
                 let event = |reply| Event::Prepare { reply, handoff: Box::new(handoff) };
                 self.handoff(event, bytes).await?
             }
@@ -234,7 +239,7 @@ impl proto::server_server::Server for Service {
         }
         let verdict = self.verdict_for(&from, &id).await?;
         // What is answered must not be forgotten in a crash.
-        let settled = tokio::time::timeout(PATIENCE, self.mailbox.settled()).await;
+        let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
         settled.map_err(|_| slow())?.map_err(|_| stopping())?;
         Ok(Response::new((&verdict).into()))
     }
@@ -309,7 +314,7 @@ impl proto::server_server::Server for Service {
         request: Request<proto::ServicesRequest>,
     ) -> Result<Response<proto::ServicesReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let offer = self.shop.offered(&caller);
+        let offer = self.offer.offered(&caller);
         Ok(Response::new((&offer).into()))
     }
 }
@@ -333,13 +338,13 @@ impl Service {
     }
 
     /// What is decided now is decided on what others have submitted by now.
-    pub(super) async fn look(&self) {
+    pub(super) async fn refresh_listing(&self) {
         if let Some(fresh) = &self.fresh {
-            fresh.look().await;
+            fresh.refresh().await;
         }
     }
 
-    /// Lets in whoever sends files: their owner, or a server that hands a job over.
+    /// Lets in a sender of files: their owner, or a server that hands a job over.
     fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, OpenCall), Status> {
         let peer = gate::caller(request)?.peer;
         if peer.role == Role::Server {
@@ -357,19 +362,19 @@ impl Service {
         Ok((caller, OpenCall { _pass: Some(pass), tls: self.tls.clone(), peer }))
     }
 
-    /// Tells the machine, in so many bytes, and waits until the answer is durable.
+    /// Sends the machine an event of so many bytes, and waits until the answer is durable.
     pub(super) async fn call(
         &self,
         event: impl FnOnce(Token) -> Event,
         bytes: usize,
     ) -> Result<Answer, Status> {
         let reply = self.replies.wait();
-        self.mailbox.want(event(reply.token()), bytes).map_err(|why| match why {
-            TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
-            TurnedAway::Stopped => stopping(),
+        self.mailbox.try_send(event(reply.token()), bytes).map_err(|why| match why {
+            Rejected::Busy => Status::unavailable("the server is busy; ask again"),
+            Rejected::Stopped => stopping(),
         })?;
         // Whether it was done is not known: the caller asks again with the same key.
-        reply.within(PATIENCE).await.map_err(|NoReply| slow())
+        reply.within(TIMEOUT).await.map_err(|NoReply| slow())
     }
 
     /// Sends each change of a job until it has ended.
@@ -381,7 +386,7 @@ impl Service {
         sender: &mpsc::Sender<Result<proto::Job, Status>>,
     ) {
         loop {
-            let is_here = *record.server() == self.shop.info.name;
+            let is_here = *record.server() == self.offer.info.name;
             // Wherever it went, the client follows it there.
             if sender.send(Ok((&record).into())).await.is_err() || record.state.is_final() || !is_here {
                 return;

@@ -1,7 +1,8 @@
-//! What a server throws away: files of jobs that ended long ago, and uploads that nobody submitted.
+//! Removes files of jobs that ended long ago, and uploads without a submission.
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use pliant_control::coallocation::PartId;
@@ -9,12 +10,11 @@ use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
 use pliant_site::processes::{self, ProcessState};
-use pliant_staging::{StagingError, Store};
+use pliant_staging::StagingError;
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
-use super::cluster::remove_room;
-use super::launch::Host;
+use super::execution::Host;
 use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
 
@@ -23,8 +23,7 @@ const EVERY: Duration = Duration::from_secs(600);
 
 /// What is looked after.
 pub(super) struct Upkeep {
-    pub(super) host: Host,
-    pub(super) store: Store,
+    pub(super) host: Arc<Host>,
     pub(super) archive: SharedArchive,
     pub(super) mailbox: Mailbox<Server>,
     /// How long the files of a job are kept after its end.
@@ -55,31 +54,31 @@ impl Upkeep {
                 }
             }
         }
-        for part in self.host.parts() {
-            let dir = self.host.part_dir(&part);
+        for part in self.host.subjobs() {
+            let dir = self.host.subjob_dir(&part);
             if self.is_due_part(now, part, &dir).await
                 && let Err(error) = fs::remove_dir_all(&dir)
             {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a part of a launch");
             }
         }
-        for number in self.host.rooms() {
+        for number in self.host.gates() {
             let known = move |server: &mut Server, _| {
                 let is_job = server.job(number).is_some() || server.held_as(number).is_some();
                 is_job || server.part(number).is_some()
             };
             if self.mailbox.ask(known).await == Ok(false)
-                && let Err(error) = remove_room(&self.host.room(number))
+                && let Err(error) = self.host.gate(number).remove()
             {
-                tracing::warn!(%error, number, "cannot remove the room of a copy");
+                tracing::warn!(%error, number, "cannot remove the start gate of a job");
             }
         }
         let mut removed = 0;
-        for (user, key) in self.store.submissions() {
+        for (user, key) in self.host.store.submissions() {
             removed += usize::from(self.collect(user, key).await);
         }
         if removed > 0 {
-            tracing::info!(submissions = removed, "uploads that nobody submitted are removed");
+            tracing::info!(submissions = removed, "uploads without a submission are removed");
         }
     }
 
@@ -87,21 +86,21 @@ impl Upkeep {
     async fn collect(&self, user: User, key: Key) -> bool {
         // A file is as old as the system's clock says, which may have been set while this daemon ran.
         let now = Clock::start(Time(0)).now();
-        let (store, of) = (self.store.clone(), user.clone());
+        let (store, of) = (self.host.store.clone(), user.clone());
         if !resting(move || store.rests(&of, key, now)).await {
             return false;
         }
-        // Nobody can submit it, or have it accepted, from here on.
-        let _turn = self.store.turn(&user, key).await;
+        // It cannot be submitted, or accepted, from here on.
+        let _lock = self.host.store.lock(&user, key).await;
         let wanted = self.mailbox.ask(move |server, _| server.wants_files_of(&key)).await;
         if wanted != Ok(false) {
             return false;
         }
-        let store = self.store.clone();
+        let store = self.host.store.clone();
         resting(move || store.collect(&user, key, now)).await
     }
 
-    /// True if the files of a part of a launch are there longer than they are kept: since its end, or since its folder was
+    /// True if the files of a subjob are there longer than they are kept: since its end, or since its folder was
     /// changed if it never began.
     async fn is_due_part(&self, now: Time, part: PartId, dir: &Path) -> bool {
         let known = self.mailbox.ask(move |server, _| server.has_part(&part)).await;

@@ -18,7 +18,7 @@ use prost::Message;
 use super::*;
 use crate::config::LimitsFile;
 
-/// A journal with news from one number to another.
+/// A journal with status updates from one number to another.
 struct News {
     from: u64,
     to: Arc<AtomicU64>,
@@ -128,7 +128,7 @@ impl Body for Silent {
     }
 }
 
-/// A line over which news go, and what its parent has not taken in.
+/// A connection over which status updates go, and what its parent has not taken in.
 struct Bench {
     upward: Upward,
     to: Arc<AtomicU64>,
@@ -139,7 +139,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// The journal has news up to a number, and those before `from` no more.
+    /// The journal has status updates up to a number, and those before `from` no more.
     fn new(from: u64, last: u64, failing: u32) -> Bench {
         let (to, read, attempts) = (Arc::new(AtomicU64::new(last)), Arc::default(), Arc::default());
         let news = News {
@@ -200,7 +200,7 @@ impl Drop for Bench {
 }
 
 #[tokio::test]
-async fn news_stay_in_the_journal_until_the_parent_takes_them_in() {
+async fn status_updates_stay_in_the_journal_until_the_parent_takes_them_in() {
     const LAST: u64 = 20_000;
     const AHEAD: u64 = WINDOW as u64 + 2 * PAGE as u64;
     let mut bench = Bench::new(1, LAST, 0);
@@ -231,7 +231,7 @@ async fn news_stay_in_the_journal_until_the_parent_takes_them_in() {
     assert!(is_announced);
     // And those that come later.
     bench.to.store(LAST + 2, Ordering::Relaxed);
-    bench.upward.news(LAST + 2);
+    bench.upward.status_update(LAST + 2);
     assert_eq!((bench.next_news().await, bench.next_news().await), (LAST + 1, LAST + 2));
 }
 
@@ -260,9 +260,9 @@ async fn a_journal_that_cannot_be_read_is_read_later() {
 }
 
 #[tokio::test]
-async fn news_that_another_parent_has_kept_are_not_waited_for() {
+async fn status_updates_that_another_parent_has_kept_are_not_waited_for() {
     let mut bench = Bench::new(10, 9, 0);
-    // An answer to a question that nobody asked over this line is not told.
+    // An answer to a question that was not asked over this connection is not sent.
     bench.upward.answer(7, DiscoveryResult::default());
     bench.upward.unnumbered("lyon".parse().unwrap());
     assert_eq!(bench.next().await, FromChild::Unnumbered { server: "lyon".parse().unwrap() });
@@ -270,7 +270,7 @@ async fn news_that_another_parent_has_kept_are_not_waited_for() {
         tokio::task::yield_now().await;
     }
     bench.to.store(10, Ordering::Relaxed);
-    bench.upward.news(10);
+    bench.upward.status_update(10);
     assert_eq!(bench.next_news().await, 10);
     assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "looked for once before");
 }

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 /// How long anything that must happen may take, on a machine that is busy with something else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An authority, and a folder for each participant.
 pub(crate) struct Federation {

@@ -3,48 +3,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 
-use pliant_model::Span;
+use pliant_model::{Procs, Span};
 use pliant_policy::alternatives::Alternative;
 
 use super::settings::Settings;
-
-/// A command to be run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Call {
-    pub(super) command: &'static str,
-    pub(super) arguments: Vec<OsString>,
-}
-
-/// A job to be submitted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Submission<'a> {
-    /// Our number of it: with the server's name its tag.
-    pub number: u32,
-    /// Its folder: where it starts, and where what OAR itself has to say about it goes.
-    pub folder: &'a Path,
-    /// The program to run on its first node, and its arguments.
-    pub program: &'a [OsString],
-    /// The sizes among which OAR chooses, in order of preference; at least one.
-    pub alternatives: &'a [Alternative],
-    /// Whether it must not start before it is released.
-    pub held: bool,
-}
-
-/// The name of the file in a job's folder that takes what a job prints before its supervisor has it.
-const BATCH_OUTPUT: &str = crate::slurm::BATCH_OUTPUT;
-
-impl Call {
-    fn new(command: &'static str, arguments: &[&str]) -> Call {
-        Call { command, arguments: arguments.iter().map(OsString::from).collect() }
-    }
-
-    fn with(mut self, argument: impl Into<OsString>) -> Call {
-        self.arguments.push(argument.into());
-        self
-    }
-}
+use crate::batch_system::commands::Call;
+use crate::batch_system::{BATCH_OUTPUT, Submission};
 
 /// Submits a job. Prints its id.
 pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Call {
@@ -55,19 +20,19 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
         // In its folder. OAR keeps little room for a whole path.
         .with(format!("--stdout={BATCH_OUTPUT}"))
         .with(format!("--stderr={BATCH_OUTPUT}"));
-    for Alternative { procs, walltime } in job.alternatives {
+    let one = [Alternative { procs: Procs(job.shape.cores), walltime: job.walltime }];
+    let alternatives = if job.alternatives.is_empty() { &one } else { job.alternatives };
+    for Alternative { procs, walltime } in alternatives {
         call = call.with("--resource").with(format!("/resource_id={procs},walltime={}", clock(*walltime)));
     }
     if job.held {
         call = call.with("--hold");
     }
-    for (option, value) in
-        [("queue", &settings.queue), ("project", &settings.project), ("property", &settings.properties)]
-    {
-        if let Some(value) = value {
-            call = call.with(format!("--{option}={value}"));
-        }
-    }
+    call = call.with_options([
+        ("queue", &settings.queue),
+        ("project", &settings.project),
+        ("property", &settings.properties),
+    ]);
     call.arguments.extend(settings.extra.iter().map(OsString::from));
     call.with(line(job.program))
 }

@@ -7,40 +7,13 @@ use pliant_model::{Span, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::OarError;
+use super::EXPECTED;
 use super::number::Number;
+use super::requested;
 use super::resources::Resources;
-use super::wanted;
-
-/// Who lists: by that our own jobs are told from others'.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Who {
-    /// What our tags begin with: `pliant:<server>:`.
-    pub(super) prefix: String,
-    /// The user that submits. Others may give their jobs any name.
-    pub(super) user: String,
-}
-
-impl Who {
-    /// The tag of a job.
-    pub(super) fn tag(&self, number: u32) -> String {
-        format!("{}{number}", self.prefix)
-    }
-
-    fn number(&self, text: &str) -> Option<u32> {
-        let number = text.strip_prefix(&self.prefix)?;
-        // One way to write each: no sign, no leading zero.
-        number.parse().ok().filter(|&parsed| self.tag(parsed) == text)
-    }
-}
-
-/// A listing that was read.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Queue {
-    pub(super) jobs: Vec<Listed>,
-    /// What was not understood of others' jobs, which are left out.
-    pub(super) unread: Vec<String>,
-}
+use crate::batch_system::PrintedJobs;
+use crate::batch_system::error::Unreadable;
+use crate::batch_system::submitter::Submitter;
 
 #[derive(Deserialize)]
 struct Job {
@@ -76,19 +49,19 @@ struct Event {
 /// other (besteffort), unless that is what ours are.
 ///
 /// Fails if a job of our own is not understood: to leave it out would be to say that it is gone.
-pub(super) fn read(printed: &str, who: &Who, resources: &Resources) -> Result<Queue, OarError> {
-    let mut queue = Queue::default();
-    let unreadable = |place: String, error: &serde_json::Error| OarError::Unreadable {
-        command: "oarstat",
-        place,
-        why: error.to_string(),
+pub(super) fn read(
+    printed: &str,
+    who: &Submitter<String>,
+    resources: &Resources,
+) -> Result<PrintedJobs, Unreadable> {
+    let mut queue = PrintedJobs::default();
+    let unreadable = |place: &str, error: &serde_json::Error| {
+        Unreadable::new("oarstat", place, EXPECTED, &error.to_string())
     };
     // Of nothing OAR prints nothing.
     let read: BTreeMap<String, Value> = match printed.trim() {
         "" | "null" => BTreeMap::new(),
-        printed => {
-            serde_json::from_str(printed).map_err(|error| unreadable("its output".to_owned(), &error))?
-        }
+        printed => serde_json::from_str(printed).map_err(|error| unreadable("its output", &error))?,
     };
     for (id, value) in read {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -101,8 +74,8 @@ pub(super) fn read(printed: &str, who: &Who, resources: &Resources) -> Result<Qu
                     queue.jobs.push(listed);
                 }
             }
-            Err(error) if tagged.is_some() => return Err(unreadable(format!("job {id}"), &error)),
-            Err(error) => queue.unread.push(unreadable(format!("job {id}"), &error).to_string()),
+            Err(error) if tagged.is_some() => return Err(unreadable(&format!("job {id}"), &error)),
+            Err(error) => queue.unread.push(unreadable(&format!("job {id}"), &error).to_string()),
         }
     }
     Ok(queue)
@@ -111,7 +84,7 @@ pub(super) fn read(printed: &str, who: &Who, resources: &Resources) -> Result<Qu
 fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> Listed {
     let instant = |number: &Number| Some(Time(number.0)).filter(|time| time.0 > 0);
     let walltime = job.walltime.map(|seconds| Span(seconds.0));
-    let wanted = wanted::read(&job.wanted_resources, resources.size()).unwrap_or_default();
+    let wanted = requested::read(&job.wanted_resources, resources.size()).unwrap_or_default();
     // The one that is planned, or else the first.
     let chosen = wanted.iter().find(|one| Some(one.walltime) == walltime).or(wanted.first());
     let shape = chosen.map(|one| Shape { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });

@@ -6,11 +6,11 @@
 //! Facts of OAR 2.5 that shape this:
 //! - Its commands write into a database what they want, and tell the server (Almighty) to look. The server does one
 //!   thing at a time: it plans, or treats such requests, never both. So a job that a listing shows *held* does not start
-//!   before somebody resumes it; one that waits may start while a request is on its way.
+//!   before it is resumed; one that waits may start while a request is on its way.
 //! - `oardel` has no state filter, and ends a job that has started meanwhile. So a job is withdrawn in steps: it is held,
-//!   and it is waited until a listing says that it is ([`Oar::hold_back`]); then *our* folder of it is put away, which fails
+//!   and it is waited until a listing says that it is ([`Oar::prevent_start`]); then *our* folder of it is put away, which fails
 //!   if a supervisor has claimed it; only then it is deleted ([`Oar::delete`]), and it is waited until a listing says that
-//!   it is over. Should somebody resume it in between, what starts finds no folder, and runs nothing: the claim decides,
+//!   it is over. Should it be resumed in between, what starts finds no folder, and runs nothing: the claim decides,
 //!   not OAR's state, which others may change.
 //! - A request that was not answered may have been carried out. A submission is found again by its tag
 //!   ([`Oar::submit_unless_there`]).
@@ -26,12 +26,11 @@ mod call;
 mod error;
 mod jobs;
 mod number;
+mod requested;
 mod resources;
-mod run;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -41,50 +40,31 @@ use pliant_control::listing::{Listed, Listing, Phase, State};
 use pliant_control::names::Name;
 use pliant_model::Time;
 
-pub use call::Submission;
-pub use error::OarError;
-pub use settings::{SettingError, Settings};
+pub use settings::Settings;
 
-use crate::together::Together;
-use call::Call;
-use jobs::{Queue, Who};
+use crate::batch_system::commands::{Call, CommandRunner};
+use crate::batch_system::error::{BatchSystemError, System, Unreadable};
+use crate::batch_system::search::JointSearch;
+use crate::batch_system::submitter::Submitter;
+use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
 use resources::Resources;
-use run::Runner;
 
 /// An OAR cluster.
 #[derive(Debug)]
 pub struct Oar {
     settings: Settings,
-    runner: Runner,
-    who: Who,
+    runner: CommandRunner,
+    submitter: Submitter<String>,
     /// The resources, and when they were listed.
     resources: Mutex<Option<(Instant, Resources)>>,
     /// Jobs that may have been submitted before.
-    doubts: Together,
-}
-
-/// What came of holding a job back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum HeldBack {
-    /// It is held, or over without ever having started.
-    Held,
-    /// It has started, and was left alone; as it is, or was when it ended.
-    Started(Box<Listed>),
-    /// OAR knows no such job of ours.
-    Gone,
-}
-
-/// What OAR listed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seen {
-    /// The listing.
-    pub listing: Listing,
-    /// What was not understood of others' jobs, which are left out.
-    pub unread: Vec<String>,
+    searches: JointSearch,
 }
 
 /// How long ours stay in listings after their end, in seconds.
 const REMEMBERED_S: i64 = 3600;
+/// What is expected of what its commands print.
+const EXPECTED: &str = "what oar 2.5 prints";
 /// Names or ids in one command: more would make its arguments too long.
 const NAMES_MAX: usize = 500;
 /// Between two looks whether OAR's server has done what it was asked.
@@ -95,13 +75,20 @@ impl Oar {
     ///
     /// # Errors
     /// OAR does not answer. The settings are not checked: see [`Settings::check`].
-    pub async fn connect(settings: Settings, server: &Name) -> Result<Oar, OarError> {
+    pub async fn connect(settings: Settings, server: &Name) -> Result<Oar, BatchSystemError> {
         let user = match &settings.user {
             Some(user) => user.clone(),
             None => user_name().await?,
         };
-        let (runner, who) = (Runner::new(&settings), Who { prefix: format!("pliant:{server}:"), user });
-        let oar = Oar { settings, runner, who, resources: Mutex::default(), doubts: Together::default() };
+        let (runner, submitter) =
+            (runner(&settings), Submitter { prefix: format!("pliant:{server}:"), user });
+        let oar = Oar {
+            settings,
+            runner,
+            submitter,
+            resources: Mutex::default(),
+            searches: JointSearch::default(),
+        };
         oar.resources(Duration::ZERO).await?;
         Ok(oar)
     }
@@ -114,18 +101,14 @@ impl Oar {
     /// Submits a job that was certainly not submitted before, and gives its id.
     ///
     /// # Errors
-    /// Where [`OarError::leaves_open`] there may be, or come to be, a job: ask again with
+    /// Where [`BatchSystemError::leaves_open`] there may be, or come to be, a job: ask again with
     /// [`Oar::submit_unless_there`]. After any other error there is none.
-    pub async fn submit(&self, job: &Submission<'_>) -> Result<String, OarError> {
-        let printed = self.runner.run(&call::submit(&self.settings, &self.who.tag(job.number), job)).await?;
+    pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
+        let printed = self.run(&call::submit(&self.settings, &self.submitter.tag(job.number), job)).await?;
         let id = printed.lines().find_map(|line| line.trim().strip_prefix("OAR_JOB_ID="));
         match id.filter(|id| is_id(id)) {
             Some(id) => Ok(id.to_owned()),
-            None => Err(OarError::Unreadable {
-                command: "oarsub",
-                place: "its answer".to_owned(),
-                why: "there is no OAR_JOB_ID".to_owned(),
-            }),
+            None => Err(Unreadable::new("oarsub", "its answer", "OAR_JOB_ID", &printed).into()),
         }
     }
 
@@ -134,10 +117,10 @@ impl Oar {
     ///
     /// # Errors
     /// As for [`Oar::submit`].
-    pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, OarError> {
+    pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, BatchSystemError> {
         let search = async |numbers: &[u32]| self.find_by_tag(numbers).await;
-        let failed = |why| OarError::NoAnswer { command: "oarstat", why };
-        let mut found = self.doubts.find(job.number, search, failed).await?;
+        let failed = |why| System::Oar.no_answer("oarstat", why);
+        let mut found = self.searches.find(job.number, search, failed).await?;
         if found.is_empty() {
             return Ok(vec![self.submit(job).await?]);
         }
@@ -149,9 +132,9 @@ impl Oar {
     ///
     /// # Errors
     /// OAR does not answer, or not as expected.
-    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, OarError> {
+    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, BatchSystemError> {
         let mut found = Vec::new();
-        let tags: Vec<String> = numbers.iter().map(|&number| self.who.tag(number)).collect();
+        let tags: Vec<String> = numbers.iter().map(|&number| self.submitter.tag(number)).collect();
         for tags in tags.chunks(NAMES_MAX) {
             let jobs = self.jobs(&call::jobs(&call::named(tags))).await?.jobs;
             found.extend(jobs.into_iter().filter(|job| job.ours.is_some()));
@@ -163,20 +146,20 @@ impl Oar {
     /// crash, it goes on where it was.
     ///
     /// # Errors
-    /// Where [`OarError::may_pass`], the job may be held, or be held later. Ask again.
-    pub async fn hold_back(&self, number: u32, id: &str) -> Result<HeldBack, OarError> {
+    /// Where [`BatchSystemError::may_pass`], the job may be held, or be held later. Ask again.
+    pub async fn prevent_start(&self, number: u32, id: &str) -> Result<StartPrevention, BatchSystemError> {
         let begin = Instant::now();
         let mut asked = false;
         loop {
-            let Some(job) = self.look(number, id).await? else { return Ok(HeldBack::Gone) };
+            let Some(job) = self.status_of(number, id).await? else { return Ok(StartPrevention::Unknown) };
             match job.phase() {
-                _ if job.ever_started() => return Ok(HeldBack::Started(Box::new(job))),
-                Phase::Over => return Ok(HeldBack::Held),
-                _ if job.state == State::Held => return Ok(HeldBack::Held),
+                _ if job.ever_started() => return Ok(StartPrevention::Started(Box::new(job))),
+                Phase::Over => return Ok(StartPrevention::Prevented),
+                _ if job.state == State::Held => return Ok(StartPrevention::Prevented),
                 _ if !asked => {
                     // Refused of a job that waits no more: the next look says so.
-                    match self.runner.run(&call::hold(id)).await {
-                        Ok(_) | Err(OarError::Refused { .. }) => asked = true,
+                    match self.run(&call::hold(id)).await {
+                        Ok(_) | Err(BatchSystemError::Refused { .. }) => asked = true,
                         Err(error) => return Err(error),
                     }
                 }
@@ -191,12 +174,12 @@ impl Oar {
     /// Deletes a job that was held back and that has nothing to run any more, and waits until OAR says that it is over.
     ///
     /// # Errors
-    /// Where [`OarError::may_pass`], it may be deleted later. Ask again.
-    pub async fn delete(&self, number: u32, id: &str) -> Result<(), OarError> {
+    /// Where [`BatchSystemError::may_pass`], it may be deleted later. Ask again.
+    pub async fn delete(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         let begin = Instant::now();
         let mut asked = false;
         loop {
-            match self.look(number, id).await? {
+            match self.status_of(number, id).await? {
                 None => return Ok(()),
                 Some(job) if job.phase() == Phase::Over => return Ok(()),
                 Some(_) if !asked => {
@@ -215,16 +198,16 @@ impl Oar {
     /// changes nothing.
     ///
     /// # Errors
-    /// [`OarError::UnknownJob`]; where [`OarError::may_pass`], it may be resumed later.
-    pub async fn release(&self, number: u32, id: &str) -> Result<(), OarError> {
+    /// [`BatchSystemError::UnknownJob`]; where [`BatchSystemError::may_pass`], it may be resumed later.
+    pub async fn release(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         let begin = Instant::now();
         let mut asked = None;
         loop {
-            let Some(job) = self.look(number, id).await? else {
-                return Err(OarError::UnknownJob { id: id.to_owned() });
+            let Some(job) = self.status_of(number, id).await? else {
+                return Err(System::Oar.unknown_job(id));
             };
             match (&job.state, asked) {
-                (State::Held, None) => asked = Some(self.runner.run(&call::resume(id)).await.map(drop)),
+                (State::Held, None) => asked = Some(self.run(&call::resume(id)).await.map(drop)),
                 // Refused since an earlier request was worked off late, it is held no more.
                 (State::Held, Some(Err(error))) => return Err(error),
                 (State::Held, Some(Ok(()))) if begin.elapsed() > self.runner.deadline => {
@@ -239,15 +222,15 @@ impl Oar {
         }
     }
 
-    /// Ends a job, whether it runs or waits. OAR gives it no time. A later listing tells what came of it.
+    /// Ends a job, whether it runs or waits. OAR gives it no time. A later listing shows how it ended.
     ///
     /// # Errors
     /// OAR does not answer. That a job is unknown or over is no error.
-    pub async fn terminate(&self, number: u32, id: &str) -> Result<(), OarError> {
-        match self.look(number, id).await? {
-            Some(job) if job.phase() != Phase::Over => match self.runner.run(&call::delete(id)).await {
+    pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
+        match self.status_of(number, id).await? {
+            Some(job) if job.phase() != Phase::Over => match self.run(&call::delete(id)).await {
                 // It was asked before, or is over by now.
-                Ok(_) | Err(OarError::Refused { .. }) => Ok(()),
+                Ok(_) | Err(BatchSystemError::Refused { .. }) => Ok(()),
                 Err(error) => Err(error),
             },
             _ => Ok(()),
@@ -258,19 +241,19 @@ impl Oar {
     ///
     /// # Errors
     /// OAR does not answer, or not as expected.
-    pub async fn list(&self, now: Time) -> Result<Seen, OarError> {
+    pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
         let every = Duration::from_secs(self.settings.nodes_every_s.into());
         let nodes = self.resources(every).await?.nodes;
-        let condition = call::present(&self.who.prefix, now.0.saturating_sub(REMEMBERED_S));
-        let Queue { jobs, unread } = self.jobs(&call::jobs(&condition)).await?;
-        Ok(Seen { listing: Listing::new(now, nodes, jobs), unread })
+        let condition = call::present(&self.submitter.prefix, now.0.saturating_sub(REMEMBERED_S));
+        let PrintedJobs { jobs, unread } = self.jobs(&call::jobs(&condition)).await?;
+        Ok(ListedJobs { listing: Listing::new(now, nodes, jobs), unread })
     }
 
     /// What became of these jobs, by id: those that are over.
     ///
     /// # Errors
     /// OAR does not answer.
-    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, OarError> {
+    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, BatchSystemError> {
         let mut ended = BTreeMap::new();
         let ids: BTreeSet<&str> = ids.iter().copied().filter(|id| is_id(id)).collect();
         for ids in ids.into_iter().collect::<Vec<_>>().chunks(NAMES_MAX) {
@@ -282,7 +265,7 @@ impl Oar {
     }
 
     /// A job as it stands; none if OAR knows no such id, or if that is another's.
-    async fn look(&self, number: u32, id: &str) -> Result<Option<Listed>, OarError> {
+    async fn status_of(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -290,13 +273,18 @@ impl Oar {
         Ok(jobs.into_iter().find(|job| job.id == id && job.ours == Some(number)))
     }
 
-    async fn jobs(&self, call: &Call) -> Result<Queue, OarError> {
+    /// Runs a command, and gives what it printed.
+    async fn run(&self, call: &Call) -> Result<String, BatchSystemError> {
+        self.runner.run(call, []).await.map(|printed| printed.stdout)
+    }
+
+    async fn jobs(&self, call: &Call) -> Result<PrintedJobs, BatchSystemError> {
         let resources = self.resources(Duration::MAX).await?;
-        jobs::read(&self.runner.run(call).await?, &self.who, &resources)
+        Ok(jobs::read(&self.run(call).await?, &self.submitter, &resources)?)
     }
 
     /// The resources as of at most `age` ago.
-    async fn resources(&self, age: Duration) -> Result<Resources, OarError> {
+    async fn resources(&self, age: Duration) -> Result<Resources, BatchSystemError> {
         let known = self.resources.lock().clone();
         if let Some((at, resources)) = known
             && at.elapsed() < age
@@ -305,11 +293,15 @@ impl Oar {
         }
         let call = call::resources(self.settings.properties.as_deref());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-        let resources = Resources::read(&self.runner.run(&call).await?, Time(now))?;
+        let resources = Resources::read(&self.run(&call).await?, Time(now))?;
         let read = Some((Instant::now(), resources.clone()));
         *self.resources.lock() = read;
         Ok(resources)
     }
+}
+
+fn runner(settings: &Settings) -> CommandRunner {
+    CommandRunner::new(System::Oar, settings.commands.clone(), settings.deadline_s, error::failed)
 }
 
 /// What goes into a condition of SQL, and is an id.
@@ -317,13 +309,13 @@ fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() < 19 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn undone(command: &'static str, job: &Listed, waited: Duration) -> OarError {
+fn undone(command: &'static str, job: &Listed, waited: Duration) -> BatchSystemError {
     let why = format!("job {} is still {:?} after {} s", job.id, job.state, waited.as_secs());
-    OarError::NoAnswer { command, why }
+    System::Oar.no_answer(command, why)
 }
 
 /// The name of the user that this process runs as: OAR knows no numbers.
-async fn user_name() -> Result<String, OarError> {
-    let call = Call { command: "id", arguments: vec!["-un".into()] };
-    Ok(Runner::new(&Settings::default()).run(&call).await?.trim().to_owned())
+async fn user_name() -> Result<String, BatchSystemError> {
+    let printed = runner(&Settings::default()).run(&Call::new("id", &["-un"]), []).await?;
+    Ok(printed.stdout.trim().to_owned())
 }

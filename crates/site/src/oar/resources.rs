@@ -6,9 +6,10 @@ use pliant_control::listing::Node;
 use pliant_model::Time;
 use serde::Deserialize;
 
-use super::error::OarError;
+use super::EXPECTED;
 use super::number::Number;
-use super::wanted::Size;
+use super::requested::Size;
+use crate::batch_system::error::Unreadable;
 
 /// The resources of a cluster.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -47,11 +48,9 @@ impl Resource {
 
 impl Resources {
     /// Reads what `oarnodes --json` printed. What computes nothing (licences, disks) is left out.
-    pub(super) fn read(printed: &str, now: Time) -> Result<Resources, OarError> {
-        let unreadable = |error: serde_json::Error| OarError::Unreadable {
-            command: "oarnodes",
-            place: "a resource".to_owned(),
-            why: error.to_string(),
+    pub(super) fn read(printed: &str, now: Time) -> Result<Resources, Unreadable> {
+        let unreadable = |error: serde_json::Error| {
+            Unreadable::new("oarnodes", "a resource", EXPECTED, &error.to_string())
         };
         let read: BTreeMap<String, Resource> = match printed.trim() {
             "" | "null" => BTreeMap::new(),

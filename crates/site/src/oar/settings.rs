@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::slurm::SettingError;
+use crate::batch_system::settings::{SettingError, check_extra, check_names, check_seconds};
 
 /// An OAR cluster, as it stands in a server's file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub use crate::slurm::SettingError;
 pub struct Settings {
     /// The folder of OAR's commands, if they are not in PATH.
     pub commands: Option<PathBuf>,
-    /// Whose jobs ours are to OAR, if its commands are called as somebody else than the server runs as.
+    /// Whose jobs ours are to OAR, if its commands are called as another user than the server runs as.
     pub user: Option<String>,
     /// The queue that jobs are submitted to; none is the cluster's default.
     pub queue: Option<String>,
@@ -50,7 +50,7 @@ impl Default for Settings {
 }
 
 /// Options that take a job apart from what is decided here.
-const TAKEN: &[&str] = &[
+const OURS: &[&str] = &[
     "anterior",
     "array",
     "array-param-file",
@@ -83,41 +83,19 @@ impl Settings {
     /// # Errors
     /// The first setting that cannot be.
     pub fn check(&self) -> Result<(), SettingError> {
-        let wrong = |key, expected, found: &str| Err(SettingError { key, expected, found: found.to_owned() });
-        for (key, word) in [("user", &self.user), ("queue", &self.queue), ("project", &self.project)] {
-            if let Some(word) = word
-                && (word.is_empty()
-                    || word.chars().any(|letter| letter.is_whitespace() || letter.is_control()))
-            {
-                return wrong(key, "a name without spaces", word);
-            }
-        }
+        check_names([("user", &self.user), ("queue", &self.queue), ("project", &self.project)])?;
         if let Some(properties) = &self.properties
             && (properties.trim().is_empty() || properties.chars().any(char::is_control))
         {
-            return wrong("properties", "a condition such as `cluster = 'grisou'`, in one line", properties);
+            let expected = "a condition such as `cluster = 'grisou'`, in one line";
+            return Err(SettingError::new("properties", expected, properties));
         }
-        for option in &self.extra {
-            let Some(name) = option.strip_prefix("--").and_then(|rest| rest.split('=').next()) else {
-                return wrong("extra", "long options of oarsub, such as `--type=night`", option);
-            };
-            // OAR takes any unambiguous beginning of an option's name for it.
-            if name.is_empty() || TAKEN.iter().any(|taken| taken.starts_with(name)) {
-                return wrong("extra", "options that pliant does not set itself", option);
-            }
-        }
-        if self.security_s > 86_400 {
-            return wrong("security_s", "0 to 86400", &self.security_s.to_string());
-        }
-        if !(2..=600).contains(&self.deadline_s) {
-            return wrong("deadline_s", "2 to 600", &self.deadline_s.to_string());
-        }
-        if !(1..=3600).contains(&self.period_s) {
-            return wrong("period_s", "1 to 3600", &self.period_s.to_string());
-        }
-        if self.nodes_every_s > 86_400 {
-            return wrong("nodes_every_s", "0 to 86400", &self.nodes_every_s.to_string());
-        }
-        Ok(())
+        check_extra(&self.extra, "oarsub", "--type=night", OURS)?;
+        check_seconds([
+            ("security_s", self.security_s, 0..=86_400),
+            ("deadline_s", self.deadline_s, 2..=600),
+            ("period_s", self.period_s, 1..=3600),
+            ("nodes_every_s", self.nodes_every_s, 0..=86_400),
+        ])
     }
 }

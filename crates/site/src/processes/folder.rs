@@ -1,7 +1,5 @@
 //! The folder of a job: its files, and its lock.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -37,7 +35,8 @@ fn sized(procs: u32) -> String {
 const UNDERSTAND: &str = "understand";
 
 /// A file of a job's folder that cannot be read or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot {action}: {source}", path.display())]
 pub struct FolderError {
     /// The file.
     pub path: PathBuf,
@@ -47,15 +46,9 @@ pub struct FolderError {
     pub source: io::Error,
 }
 
-impl fmt::Display for FolderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: cannot {}: {}", self.path.display(), self.action, self.source)
-    }
-}
-
 impl FolderError {
     /// The same for the owner of the job: without the place of the folder on this host.
-    pub fn told(&self) -> String {
+    pub fn public_message(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         format!("{name}: cannot {}: {}", self.action, self.source)
     }
@@ -63,12 +56,6 @@ impl FolderError {
     /// True if the same may work later.
     pub fn may_pass(&self) -> bool {
         may_pass(&self.source)
-    }
-}
-
-impl Error for FolderError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
     }
 }
 
@@ -268,7 +255,7 @@ impl Folder {
         }
     }
 
-    /// Takes the lock; `None` if somebody else has it. It is given back when the file is closed, here and in
+    /// Takes the lock; `None` if another process has it. It is given back when the file is closed, here and in
     /// every process that was handed it.
     pub(super) fn lock(&self) -> Result<Option<File>, FolderError> {
         /// A probe holds the lock for the time of reading three files.
@@ -301,7 +288,7 @@ impl Folder {
             return Ok(None);
         }
         let lock = stdin.as_fd().try_clone_to_owned().map(File::from).map_err(self.failed(LOCK, "open"))?;
-        // Nothing to do if the server took it; and whoever else hands the file over has it locked hereby.
+        // Nothing to do if the server took it; if it was handed over unlocked, it is locked hereby.
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(lock)),
             Err(Errno::WOULDBLOCK) => Ok(None),
@@ -358,7 +345,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }
 
-/// Gives the owner what it needs to use a file or folder, unless somebody else owns it. What cannot be done shows
+/// Gives the owner what it needs to use a file or folder, unless another user owns it. What cannot be done shows
 /// when it is used.
 fn give_back(path: &Path) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };

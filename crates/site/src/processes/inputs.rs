@@ -1,4 +1,4 @@
-//! Input files that several folders share, those of the instances of a pack or of the tasks of a part: each finds them as
+//! Input files that several folders share, those of the instances of a batch or of the tasks of a subjob: each finds them as
 //! links to the same files, so that there is one copy on the disk however many there are.
 
 use std::fs;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use pliant_staging::FileName;
 
 /// Some files, and the folder that has them.
+#[derive(Clone)]
 pub(super) struct Inputs<'a> {
     pub(super) from: PathBuf,
     /// What each is called there, and in the folders that get it.

@@ -15,16 +15,14 @@
 //! | `work/` | job | the folder it runs in |
 //! | `stdout`, `stderr` | supervisor | what the job wrote, each cut at [`RunSpec::max_output_bytes`] |
 //! | `exit.json` | supervisor | how it ended ([`Exit`]); durable and complete once it is there |
-//! | `pack.json` | server | what a pack runs: instances of a multi-job, one after the other ([`run_pack`]) |
-//! | `part.json` | server | what a part of a launch runs: its tasks, all at once ([`run_part`]) |
-//! | `inputs/` | server | input files that a pack shares with others of its multi-job, or that the tasks of a part share |
+//! | `tasks.json` | server | what a batch of instances or a subjob of a launch runs ([`run_tasks`]) |
+//! | `inputs/` | server | input files that a batch shares with others of its multi-job, or that the tasks of a subjob share |
 //! | `supervisor.log` | supervisor | its own complaints, normally empty |
 //!
-//! The folder must be on a local file system: `flock` is what tells the living from the dead.
+//! The folder must be on a local file system: `flock` shows which supervisors live.
 //!
-//! A supervisor that a foreign batch system starts for a copy first waits in another folder, the copy's *room*, until it may
-//! go on to this one (module `consent`): `waits` is there once it has come, the link `decided` says what it may do. Of a part
-//! of a launch `terms.json` says there what it needs, and `located.json` where its tasks will listen (module `terms`).
+//! A supervisor that an external batch system starts for a sibling job or for a subjob first waits at a [`StartGate`], another
+//! folder, until it may go on to this one.
 //!
 //! # Why no job is started twice, and none is forgotten
 //!
@@ -57,34 +55,35 @@
 //! both left the group and overwrote its environment escapes this, as does one that runs as another user.
 
 mod allotted;
-mod consent;
+mod control;
 mod folder;
+mod gate;
+mod group;
 mod inputs;
-mod jobs;
 mod output;
-mod pack;
-mod part;
 mod ports;
 mod record;
 mod spec;
 mod supervisor;
 mod survivors;
 mod table;
-mod terms;
+mod tasks;
 mod throttle;
 mod watch;
 
-pub use consent::{StartPermit, await_consent, decide, has_come};
+pub use control::{
+    Ending, Lost, ProcessState, Running, SpawnError, ask_end, find, recorded, spawn, terminate,
+};
 pub use folder::FolderError;
-pub use jobs::{Ending, Lost, ProcessState, Running, SpawnError, ask_end, find, recorded, spawn, terminate};
-pub use pack::{OUTPUT_BYTES, PackError, PackSpec, PackedRun, run_pack};
-pub use pack::{longest_of_pack, pack_text};
-pub use part::{PartEnd, PartSpec, TaskEnd, TaskInput, TaskRun, run_part, task_ends, task_ends_length};
+pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
 pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use supervisor::{SuperviseError, supervise};
-pub use terms::{StartGate, located};
+pub use tasks::{
+    BatchSpec, InstanceRun, OUTPUT_BYTES, SubjobSpec, TaskEnd, TaskInput, TaskList, TaskRun, TasksEnd,
+    longest_of_batch, run_tasks, task_ends, task_ends_length,
+};
 
 /// Environment variable of every job: the absolute path of its folder. It also marks the job's processes as ours.
 pub const FOLDER_VARIABLE: &str = "PLIANT_JOB_DIR";

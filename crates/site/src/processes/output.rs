@@ -27,7 +27,7 @@ impl Copy {
         thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(move || {
             let was_cut = copy(pipe, &file, max_bytes);
             let is_safe = file.sync_all().is_ok();
-            // Nobody listens any more if the wait was over.
+            // The wait may be over.
             let _ = sender.send(was_cut || !is_safe);
         })?;
         Ok(Copy { done })
@@ -41,31 +41,38 @@ impl Copy {
 }
 
 /// Returns whether something was dropped.
-fn copy(mut pipe: impl Read, mut file: impl Write, max_bytes: u64) -> bool {
-    let mut buffer = vec![0; 32 * 1024];
+fn copy(pipe: impl Read, mut file: impl Write, max_bytes: u64) -> bool {
     let mut left = max_bytes;
     let mut was_cut = false;
-    loop {
-        let read = match pipe.read(&mut buffer) {
-            Ok(0) => return was_cut,
-            Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => return true,
-        };
+    let drained = drain(pipe, |piece| {
         if was_cut {
-            continue;
+            return;
         }
-        let kept = read.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let kept = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         left -= kept as u64;
-        let written = file.write_all(&buffer[..kept]);
-        if written.is_err() || kept < read {
+        let written = file.write_all(&piece[..kept]);
+        if written.is_err() || kept < piece.len() {
             was_cut = true;
             let notice = match written {
                 Ok(()) => cut_notice(max_bytes),
                 Err(error) => format!("\n[pliant: output was dropped from here on: {error}]\n"),
             };
-            // On a full disk there may be no room for the notice either; the exit record has it.
+            // On a full disk there may be no space for the notice either; the exit record has it.
             let _ = file.write_all(notice.as_bytes());
+        }
+    });
+    was_cut || drained.is_err()
+}
+
+/// Reads a pipe to its end, piece by piece.
+pub(super) fn drain(mut pipe: impl Read, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = vec![0; 32 * 1024];
+    loop {
+        match pipe.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => take(&buffer[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }
@@ -77,16 +84,16 @@ mod tests {
     /// Takes so many bytes, then fails.
     struct Disk {
         content: Vec<u8>,
-        room: usize,
+        space: usize,
     }
 
     impl Write for &mut Disk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let fit = bytes.len().min(self.room);
+            let fit = bytes.len().min(self.space);
             if fit == 0 {
                 return Err(ErrorKind::StorageFull.into());
             }
-            self.room -= fit;
+            self.space -= fit;
             self.content.extend(&bytes[..fit]);
             Ok(fit)
         }
@@ -98,10 +105,10 @@ mod tests {
 
     #[test]
     fn kept_dropped_and_noticed() {
-        let check = |input: &str, max_bytes: u64, room: usize, expected: &str, is_cut: bool| {
-            let mut disk = Disk { content: Vec::new(), room };
+        let check = |input: &str, max_bytes: u64, space: usize, expected: &str, is_cut: bool| {
+            let mut disk = Disk { content: Vec::new(), space };
             let mut input_left = input.as_bytes();
-            assert_eq!(copy(&mut input_left, &mut disk, max_bytes), is_cut, "{input} {max_bytes} {room}");
+            assert_eq!(copy(&mut input_left, &mut disk, max_bytes), is_cut, "{input} {max_bytes} {space}");
             assert!(input_left.is_empty(), "everything is read");
             assert_eq!(String::from_utf8(disk.content).unwrap(), expected);
         };

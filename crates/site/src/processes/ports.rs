@@ -1,8 +1,8 @@
-//! Where the tasks of a part are to listen: free ports of this host, kept for them until they start.
+//! Where the tasks of a subjob are to listen: free ports of this host, kept for them until they start.
 //!
-//! A port is kept by a socket that is bound and does not listen: nobody else is given it, and who connects too early is
+//! A port is kept by a socket that is bound and does not listen: no other process is given it, and a client that connects too early is
 //! refused, as by a task that is not there yet. It is let go right before the tasks start, since few programs could take
-//! over a socket; in that instant somebody else may take the port, and then its task cannot listen and fails.
+//! over a socket; in that instant another process may take the port, and then its task cannot listen and fails.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,7 +38,7 @@ impl Ports {
         Ok(ports)
     }
 
-    /// Keeps ports that were found before, as far as nobody else has taken them.
+    /// Keeps ports that were found before, as far as no other process has taken them.
     pub fn keep_again(addresses: &BTreeMap<String, String>) -> Ports {
         let again = |address: &String| bound(resolved(address).ok()?).ok();
         Ports { kept: addresses.values().filter_map(again).collect(), addresses: addresses.clone() }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_port_is_nobody_elses_refuses_who_comes_early_and_is_free_afterwards() {
+    fn a_kept_port_is_taken_refuses_early_clients_and_is_free_afterwards() {
         let ports = Ports::find("127.0.0.1", ["one", "two"].into_iter()).unwrap();
         let addresses = ports.addresses().clone();
         assert_ne!(addresses["one"], addresses["two"]);
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!((again.kept.len(), again.addresses()), (2, &addresses));
         drop(again);
         let listening = TcpListener::bind(&addresses["one"]).unwrap();
-        // What somebody else has taken meanwhile is theirs.
+        // What another process has taken meanwhile is lost.
         assert_eq!(Ports::keep_again(&addresses).kept.len(), 1);
         drop(listening);
     }

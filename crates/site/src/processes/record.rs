@@ -25,7 +25,7 @@ pub struct Exit {
     pub outcome: Outcome,
     /// Whether it was ended for exceeding its walltime. Not set for a job that was cancelled before.
     pub over_walltime: bool,
-    /// Whether it was ended because somebody asked for it. Not set for a job that was over its walltime before.
+    /// Whether it was ended on request. Not set for a job that was over its walltime before.
     pub cancelled: bool,
     /// When the supervisor was about to start it, in milliseconds since the Unix epoch.
     pub started_unix_ms: u64,

@@ -1,8 +1,6 @@
 //! What to run, as the server writes it and the supervisor reads it.
 
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::fmt;
 use std::path::Path;
 
 use rustix::thread::CpuSet;
@@ -94,94 +92,63 @@ const MIN_CPU_SHARE: f64 = 0.001;
 const MAX_CPU_SHARE: f64 = 1_000_000.0;
 
 /// Why a specification cannot be run.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SpecFault {
     /// `program` is empty.
+    #[error("program: expected a program and its arguments, found none")]
     NoProgram,
     /// An argument holds a zero byte.
+    #[error("program[{index}]: holds a zero byte")]
     Argument {
         /// Its place in `program`.
         index: usize,
     },
     /// A variable's name is empty or holds `=`, or it or its value holds a zero byte.
+    #[error("env: {name:?} cannot be set (empty name, `=` in the name, or a zero byte)")]
     Variable {
         /// Its name.
         name: String,
     },
     /// `cores` is an empty list.
+    #[error("cores: expected at least one core, found none")]
     NoCore,
     /// A core's number is beyond what the system can express.
+    #[error("cores: expected numbers below {}, found {core}", CpuSet::MAX_CPU)]
     Core {
         /// The number.
         core: u32,
     },
     /// `cpu_share` is no number of cores.
+    #[error("cpu_share: expected {MIN_CPU_SHARE} to {MAX_CPU_SHARE} cores, found {share}")]
     CpuShare {
         /// What it is.
         share: f64,
     },
 }
 
-impl fmt::Display for SpecFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpecFault::NoProgram => f.write_str("program: expected a program and its arguments, found none"),
-            SpecFault::Argument { index } => write!(f, "program[{index}]: holds a zero byte"),
-            SpecFault::Variable { name } => {
-                write!(f, "env: {name:?} cannot be set (empty name, `=` in the name, or a zero byte)")
-            }
-            SpecFault::NoCore => f.write_str("cores: expected at least one core, found none"),
-            SpecFault::Core { core } => {
-                write!(f, "cores: expected numbers below {}, found {core}", CpuSet::MAX_CPU)
-            }
-            SpecFault::CpuShare { share } => {
-                write!(f, "cpu_share: expected {MIN_CPU_SHARE} to {MAX_CPU_SHARE} cores, found {share}")
-            }
-        }
-    }
-}
-
-impl Error for SpecFault {}
-
 /// Why a specification was not written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// It cannot be run.
-    Fault(SpecFault),
+    #[error("the job cannot be run: {0}")]
+    Fault(#[source] SpecFault),
     /// Its folder cannot be written.
+    #[error(transparent)]
     Folder(FolderError),
-}
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpecError::Fault(fault) => write!(f, "the job cannot be run: {fault}"),
-            SpecError::Folder(error) => error.fmt(f),
-        }
-    }
 }
 
 impl SpecError {
     /// The same for the owner of the job: without the place of its folder on this host.
-    pub fn told(&self) -> String {
+    pub fn public_message(&self) -> String {
         match self {
             SpecError::Fault(_) => self.to_string(),
-            SpecError::Folder(error) => error.told(),
+            SpecError::Folder(error) => error.public_message(),
         }
     }
 
     /// True if the same may work later.
     pub fn may_pass(&self) -> bool {
         matches!(self, SpecError::Folder(error) if error.may_pass())
-    }
-}
-
-impl Error for SpecError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            SpecError::Fault(fault) => Some(fault),
-            SpecError::Folder(error) => error.source(),
-        }
     }
 }
 

@@ -2,7 +2,6 @@
 //! the job's output, and asleep unless something happens.
 
 use std::error::Error;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
@@ -13,12 +12,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pliant_staging::may_pass;
 use pliant_wire::Outcome;
-use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
+use rustix::process::{getpid, set_child_subreaper, setsid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::FOLDER_VARIABLE;
 use super::allotted;
 use super::folder::{Folder, FolderError};
+use super::group::ProcessGroup;
 use super::output::Copy;
 use super::record::{Exit, Started};
 use super::spec::RunSpec;
@@ -37,44 +37,20 @@ const AGAIN_PERIOD: Duration = Duration::from_secs(1);
 
 /// Why a supervisor did not run its job. How a job ended, or why it could not be started, is not an error but in
 /// its [`Exit`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
     /// Another supervisor has this job.
+    #[error(transparent)]
     Locked(FolderError),
     /// The job was started before, and ran or was lost.
+    #[error(transparent)]
     StartedBefore(FolderError),
     /// A file of the folder cannot be read or written.
-    Folder(FolderError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The system refuses to report signals.
-    Signals(io::Error),
-}
-
-impl fmt::Display for SuperviseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SuperviseError::Locked(error)
-            | SuperviseError::StartedBefore(error)
-            | SuperviseError::Folder(error) => error.fmt(f),
-            SuperviseError::Signals(error) => write!(f, "cannot listen to signals: {error}"),
-        }
-    }
-}
-
-impl Error for SuperviseError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            SuperviseError::Locked(error)
-            | SuperviseError::StartedBefore(error)
-            | SuperviseError::Folder(error) => error.source(),
-            SuperviseError::Signals(error) => Some(error),
-        }
-    }
-}
-
-impl From<FolderError> for SuperviseError {
-    fn from(error: FolderError) -> SuperviseError {
-        SuperviseError::Folder(error)
-    }
+    #[error("cannot listen to signals: {0}")]
+    Signals(#[source] io::Error),
 }
 
 /// Runs the job of a folder, to its end. This is the whole of the process `pliant run-job`: it makes itself the
@@ -92,7 +68,7 @@ pub fn supervise(dir: &Path) -> Result<(), SuperviseError> {
     let unless_cancelled = || !folder.is_cancel_asked();
     // Held until this process is gone.
     let lock = persistently(unless_cancelled, || take_lock(&folder))?;
-    // Whoever reads our process id may signal us, so we listen first; whoever asked before then left a file, which we
+    // A server that reads our process id may signal us, so we listen first; one that asked before then left a file, which we
     // look for afterwards.
     let mut signals = persistently(unless_cancelled, || Signals::listen().map_err(SuperviseError::Signals))?;
     let unless_cancelled = || !is_cancelled(&folder, &signals);
@@ -211,12 +187,12 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
             return exit;
         }
     };
-    let group = Some(job.leader.as_raw_nonzero().get());
+    let group = Some(job.group.leader().as_raw_nonzero().get());
     // Needed only if we die, and then processes are found by their environment, too: the job goes on without.
     if let Err(error) = folder.complete_claim(&Started { group, ..started }) {
         complain(&error);
     }
-    let watch = Watch { folder, spec: &spec, signals, leader: job.leader, started_at: begin };
+    let watch = Watch { folder, spec: &spec, signals, group: job.group, started_at: begin };
     let Watched { outcome, over_walltime, cancelled, ended_at, cpu_s, max_rss_kb } = watch.run();
     let elapsed_ms = u64::try_from((ended_at - begin).as_millis()).unwrap_or(u64::MAX);
     Exit {
@@ -234,8 +210,9 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     }
 }
 
-/// Why a job was not started, as its owner is told.
-#[derive(Debug)]
+/// Why a job was not started, for its owner.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
 struct NotStarted {
     reason: String,
     may_pass: bool,
@@ -247,14 +224,6 @@ impl NotStarted {
     }
 }
 
-impl fmt::Display for NotStarted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
-
-impl Error for NotStarted {}
-
 impl MayPass for NotStarted {
     fn may_pass(&self) -> bool {
         self.may_pass
@@ -263,7 +232,7 @@ impl MayPass for NotStarted {
 
 impl From<FolderError> for NotStarted {
     fn from(error: FolderError) -> NotStarted {
-        NotStarted { reason: error.told(), may_pass: error.may_pass() }
+        NotStarted { reason: error.public_message(), may_pass: error.may_pass() }
     }
 }
 
@@ -293,7 +262,7 @@ fn pin(cores: &[u32]) -> Result<(), String> {
 
 /// A started job.
 struct Job {
-    leader: Pid,
+    group: ProcessGroup,
     stdout: Copy,
     stderr: Copy,
 }
@@ -323,11 +292,11 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     let max_bytes = spec.max_output_bytes;
     let stdout = Copy::start(stdout, stdout_file, max_bytes);
     let stderr = Copy::start(stderr, stderr_file, max_bytes);
-    let leader = Pid::from_child(&child);
+    let group = ProcessGroup::of(&child);
     match (stdout, stderr) {
-        (Ok(stdout), Ok(stderr)) => Ok(Job { leader, stdout, stderr }),
+        (Ok(stdout), Ok(stderr)) => Ok(Job { group, stdout, stderr }),
         (Err(error), _) | (_, Err(error)) => {
-            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+            group.kill();
             let _ = child.wait();
             // It may have done something: it is not started again, whatever the reason.
             Err(NotStarted::lasting(format!("cannot copy its output: {error}")))
@@ -335,7 +304,7 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     }
 }
 
-/// Starts a program, as soon as nobody writes it any more.
+/// Starts a program, as soon as it is not being written any more.
 pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     let mut tries = 0;
     loop {

@@ -91,7 +91,7 @@ impl Throttle {
         let _ = kill_process_group(self.group, signal);
         let group = self.group.as_raw_nonzero().get();
         for outside in self.members.iter().filter(|member| member.group != group) {
-            // By now its id may be somebody else's.
+            // By now its id may be another process's.
             let is_same = Process::read(outside.pid).is_some_and(|found| found.session == outside.session);
             if let (true, Some(pid)) = (is_same, outside.id()) {
                 let _ = kill_process(pid, signal);

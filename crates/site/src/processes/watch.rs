@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use pliant_wire::Outcome;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, kill_process_group, waitid,
-};
+use rustix::process::{Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 
 use super::folder::Folder;
+use super::group::ProcessGroup;
 use super::spec::RunSpec;
 use super::table;
 use super::throttle::Throttle;
@@ -45,7 +44,7 @@ impl Signals {
         let wakers = [(SIGTERM, waker.try_clone()?), (SIGINT, waker.try_clone()?)];
         let is_terminated = Arc::new(AtomicBool::new(false));
         for (signal, waker) in wakers {
-            // Actions run in this order: whoever is woken finds the flag set.
+            // Actions run in this order: the woken supervisor finds the flag set.
             signal_hook::flag::register(signal, is_terminated.clone())?;
             signal_hook::low_level::pipe::register(signal, waker)?;
         }
@@ -92,25 +91,27 @@ pub(super) struct Watch<'a> {
     pub(super) folder: &'a Folder,
     pub(super) spec: &'a RunSpec,
     pub(super) signals: &'a mut Signals,
-    /// The first process, which leads the group.
-    pub(super) leader: Pid,
+    /// Its processes, but for those that left the group.
+    pub(super) group: ProcessGroup,
     pub(super) started_at: Instant,
 }
 
 impl Watch<'_> {
     /// Watches the job to its end. Must be called in a process that has no other children.
     pub(super) fn run(mut self) -> Watched {
-        let mut throttle =
-            self.spec.cpu_share.map(|share| Throttle::new(getpid(), self.leader, share, self.started_at));
+        let mut throttle = self
+            .spec
+            .cpu_share
+            .map(|share| Throttle::new(getpid(), self.group.leader(), share, self.started_at));
         // A walltime beyond what the clock can express is none.
         let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
         let mut ending: Option<(Reason, Option<Instant>)> = None;
-        // When it was last seen to be awake, and how long it has slept on purpose since.
-        let (mut awake, mut slept) = (Instant::now(), Duration::ZERO);
-        let status = loop {
-            if let Some(status) = self.leader_status() {
-                break status;
+        // When it was last known to be awake, and how long it has slept on purpose since: it may have been stopped before this.
+        let (mut awake, mut slept) = (self.started_at, Duration::ZERO);
+        let outcome = loop {
+            if let Some(outcome) = self.group.outcome() {
+                break outcome;
             }
             self.reap_others();
             let now = Instant::now();
@@ -133,7 +134,10 @@ impl Watch<'_> {
                         deadline.filter(|&deadline| now >= deadline).map(|_| Reason::OverWalltime)
                     };
                     if let Some(reason) = reason {
-                        self.ask_to_end(throttle.take());
+                        self.group.ask_to_end();
+                        if let Some(mut throttle) = throttle.take() {
+                            throttle.release();
+                        }
                         ending = Some((reason, now.checked_add(Duration::from_secs(self.spec.grace_s))));
                         continue;
                     }
@@ -162,7 +166,7 @@ impl Watch<'_> {
         let (cpu_s, max_rss_kb) = usage();
         let reason = ending.map(|(reason, _)| reason);
         Watched {
-            outcome: outcome(&status),
+            outcome,
             over_walltime: reason == Some(Reason::OverWalltime),
             cancelled: reason == Some(Reason::Cancelled),
             ended_at,
@@ -171,38 +175,23 @@ impl Watch<'_> {
         }
     }
 
-    /// The leader's status once it is gone. It stays a zombie, and so its id and its group's stay ours.
-    fn leader_status(&self) -> Option<WaitIdStatus> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        waitid(WaitId::Pid(self.leader), options).ok().flatten()
-    }
-
-    /// TERM for the group. A stopped process would not notice, so it is continued.
-    fn ask_to_end(&self, throttle: Option<Throttle>) {
-        let _ = kill_process_group(self.leader, Signal::TERM);
-        if let Some(mut throttle) = throttle {
-            throttle.release();
-        }
-        let _ = kill_process_group(self.leader, Signal::CONT);
-    }
-
-    /// KILL for the group and for whatever left it. Failures mean that there is nobody.
+    /// KILL for the group and for whatever left it. Failures mean that nothing is left.
     fn kill_all(&self) {
-        let _ = kill_process_group(self.leader, Signal::KILL);
-        let leader = self.leader.as_raw_nonzero().get();
+        self.group.kill();
+        let leader = self.group.leader().as_raw_nonzero().get();
         for process in table::descendants(getpid()) {
-            // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or nobody's.
+            // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or not in use.
             if let (false, true, Some(pid)) = (process.is_zombie, process.pid != leader, process.id()) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
     }
 
-    /// After the leader's end: kills and reaps until there is nobody left.
+    /// After the leader's end: kills and reaps until nothing is left.
     fn end_rest(&mut self) {
-        // Without leaving a moment in which the group's id could be given to somebody else: the leader is a zombie.
-        let _ = kill_process_group(self.leader, Signal::KILL);
-        let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        // Without leaving a moment in which the group's id could be given to another process: the leader is a zombie.
+        self.group.kill();
+        let _ = waitid(WaitId::Pid(self.group.leader()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         let begin = Instant::now();
         // `Err` is ECHILD: no children, and a descendant without a parent is our child.
         while self.reap_any() && begin.elapsed() < KILL_AT_MOST {
@@ -217,7 +206,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Reaps whoever is gone; says whether there are children left.
+    /// Reaps children that are gone; says whether there are children left.
     fn reap_any(&self) -> bool {
         loop {
             match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
@@ -231,24 +220,15 @@ impl Watch<'_> {
     /// While the leader runs: reaps orphans of the job, which are our children, but not the leader.
     fn reap_others(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        // Cheap when there is nothing to do; only if somebody is gone does it take the process table to learn who.
+        // Cheap when there is nothing to do; only if a child is gone does it take the process table to learn which.
         let Ok(Some(_)) = waitid(WaitId::All, options | WaitIdOptions::NOWAIT) else { return };
         let own = getpid().as_raw_nonzero().get();
         for orphan in table::all() {
             let is_ours = orphan.parent == own && orphan.is_zombie;
-            if let (true, Some(pid)) = (is_ours && Some(self.leader) != orphan.id(), orphan.id()) {
+            if let (true, Some(pid)) = (is_ours && Some(self.group.leader()) != orphan.id(), orphan.id()) {
                 let _ = waitid(WaitId::Pid(pid), options);
             }
         }
-    }
-}
-
-fn outcome(status: &WaitIdStatus) -> Outcome {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Outcome::ExitCode(code),
-        (None, Some(signal)) => Outcome::Signal(signal),
-        // Only these two kinds of change are waited for.
-        (None, None) => Outcome::Signal(0),
     }
 }
 

@@ -104,7 +104,7 @@ impl Catalogue {
         if self.scripts { script.prepare(procs, walltime) } else { Err(Refusal::NoScripts) }
     }
 
-    /// What a user is told of the services that it may use, in the order of names.
+    /// The services that a user may use, in the order of names.
     pub fn describe(&self, user: &User) -> Vec<ServiceDescription> {
         self.of(user).map(Service::describe).collect()
     }

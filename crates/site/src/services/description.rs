@@ -6,7 +6,7 @@ use super::argument::{Argument, ArgumentKind};
 use super::duration::show_duration;
 use super::service::{Runtime, Service};
 
-/// What a client is told of a service.
+/// A service, as clients see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServiceDescription {
     /// Its name.
@@ -27,7 +27,7 @@ pub struct ServiceDescription {
     pub max_output_bytes: Option<u64>,
 }
 
-/// What a client is told of an argument.
+/// An argument, as clients see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ArgumentDescription {
     /// Its name.

@@ -34,12 +34,12 @@
 //! submitted. `{{` and `}}` are braces. A word with an optional argument that was not given is left out.
 
 mod argument;
+mod batch;
 mod catalogue;
 mod declared;
 mod declared_argument;
 mod description;
 mod duration;
-mod packed;
 mod prepared;
 mod refusal;
 mod script;
@@ -48,12 +48,11 @@ mod speedup_spec;
 mod template;
 
 pub use argument::{Argument, ArgumentKind};
+pub use batch::{Batch, BatchInstance, batch_margin};
 pub use catalogue::Catalogue;
 pub use declared::Declared;
 pub use description::{ArgumentDescription, ServiceDescription};
 pub use duration::{DurationError, parse_duration, show_duration};
-pub use packed::pack_spare;
-pub use packed::{Packed, PackedInstance};
 pub use prepared::{Bounds, Prepared};
 pub use refusal::Refusal;
 pub use script::{Script, ScriptProblem};

@@ -7,6 +7,7 @@ use pliant_model::{Procs, Span};
 use pliant_staging::{FileName, FileSpec};
 use serde::{Deserialize, Serialize};
 
+use super::refusal::Refusal;
 use super::template::Word;
 
 /// Everything that is known of a job's program before its job is placed.
@@ -40,8 +41,8 @@ pub struct Bounds {
 
 impl Prepared {
     /// The same with that much more walltime.
-    pub fn with_spare(mut self, spare: Span) -> Prepared {
-        self.work.walltime = self.work.walltime + spare;
+    pub fn with_margin(mut self, margin: Span) -> Prepared {
+        self.work.walltime = self.work.walltime + margin;
         self
     }
 
@@ -60,14 +61,18 @@ impl Prepared {
         all
     }
 
-    /// The first input that an argument names and the submission does not have.
-    pub fn missing_input(&self, files: &[FileSpec]) -> Option<&FileName> {
-        self.inputs.iter().find(|name| files.iter().all(|file| file.name != **name))
-    }
-
-    /// The bytes of a submission's inputs and how many are allowed, if they are too many.
-    pub fn too_many_input_bytes(&self, files: &[FileSpec]) -> Option<(u64, u64)> {
+    /// Checks the inputs of a submission.
+    ///
+    /// # Errors
+    /// One that an argument names is missing, or they are too large.
+    pub fn check_inputs(&self, files: &[FileSpec]) -> Result<(), Refusal> {
+        if let Some(name) = self.inputs.iter().find(|name| files.iter().all(|file| file.name != **name)) {
+            return Err(Refusal::MissingInput { name: name.clone() });
+        }
         let found = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
-        self.bounds.max_input_bytes.filter(|allowed| found > *allowed).map(|allowed| (found, allowed))
+        match self.bounds.max_input_bytes.filter(|allowed| found > *allowed) {
+            Some(allowed) => Err(Refusal::InputBytes { allowed, found }),
+            None => Ok(()),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use pliant_control::reason::Cause;
 use pliant_model::Span;
+use pliant_staging::FileName;
 
 use super::duration::show_duration;
 use super::script::ScriptProblem;
@@ -56,6 +57,18 @@ pub enum Refusal {
         /// How long it would.
         found: Span,
     },
+    /// An input file that an argument names was not submitted.
+    MissingInput {
+        /// Its name.
+        name: FileName,
+    },
+    /// The input files are too large together.
+    InputBytes {
+        /// Bytes that are allowed.
+        allowed: u64,
+        /// Bytes that were submitted.
+        found: u64,
+    },
     /// The server runs no scripts.
     NoScripts,
     /// The script cannot be run.
@@ -72,6 +85,7 @@ impl Refusal {
             Self::TooLong { .. } => Cause::TooLong,
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
+            Self::MissingInput { .. } | Self::InputBytes { .. } => Cause::Invalid,
         }
     }
 
@@ -86,6 +100,7 @@ impl Refusal {
             }
             Self::Dash { .. } => "a value that begins with `-` would be read as an option".to_owned(),
             Self::TooLong { .. } => "ask for less, or on another server".to_owned(),
+            Self::MissingInput { .. } | Self::InputBytes { .. } => String::new(),
             Self::NoScripts => "use one of its services, or another server".to_owned(),
             Self::Script(problem) => problem.hint().to_owned(),
             Self::Speedup(error) => error.hint(),
@@ -126,6 +141,10 @@ impl fmt::Display for Refusal {
             Self::TooLong { allowed, found } => {
                 let (allowed, found) = (show_duration(*allowed), show_duration(*found));
                 write!(f, "expected at most {allowed} of time, found {found}")
+            }
+            Self::MissingInput { name } => write!(f, "expected the input file {}, found none", name.as_str()),
+            Self::InputBytes { allowed, found } => {
+                write!(f, "expected at most {allowed} bytes of input, found {found}")
             }
             Self::NoScripts => write!(f, "expected a service, found a script on a server that runs none"),
             Self::Script(problem) => problem.fmt(f),

@@ -21,7 +21,7 @@ enum Slot {
     Argument(String),
 }
 
-/// A word of which only the processors and the walltime are open, which are decided after the submission; and in a pack
+/// A word of which only the processors and the walltime are open, which are decided after the submission; and in a batch
 /// the values that differ between its instances.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Word(Vec<Piece>);

@@ -2,10 +2,10 @@
 
 use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape};
 
-use super::error::Unreadable;
 use super::hostlist;
-use super::queue::ListingUser;
-use super::words::{instant, state, status};
+use super::states::{instant, state, status};
+use crate::batch_system::error::Unreadable;
+use crate::batch_system::submitter::Submitter;
 
 /// The fields of sacct; the name, which others write freely, comes last.
 pub(super) const ACCOUNTS: &str =
@@ -16,14 +16,14 @@ pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1
 
 /// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
 /// before the beginning.
-pub(super) fn read_accounts(printed: &str, who: &ListingUser) -> Result<Vec<Listed>, Unreadable> {
+pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<Listed>, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("sacct", place, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
         let fields: Vec<&str> = line.splitn(11, '\u{1f}').collect();
         let &[id, word, exit, submit, start, end, user, cores, partition, nodes, name] = fields.as_slice()
         else {
-            // The rest of a name with a line end in it, which is nobody of ours.
+            // The rest of a name with a line end in it, which is none of ours.
             continue;
         };
         if user != who.user.to_string() {
@@ -54,7 +54,7 @@ pub(super) fn read_accounts(printed: &str, who: &ListingUser) -> Result<Vec<List
 }
 
 /// Reads what squeue printed in [`EXITS`]: the jobs of our user. Ids begin anew where a controller's state was lost.
-pub(super) fn read_exits(printed: &str, who: &ListingUser) -> Result<Vec<Listed>, Unreadable> {
+pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<Listed>, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("squeue", place, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {

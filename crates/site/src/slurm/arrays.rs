@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use pliant_control::listing::Listed;
 
-use super::queue::ListingUser;
+use crate::batch_system::submitter::Submitter;
 
 /// How many numbers a block has. Slurm allows indices up to 1000 unless it is configured otherwise (`MaxArraySize`).
 pub(super) const BLOCK: u32 = 1_000;
@@ -46,7 +46,7 @@ pub(super) fn is_task(id: &str) -> bool {
     id.contains('_')
 }
 
-impl ListingUser {
+impl Submitter<u32> {
     /// The tag of the array that has the jobs of a block.
     pub(super) fn array_tag(&self, number: u32) -> String {
         format!("{}{}+", self.prefix, block(number))
@@ -111,8 +111,8 @@ mod tests {
 
     use super::*;
 
-    fn who() -> ListingUser {
-        ListingUser { prefix: "pliant:lyon:".to_owned(), user: 7 }
+    fn who() -> Submitter<u32> {
+        Submitter { prefix: "pliant:lyon:".to_owned(), user: 7 }
     }
 
     #[test]

@@ -9,36 +9,8 @@ use pliant_model::Span;
 
 use super::arrays::{BLOCK, block, indices};
 use super::settings::Settings;
-
-/// A command to be run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Call {
-    pub(super) command: &'static str,
-    pub(super) arguments: Vec<OsString>,
-    /// What it reads on its standard input.
-    pub(super) input: &'static [u8],
-    /// The job it is about, for what it says of one it does not know.
-    pub(super) id: Option<String>,
-}
-
-/// A job to be submitted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Submission<'a> {
-    /// Our number of it: with the server's name its tag.
-    pub number: u32,
-    /// Its folder: where it starts, and where what Slurm itself has to say about it goes.
-    pub folder: &'a Path,
-    /// The program to run on its first node, and its arguments.
-    pub program: &'a [OsString],
-    /// Its cores.
-    pub shape: Shape,
-    /// The node where they are to be, if they are to be on one.
-    pub node: Option<&'a str>,
-    /// Its limit; Slurm counts in minutes, so it may get up to 59 s more.
-    pub walltime: Span,
-    /// Whether it must not start before it is released.
-    pub held: bool,
-}
+use crate::batch_system::commands::Call;
+use crate::batch_system::{BATCH_OUTPUT, Submission};
 
 /// Jobs that are submitted together, as the tasks of one array.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,26 +34,6 @@ const ARRAY_SCRIPT: &[u8] = b"#!/bin/sh\n\
     folder=\"$1/$(($2 + SLURM_ARRAY_TASK_ID))\"\n\
     shift 2\n\
     cd \"$folder\" && exec \"$@\" \"$folder\"\n";
-
-/// The name of the file in a job's folder that takes what Slurm prints into a job's output.
-pub const BATCH_OUTPUT: &str = "batch-output";
-
-impl Call {
-    fn new(command: &'static str, arguments: &[&str]) -> Call {
-        let arguments = arguments.iter().map(OsString::from).collect();
-        Call { command, arguments, input: b"", id: None }
-    }
-
-    fn about(mut self, id: &str) -> Call {
-        self.id = Some(id.to_owned());
-        self
-    }
-
-    fn with(mut self, argument: impl Into<OsString>) -> Call {
-        self.arguments.push(argument.into());
-        self
-    }
-}
 
 /// Submits a job. Prints its id.
 pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Call {
@@ -154,20 +106,18 @@ fn placed(
     if shape.exclusive {
         call = call.with("--exclusive");
     }
-    for (option, value) in
-        [("partition", &settings.partition), ("account", &settings.account), ("qos", &settings.qos)]
-    {
-        if let Some(value) = value {
-            call = call.with(format!("--{option}={value}"));
-        }
-    }
+    call = call.with_options([
+        ("partition", &settings.partition),
+        ("account", &settings.account),
+        ("qos", &settings.qos),
+    ]);
     call.arguments.extend(settings.extra.iter().map(OsString::from));
     call
 }
 
 /// Keeps a job from starting. Done to one that runs, it changes only its priority.
 pub(super) fn hold(id: &str) -> Call {
-    // As its user, whoever we are: what an administrator holds is told apart by that.
+    // As its user, also if we are root: what an administrator holds is told apart by that.
     Call::new("scontrol", &["uhold", id]).about(id)
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Facts of Slurm 22.05 that shape this:
 //! - `scancel` succeeds whatever becomes of it, and looks at a job's state before it sends its request: a job that
-//!   starts between the two is killed. So a job is withdrawn in steps ([`Slurm::withdraw`]): held, which the
+//!   starts between the two is killed. So a job is withdrawn in steps ([`Slurm::prevent_start`]): held, which the
 //!   controller does in one step with regard to its scheduler; looked at; cancelled if it waits; looked at again.
 //! - A controller that hangs works off later what it was sent: a submission without an answer may still become a
 //!   job. It is found again by its tag ([`Slurm::submit_unless_there`]).
@@ -19,22 +19,22 @@
 //!
 //! Cost, measured with 1000 jobs: a listing 20 ms, any other command 4 ms.
 
-mod about;
 mod accounts;
 mod arrays;
 mod call;
+mod configuration;
 mod error;
+mod grouping;
 mod hostlist;
-mod joined;
 mod nodes;
 mod queue;
-mod run;
 mod settings;
+mod states;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -42,26 +42,27 @@ use pliant_control::listing::{Listed, Listing, Node, Phase, Shape, State};
 use pliant_control::names::Name;
 use pliant_model::{Span, Time};
 
-pub use about::{About, Scheduler};
 pub use arrays::block;
-pub use call::{ArraySubmission, BATCH_OUTPUT, Submission};
-pub use error::{SlurmError, Unreadable};
-pub use settings::{SettingError, Settings};
+pub use call::ArraySubmission;
+pub use configuration::{ClusterConfiguration, Scheduler};
+pub use settings::Settings;
 
-use crate::together::Together;
-use call::Call;
-use joined::Joined;
+use crate::batch_system::commands::{Call, CommandRunner, Printed};
+use crate::batch_system::error::{BatchSystemError, System, Unreadable};
+use crate::batch_system::search::JointSearch;
+use crate::batch_system::submitter::Submitter;
+use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
+use grouping::GroupedSubmissions;
 use nodes::Nodes;
-use queue::{ListingUser, Mark, Queue};
-use run::{Printed, Runner};
+use queue::Mark;
 
 /// A Slurm cluster.
 #[derive(Debug)]
 pub struct Slurm {
     settings: Settings,
-    runner: Runner,
-    who: ListingUser,
-    about: About,
+    runner: CommandRunner,
+    submitter: Submitter<u32>,
+    about: ClusterConfiguration,
     /// Nodes, and when they were listed.
     nodes: Mutex<Option<(Instant, Nodes)>>,
     /// How the cores of running jobs are spread over their nodes, by job and start: that never changes.
@@ -69,32 +70,9 @@ pub struct Slurm {
     /// Others' jobs that were over in the last listing; none before the first.
     over: Mutex<Option<BTreeSet<String>>>,
     /// Jobs that may have been submitted before.
-    doubts: Together,
+    searches: JointSearch,
     /// Jobs that are submitted with others.
-    joined: Joined,
-}
-
-/// What came of withdrawing a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Withdrawal {
-    /// It is cancelled, and never started.
-    Withdrawn,
-    /// It has started, and was left alone; as it is, or was when it ended.
-    Started(Box<Listed>),
-    /// An administrator holds it, and it was left alone.
-    Kept,
-    /// Slurm does not know it: there never was one, it ended too long ago, or a controller that was killed forgot it.
-    /// Whether it ran stands in its folder.
-    Gone,
-}
-
-/// What Slurm listed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seen {
-    /// The listing.
-    pub listing: Listing,
-    /// What was not understood of others' jobs, which are left out.
-    pub unread: Vec<Unreadable>,
+    joined: GroupedSubmissions,
 }
 
 /// Ids in one command: more would make its arguments too long.
@@ -107,21 +85,25 @@ impl Slurm {
     ///
     /// # Errors
     /// It does not answer, or not as expected. The settings are not checked: see [`Settings::check`].
-    pub async fn connect(settings: Settings, server: &Name) -> Result<Slurm, SlurmError> {
-        let runner = Runner::new(&settings);
-        let about = About::read(&runner.run(&call::configuration()).await?.stdout)?;
+    pub async fn connect(settings: Settings, server: &Name) -> Result<Slurm, BatchSystemError> {
+        let runner =
+            CommandRunner::new(System::Slurm, settings.commands.clone(), settings.deadline_s, error::failed);
+        let configuration = call::configuration();
+        let about = ClusterConfiguration::read(
+            &runner.run(&configuration, variables(&settings, &configuration)).await?.stdout,
+        )?;
         let user = rustix::process::geteuid().as_raw();
-        let who = ListingUser { prefix: format!("pliant:{server}:"), user };
+        let submitter = Submitter { prefix: format!("pliant:{server}:"), user };
         Ok(Slurm {
             settings,
             runner,
-            who,
+            submitter,
             about,
             nodes: Mutex::default(),
             spreads: Mutex::default(),
             over: Mutex::default(),
-            doubts: Together::default(),
-            joined: Joined::default(),
+            searches: JointSearch::default(),
+            joined: GroupedSubmissions::default(),
         })
     }
 
@@ -131,37 +113,37 @@ impl Slurm {
     }
 
     /// What the cluster is configured to do, as of [`Slurm::connect`].
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &ClusterConfiguration {
         &self.about
     }
 
     /// The tag of a job, which it carries as its name and its comment.
     pub fn tag(&self, number: u32) -> String {
-        self.who.tag(number)
+        self.submitter.tag(number)
     }
 
     /// Submits a job that was certainly not submitted before, and gives its id.
     ///
     /// # Errors
-    /// [`SlurmError::NoAnswer`] and [`SlurmError::Unreadable`] leave it open whether there is, or will be, a job: ask
+    /// [`BatchSystemError::NoAnswer`] and [`BatchSystemError::Unreadable`] leave it open whether there is, or will be, a job: ask
     /// again with [`Slurm::submit_unless_there`]. After any other error there is none.
-    pub async fn submit(&self, job: &Submission<'_>) -> Result<String, SlurmError> {
+    pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
         self.submitted(&call::submit(&self.settings, &self.tag(job.number), job)).await
     }
 
     /// Submits several jobs that were certainly not submitted before, as the tasks of one array, and gives their ids.
-    /// Only where [`About::takes_arrays`].
+    /// Only where [`ClusterConfiguration::takes_arrays`].
     ///
     /// # Errors
     /// As for [`Slurm::submit`], for all of them.
-    pub async fn submit_array(&self, jobs: &ArraySubmission<'_>) -> Result<Vec<String>, SlurmError> {
-        let tag = self.who.array_tag(jobs.numbers.first().copied().unwrap_or(0));
+    pub async fn submit_array(&self, jobs: &ArraySubmission<'_>) -> Result<Vec<String>, BatchSystemError> {
+        let tag = self.submitter.array_tag(jobs.numbers.first().copied().unwrap_or(0));
         let id = self.submitted(&call::submit_array(&self.settings, &tag, jobs)).await?;
         Ok(jobs.numbers.iter().map(|number| format!("{id}_{}", number - block(*number))).collect())
     }
 
-    async fn submitted(&self, call: &Call) -> Result<String, SlurmError> {
-        let printed = self.runner.run(call).await?;
+    async fn submitted(&self, call: &Call) -> Result<String, BatchSystemError> {
+        let printed = self.run(call).await?;
         // With a cluster's name behind it in a federation of Slurm's own.
         let id = printed.stdout.trim().split(';').next().unwrap_or_default();
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -177,11 +159,12 @@ impl Slurm {
     ///
     /// # Errors
     /// As for [`Slurm::submit`].
-    pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, SlurmError> {
+    pub async fn submit_unless_there(&self, job: &Submission<'_>) -> Result<Vec<String>, BatchSystemError> {
         // Whatever is said to the question, it says nothing of the job.
         let search = async |numbers: &[u32]| self.find_by_tag(numbers).await;
-        let failed = |why| SlurmError::NoAnswer { command: "squeue", why };
-        let found = self.doubts.find(job.number, search, failed).await.map_err(SlurmError::left_open)?;
+        let failed = |why| System::Slurm.no_answer("squeue", why);
+        let found =
+            self.searches.find(job.number, search, failed).await.map_err(BatchSystemError::left_open)?;
         if found.is_empty() {
             return Ok(vec![self.submit(job).await?]);
         }
@@ -194,18 +177,18 @@ impl Slurm {
     ///
     /// # Errors
     /// The controller, or the accounts, do not answer, or not as expected.
-    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, SlurmError> {
+    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, BatchSystemError> {
         let wanted: BTreeSet<u32> = numbers.iter().copied().collect();
         let is_wanted = |job: &Listed| job.ours.is_some_and(|number| wanted.contains(&number));
         let mut found = self.queue(None).await?.jobs;
         found.retain(is_wanted);
         if self.about.accounts {
-            let tag = |&number: &u32| [self.tag(number), self.who.array_tag(number)];
+            let tag = |&number: &u32| [self.tag(number), self.submitter.array_tag(number)];
             let tags: BTreeSet<String> = wanted.iter().flat_map(tag).collect();
             let tags: Vec<String> = tags.into_iter().collect();
             for tags in tags.chunks(IDS_MAX) {
                 let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS);
-                let accounted = accounts::read_accounts(&self.runner.run(&call).await?.stdout, &self.who)?;
+                let accounted = accounts::read_accounts(&self.run(&call).await?.stdout, &self.submitter)?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
                 let is_further = |job: &Listed| job.phase() == Phase::Over && !listed.contains(&job.id);
                 found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
@@ -218,40 +201,42 @@ impl Slurm {
     /// on where it was.
     ///
     /// # Errors
-    /// [`SlurmError::NoAnswer`] leaves it open; the job may be held then. Ask again.
-    pub async fn withdraw(&self, number: u32, id: &str) -> Result<Withdrawal, SlurmError> {
-        match self.look(number, id).await? {
-            None => return Ok(Withdrawal::Gone),
-            Some(job) if job.state == State::Held && job.waits_for.is_some() => return Ok(Withdrawal::Kept),
+    /// [`BatchSystemError::NoAnswer`] leaves it open; the job may be held then. Ask again.
+    pub async fn prevent_start(&self, number: u32, id: &str) -> Result<StartPrevention, BatchSystemError> {
+        match self.status_of(number, id).await? {
+            None => return Ok(StartPrevention::Unknown),
+            Some(job) if job.state == State::Held && job.waits_for.is_some() => {
+                return Ok(StartPrevention::HeldByAdministrator);
+            }
             Some(_) => {}
         }
-        match self.runner.run(&call::hold(id)).await {
+        match self.run(&call::hold(id)).await {
             // That one is over does not say whether it ever ran.
-            Ok(_) | Err(SlurmError::NotWaiting { .. }) => {}
-            Err(SlurmError::UnknownJob { .. }) => return Ok(Withdrawal::Gone),
+            Ok(_) | Err(BatchSystemError::NotWaiting { .. }) => {}
+            Err(BatchSystemError::UnknownJob { .. }) => return Ok(StartPrevention::Unknown),
             Err(error) => return Err(error),
         }
         // From here on it does not start: a job that waits is held.
-        let Some(job) = self.look(number, id).await? else { return Ok(Withdrawal::Gone) };
+        let Some(job) = self.status_of(number, id).await? else { return Ok(StartPrevention::Unknown) };
         match job.phase() {
             Phase::Waits => self.cancel(&call::cancel_waiting(id)).await?,
             Phase::Runs => {
                 // It was held in vain, which only would matter if it were requeued.
-                let _ = self.runner.run(&call::release(id)).await;
+                let _ = self.run(&call::release(id)).await;
             }
             Phase::Over => {}
         }
         let job = match job.phase() {
-            Phase::Waits => self.look(number, id).await?,
+            Phase::Waits => self.status_of(number, id).await?,
             Phase::Runs | Phase::Over => Some(job),
         };
         Ok(match job {
-            None => Withdrawal::Gone,
-            Some(job) if job.ever_started() => Withdrawal::Started(Box::new(job)),
-            Some(job) if job.phase() == Phase::Over => Withdrawal::Withdrawn,
+            None => StartPrevention::Unknown,
+            Some(job) if job.ever_started() => StartPrevention::Started(Box::new(job)),
+            Some(job) if job.phase() == Phase::Over => StartPrevention::Prevented,
             Some(job) => {
                 let why = format!("job {id} still waits ({:?}) after it was cancelled", job.state);
-                return Err(SlurmError::NoAnswer { command: "scancel", why });
+                return Err(System::Slurm.no_answer("scancel", why));
             }
         })
     }
@@ -259,38 +244,38 @@ impl Slurm {
     /// Lets a job start that was submitted held. Done again, or to a job that has started, it changes nothing.
     ///
     /// # Errors
-    /// [`SlurmError::UnknownJob`]; [`SlurmError::NotWaiting`] if it is over already.
-    pub async fn release(&self, number: u32, id: &str) -> Result<(), SlurmError> {
-        self.is_there(number, id).await?;
-        self.runner.run(&call::release(id)).await.map(drop)
+    /// [`BatchSystemError::UnknownJob`]; [`BatchSystemError::NotWaiting`] if it is over already.
+    pub async fn release(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
+        self.check_known(number, id).await?;
+        self.run(&call::release(id)).await.map(drop)
     }
 
     /// Gives a waiting job another shape and walltime, wholly or not at all. It keeps its place in the queue.
     ///
     /// # Errors
-    /// [`SlurmError::NotWaiting`] if it has started meanwhile; [`SlurmError::Refused`] if the cluster does not allow it.
+    /// [`BatchSystemError::NotWaiting`] if it has started meanwhile; [`BatchSystemError::Refused`] if the cluster does not allow it.
     pub async fn reshape(
         &self,
         number: u32,
         id: &str,
         shape: Shape,
         walltime: Span,
-    ) -> Result<(), SlurmError> {
-        self.is_there(number, id).await?;
-        self.runner.run(&call::reshape(id, shape, walltime)).await.map(drop)
+    ) -> Result<(), BatchSystemError> {
+        self.check_known(number, id).await?;
+        self.run(&call::reshape(id, shape, walltime)).await.map(drop)
     }
 
     /// Ends a job, whether it runs or waits: a polite signal, after the cluster's KillWait an impolite one. A later
-    /// listing tells what came of it.
+    /// listing shows how it ended.
     ///
     /// # Errors
     /// The controller does not answer. That a job is unknown or over is no error.
-    pub async fn terminate(&self, number: u32, id: &str) -> Result<(), SlurmError> {
-        let Some(job) = self.look(number, id).await? else { return Ok(()) };
+    pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
+        let Some(job) = self.status_of(number, id).await? else { return Ok(()) };
         if job.phase() == Phase::Waits && arrays::is_task(id) {
             // Cancelled among those that wait, a task is gone without a trace. Held, it is a job of its own. If it has
             // started meanwhile, or cannot be held, it is ended all the same.
-            let _ = self.runner.run(&call::hold(id)).await;
+            let _ = self.run(&call::hold(id)).await;
         }
         self.cancel(&call::cancel(id)).await
     }
@@ -300,12 +285,12 @@ impl Slurm {
     ///
     /// # Errors
     /// The controller does not answer, or not as expected.
-    pub async fn list(&self, now: Time) -> Result<Seen, SlurmError> {
+    pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
         let Nodes { nodes, partitions } = self.nodes().await?;
-        let Queue { mut jobs, unread } = self.queue(None).await?;
+        let PrintedJobs { mut jobs, unread } = self.queue(None).await?;
         leave_out_over(&mut jobs, &mut self.over.lock());
         self.spread(&nodes, &mut jobs).await?;
-        Ok(Seen { listing: Listing { partitions, ..Listing::new(now, nodes, jobs) }, unread })
+        Ok(ListedJobs { listing: Listing { partitions, ..Listing::new(now, nodes, jobs) }, unread })
     }
 
     /// What became of these jobs, by id, with how their processes ended: those that are over and that Slurm still
@@ -314,7 +299,7 @@ impl Slurm {
     ///
     /// # Errors
     /// Neither the accounts nor the controller answer.
-    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, SlurmError> {
+    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, BatchSystemError> {
         let mut ended = BTreeMap::new();
         for ids in ids.chunks(IDS_MAX) {
             let remembered = self.remembered(ids).await;
@@ -338,66 +323,70 @@ impl Slurm {
         Ok(ended)
     }
 
-    async fn remembered(&self, ids: &[&str]) -> Result<Vec<Listed>, SlurmError> {
-        let printed = match self.runner.run(&call::exits(&ids.join(","), accounts::EXITS)).await {
-            Err(SlurmError::UnknownJob { .. }) => return Ok(Vec::new()),
-            printed => printed?.stdout,
-        };
-        Ok(accounts::read_exits(&printed, &self.who)?)
+    async fn run(&self, call: &Call) -> Result<Printed, BatchSystemError> {
+        self.runner.run(call, variables(&self.settings, call)).await
     }
 
-    async fn accounted(&self, ids: &[&str]) -> Result<Vec<Listed>, SlurmError> {
-        let printed = self.runner.run(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS)).await?;
-        Ok(accounts::read_accounts(&printed.stdout, &self.who)?)
+    async fn remembered(&self, ids: &[&str]) -> Result<Vec<Listed>, BatchSystemError> {
+        let printed = match self.run(&call::exits(&ids.join(","), accounts::EXITS)).await {
+            Err(BatchSystemError::UnknownJob { .. }) => return Ok(Vec::new()),
+            printed => printed?.stdout,
+        };
+        Ok(accounts::read_exits(&printed, &self.submitter)?)
+    }
+
+    async fn accounted(&self, ids: &[&str]) -> Result<Vec<Listed>, BatchSystemError> {
+        let printed = self.run(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS)).await?;
+        Ok(accounts::read_accounts(&printed.stdout, &self.submitter)?)
     }
 
     /// A job as squeue has it; none if it knows no such id, or if that is another job by now.
-    async fn look(&self, number: u32, id: &str) -> Result<Option<Listed>, SlurmError> {
+    async fn status_of(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
         match self.queue(Some(id)).await {
-            Err(SlurmError::UnknownJob { .. }) => Ok(None),
+            Err(BatchSystemError::UnknownJob { .. }) => Ok(None),
             queue => Ok(queue?.jobs.into_iter().find(|job| job.id == id && job.ours == Some(number))),
         }
     }
 
-    async fn is_there(&self, number: u32, id: &str) -> Result<(), SlurmError> {
-        let found = self.look(number, id).await?;
-        found.map(drop).ok_or_else(|| SlurmError::UnknownJob { id: id.to_owned() })
+    async fn check_known(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
+        let found = self.status_of(number, id).await?;
+        found.map(drop).ok_or_else(|| System::Slurm.unknown_job(id))
     }
 
-    async fn queue(&self, id: Option<&str>) -> Result<Queue, SlurmError> {
+    async fn queue(&self, id: Option<&str>) -> Result<PrintedJobs, BatchSystemError> {
         let mark = Mark::draw();
         let format = mark.format();
         let call = id.map_or_else(|| call::jobs(&format), |id| call::job(id, &format));
-        Ok(queue::read(&self.runner.run(&call).await?.stdout, &mark, &self.who)?)
+        Ok(queue::read(&self.run(&call).await?.stdout, &mark, &self.submitter)?)
     }
 
     /// Scancel succeeds whatever happens; only that it was not heard is told from its complaints.
-    async fn cancel(&self, call: &Call) -> Result<(), SlurmError> {
-        let Printed { stderr, .. } = match self.runner.run(call).await {
-            Err(SlurmError::UnknownJob { .. } | SlurmError::NotWaiting { .. }) => return Ok(()),
+    async fn cancel(&self, call: &Call) -> Result<(), BatchSystemError> {
+        let Printed { stderr, .. } = match self.run(call).await {
+            Err(BatchSystemError::UnknownJob { .. } | BatchSystemError::NotWaiting { .. }) => return Ok(()),
             printed => printed?,
         };
-        match SlurmError::told(call.command, call.id.as_deref(), &stderr) {
-            error @ SlurmError::NoAnswer { .. } => Err(error),
+        match error::failed(call, 0, &stderr) {
+            error @ BatchSystemError::NoAnswer { .. } => Err(error),
             _ => Ok(()),
         }
     }
 
-    async fn nodes(&self) -> Result<Nodes, SlurmError> {
+    async fn nodes(&self) -> Result<Nodes, BatchSystemError> {
         let every = Duration::from_secs(self.settings.nodes_every_s.into());
         if let Some((at, nodes)) = &*self.nodes.lock()
             && at.elapsed() < every
         {
             return Ok(nodes.clone());
         }
-        let nodes = nodes::read(&self.runner.run(&call::nodes(nodes::FORMAT)).await?.stdout)?;
+        let nodes = nodes::read(&self.run(&call::nodes(nodes::FORMAT)).await?.stdout)?;
         *self.nodes.lock() = Some((Instant::now(), nodes.clone()));
         Ok(nodes)
     }
 
     /// Completes how many cores the running jobs have on each of their nodes. Nothing is asked unless a job began on
     /// several nodes of which it has only some cores.
-    async fn spread(&self, nodes: &[Node], jobs: &mut [Listed]) -> Result<(), SlurmError> {
+    async fn spread(&self, nodes: &[Node], jobs: &mut [Listed]) -> Result<(), BatchSystemError> {
         let cores: BTreeMap<&str, u32> = nodes.iter().map(|node| (node.name.as_str(), node.cores)).collect();
         let mut unknown = Vec::new();
         let mut running = BTreeSet::new();
@@ -416,7 +405,7 @@ impl Slurm {
             running.insert(key);
         }
         if !unknown.is_empty() {
-            let mut told = nodes::spreads(&self.runner.run(&call::details()).await?.stdout);
+            let mut told = nodes::spreads(&self.run(&call::details()).await?.stdout);
             for ((id, started), job) in unknown {
                 // An array's task and a part have a number of their own there: these stay unknown, bounded by totals,
                 // and are not asked for again.
@@ -427,6 +416,23 @@ impl Slurm {
         self.spreads.lock().retain(|key, _| running.contains(key));
         Ok(())
     }
+}
+
+/// The variables of a command.
+fn variables(settings: &Settings, call: &Call) -> Vec<(&'static str, OsString)> {
+    let mut variables = Vec::new();
+    if let Some(conf) = &settings.conf {
+        variables.push(("SLURM_CONF", conf.into()));
+    }
+    if call.command != "sbatch" {
+        // Instants as seconds since the epoch, arrays with all of their tasks. Not for jobs, which would inherit it.
+        variables.extend([
+            ("TZ", "UTC".into()),
+            ("SLURM_TIME_FORMAT", "%s".into()),
+            ("SLURM_BITSTR_LEN", "0".into()),
+        ]);
+    }
+    variables
 }
 
 /// Leaves out others' jobs that are over, but for those that were not when the last listing was made: what became of

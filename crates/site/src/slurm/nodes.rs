@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pliant_control::listing::{Node, Partition};
 
-use super::error::Unreadable;
 use super::hostlist;
-use super::words;
+use super::states;
+use crate::batch_system::error::Unreadable;
 
 /// The node, then its partition: name, whether it is open, its longest limit, its sizes of jobs, whether nodes are shared.
 /// The reason, which operators write freely, comes last; a line that does not begin with a node goes on with it.
@@ -35,7 +35,7 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
             name: name.to_owned(),
             cores,
             partitions: Vec::new(),
-            unusable: words::unusable(state, reason.trim_end()),
+            unusable: states::unusable(state, reason.trim_end()),
         });
         let partition = self::partition(partition, open, limit, sizes, shared)
             .ok_or_else(|| wrong(partition, "a limit and sizes of jobs", record))?;
@@ -59,7 +59,7 @@ fn partition(name: &str, open: &str, limit: &str, sizes: &str, shared: &str) -> 
         closed: (open != "up").then(|| open.to_owned()),
         // One that is drained works off what it has.
         stopped: !matches!(open, "up" | "drain"),
-        walltime: words::walltime(limit)?,
+        walltime: states::walltime(limit)?,
         nodes: if most == "infinite" { None } else { Some(most.parse().ok()?) },
         exclusive: shared == "EXCLUSIVE",
     })
@@ -71,7 +71,7 @@ pub(super) fn spreads(printed: &str) -> BTreeMap<String, BTreeMap<String, u32>> 
     let mut spreads = BTreeMap::new();
     for line in printed.lines() {
         let Some(id) = line.strip_prefix("JobId=").and_then(|rest| rest.split(' ').next()) else { continue };
-        // Behind the last of its names: what comes before it can have been written by somebody.
+        // Behind the last of its names: what comes before it can have been written by a user.
         let Some((_, details)) = line.rsplit_once(" JOB_GRES=") else { continue };
         let details = details.split(" MinCPUsNode=").next().unwrap_or_default();
         if let Some(spread) = spread(details).filter(|spread| !spread.is_empty()) {

@@ -1,7 +1,7 @@
 //! What squeue says of all jobs.
 //!
 //! The fields that Slurm fills come first, with the separator of ASCII (31) between. What users write freely comes
-//! last, behind a mark that is drawn for every call: nobody can have written it into the name of a job. `--json`
+//! last, behind a mark that is drawn for every call: no user can have written it into the name of a job. `--json`
 //! would be free of that, but costs ten times as much and does not tell planned nodes in the versions that lack
 //! slurmdbd's types (0.2 s against 0.02 s for 1000 jobs).
 
@@ -11,9 +11,11 @@ use std::hash::{BuildHasher, Hasher};
 use pliant_control::listing::{Listed, NodeAllocation, Phase, Planned, Shape};
 
 use super::arrays::{self, Tag};
-use super::error::Unreadable;
 use super::hostlist;
-use super::words::{instant, state, waits_for, walltime};
+use super::states::{instant, state, waits_for, walltime};
+use crate::batch_system::PrintedJobs;
+use crate::batch_system::error::Unreadable;
+use crate::batch_system::submitter::Submitter;
 
 const SEPARATOR: char = '\u{1f}';
 const FIELDS: [&str; 20] = [
@@ -47,7 +49,7 @@ const WAITING: &str = "_[]";
 pub(super) struct Mark(String);
 
 impl Mark {
-    /// A mark that nobody can have guessed.
+    /// A mark that cannot be guessed.
     pub(super) fn draw() -> Mark {
         // The standard library's tables draw their keys from the system.
         let draw = || RandomState::new().build_hasher().finish();
@@ -67,41 +69,11 @@ impl Mark {
     }
 }
 
-/// Who lists: by that our own jobs are told from others'.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ListingUser {
-    /// What our tags begin with: `pliant:<server>:`.
-    pub(super) prefix: String,
-    /// The user that submits. Others may write into a job's name what they like.
-    pub(super) user: u32,
-}
-
-impl ListingUser {
-    /// The tag of a job.
-    pub(super) fn tag(&self, number: u32) -> String {
-        format!("{}{number}", self.prefix)
-    }
-
-    pub(super) fn number(&self, text: &str) -> Option<u32> {
-        let number = text.strip_prefix(&self.prefix)?;
-        // One way to write each: no sign, no leading zero.
-        number.parse().ok().filter(|&parsed| self.tag(parsed) == text)
-    }
-}
-
-/// A listing that was read.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Queue {
-    pub(super) jobs: Vec<Listed>,
-    /// What was not understood of others' jobs, which are left out.
-    pub(super) unread: Vec<Unreadable>,
-}
-
 /// Reads what squeue printed.
 ///
 /// Fails if a job of our own is not understood: to leave it out would be to say that it is gone.
-pub(super) fn read(printed: &str, mark: &Mark, who: &ListingUser) -> Result<Queue, Unreadable> {
-    let mut queue = Queue::default();
+pub(super) fn read(printed: &str, mark: &Mark, who: &Submitter<u32>) -> Result<PrintedJobs, Unreadable> {
+    let mut queue = PrintedJobs::default();
     let (begin, part) = (format!("{}<", mark.0), format!("{}>", mark.0));
     let mut records = printed.split(begin.as_str());
     let before = records.next().unwrap_or_default();
@@ -117,7 +89,7 @@ pub(super) fn read(printed: &str, mark: &Mark, who: &ListingUser) -> Result<Queu
         match jobs(fields, tagged, who.user) {
             Ok(jobs) => queue.jobs.extend(jobs),
             Err(unreadable) if tagged.is_some() => return Err(unreadable),
-            Err(unreadable) => queue.unread.push(unreadable),
+            Err(unreadable) => queue.unread.push(unreadable.to_string()),
         }
     }
     Ok(queue)

@@ -1,10 +1,11 @@
 //! What an operator says about a Slurm cluster.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use pliant_policy::runtimes::used::Expect;
 use serde::{Deserialize, Serialize};
+
+use crate::batch_system::settings::{SettingError, check_extra, check_names, check_seconds};
 
 /// A Slurm cluster, as it stands in a server's file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -31,17 +32,6 @@ pub struct Settings {
     pub period_s: u32,
     /// How long others' jobs are taken to run.
     pub expect: Expect,
-}
-
-/// A setting that cannot be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SettingError {
-    /// Its key.
-    pub key: &'static str,
-    /// What was expected.
-    pub expected: &'static str,
-    /// What was found.
-    pub found: String,
 }
 
 impl Default for Settings {
@@ -104,42 +94,12 @@ impl Settings {
     /// # Errors
     /// The first setting that cannot be.
     pub fn check(&self) -> Result<(), SettingError> {
-        let wrong = |key, expected, found: &str| Err(SettingError { key, expected, found: found.to_owned() });
-        let words = [("partition", &self.partition), ("account", &self.account), ("qos", &self.qos)];
-        for (key, word) in words {
-            if let Some(word) = word
-                && (word.is_empty()
-                    || word.chars().any(|letter| letter.is_whitespace() || letter.is_control()))
-            {
-                return wrong(key, "a name without spaces", word);
-            }
-        }
-        for option in &self.extra {
-            let Some(name) = option.strip_prefix("--").and_then(|rest| rest.split('=').next()) else {
-                return wrong("extra", "long options of sbatch, such as `--constraint=fast`", option);
-            };
-            // Slurm takes any unambiguous beginning of an option's name for it.
-            if name.is_empty() || OURS.iter().any(|ours| ours.starts_with(name)) {
-                return wrong("extra", "options that pliant does not set itself", option);
-            }
-        }
-        if !(11..=600).contains(&self.deadline_s) {
-            return wrong("deadline_s", "11 to 600", &self.deadline_s.to_string());
-        }
-        if !(1..=3600).contains(&self.period_s) {
-            return wrong("period_s", "1 to 3600", &self.period_s.to_string());
-        }
-        if self.nodes_every_s > 86_400 {
-            return wrong("nodes_every_s", "0 to 86400", &self.nodes_every_s.to_string());
-        }
-        Ok(())
+        check_names([("partition", &self.partition), ("account", &self.account), ("qos", &self.qos)])?;
+        check_extra(&self.extra, "sbatch", "--constraint=fast", OURS)?;
+        check_seconds([
+            ("deadline_s", self.deadline_s, 11..=600),
+            ("period_s", self.period_s, 1..=3600),
+            ("nodes_every_s", self.nodes_every_s, 0..=86_400),
+        ])
     }
 }
-
-impl fmt::Display for SettingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`: expected {}, found `{}`", self.key, self.expected, self.found)
-    }
-}
-
-impl std::error::Error for SettingError {}

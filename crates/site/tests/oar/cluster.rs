@@ -6,13 +6,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::future::Future;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pliant_control::listing::{Listed, Phase};
+use pliant_control::listing::{Listed, Phase, Shape};
 use pliant_model::{Procs, Span, Time};
 use pliant_policy::alternatives::Alternative;
-use pliant_site::oar::{Oar, Settings, Submission};
+use pliant_site::Submission;
+use pliant_site::oar::{Oar, Settings};
 use pliant_testing::oar::OarCluster;
 use tempfile::TempDir;
 
@@ -76,7 +77,7 @@ impl Cluster {
     pub(crate) async fn submit(&self, number: u32, line: &str, sizes: &[Alternative], held: bool) -> String {
         let folder = self.folder(number);
         let program = shell(line);
-        let job = Submission { number, folder: &folder, program: &program, alternatives: sizes, held };
+        let job = Submission { held, ..submission(number, &folder, &program, sizes) };
         self.oar.submit(&job).await.unwrap()
     }
 
@@ -119,4 +120,15 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: im
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+}
+
+/// A job that OAR may run in any of these sizes.
+pub(crate) fn submission<'a>(
+    number: u32,
+    folder: &'a Path,
+    program: &'a [OsString],
+    alternatives: &'a [Alternative],
+) -> Submission<'a> {
+    let shape = Shape { cores: alternatives[0].procs.0, ..Shape::default() };
+    Submission { alternatives, ..Submission::new(number, folder, program, shape, alternatives[0].walltime) }
 }

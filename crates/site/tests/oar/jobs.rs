@@ -2,9 +2,9 @@ use std::fs;
 
 use pliant_control::listing::{Phase, State, Status};
 use pliant_model::Span;
-use pliant_site::oar::OarError;
+use pliant_site::BatchSystemError;
 
-use crate::cluster::{Cluster, cores, shell, size};
+use crate::cluster::{Cluster, cores, shell, size, submission};
 
 #[tokio::test]
 async fn what_becomes_of_jobs() {
@@ -28,20 +28,14 @@ async fn what_becomes_of_jobs() {
 
     // What was submitted before is found, whatever became of it.
     let (folder, program, sizes) = (cluster.folder(2), shell("true"), cores(1));
-    let mut job = pliant_site::oar::Submission {
-        number: 2,
-        folder: &folder,
-        program: &program,
-        alternatives: &sizes,
-        held: false,
-    };
+    let mut job = submission(2, &folder, &program, &sizes);
     assert_eq!(cluster.oar.submit_unless_there(&job).await.unwrap(), [bad]);
     job.number = 4;
     assert_eq!(cluster.oar.submit_unless_there(&job).await.unwrap().len(), 1);
     let large = [size(5, 60)];
     job.alternatives = &large;
     let refused = cluster.oar.submit(&job).await.unwrap_err();
-    assert!(matches!(refused, OarError::Refused { .. }) && !refused.leaves_open(), "{refused}");
+    assert!(matches!(refused, BatchSystemError::Refused { .. }) && !refused.leaves_open(), "{refused}");
 }
 
 #[tokio::test]

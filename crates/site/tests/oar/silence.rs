@@ -1,25 +1,19 @@
 use pliant_control::listing::Phase;
-use pliant_site::oar::OarError;
+use pliant_site::BatchSystemError;
 use rustix::process::Signal;
 
-use crate::cluster::{Cluster, cores, now, shell};
+use crate::cluster::{Cluster, cores, now, shell, submission};
 
 #[tokio::test]
 async fn a_database_that_hangs_or_is_gone() {
     let Some(cluster) = Cluster::start(4).await else { return };
     cluster.local.signal("database", Signal::STOP);
     let silent = cluster.oar.list(now()).await.unwrap_err();
-    assert!(matches!(&silent, OarError::NoAnswer { .. }) && silent.may_pass(), "{silent}");
+    assert!(matches!(&silent, BatchSystemError::NoAnswer { .. }) && silent.may_pass(), "{silent}");
     cluster.local.signal("database", Signal::CONT);
     cluster.local.signal("database", Signal::INT);
     let (folder, program, sizes) = (cluster.folder(1), shell("true"), cores(1));
-    let job = pliant_site::oar::Submission {
-        number: 1,
-        folder: &folder,
-        program: &program,
-        alternatives: &sizes,
-        held: false,
-    };
+    let job = submission(1, &folder, &program, &sizes);
     let lost = cluster.oar.submit(&job).await.unwrap_err();
     assert!(lost.may_pass() && lost.leaves_open(), "{lost}");
     let lost = cluster.oar.list(now()).await.unwrap_err();

@@ -1,5 +1,5 @@
 use pliant_control::listing::{Phase, State};
-use pliant_site::oar::{HeldBack, OarError};
+use pliant_site::{BatchSystemError, StartPrevention};
 
 use crate::cluster::{Cluster, cores};
 
@@ -10,25 +10,25 @@ async fn a_job_is_held_back_while_it_waits_and_left_alone_once_it_runs() {
     cluster.wait(&running, |job| job.state == State::Running).await;
     let waiting = cluster.submit(2, "true", &cores(1), false).await;
     let local = cluster.local.submit(&["--resource=/resource_id=1,walltime=0:05:00"], "true");
-    assert_eq!(cluster.oar.hold_back(2, &waiting).await.unwrap(), HeldBack::Held);
+    assert_eq!(cluster.oar.prevent_start(2, &waiting).await.unwrap(), StartPrevention::Prevented);
     assert_eq!(cluster.job(&waiting).await.unwrap().state, State::Held);
     // Done again it is the same.
-    assert_eq!(cluster.oar.hold_back(2, &waiting).await.unwrap(), HeldBack::Held);
+    assert_eq!(cluster.oar.prevent_start(2, &waiting).await.unwrap(), StartPrevention::Prevented);
     cluster.oar.delete(2, &waiting).await.unwrap();
     let over = cluster.job(&waiting).await.unwrap();
     assert_eq!((over.state, over.places.len()), (State::Cancelled, 0), "it never started");
     cluster.oar.delete(2, &waiting).await.unwrap();
-    assert_eq!(cluster.oar.hold_back(2, &waiting).await.unwrap(), HeldBack::Held);
+    assert_eq!(cluster.oar.prevent_start(2, &waiting).await.unwrap(), StartPrevention::Prevented);
 
-    let left = cluster.oar.hold_back(1, &running).await.unwrap();
-    assert!(matches!(&left, HeldBack::Started(job) if job.state == State::Running), "{left:?}");
+    let left = cluster.oar.prevent_start(1, &running).await.unwrap();
+    assert!(matches!(&left, StartPrevention::Started(job) if job.state == State::Running), "{left:?}");
     // Others' jobs are none of ours, whatever we take them for.
-    assert_eq!(cluster.oar.hold_back(3, &local).await.unwrap(), HeldBack::Gone);
+    assert_eq!(cluster.oar.prevent_start(3, &local).await.unwrap(), StartPrevention::Unknown);
     cluster.oar.terminate(3, &local).await.unwrap();
     cluster.oar.delete(3, &local).await.unwrap();
     assert_eq!(cluster.job(&local).await.unwrap().phase(), Phase::Waits);
-    assert_eq!(cluster.oar.hold_back(3, "999999").await.unwrap(), HeldBack::Gone);
-    assert!(matches!(cluster.oar.release(3, "999999").await, Err(OarError::UnknownJob { .. })));
+    assert_eq!(cluster.oar.prevent_start(3, "999999").await.unwrap(), StartPrevention::Unknown);
+    assert!(matches!(cluster.oar.release(3, "999999").await, Err(BatchSystemError::UnknownJob { .. })));
 }
 
 #[tokio::test]
@@ -51,13 +51,13 @@ async fn a_withdrawal_that_meets_a_start() {
         let line = "echo ran >> ran; sleep 0.2";
         let id = cluster.submit(number, line, &cores(1), false).await;
         tokio::time::sleep(std::time::Duration::from_millis(u64::from(number) * 250)).await;
-        let outcome = cluster.oar.hold_back(number, &id).await.unwrap();
-        if outcome == HeldBack::Held {
+        let outcome = cluster.oar.prevent_start(number, &id).await.unwrap();
+        if outcome == StartPrevention::Prevented {
             cluster.oar.delete(number, &id).await.unwrap();
         }
         let over = cluster.wait_for(&id, Phase::Over).await;
         let ran = cluster.folder(number).join("ran").exists();
         let expected = if ran { State::Completed } else { State::Cancelled };
-        assert_eq!((over.state, matches!(outcome, HeldBack::Started(_))), (expected, ran), "{number}");
+        assert_eq!((over.state, matches!(outcome, StartPrevention::Started(_))), (expected, ran), "{number}");
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 
 use pliant_control::job::Exit;
 use pliant_control::listing::{Phase, State};
-use pliant_site::slurm::Withdrawal;
+use pliant_site::StartPrevention;
 use rustix::process::Signal;
 
 use crate::cluster::{Cluster, cores, submission, until};
@@ -59,9 +59,12 @@ async fn jobs_that_come_together_are_tasks_and_each_is_a_job() {
     let found: BTreeMap<u32, String> = found.into_iter().map(|job| (job.ours.unwrap(), job.id)).collect();
     assert_eq!(found, [1_999, 2_004].map(|number| (number, ids[&number].clone())).into());
     // The number of another task: nothing is done to it.
-    assert_eq!(cluster.slurm.withdraw(2_000, &ids[&2_001]).await.unwrap(), Withdrawal::Gone);
+    assert_eq!(cluster.slurm.prevent_start(2_000, &ids[&2_001]).await.unwrap(), StartPrevention::Unknown);
     for _ in 0..2 {
-        assert_eq!(cluster.slurm.withdraw(2_001, &ids[&2_001]).await.unwrap(), Withdrawal::Withdrawn);
+        assert_eq!(
+            cluster.slurm.prevent_start(2_001, &ids[&2_001]).await.unwrap(),
+            StartPrevention::Prevented
+        );
     }
     cluster.slurm.terminate(1_998, &ids[&1_998]).await.unwrap();
     for number in [1_998, 2_001] {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pliant_control::listing::{Listed, Phase, Shape};
 use pliant_model::{Span, Time};
-use pliant_site::slurm::{Settings, Slurm, Submission};
+use pliant_site::Submission;
+use pliant_site::slurm::{Settings, Slurm};
 use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
 use tempfile::TempDir;
 
@@ -61,7 +62,7 @@ impl Cluster {
 
     pub(crate) async fn list(&self) -> Vec<Listed> {
         let seen = self.slurm.list(now()).await.unwrap();
-        assert_eq!(seen.unread, []);
+        assert_eq!(seen.unread, [""; 0]);
         seen.listing.jobs
     }
 
@@ -94,7 +95,7 @@ pub(crate) fn submission<'a>(
     shape: Shape,
     held: bool,
 ) -> Submission<'a> {
-    Submission { number, folder, program, shape, node: None, walltime: Span(600), held }
+    Submission { held, ..Submission::new(number, folder, program, shape, Span(600)) }
 }
 
 pub(crate) fn now() -> Time {

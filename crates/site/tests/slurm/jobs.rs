@@ -5,7 +5,7 @@ use std::fs;
 use pliant_control::job::Exit;
 use pliant_control::listing::{Phase, Shape, State};
 use pliant_model::Span;
-use pliant_site::slurm::{BATCH_OUTPUT, SlurmError, Withdrawal};
+use pliant_site::{BATCH_OUTPUT, BatchSystemError, StartPrevention};
 
 use crate::cluster::{Cluster, cores, now, until};
 
@@ -69,17 +69,17 @@ async fn a_plan_is_seen_and_a_job_is_resized_while_it_waits() {
     check(cores(8), Span(120), 2, 2).await;
     // More than there is, and a job that does not wait.
     let error = cluster.slurm.reshape(1, &id, cores(9), Span(60)).await;
-    assert!(error.is_ok() || matches!(error, Err(SlurmError::Refused { .. })), "{error:?}");
-    // Somebody else's job is not touched, whoever asks; here that is root.
+    assert!(error.is_ok() || matches!(error, Err(BatchSystemError::Refused { .. })), "{error:?}");
+    // Another user's job is not touched, also if root asks, as here.
     for number in [1, 2] {
         let error = cluster.slurm.reshape(number, &blocker.id, cores(1), Span(60)).await.unwrap_err();
-        assert!(matches!(error, SlurmError::UnknownJob { .. }), "{error}");
+        assert!(matches!(error, BatchSystemError::UnknownJob { .. }), "{error}");
         cluster.slurm.terminate(number, &blocker.id).await.unwrap();
-        assert_eq!(cluster.slurm.withdraw(number, &blocker.id).await.unwrap(), Withdrawal::Gone);
+        assert_eq!(cluster.slurm.prevent_start(number, &blocker.id).await.unwrap(), StartPrevention::Unknown);
     }
     assert_eq!(cluster.job(&blocker.id).await.unwrap(), blocker);
     let error = cluster.slurm.reshape(1, "4000000", cores(1), Span(60)).await.unwrap_err();
-    assert!(matches!(error, SlurmError::UnknownJob { .. }), "{error}");
+    assert!(matches!(error, BatchSystemError::UnknownJob { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -100,12 +100,12 @@ async fn a_held_job_starts_once_it_is_released() {
     assert_eq!(cluster.job(&held).await.unwrap().state, State::Running);
     // It runs: nothing of a new shape is taken, not even what could be.
     let error = cluster.slurm.reshape(1, &held, cores(1), Span(60)).await.unwrap_err();
-    assert!(matches!(error, SlurmError::NotWaiting { .. }), "{error}");
+    assert!(matches!(error, BatchSystemError::NotWaiting { .. }), "{error}");
     assert_eq!(cluster.job(&held).await.unwrap().walltime, Some(Span(600)));
     let error = cluster.slurm.release(1, "4000000").await.unwrap_err();
-    assert!(matches!(error, SlurmError::UnknownJob { .. }), "{error}");
+    assert!(matches!(error, BatchSystemError::UnknownJob { .. }), "{error}");
     let error = cluster.slurm.release(2, &later).await.unwrap_err();
-    assert!(matches!(error, SlurmError::NotWaiting { .. }), "{error}");
+    assert!(matches!(error, BatchSystemError::NotWaiting { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ mod cluster;
 
 mod accounts;
 mod arrays;
-mod doubts;
 mod jobs;
 mod nodes;
 mod silence;
+mod unanswered;
 mod withdrawn;

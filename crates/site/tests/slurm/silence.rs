@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::SystemTime;
 
 use pliant_control::listing::{Phase, State};
-use pliant_site::slurm::{Settings, Slurm, SlurmError, Withdrawal};
+use pliant_site::slurm::{Settings, Slurm};
+use pliant_site::{BatchSystemError, StartPrevention};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -20,7 +21,7 @@ async fn all_are_silent(cluster: &Cluster, number: u32, held: u32, id: &str) {
     let (submit, list, withdraw, release, reshape, terminate, ended, find, connect) = tokio::join!(
         cluster.slurm.submit(&job),
         cluster.slurm.list(now()),
-        cluster.slurm.withdraw(held, id),
+        cluster.slurm.prevent_start(held, id),
         cluster.slurm.release(held, id),
         cluster.slurm.reshape(held, id, cores(1), pliant_model::Span(60)),
         cluster.slurm.terminate(held, "4000000"),
@@ -41,7 +42,7 @@ async fn all_are_silent(cluster: &Cluster, number: u32, held: u32, id: &str) {
     ];
     for (what, error) in errors {
         let error = error.unwrap_or_else(|| panic!("{what} was answered"));
-        assert!(error.may_pass() && matches!(error, SlurmError::NoAnswer { .. }), "{what}: {error}");
+        assert!(error.may_pass() && matches!(error, BatchSystemError::NoAnswer { .. }), "{what}: {error}");
     }
 }
 
@@ -60,7 +61,7 @@ async fn a_controller_that_is_killed_is_a_delay() {
     cluster.all.restart();
     // Back, it knows what it knew.
     assert_eq!(cluster.job(&running).await.unwrap().phase(), Phase::Runs);
-    assert_eq!(cluster.slurm.withdraw(2, &held).await.unwrap(), Withdrawal::Withdrawn);
+    assert_eq!(cluster.slurm.prevent_start(2, &held).await.unwrap(), StartPrevention::Prevented);
     assert!(cluster.slurm.find_by_tag(&[3]).await.unwrap().is_empty(), "a dead one takes nothing in");
     fs::write(cluster.folder(1).join("go"), "").unwrap();
     assert_eq!(cluster.wait_for(&running, Phase::Over).await.state, State::Completed);
@@ -83,7 +84,7 @@ async fn a_controller_that_hangs_is_a_delay_and_does_later_what_it_was_sent() {
     let (folder, program) = (cluster.folder(2), shell("true"));
     let job = submission(2, &folder, &program, cores(1), true);
     assert_eq!(cluster.slurm.submit_unless_there(&job).await.unwrap(), [found[0].id.clone()]);
-    assert_eq!(cluster.slurm.withdraw(2, &found[0].id).await.unwrap(), Withdrawal::Withdrawn);
+    assert_eq!(cluster.slurm.prevent_start(2, &found[0].id).await.unwrap(), StartPrevention::Prevented);
 }
 
 #[tokio::test]

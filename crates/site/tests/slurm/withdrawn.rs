@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pliant_control::job::Exit;
 use pliant_control::listing::{Phase, State};
-use pliant_site::slurm::Withdrawal;
+use pliant_site::StartPrevention;
 
 use crate::cluster::{Cluster, cores, until};
 
@@ -19,24 +19,27 @@ async fn only_a_job_that_waits_is_withdrawn() {
     let kept = cluster.submit(4, "true", cores(1), false).await;
     cluster.local().run(&["scontrol", "hold", &kept]);
     for _ in 0..2 {
-        assert_eq!(cluster.slurm.withdraw(4, &kept).await.unwrap(), Withdrawal::Kept);
+        assert_eq!(
+            cluster.slurm.prevent_start(4, &kept).await.unwrap(),
+            StartPrevention::HeldByAdministrator
+        );
         assert_eq!(cluster.job(&kept).await.unwrap().state, State::Held);
     }
     for (number, id) in [(2, &waiting), (3, &held)] {
         // Another job of ours by that id: not the one that is meant.
-        assert_eq!(cluster.slurm.withdraw(9, id).await.unwrap(), Withdrawal::Gone);
+        assert_eq!(cluster.slurm.prevent_start(9, id).await.unwrap(), StartPrevention::Unknown);
         cluster.slurm.terminate(9, id).await.unwrap();
         assert_eq!(cluster.job(id).await.unwrap().phase(), Phase::Waits);
         // Again: as after a crash.
         for _ in 0..2 {
-            assert_eq!(cluster.slurm.withdraw(number, id).await.unwrap(), Withdrawal::Withdrawn);
+            assert_eq!(cluster.slurm.prevent_start(number, id).await.unwrap(), StartPrevention::Prevented);
         }
         assert_eq!(cluster.job(id).await.unwrap().state, State::Cancelled);
     }
     for _ in 0..2 {
-        let withdrawal = cluster.slurm.withdraw(1, &running).await.unwrap();
+        let withdrawal = cluster.slurm.prevent_start(1, &running).await.unwrap();
         assert!(
-            matches!(&withdrawal, Withdrawal::Started(job) if job.phase() == Phase::Runs),
+            matches!(&withdrawal, StartPrevention::Started(job) if job.phase() == Phase::Runs),
             "{withdrawal:?}"
         );
     }
@@ -48,9 +51,12 @@ async fn only_a_job_that_waits_is_withdrawn() {
     let job = cluster.wait_for(&running, Phase::Over).await;
     assert_eq!(job.exit(), Some(Exit::Code(0)));
     assert!(cluster.folder(1).join("done").exists());
-    let withdrawal = cluster.slurm.withdraw(1, &running).await.unwrap();
-    assert!(matches!(&withdrawal, Withdrawal::Started(job) if job.phase() == Phase::Over), "{withdrawal:?}");
-    assert_eq!(cluster.slurm.withdraw(1, "4000000").await.unwrap(), Withdrawal::Gone);
+    let withdrawal = cluster.slurm.prevent_start(1, &running).await.unwrap();
+    assert!(
+        matches!(&withdrawal, StartPrevention::Started(job) if job.phase() == Phase::Over),
+        "{withdrawal:?}"
+    );
+    assert_eq!(cluster.slurm.prevent_start(1, "4000000").await.unwrap(), StartPrevention::Unknown);
 }
 
 #[tokio::test]
@@ -62,20 +68,22 @@ async fn a_job_that_is_withdrawn_as_it_starts_either_never_runs_or_runs_to_its_e
         let id = cluster.submit(number, "touch begun; sleep 1; touch done", cores(1), false).await;
         // From before the scheduler has seen it until it runs.
         tokio::time::sleep(Duration::from_millis(u64::from(number % 12) * 100)).await;
-        let withdrawal = cluster.slurm.withdraw(number, &id).await.unwrap();
+        let withdrawal = cluster.slurm.prevent_start(number, &id).await.unwrap();
         let job = cluster.wait_for(&id, Phase::Over).await;
         let made = |name: &str| cluster.folder(number).join(name).exists();
         match withdrawal {
-            Withdrawal::Withdrawn => {
+            StartPrevention::Prevented => {
                 withdrawn += 1;
                 assert_eq!(job.state, State::Cancelled);
                 assert!(!made("begun"), "job {number} was withdrawn and ran");
             }
-            Withdrawal::Started(_) => {
+            StartPrevention::Started(_) => {
                 assert_eq!(job.exit(), Some(Exit::Code(0)), "job {number}");
                 assert!(made("done"), "job {number} was not withdrawn and ended early");
             }
-            Withdrawal::Gone | Withdrawal::Kept => panic!("job {number}: {withdrawal:?}"),
+            StartPrevention::Unknown | StartPrevention::HeldByAdministrator => {
+                panic!("job {number}: {withdrawal:?}")
+            }
         }
     }
     println!("{withdrawn} of {jobs} were withdrawn");
@@ -86,7 +94,7 @@ async fn a_job_that_was_held_by_a_withdrawal_that_broke_off_is_withdrawn_later()
     let Some(cluster) = Cluster::start().await else { return };
     let id = cluster.submit(1, "touch begun", cores(1), true).await;
     cluster.local().run(&["scontrol", "uhold", &id]);
-    assert_eq!(cluster.slurm.withdraw(1, &id).await.unwrap(), Withdrawal::Withdrawn);
+    assert_eq!(cluster.slurm.prevent_start(1, &id).await.unwrap(), StartPrevention::Prevented);
     until("its end", async || cluster.job(&id).await.filter(|job| job.phase() == Phase::Over)).await;
     assert!(!cluster.folder(1).join("begun").exists());
 }

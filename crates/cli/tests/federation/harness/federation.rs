@@ -375,7 +375,7 @@ impl Federation {
         }
         let servers = self.daemons.iter().filter(|(_, daemon)| daemon.verb == "server");
         for (name, _) in servers {
-            for jobs in ["state/jobs", "state/parts"] {
+            for jobs in ["state/jobs", "state/subjobs"] {
                 end_jobs(&self.folder(name).join(jobs));
             }
         }

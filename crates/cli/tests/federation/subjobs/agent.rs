@@ -132,7 +132,7 @@ pub(super) fn shell(text: &str) -> Program {
 
 /// The folders of the parts of a server.
 pub(super) fn folders(federation: &Federation, server: &str) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(federation.folder(server).join("state/parts")) else {
+    let Ok(entries) = std::fs::read_dir(federation.folder(server).join("state/subjobs")) else {
         return Vec::new();
     };
     entries.map(|entry| entry.unwrap().path()).collect()

@@ -37,7 +37,7 @@ pub(super) async fn find(archive: &SharedArchive, key: Key) -> Result<Option<Lau
     row.as_ref().map(record).transpose()
 }
 
-/// The last launches to be over, somebody's or everybody's: at most so many.
+/// The last launches to be over, of one user or of all: at most so many.
 pub(super) async fn last(
     archive: &SharedArchive,
     owner: Option<&User>,

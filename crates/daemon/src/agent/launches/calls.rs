@@ -1,6 +1,6 @@
-//! Calls of servers about launches: what machines they have, and what is to become of their parts.
+//! Calls of servers about launches: what machines they have, and what is to become of their subjobs.
 //!
-//! The machine repeats what is not answered, so a call that fails is only told in the log. No two calls of the same kind
+//! The machine repeats what is not answered, so a call that fails is only logged. No two calls of the same kind
 //! about the same part are under way at once.
 
 use std::convert::Infallible;
@@ -62,7 +62,7 @@ impl Calls {
             let machines: usize = sites.iter().map(|site| site.machines.len()).sum();
             tracing::info!(%launch, group, servers = sites.len(), machines, "surveyed");
             // An agent that has stopped asks again when it starts.
-            let _ = own.coordinator.tell(Event::Surveyed { launch, group, sites });
+            let _ = own.coordinator.send(Event::Surveyed { launch, group, sites });
         });
     }
 
@@ -76,7 +76,7 @@ impl Calls {
             };
             there.map(peer).collect()
         };
-        // An agent that has stopped knows nobody.
+        // An agent that has stopped knows no servers.
         self.agent.ask(known).await.unwrap_or_default()
     }
 
@@ -116,7 +116,7 @@ impl Calls {
         Ok(machines.into_iter().map(rounded).collect())
     }
 
-    /// Makes a call about a part, unless the same one is under way. What is answered is told to the machine.
+    /// Makes a call about a subjob, unless the same one is under way. The answer is sent to the machine.
     pub(super) fn call(&self, to: Peer, id: PartId, call: Call) {
         let (own, step) = (self.clone(), step(&call));
         self.runtime.spawn(async move {
@@ -124,7 +124,7 @@ impl Calls {
                 Some(Ok(standing)) => {
                     tracing::info!(part = %id, server = %to.name, step, answer = standing.word(), "launch");
                     // An agent that has stopped asks again when it starts.
-                    let _ = own.coordinator.tell(Event::Stands { from: to.name, id, standing, reply: None });
+                    let _ = own.coordinator.send(Event::Stands { from: to.name, id, standing, reply: None });
                 }
                 Some(Err(why)) => {
                     tracing::warn!(part = %id, server = %to.name, step, why, "launch: no answer");
@@ -172,7 +172,7 @@ fn rounded(machine: Machine) -> Machine {
     Machine { power_mflops, load: (machine.load * 1e4).floor() / 1e4, ..machine }
 }
 
-/// True if a server that was asked to take a part in would say the same again.
+/// True if a server that was asked to take a subjob in would say the same again.
 fn is_lasting(status: &Status) -> bool {
     use std::error::Error;
     // What broke off on its way may have been done.

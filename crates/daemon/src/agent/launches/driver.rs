@@ -9,7 +9,7 @@ use super::archive::row;
 use super::calls::Calls;
 use crate::host::{Driver, DurableRecord, Replies};
 
-/// What a server that tells how its part stands is told: the verdict, and whether it is known that the part is over.
+/// What a server that reports how its subjob stands is answered: the verdict, and whether it is known that the subjob is over.
 pub(super) type Judged = (Verdict, bool);
 
 /// Carries out what a coordinator wants done.

@@ -2,11 +2,11 @@
 //!
 //! The machine is `pliant_control::coallocation::Coordinator` on a thread of its own, with a journal of its own in the folder
 //! `launches` of the state: the agent's knows of servers and jobs, this one of what was promised to servers, and no launch
-//! is to wait for the news of jobs. It asks the agent's which servers there are, and servers which machines they have,
+//! is to wait for the status updates of jobs. It asks the agent's which servers there are, and servers which machines they have,
 //! whenever something is to be mapped, and has them measure the links between them now and then (`probing`).
 //!
-//! An agent whose journal is in PostgreSQL coordinates none. Whoever stands by there has another name, and servers let
-//! nobody decide about a part but the agent that the part names, so that a second leader could neither run nor end what the
+//! An agent whose journal is in PostgreSQL coordinates none. A standby there has another name, and servers let only
+//! the agent that a subjob names decide about it, so that a second leader could neither run nor end what the
 //! first one has reserved.
 
 mod archive;
@@ -56,9 +56,9 @@ pub(super) struct Launches {
     pub(super) health: JournalHealth,
 }
 
-/// Goes on with the launches that the journal tells of, if this agent is to coordinate any.
-pub(super) async fn start(around: CoordinatorContext<'_>) -> Result<Launches, DaemonError> {
-    let CoordinatorContext { file, address, agent, tls, gate } = around;
+/// Goes on with the launches in the journal, if this agent is to coordinate any.
+pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, DaemonError> {
+    let CoordinatorContext { file, address, agent, tls, gate } = context;
     let (folder, own) = match place(file, address) {
         Ok(place) => place,
         Err(why) => {

@@ -15,8 +15,8 @@ use tonic::{Code, Request, Status};
 use super::calls::Calls;
 use crate::config::ProbesFile;
 
-/// The pause after a look that found nothing to be measured.
-const LOOK: Duration = Duration::from_secs(5);
+/// The pause after nothing was found to be measured.
+const POLL_PERIOD: Duration = Duration::from_secs(5);
 /// How long a server may take for all that is not bytes: to connect to the other one, and to answer.
 const AROUND: Duration = Duration::from_secs(45);
 
@@ -42,7 +42,7 @@ impl Probing {
             let Ok((looked_with, probe)) = looked.await else { return };
             prober = looked_with;
             let pause = match probe {
-                None => LOOK,
+                None => POLL_PERIOD,
                 Some(probe) => {
                     let tried = self.tried(&probe, &servers).await;
                     metrics::counter!(names::PROBES, "outcome" => outcome(tried)).increment(1);
@@ -59,7 +59,7 @@ impl Probing {
         }
     }
 
-    /// Has a link measured, and tells the coordinator.
+    /// Has a link measured, and notifies the coordinator.
     async fn tried(&self, probe: &Probe, servers: &[Peer]) -> Tried {
         let Probe { by, to } = probe;
         let peer = |name: &Name| servers.iter().find(|server| server.name == *name);
@@ -71,7 +71,7 @@ impl Probing {
                 let round_trip_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
                 let between = [by.clone(), to.clone()];
                 let told = Event::Measured { between, mbps, round_trip_us };
-                match self.calls.coordinator.tell(told) {
+                match self.calls.coordinator.send(told) {
                     Ok(()) => Tried::Measured,
                     Err(_) => Tried::Failed,
                 }

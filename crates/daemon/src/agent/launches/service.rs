@@ -1,4 +1,4 @@
-//! What clients ask of launches, and what servers say of their parts.
+//! What clients ask of launches, and what servers say of their subjobs.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ use tonic::{Request, Response, Status};
 use super::archive;
 use super::driver::Judged;
 use super::probing;
-use crate::agent::line::stopped;
-use crate::agent::service::{JOURNAL, late, turned_away};
+use crate::agent::child_connection::stopped;
+use crate::agent::service::{JOURNAL, late, rejected};
 use crate::gate::{self, Gate};
 use crate::host::Mailbox;
 use crate::host::{Replies, SharedArchive};
@@ -58,7 +58,7 @@ impl proto::launches_server::Launches for Service {
             let is_own = record.owner == wanted.owner;
             return Ok(replied(if is_own { Ok(record) } else { Err(KEY_TAKEN.to_owned()) }));
         }
-        let answer = open.tell(|reply| Event::Launch { reply, wanted: Box::new(wanted) }, bytes).await?;
+        let answer = open.send(|reply| Event::Launch { reply, wanted: Box::new(wanted) }, bytes).await?;
         answered(answer, || Status::internal("a launch that was accepted is not known"))
     }
 
@@ -71,7 +71,7 @@ impl proto::launches_server::Launches for Service {
         let SpawnRequest { launch, spawn } = request.into_inner().try_into()?;
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
         let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
-        match open.tell(event, bytes).await? {
+        match open.send(event, bytes).await? {
             Answer::NoSuchLaunch => {
                 open.archived(&id, &may_know).await?;
                 Ok(replied(Err("the launch is over; tasks are spawned into one that runs".to_owned())))
@@ -87,7 +87,7 @@ impl proto::launches_server::Launches for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let launch = LaunchId::try_from(request.into_inner())?;
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
-        match open.tell(|reply| Event::Cancel { reply, launch, caller }, 0).await? {
+        match open.send(|reply| Event::Cancel { reply, launch, caller }, 0).await? {
             Answer::NoSuchLaunch => Ok(replied(Ok(open.archived(&id, &may_know).await?))),
             answer => answered(answer, || no_such_launch(&id)),
         }
@@ -151,7 +151,7 @@ impl proto::launches_server::Launches for Service {
         let reply = open.verdicts.wait();
         tracing::info!(part = %id, server = %from, standing = standing.word(), "a server says how its part stands");
         let stands = Event::Stands { from, id, standing, reply: Some(reply.token()) };
-        open.mailbox.tell(stands).map_err(|_| stopped())?;
+        open.mailbox.send(stands).map_err(|_| stopped())?;
         let (verdict, heard) = reply.within(JOURNAL).await.map_err(late)?;
         Ok(Response::new((&PartDecision { verdict, heard }).into()))
     }
@@ -166,14 +166,14 @@ impl Service {
 }
 
 impl Open {
-    /// Tells the machine what a user wants, in so many bytes.
-    async fn tell(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Answer, Status> {
+    /// Notifies the machine of what a user wants, in so many bytes.
+    async fn send(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Answer, Status> {
         let reply = self.answers.wait();
-        self.mailbox.want(event(reply.token()), bytes).map_err(turned_away)?;
+        self.mailbox.try_send(event(reply.token()), bytes).map_err(rejected)?;
         reply.within(JOURNAL).await.map_err(late)
     }
 
-    /// Asks the machine. What anybody is told is durable: a launch that is said to have ended has.
+    /// Asks the machine. Every answer is durable: a launch that is said to have ended has.
     async fn present<A: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Coordinator, Time) -> A + Send + 'static,
@@ -186,7 +186,7 @@ impl Open {
     /// A launch that is not in memory.
     async fn archived(&self, id: &LaunchId, caller: &Caller) -> Result<LaunchRecord, Status> {
         let record = archive::find(&self.archive, id.key).await?;
-        // Whether it exists is nobody's business but the owner's.
+        // Only the owner may know whether it exists.
         let record = record.filter(|record| record.id == *id && caller.may_touch(&record.owner));
         record.ok_or_else(|| no_such_launch(id))
     }
@@ -207,7 +207,7 @@ fn answered(
     }
 }
 
-/// What anybody is told about a launch that is not theirs, or is none.
+/// The answer about a launch that does not exist or is another user's.
 fn no_such_launch(id: &LaunchId) -> Status {
     Status::not_found(format!("no launch {id} of yours"))
 }

@@ -4,59 +4,53 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pliant_control::batch::Run;
-use pliant_model::{JobId, Procs, Span};
+use pliant_model::{Procs, Span};
 use pliant_policy::alternatives::Alternative;
 use pliant_site::processes::{self, ProcessState};
 
-use super::{Cluster, Job, Pause, Unready};
+use super::{Cluster, Job};
+use crate::server::execution::{Allocation, Failure, Ready, Retry};
 
 impl Cluster {
-    /// Makes a job's folder ready to be run, in whichever of its sizes, as soon as there is what that takes. True if it is a
-    /// pack.
+    /// Makes a job's folder ready to be run, with other processors and walltime if some are given and in whichever of its sizes,
+    /// as soon as there is what that takes.
     pub(super) async fn prepared(
         &self,
         job: &Job,
-        procs: Procs,
-        walltime: Span,
+        size: Option<(Procs, Span)>,
         alternatives: &[Alternative],
-    ) -> Result<bool, String> {
-        let what = job.what.as_deref().cloned().ok_or("nobody knows it any more")?;
-        let what = what.read().map_err(|error| error.told())?;
+    ) -> Result<Ready, String> {
+        let mut execution =
+            job.execution.as_deref().cloned().ok_or("the server does not know it any more")?;
+        let host = &self.host;
         // The batch system hands out cores by numbers of its own.
-        let run = |procs: Procs, walltime| Run {
-            job: JobId(job.number),
-            procs,
-            cores: (0..procs.0).collect(),
-            walltime,
-        };
-        let sizes: Vec<Run> = alternatives.iter().map(|size| run(size.procs, size.walltime)).collect();
-        let is_pack = what.is_pack();
-        let around = Arc::new((self.around.clone(), what, run(procs, walltime), sizes));
+        if let Some((procs, walltime)) = size {
+            execution = execution.with(host, procs, 0..procs.0, walltime);
+        }
+        let size = |size: &Alternative| Allocation::of(host, size.procs, 0..size.procs.0, size.walltime);
+        let sizes: Vec<Allocation> = alternatives.iter().map(size).collect();
+        let wanted = Arc::new((host.clone(), execution, sizes));
         self.until_ready(job.number, move || {
-            let (around, what, run, sizes) = &*around;
-            let prepared = what.prepare(&around.host, &around.store, run, sizes);
-            prepared.map(drop).map_err(|error| match error.may_pass() {
-                true => Unready::Passing(error.to_string()),
-                false => Unready::Lasting(error.told()),
-            })
+            let (host, execution, sizes) = &*wanted;
+            execution.prepare(host, sizes)
         })
         .await
-        .map(|()| is_pack)
     }
 
-    pub(super) async fn until_ready(
+    /// Does something in folders until it works, or never will.
+    pub(super) async fn until_ready<A: Send + 'static>(
         &self,
         number: u32,
-        act: impl Fn() -> Result<(), Unready> + Clone + Send + 'static,
-    ) -> Result<(), String> {
-        let mut pause = Pause::new("prepare a job", number);
+        act: impl Fn() -> Result<A, Failure> + Clone + Send + 'static,
+    ) -> Result<A, String> {
+        let mut retry = Retry::new("prepare a job", &number);
         loop {
             let done = tokio::task::spawn_blocking(act.clone()).await;
-            match done.unwrap_or_else(|_| Err(Unready::Passing("internal error".to_owned()))) {
-                Ok(()) => return Ok(()),
-                Err(Unready::Lasting(why)) => return Err(why),
-                Err(Unready::Passing(why)) => pause.after(&why).await,
+            match done {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(failure)) if !failure.may_pass => return Err(failure.public),
+                Ok(Err(failure)) => retry.after(&failure.reason).await,
+                Err(error) => retry.after(&error).await,
             }
         }
     }
@@ -64,7 +58,7 @@ impl Cluster {
     /// Has the supervisor of a job end it, or start nothing.
     pub(super) async fn ask_end(&self, job: &Job) {
         let Some(dir) = job.dir.clone() else { return };
-        let is_ours = job.what.is_some();
+        let is_ours = job.execution.is_some();
         let asked = tokio::task::spawn_blocking(move || ask_end(&dir, is_ours));
         if let Ok(Err(error)) = asked.await {
             tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
@@ -86,17 +80,17 @@ impl Cluster {
     }
 
     /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
-    /// finds nothing to run. False if somebody has begun it.
+    /// finds nothing to run. False if it was begun.
     pub(super) async fn put_away(&self, job: &Job) -> bool {
         let Some(dir) = job.dir.clone() else { return true };
         let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));
-        let mut pause = Pause::new("put away the folder of a job", job.number);
+        let mut retry = Retry::new("put away the folder of a job", &job.number);
         loop {
             let (dir, aside) = (dir.clone(), aside.clone());
             let put = tokio::task::spawn_blocking(move || put_away(&dir, &aside)).await;
             match put.unwrap_or_else(|_| Err("internal error".to_owned())) {
                 Ok(is_away) => return is_away,
-                Err(why) => pause.after(&why).await,
+                Err(why) => retry.after(&why).await,
             }
         }
     }

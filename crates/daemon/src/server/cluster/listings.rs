@@ -1,5 +1,5 @@
-//! One listing per period, of which the machine is told what has changed; and one at once when something was done that
-//! a listing shows, or when somebody needs to know what others have done. Never are two under way, and however many want
+//! One listing per period, of which the machine is notified of what has changed; and one at once when something was done that
+//! a listing shows, or when a caller needs to know what others have done. Never are two under way, and however many want
 //! one, they are a while apart.
 
 use std::collections::BTreeSet;
@@ -15,11 +15,11 @@ use pliant_model::Procs;
 use pliant_transport::Clock;
 use tokio::sync::{Notify, watch};
 
-use super::fresh::{AGE, Last};
+use super::freshness::{AGE, Last};
 use crate::host::{Mailbox, stopped};
 use pliant_site::{BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs};
 
-/// After this long the machine is told that nothing has changed: it may wait for a job that never appears.
+/// After this long the machine is notified that nothing has changed: it may wait for a job that never appears.
 const NOTHING_NEW: Duration = Duration::from_secs(60);
 
 /// Lists the jobs of a cluster.
@@ -28,16 +28,16 @@ pub(super) struct Listings {
     pub(super) server: Name,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) clock: Clock,
-    /// What the machine was told.
+    /// What the machine knows.
     pub(super) mirror: Listing,
     /// What of the last one could not be read: said once.
     pub(super) unread: BTreeSet<String>,
     /// Where the cluster is left once its batch system has answered.
     pub(super) connected: watch::Sender<Option<Arc<BatchSystem>>>,
-    /// Where it is left what came of the last one.
+    /// The outcome of the last one.
     pub(super) last: watch::Sender<Last>,
     /// Wakes up before the period is over.
-    pub(super) news: Arc<Notify>,
+    pub(super) changed: Arc<Notify>,
 }
 
 impl Listings {
@@ -52,15 +52,15 @@ impl Listings {
     async fn list(&mut self) {
         let period = Duration::from_secs(self.settings.period_s().into());
         let mut silent_since: Option<Instant> = None;
-        let mut told = None;
+        let mut reported = None;
         loop {
             let asked = Instant::now();
-            match self.seen().await {
-                Ok(seen) => {
+            match self.listed().await {
+                Ok(listed) => {
                     if let Some(since) = silent_since.take() {
                         tracing::info!(seconds = since.elapsed().as_secs(), "the batch system answers again");
                     }
-                    self.tell(seen, &mut told);
+                    self.report(listed, &mut reported);
                     let procs = foreign::capacity(&self.mirror, self.settings.partition());
                     let took = asked.elapsed();
                     self.last.send_replace(Last { asked: Some(asked), took, silent: None, procs });
@@ -76,42 +76,42 @@ impl Listings {
             tokio::time::sleep(AGE).await;
             tokio::select! {
                 () = tokio::time::sleep(period.saturating_sub(AGE)) => {}
-                () = self.news.notified() => {}
+                () = self.changed.notified() => {}
             }
         }
     }
 
-    async fn seen(&self) -> Result<ListedJobs, BatchSystemError> {
+    async fn listed(&self) -> Result<ListedJobs, BatchSystemError> {
         let known = self.connected.borrow().clone();
         let system = match known {
             Some(system) => system,
             None => {
                 let system = Arc::new(BatchSystem::connect(&self.settings, &self.server).await?);
-                self.say(system.describe());
+                self.send(system.describe());
                 system
             }
         };
-        let seen = system.list(self.clock.now()).await?;
+        let listed = system.list(self.clock.now()).await?;
         // Only now: nothing is done in a cluster that cannot be listed.
         self.connected.send_if_modified(|connected| {
             let is_new = connected.is_none();
             *connected = Some(system.clone());
             is_new
         });
-        Ok(seen)
+        Ok(listed)
     }
 
-    fn tell(&mut self, seen: ListedJobs, told: &mut Option<Instant>) {
-        let ListedJobs { listing, unread } = seen;
+    fn report(&mut self, listed: ListedJobs, reported: &mut Option<Instant>) {
+        let ListedJobs { listing, unread } = listed;
         let unread: BTreeSet<String> = unread.iter().map(ToString::to_string).collect();
         for unread in unread.difference(&self.unread) {
-            tracing::warn!(%unread, "a job of somebody else is left out");
+            tracing::warn!(%unread, "a job of another user is left out");
         }
         self.unread = unread;
         let changes = listing.changes(&self.mirror);
-        if !changes.is_empty() || told.is_none_or(|at| at.elapsed() >= NOTHING_NEW) {
-            *told = Some(Instant::now());
-            self.say(Event::Listed(changes));
+        if !changes.is_empty() || reported.is_none_or(|at| at.elapsed() >= NOTHING_NEW) {
+            *reported = Some(Instant::now());
+            self.send(Event::Listed(changes));
         }
         let partition = self.settings.partition();
         let procs = foreign::capacity(&listing, partition);
@@ -121,8 +121,8 @@ impl Listings {
         self.mirror = listing;
     }
 
-    fn say(&self, event: Event) {
+    fn send(&self, event: Event) {
         // A server that has stopped lists them when it starts again.
-        let _ = self.mailbox.tell(server::Event::Batch(batch::Event::Foreign(event)));
+        let _ = self.mailbox.send(server::Event::Batch(batch::Event::Foreign(event)));
     }
 }

@@ -22,11 +22,11 @@ impl Service {
         let mut calls = request.into_inner();
         let (sender, receiver) = mpsc::channel(16);
         let stop = self.stop.clone();
-        // Whoever sends its first message late is not to hold up the answer's headers.
+        // A late first message must not delay the headers of the answer.
         spawn_of_call(async move {
             let serve = async {
-                match explorations.line(caller.user, id.to_string(), &mut calls).await {
-                    Ok(line) => line.serve(calls, sender.clone()).await,
+                match explorations.open_call(caller.user, id.to_string(), &mut calls).await {
+                    Ok(call) => call.serve(calls, sender.clone()).await,
                     Err(status) => drop(sender.send(Err(status)).await),
                 }
             };
@@ -36,7 +36,7 @@ impl Service {
                 status = open.refused() => status,
                 () = stopped(stop) => stopping(),
             };
-            // Whoever called may have gone.
+            // The caller may have gone.
             let _ = sender.send(Err(broken)).await;
         });
         Ok(Response::new(ReceiverStream::new(receiver)))

@@ -1,4 +1,4 @@
-//! What the commands of a server's requests mean outside: answers, runs, news for those who listen.
+//! What the commands of a server's requests mean outside: answers, runs, status updates for those who listen.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Command, Event, Journaled, RequestKey, Standing, TimedEvent, UserShare,
+    Answer, Command, Event, Journaled, Process, RequestKey, Standing, TimedEvent, UserShare,
 };
 use pliant_model::{Time, TimeMs};
 use pliant_telemetry::names;
 use tokio::sync::mpsc;
 
-use super::runs::Runs;
 use crate::host::{Driver, DurableRecord, Replies};
+use crate::server::execution::observer::{Observer, RequestObserver};
+use crate::server::execution::{End, Execution, ExecutionId, Runner};
 
 /// How many ends a slow listener may be behind.
 const BEHIND: usize = 4_096;
@@ -32,7 +33,7 @@ type Streams = Vec<mpsc::Sender<Ended>>;
 pub(super) struct Listeners(Arc<Mutex<HashMap<(User, Key), Streams>>>);
 
 impl Listeners {
-    /// Begins to listen. Whoever is too slow hears nothing more, and asks again.
+    /// Begins to listen. A listener that is too slow gets nothing more, and asks again.
     pub(super) fn listen(&self, user: &User, exploration: Key) -> mpsc::Receiver<Ended> {
         let (sender, receiver) = mpsc::channel(BEHIND);
         let mut listeners = self.0.lock();
@@ -45,7 +46,7 @@ impl Listeners {
         receiver
     }
 
-    fn tell(&self, user: &User, exploration: Key, ended: &Ended) {
+    fn notify(&self, user: &User, exploration: Key, ended: &Ended) {
         if let Some(senders) = self.0.lock().get_mut(&(user.clone(), exploration)) {
             senders.retain(|sender| sender.try_send(ended.clone()).is_ok());
         }
@@ -57,8 +58,10 @@ pub(super) struct RequestsDriver {
     /// Calls that wait for an answer, each with its user.
     pub(super) replies: Replies<Answered, User>,
     pub(super) listeners: Listeners,
-    pub(super) runs: Runs,
-    /// When the machine is told next that time has passed.
+    pub(super) runner: Runner<RequestObserver>,
+    /// The first of the cores that requests are pinned to.
+    pub(super) first_core: Option<u32>,
+    /// When the machine is notified next that time has passed.
     pub(super) wakes: Option<TimeMs>,
 }
 
@@ -79,15 +82,15 @@ impl Driver<Journaled> for RequestsDriver {
             Command::Run { request, .. } => {
                 let process = machine.requests().processes().find(|process| process.request == request);
                 if let Some(process) = process {
-                    self.runs.run(process, false);
+                    run(&self.runner, &process, self.first_core, false);
                 }
             }
-            Command::End { request } => self.runs.end(request),
+            Command::End { request } => self.runner.end(ExecutionId::Request(request)),
             Command::Tell { key, standing } => {
                 metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(standing)).increment(1);
                 let RequestKey { exploration, number } = key;
                 if let Some(user) = machine.requests().owner(exploration) {
-                    self.listeners.tell(user, exploration, &(number, standing, share(user)));
+                    self.listeners.notify(user, exploration, &(number, standing, share(user)));
                 }
             }
         }
@@ -100,13 +103,31 @@ impl Driver<Journaled> for RequestsDriver {
         }
         self.wakes = wakes;
         let Some(at) = wakes else { return };
-        let left = (at - super::moment(&self.runs.clock)).0.max(0).unsigned_abs();
-        let mailbox = self.runs.mailbox.clone();
-        self.runs.runtime.spawn(async move {
+        let left = (at - super::moment(&self.runner.observer.clock)).0.max(0).unsigned_abs();
+        let mailbox = self.runner.observer.mailbox.clone();
+        self.runner.host.runtime.spawn(async move {
             tokio::time::sleep(Duration::from_millis(left)).await;
             // A server that has stopped has nothing to decide.
-            let _ = mailbox.tell(TimedEvent { at, event: Event::Due });
+            let _ = mailbox.send(TimedEvent { at, event: Event::Due });
         });
+    }
+}
+
+/// Runs a request, or goes on with one that ran before a restart.
+pub(super) fn run(
+    runner: &Runner<RequestObserver>,
+    process: &Process,
+    first_core: Option<u32>,
+    restarted: bool,
+) {
+    match Execution::of_request(&runner.host, process, first_core) {
+        Ok(execution) if restarted => runner.resume(execution, process.ending),
+        Ok(execution) => runner.start(execution),
+        Err(error) => {
+            let why = format!("what was journaled of it cannot be read: {error}");
+            tracing::error!(%error, "a request cannot be run: its journaled program makes no sense");
+            runner.observer.ended(ExecutionId::Request(process.request), End::NotStarted(why));
+        }
     }
 }
 

@@ -4,18 +4,15 @@
 //! `optional` of the state: the two share no processor, and an exploration's many short requests are not to keep jobs
 //! waiting for the disk. What a client was answered is in that journal, which leaves the time of its syncs to the system
 //! (`Durability::Process`): clients of a host that lost its power say again what may have been lost. What makes sure that no mandatory request is lost
-//! whoever dies is the client: it submits what it has no answer for again under the same number, and a request that was
+//! if a process fails is the client: it submits what it has no answer for again under the same number, and a request that was
 //! completed is not run twice as long as the server remembers its exploration.
 
 mod calls;
 mod driver;
-mod launch;
-mod pauses;
-mod runs;
 mod stream;
 mod upkeep;
+mod work;
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use pliant_control::names::User;
@@ -23,30 +20,27 @@ use pliant_control::optional::server::{Config, Journaled, Requests};
 use pliant_journal::{self as journal, Durability};
 use pliant_model::TimeMs;
 use pliant_model::rng::Draws;
-use pliant_staging::Store;
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
 use self::driver::{Answered, Listeners, RequestsDriver};
-use self::pauses::Pauses;
-use self::runs::{Runs, ended};
-use super::launch::Host;
+use super::execution::observer::{Observer, RequestObserver};
+use super::execution::{Host, Runner, Timers};
 use super::offer::ServiceOffer;
 use crate::config::{OptionalFile, ServerFile};
 use crate::host::{DaemonError, JournalHealth, MachineHost, MachineThread, Mailbox, Replies, Settings};
 
-pub(super) use self::launch::PAUSE;
+pub(super) use self::work::PAUSE;
 
 /// The requests of a server, for those who call it.
 #[derive(Clone)]
 pub(super) struct Explorations {
     file: OptionalFile,
-    shop: ServiceOffer,
-    store: Store,
+    offer: ServiceOffer,
     mailbox: Mailbox<Journaled>,
     replies: Replies<Answered, User>,
     listeners: Listeners,
-    runs: Runs,
+    runner: Runner<RequestObserver>,
     clock: Clock,
     health: JournalHealth,
 }
@@ -63,21 +57,13 @@ fn moment(clock: &Clock) -> TimeMs {
     TimeMs(clock.exact().as_millis() as i64)
 }
 
-/// What it takes to begin.
-pub(super) struct ExplorationContext<'a> {
-    pub(super) file: &'a ServerFile,
-    pub(super) host: &'a Host,
-    pub(super) shop: &'a ServiceOffer,
-    pub(super) store: &'a Store,
-    pub(super) supervisor: &'a [OsString],
-    pub(super) halted: watch::Receiver<bool>,
-}
-
-/// Goes on with the requests that the journal tells of, if the server is to take any.
+/// Goes on with the requests in the journal, if the server is to take any.
 pub(super) async fn start(
-    around: ExplorationContext<'_>,
+    file: &ServerFile,
+    own: Arc<Host>,
+    offer: &ServiceOffer,
+    halted: watch::Receiver<bool>,
 ) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
-    let ExplorationContext { file, host: files, shop, store, supervisor, halted } = around;
     let Some(optional) = file.optional.clone() else { return Ok(None) };
     let name = format!("requests of {}", file.name);
     let folder = file.state.join("optional");
@@ -97,42 +83,32 @@ pub(super) async fn start(
     let configured = new(host.journal_id());
     let host = host.adapt(|requests| requests.fits(configured))?;
     let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
-    let pauses = {
-        let mailbox = mailbox.clone();
-        Pauses::start(clock, move |request, exit, at| ended(&mailbox, &clock, request, exit, at))
+    let observer = RequestObserver { mailbox: mailbox.clone(), clock };
+    let timers = {
+        let observer = observer.clone();
+        Timers::start(clock, move |id, end| observer.ended(id, end)).map_err(DaemonError::Thread)?
     };
-    let pauses = pauses.map_err(DaemonError::Thread)?;
-    let runs = Runs {
-        pauses,
-        folder: file.state.join("requests"),
-        cluster: files.cluster.clone(),
-        first_core: optional.first_core,
-        supervisor: supervisor.to_vec().into(),
-        mailbox: mailbox.clone(),
-        clock,
-        runtime: tokio::runtime::Handle::current(),
-        stops: Arc::default(),
-    };
+    let runner = Runner::new(own, observer, Some(timers));
     for process in host.machine().requests().processes() {
-        runs.run(process, true);
+        driver::run(&runner, &process, optional.first_core, true);
     }
     let (replies, listeners) = (Replies::new(&clock), Listeners::default());
     let driver = RequestsDriver {
         replies: replies.clone(),
         listeners: listeners.clone(),
-        runs: runs.clone(),
+        runner: runner.clone(),
+        first_core: optional.first_core,
         wakes: None,
     };
     let settings = Settings { history: Settings::days(0), notices: false, ..Settings::default() };
     let thread = host.start("requests", driver, settings)?;
     let explorations = Explorations {
         file: optional,
-        shop: shop.clone(),
-        store: store.clone(),
+        offer: offer.clone(),
         mailbox,
         replies,
         listeners,
-        runs,
+        runner,
         clock,
         health,
     };

@@ -1,4 +1,4 @@
-//! One client's stream: its calls in their turn, and the ends of its requests as they come.
+//! One client's stream: its calls in their order, and the ends of its requests as they come.
 
 use pliant_control::payload::Payload;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
-use super::launch::{PAUSE, RequestContext, launch};
-use super::runs::blocking;
+use super::work::{PAUSE, RequestContext, request_work};
 use super::{Explorations, moment};
-use crate::host::{NoReply, Stopped, TurnedAway};
+use crate::host::{NoReply, Rejected, Stopped};
+use crate::server::execution::blocking;
 use crate::server::service::{slow, stopping};
 
 /// How long a call waits for the journal.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a stream is about.
 pub(in crate::server) struct ExplorationCall {
@@ -35,7 +35,7 @@ pub(in crate::server) struct ExplorationCall {
     service: String,
     deadline: Option<TimeMs>,
     inputs: Vec<FileSpec>,
-    /// After how long a silence the client is told what its user has had, if it wants to know.
+    /// After how long a silence the client is sent its user's usage, if it asked for that.
     shares_every: Option<Duration>,
     /// Ties its log lines together.
     request: String,
@@ -46,13 +46,13 @@ type ReplySender = mpsc::Sender<Result<proto::ExploreReply, Status>>;
 
 impl Explorations {
     /// Reads the first message of a stream, and makes sure that the service is offered.
-    pub(in crate::server) async fn line(
+    pub(in crate::server) async fn open_call(
         &self,
         user: User,
         request: String,
         calls: &mut Streaming<proto::ExploreRequest>,
     ) -> Result<ExplorationCall, Status> {
-        let first = tokio::time::timeout(PATIENCE, calls.message()).await;
+        let first = tokio::time::timeout(TIMEOUT, calls.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
         let first = first?.map(ExplorationRequest::try_from).transpose()?;
         let Some(ExplorationRequest::Begin { exploration, service, deadline, inputs, shares_every_s }) =
@@ -62,7 +62,7 @@ impl Explorations {
         };
         let is_pause = service == PAUSE && self.file.pause;
         if !is_pause {
-            let found = self.shop.catalogue.find(&service, &user);
+            let found = self.offer.catalogue.find(&service, &user);
             found.map_err(|refusal| Status::not_found(refusal.to_string()))?;
         }
         if !inputs.is_empty() {
@@ -87,21 +87,21 @@ impl Explorations {
 impl Explorations {
     /// Takes the files of an exploration out of those that were uploaded, unless it has them.
     async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
-        let _turn = self.store.turn(user, exploration).await;
-        let (store, user, inputs) = (self.store.clone(), user.clone(), inputs.to_vec());
-        let dir = self.runs.inputs_of(exploration);
-        let taken = blocking(&dir, move |dir| store.adopt(&user, exploration, &inputs, dir)).await;
+        let _lock = self.runner.host.store.lock(user, exploration).await;
+        let (host, user, inputs) = (self.runner.host.clone(), user.clone(), inputs.to_vec());
+        let dir = self.runner.host.exploration_inputs(exploration);
+        let taken = blocking(&dir, move |dir| host.store.adopt(&user, exploration, &inputs, dir)).await;
         taken.map_err(|error| match error {
             // The client sends it, and asks again.
-            StagingError::Missing { .. } => Status::aborted(error.told()),
-            error if error.may_pass() => Status::unavailable(error.told()),
-            error => Status::invalid_argument(error.told()),
+            StagingError::Missing { .. } => Status::aborted(error.public_message()),
+            error if error.may_pass() => Status::unavailable(error.public_message()),
+            error => Status::invalid_argument(error.public_message()),
         })
     }
 }
 
 impl ExplorationCall {
-    /// Answers calls and tells ends until the client hangs up, or can be answered no more.
+    /// Answers calls and reports ends until the client hangs up, or can be answered no more.
     pub(in crate::server) async fn serve(
         self,
         mut calls: Streaming<proto::ExploreRequest>,
@@ -117,14 +117,14 @@ impl ExplorationCall {
             let reply = tokio::select! {
                 call = calls.message() => match call {
                     Ok(Some(call)) => self.answer(call).await,
-                    // Whoever hung up asks again if it wants to know more.
+                    // A client that hung up asks again.
                     Ok(None) | Err(_) => return,
                 },
                 ended = ends.recv() => match ended {
-                    Some(ended) => Ok(self.told(ended).await),
+                    Some(ended) => Ok(self.ended(ended).await),
                     None => Err(Status::unavailable("too much has ended at once; ask again")),
                 },
-                () = sleep_until(silent_until), if shared.is_some() => self.shared().await,
+                () = sleep_until(silent_until), if shared.is_some() => self.usage().await,
             };
             let last = reply.is_err();
             if reply
@@ -140,12 +140,12 @@ impl ExplorationCall {
         }
     }
 
-    async fn told(&self, (number, standing, share): Ended) -> ExplorationReply {
+    async fn ended(&self, (number, standing, share): Ended) -> ExplorationReply {
         ExplorationReply { answer: self.stands(number.into(), standing).await, share }
     }
 
     /// What its user has had until now.
-    async fn shared(&self) -> Result<ExplorationReply, Status> {
+    async fn usage(&self) -> Result<ExplorationReply, Status> {
         let (user, clock) = (self.user.clone(), self.explorations.clock);
         let asked = self.explorations.mailbox.glance(move |machine, _| {
             let share = machine.requests().share(moment(&clock).max(machine.at()), &user)?;
@@ -171,18 +171,18 @@ impl ExplorationCall {
                     }
                 };
                 let submit = Box::new(submit);
-                (id, self.tell(|reply| Event::Submit { reply, submit }).await?)
+                (id, self.submit_event(|reply| Event::Submit { reply, submit }).await?)
             }
             ExplorationRequest::Cancel(id) => {
                 let (key, attempt) = (key(id.number), id.attempt);
-                (id, self.tell(|reply| Event::Cancel { reply, key, attempt, user }).await?)
+                (id, self.submit_event(|reply| Event::Cancel { reply, key, attempt, user }).await?)
             }
             ExplorationRequest::Withdraw(id) => {
                 let (key, attempt) = (key(id.number), id.attempt);
-                (id, self.tell(|reply| Event::Withdraw { reply, key, attempt, user }).await?)
+                (id, self.submit_event(|reply| Event::Withdraw { reply, key, attempt, user }).await?)
             }
             ExplorationRequest::CancelAll => {
-                (0.into(), self.tell(|reply| Event::CancelAll { reply, exploration, user }).await?)
+                (0.into(), self.submit_event(|reply| Event::CancelAll { reply, exploration, user }).await?)
             }
             ExplorationRequest::Expect => {
                 let said = ExplorationAnswer::Expected(self.prospects().await?);
@@ -216,10 +216,10 @@ impl ExplorationCall {
     }
 
     fn submit(&self, call: Call) -> Result<Submit, Reason> {
-        let Explorations { shop, file, .. } = &self.explorations;
+        let Explorations { offer, file, .. } = &self.explorations;
         let Call { number, kind, attempt, arguments } = call;
         let ExplorationCall { user, service, inputs, request, .. } = self;
-        let launch = launch(shop, &RequestContext { user, service, inputs, request }, arguments)?;
+        let work = request_work(offer, &RequestContext { user, service, inputs, request }, arguments)?;
         Ok(Submit {
             key: RequestKey { exploration: self.exploration, number },
             user: self.user.clone(),
@@ -227,12 +227,12 @@ impl ExplorationCall {
             kind,
             attempt,
             deadline: self.deadline,
-            payload: Payload::of(&launch),
+            payload: Payload::of(&work),
         })
     }
 
-    /// Tells the machine, and waits until the answer is durable.
-    async fn tell(&self, event: impl FnOnce(Token) -> Event) -> Result<Answered, Status> {
+    /// Sends the machine an event, and waits until the answer is durable.
+    async fn submit_event(&self, event: impl FnOnce(Token) -> Event) -> Result<Answered, Status> {
         let own = &self.explorations;
         let reply = own.replies.wait_with(self.user.clone());
         let event = event(reply.token());
@@ -241,12 +241,12 @@ impl ExplorationCall {
             _ => 0,
         };
         let told = TimedEvent { at: moment(&own.clock), event };
-        own.mailbox.want(told, bytes).map_err(|why| match why {
-            TurnedAway::Busy => Status::unavailable("the server is busy; ask again"),
-            TurnedAway::Stopped => stopping(),
+        own.mailbox.try_send(told, bytes).map_err(|why| match why {
+            Rejected::Busy => Status::unavailable("the server is busy; ask again"),
+            Rejected::Stopped => stopping(),
         })?;
         // Whether it was done is not known: the client asks again under the same number.
-        reply.within(PATIENCE).await.map_err(|NoReply| slow())
+        reply.within(TIMEOUT).await.map_err(|NoReply| slow())
     }
 
     /// How a request stands, with what it wrote.
@@ -263,7 +263,7 @@ impl ExplorationCall {
         }
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
-        let dir = self.explorations.runs.dir(key);
+        let dir = self.explorations.runner.host.request_dir(key);
         let read = blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
         let mut output = read.unwrap_or_else(|error| {
             tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");

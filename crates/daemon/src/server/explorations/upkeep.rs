@@ -1,4 +1,4 @@
-//! What is done from time to time: shares are shown as metrics, and what nobody remembers is thrown away.
+//! What is done from time to time: shares are shown as metrics, and what is forgotten is removed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use super::{Explorations, moment};
 use crate::host::{Stopped, stopped};
+use crate::server::execution::{self, blocking};
 
 /// How often metrics are brought up to date.
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
@@ -57,10 +58,10 @@ impl Explorations {
     /// Has the machine forget explorations that are long over, and removes the folders of those that it does not know.
     async fn clean(&self) {
         let told = TimedEvent { at: moment(&self.clock), event: Event::Due };
-        let Ok(()) = self.mailbox.tell(told) else { return };
+        let Ok(()) = self.mailbox.send(told) else { return };
         // Before the machine is asked: a folder is made for an exploration that it knows, or will know in a moment,
         // when the first request follows its input files.
-        let folder = self.runs.folder.clone();
+        let folder = self.runner.host.explorations_dir();
         let listed = move || {
             // There is none before the first program.
             let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
@@ -75,9 +76,9 @@ impl Explorations {
         let known = self.mailbox.ask(|machine, _| machine.requests().explorations().collect::<BTreeSet<_>>());
         let Ok(known) = known.await else { return };
         let forgotten = found.into_iter().filter(|key| !known.contains(key));
-        for dir in forgotten.map(|key| self.runs.of_exploration(key)) {
-            let removed = super::runs::blocking(&dir, |dir| fs::remove_dir_all(dir)).await;
-            if let Err(error) = super::runs::removed(removed) {
+        for dir in forgotten.map(|key| self.runner.host.exploration_dir(key)) {
+            let removed = blocking(&dir, |dir| fs::remove_dir_all(dir)).await;
+            if let Err(error) = execution::removed(removed) {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the folder of an exploration");
             }
         }

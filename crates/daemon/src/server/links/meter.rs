@@ -63,13 +63,13 @@ impl Meter {
         self.came.push((after, before + bytes as u64));
     }
 
-    /// How fast they came, in Mb/s; none if these were too few to tell. The first half does not count: TCP begins slowly, and a
+    /// How fast they came, in Mb/s; none if these were too few to measure. The first half does not count: TCP begins slowly, and a
     /// link that is limited may let some pass at once.
     pub(super) fn mbps(&self) -> Option<f64> {
         let (end, all) = *self.came.last()?;
         let (middle, until_then) = *self.came.iter().find(|(_, bytes)| *bytes >= all / 2)?;
         let seconds = (end - middle).as_secs_f64();
-        // Clocks tell nanoseconds: less is none.
+        // Clocks count nanoseconds: less is none.
         (all > until_then && seconds > 1e-9).then(|| 8.0 * (all - until_then) as f64 / seconds / 1e6)
     }
 }

@@ -1,5 +1,5 @@
 //! How fast the link to another server is: one of two servers is asked by an agent ([`Prober`](pliant_control::coallocation::Prober)
-//! says when), connects to the other one as servers do, and sends and receives bytes that mean nothing. Whoever receives
+//! says when), connects to the other one as servers do, and sends and receives bytes that mean nothing. The receiver
 //! measures ([`meter`]).
 //!
 //! What that costs is bounded on both sides: so many bytes and so long each way as the agent says, within the bounds of the
@@ -116,7 +116,7 @@ impl proto::links_server::Links for Service {
     ) -> Result<Response<proto::ProbeReply>, Status> {
         gate::daemon(&request, &[Role::Agent])?;
         let order = LinkProbe::try_from(request.into_inner())?;
-        let _turn = self.turn()?;
+        let _lock = self.turn()?;
         let to = &order.server.name;
         let probed = self.measure(&order).await.map_err(|status| {
             tracing::info!(server = %to, why = status.message(), "a link cannot be measured");
@@ -137,7 +137,7 @@ impl proto::links_server::Links for Service {
         request: Request<Streaming<proto::Ballast>>,
     ) -> Result<Response<proto::Taken>, Status> {
         gate::daemon(&request, &[Role::Server])?;
-        let _turn = self.turn()?;
+        let _lock = self.turn()?;
         let mut bytes = request.into_inner();
         let first = in_time(CALL, bytes.message()).await?;
         let limit = DownloadProbe::limit(first.map_or(0, |first| first.limit_ms))?;
@@ -152,7 +152,7 @@ impl proto::links_server::Links for Service {
         let DownloadProbe { bytes, limit } = request.into_inner().try_into()?;
         let turn = self.turn()?;
         let (kept, ended) = oneshot::channel::<Infallible>();
-        // Whoever takes nothing is not waited for: the turn ends with the bytes, or with the time for them.
+        // A receiver that takes nothing is not waited for: sending ends with the bytes, or with the time for them.
         tokio::spawn(async move {
             let _ = timeout(limit + CALL, ended).await;
             drop(turn);

@@ -1,4 +1,4 @@
-//! Uploads are thrown away when they rest and nobody has submitted them, and never under an accepted job.
+//! Uploads are removed when they rest without a submission, and never under an accepted job.
 
 use pliant_control::payload::Payload;
 use std::time::SystemTime;
@@ -10,17 +10,16 @@ use pliant_control::server::{Command, Event, ServerConfig, Submit};
 use pliant_journal as journal;
 use pliant_model::{Procs, Speed, Speedup};
 use pliant_policy::tuning::Tuner;
-use pliant_staging::{Checksum, FileSpec, Limits};
+use pliant_staging::{Checksum, FileSpec};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::ClusterFile;
 use crate::host::{Driver, DurableRecord, MachineHost, MachineThread, Settings};
 
 /// Carries nothing out: jobs stay as they are.
-struct Nobody;
+struct NoDriver;
 
-impl Driver<Server> for Nobody {
+impl Driver<Server> for NoDriver {
     fn keeps(&mut self, _command: &Command) -> DurableRecord {
         DurableRecord::Nothing
     }
@@ -51,16 +50,9 @@ impl Bench {
         let restore = |state| Server::from_state(config(), state).map_err(|error| error.to_string());
         let host = MachineHost::of(journal, new, restore).unwrap();
         let (archive, mailbox) = (host.archive().unwrap(), host.mailbox.clone());
-        let thread = host.start("server", Nobody, Settings::default()).unwrap();
-        let cluster: ClusterFile = toml::from_str("procs = 1").unwrap();
+        let thread = host.start("server", NoDriver, Settings::default()).unwrap();
         let upkeep = Upkeep {
-            host: Host {
-                server: "lyon".parse().unwrap(),
-                folder: root.path().join("jobs"),
-                cluster,
-                pliant: "pliant".to_owned(),
-            },
-            store: Store::open(&root.path().join("staging"), Limits::default()).unwrap(),
+            host: Arc::new(Host::for_tests(root.path(), &["pliant"])),
             archive,
             mailbox,
             kept: Span(86_400),
@@ -68,10 +60,10 @@ impl Bench {
         Bench { root, upkeep, thread }
     }
 
-    /// Uploads that nobody has touched for two days.
+    /// Uploads that have rested for two days.
     fn upload(&self, key: Key) {
         let spec = FileSpec { name: "a".parse().unwrap(), size: 1, sha256: Checksum::of(b"a") };
-        let upload = self.upkeep.store.begin(&alice(), key, spec).unwrap();
+        let upload = self.upkeep.host.store.begin(&alice(), key, spec).unwrap();
         upload.append(0, b"a").unwrap();
         upload.finish().unwrap();
         let folder = self.root.path().join(format!("staging/incoming/alice/{key}"));
@@ -96,7 +88,7 @@ impl Bench {
             payload: Payload::default(),
             sample: None,
         };
-        self.upkeep.mailbox.tell(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();
+        self.upkeep.mailbox.send(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();
     }
 
     async fn end(self) {
@@ -109,14 +101,14 @@ fn alice() -> User {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_nobody_submitted_are_removed_and_others_stay() {
+async fn uploads_without_a_submission_are_removed_and_others_stay() {
     let bench = Bench::new();
     let (wanted, forgotten) = (Key([1; 16]), Key([2; 16]));
     bench.upload(wanted);
     bench.upload(forgotten);
     bench.submit(wanted);
     bench.upkeep.once(Time(0)).await;
-    assert_eq!(bench.upkeep.store.submissions(), [(alice(), wanted)]);
+    assert_eq!(bench.upkeep.host.store.submissions(), [(alice(), wanted)]);
     bench.end().await;
 }
 
@@ -126,7 +118,7 @@ async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
     let bench = Bench::new();
     let key = Key([1; 16]);
     bench.upload(key);
-    let turn = bench.upkeep.store.turn(&alice(), key).await;
+    let turn = bench.upkeep.host.store.lock(&alice(), key).await;
     let accepting = async {
         // Its files were found complete; now upkeep has all the time it wants, until it can only wait.
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -134,6 +126,6 @@ async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
         drop(turn);
     };
     let ((), ()) = tokio::join!(bench.upkeep.once(Time(0)), accepting);
-    assert_eq!(bench.upkeep.store.submissions(), [(alice(), key)]);
+    assert_eq!(bench.upkeep.host.store.submissions(), [(alice(), key)]);
     bench.end().await;
 }

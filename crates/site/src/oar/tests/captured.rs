@@ -4,15 +4,17 @@ use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape, State, Statu
 use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::oar::jobs::{self, Queue, Who};
+use crate::batch_system::PrintedJobs;
+use crate::batch_system::submitter::Submitter;
+use crate::oar::jobs;
+use crate::oar::requested::{self, Size, Wanted};
 use crate::oar::resources::Resources;
-use crate::oar::wanted::{self, Size, Wanted};
 
 const OARSTAT: &str = include_str!("captured/oarstat.json");
 const OARNODES: &str = include_str!("captured/oarnodes.json");
 
-fn who() -> Who {
-    Who { prefix: "pliant:x:".to_owned(), user: "pliant-jobs".to_owned() }
+fn who() -> Submitter<String> {
+    Submitter { prefix: "pliant:x:".to_owned(), user: "pliant-jobs".to_owned() }
 }
 
 fn resources() -> Resources {
@@ -20,7 +22,7 @@ fn resources() -> Resources {
 }
 
 fn listed() -> BTreeMap<String, Listed> {
-    let Queue { jobs, unread } = jobs::read(OARSTAT, &who(), &resources()).unwrap();
+    let PrintedJobs { jobs, unread } = jobs::read(OARSTAT, &who(), &resources()).unwrap();
     assert_eq!(unread, [""; 0]);
     jobs.into_iter().map(|job| (job.id.clone(), job)).collect()
 }
@@ -96,7 +98,7 @@ fn jobs_as_they_were_meant() {
     assert_eq!(jobs["4"].waits_for, None, "what it waits for is in its plan");
     assert_eq!((jobs["5"].ours, jobs["5"].phase()), (None, Phase::Waits), "a name that nothing can break");
     assert_eq!((&jobs["6"].state, &jobs["6"].planned), (&State::Held, &None));
-    assert!(!jobs.contains_key("10"), "whoever gives way to all is in nobody's way");
+    assert!(!jobs.contains_key("10"), "a job that gives way to all is in no other's way");
     let nodes = Shape { cores: 2, nodes: Some(1), exclusive: true };
     assert_eq!(jobs["11"].shape, nodes, "a whole node");
     let reserved = &jobs["12"];
@@ -167,7 +169,7 @@ fn only_our_own_jobs_are_ours() {
 fn what_is_not_understood() {
     let read = |text: &str| jobs::read(text, &who(), &resources());
     for nothing in ["", "\n", "null", "{}"] {
-        assert_eq!(read(nothing).unwrap(), Queue::default());
+        assert_eq!(read(nothing).unwrap(), PrintedJobs::default());
     }
     assert!(read("{").unwrap_err().to_string().starts_with("oarstat: its output: expected"));
     let broken = |name: &str| {
@@ -184,7 +186,7 @@ fn what_jobs_ask_for() {
     let size = Size { nodes: 3, node_cores: 8, cores: 20 };
     type Plain = (u32, Option<u32>, bool, i64);
     let check = |text: &str, expected: Option<&[Plain]>| {
-        let found = wanted::read(text, size);
+        let found = requested::read(text, size);
         let found = found.map(|all| {
             let plain = |one: &Wanted| (one.cores, one.nodes, one.exclusive, one.walltime.0);
             all.iter().map(plain).collect::<Vec<Plain>>()

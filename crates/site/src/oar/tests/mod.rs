@@ -2,5 +2,5 @@
 //! jobs that were listed a second time, later, got other ids) is read as it was meant, and what is asked of it is asked
 //! in words.
 
-mod asked;
 mod captured;
+mod commands;

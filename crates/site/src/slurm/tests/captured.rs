@@ -1,5 +1,5 @@
 //! Captured output of real clusters. The squeue listing has jobs in every state that could be had, an array, a job of
-//! several parts, names with separators and line ends, and somebody else's job with a tag of ours.
+//! several parts, names with separators and line ends, and another user's job with a tag of ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,10 @@ use pliant_control::listing::{
 };
 use pliant_model::{Span, Time};
 
-use crate::slurm::about::{About, Scheduler};
-use crate::slurm::queue::{self, ListingUser, Mark, Queue};
+use crate::batch_system::PrintedJobs;
+use crate::batch_system::submitter::Submitter;
+use crate::slurm::configuration::{ClusterConfiguration, Scheduler};
+use crate::slurm::queue::{self, Mark};
 use crate::slurm::{accounts, fill, leave_out_over, nodes};
 
 const SQUEUE: &str = include_str!("captured/squeue.txt");
@@ -20,17 +22,17 @@ const DETAILS: &str = include_str!("captured/scontrol-jobs.txt");
 const CONFIG: &str = include_str!("captured/scontrol-config.txt");
 const SACCT: &str = include_str!("captured/sacct.txt");
 
-fn who() -> ListingUser {
-    ListingUser { prefix: "pliant:rennes:".to_owned(), user: 0 }
+fn who() -> Submitter<u32> {
+    Submitter { prefix: "pliant:rennes:".to_owned(), user: 0 }
 }
 
 fn mark() -> Mark {
     Mark::fixed("\u{1e}mark")
 }
 
-fn queue() -> Queue {
+fn queue() -> PrintedJobs {
     let queue = queue::read(SQUEUE, &mark(), &who()).unwrap();
-    assert_eq!(queue.unread, []);
+    assert_eq!(queue.unread, [""; 0]);
     queue
 }
 
@@ -64,7 +66,7 @@ fn every_job_of_the_queue_is_read() {
         ("1057", None, State::Pending),
         ("1042", None, State::Held),
         ("1045", Some(7), State::Held),
-        // Somebody else's, with a tag of ours.
+        // Another user's, with a tag of ours.
         ("1039", None, State::Running),
         ("1040", Some(5), State::Running),
         ("1041", None, State::Suspended),
@@ -83,7 +85,7 @@ fn what_became_of_others_jobs_is_told_once() {
         jobs.iter().filter(is_over).map(|job| job.id.clone()).collect()
     };
     let mut known = None;
-    assert!(listed(&mut known).is_empty(), "nobody knows whether they were over before");
+    assert!(listed(&mut known).is_empty(), "it is not known whether they were over before");
     let all = known.clone().unwrap();
     assert!(!all.is_empty());
     let last = known.as_mut().and_then(BTreeSet::pop_last).unwrap();
@@ -207,7 +209,7 @@ fn what_waiting_jobs_wait_for_is_told() {
 
 #[test]
 fn another_user_sees_none_of_it_as_his() {
-    let who = ListingUser { user: 65_534, ..who() };
+    let who = Submitter { user: 65_534, ..who() };
     let queue = queue::read(SQUEUE, &mark(), &who).unwrap();
     let ours: Vec<u32> = queue.jobs.iter().filter_map(|job| job.ours).collect();
     assert_eq!(ours, [4]);
@@ -217,7 +219,7 @@ fn another_user_sees_none_of_it_as_his() {
 fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
     let others = SQUEUE.replace("1049\u{1f}PENDING\u{1f}1\u{1f}", "1049\u{1f}PENDING\u{1f}one\u{1f}");
     let queue = queue::read(&others, &mark(), &who()).unwrap();
-    let told = queue.unread.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let told = queue.unread;
     assert_eq!(told, ["squeue: job 1049, cores: expected a number, found `one`"]);
     assert_eq!(queue.jobs.len(), self::queue().jobs.len() - 1);
 
@@ -240,7 +242,7 @@ fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
 
 #[test]
 fn no_jobs_are_an_empty_listing() {
-    assert_eq!(queue::read("", &mark(), &who()).unwrap(), Queue::default());
+    assert_eq!(queue::read("", &mark(), &who()).unwrap(), PrintedJobs::default());
     assert_eq!(nodes::read("").unwrap(), nodes::Nodes::default());
     assert_eq!(accounts::read_exits("", &who()).unwrap(), []);
     assert_eq!(accounts::read_accounts("", &who()).unwrap(), []);
@@ -357,8 +359,8 @@ fn cores_are_told_by_node_and_must_fit_the_job() {
 
 #[test]
 fn a_cluster_tells_how_it_plans() {
-    let about = About::read(CONFIG).unwrap();
-    let expected = About {
+    let about = ClusterConfiguration::read(CONFIG).unwrap();
+    let expected = ClusterConfiguration {
         version: "22.05.8".to_owned(),
         cluster: "alpha".to_owned(),
         scheduler: Scheduler {
@@ -380,7 +382,7 @@ fn a_cluster_tells_how_it_plans() {
     assert_eq!(about, expected);
     assert!(!about.hides_jobs());
 
-    let changed = |from: &str, to: &str| About::read(&CONFIG.replace(from, to));
+    let changed = |from: &str, to: &str| ClusterConfiguration::read(&CONFIG.replace(from, to));
     let defaults =
         changed("bf_interval=1,bf_resolution=1,bf_window=20160,bf_max_job_test=2000,bf_continue", "")
             .unwrap();

@@ -8,9 +8,9 @@ use pliant_control::listing::Shape;
 use pliant_model::Span;
 use tempfile::TempDir;
 
-use crate::slurm::call::Submission;
+use crate::batch_system::{BatchSystemError, Submission};
+use crate::slurm::Slurm;
 use crate::slurm::settings::Settings;
-use crate::slurm::{Slurm, SlurmError};
 
 const CONFIG: &str = include_str!("captured/scontrol-config.txt");
 
@@ -36,18 +36,11 @@ async fn cluster(sacct: &str, sbatch: &str) -> (TempDir, Slurm) {
     (folder, slurm)
 }
 
-async fn submitted(sacct: &str, sbatch: &str) -> Result<Vec<String>, SlurmError> {
+async fn submitted(sacct: &str, sbatch: &str) -> Result<Vec<String>, BatchSystemError> {
     let (_folder, slurm) = cluster(sacct, sbatch).await;
     let program = ["true".into()];
-    let job = Submission {
-        number: 4,
-        folder: Path::new("/"),
-        program: &program,
-        shape: Shape { cores: 1, ..Shape::default() },
-        node: None,
-        walltime: Span(60),
-        held: false,
-    };
+    let shape = Shape { cores: 1, ..Shape::default() };
+    let job = Submission::new(4, Path::new("/"), &program, shape, Span(60));
     slurm.submit_unless_there(&job).await
 }
 

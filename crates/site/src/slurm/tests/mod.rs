@@ -1,7 +1,7 @@
 //! What real clusters printed (Slurm 22.05.8, `captured/`) is read as it was meant, and what is asked of them is
 //! asked in words.
 
-mod asked;
 mod captured;
+mod commands;
 mod forgotten;
-mod words;
+mod states;

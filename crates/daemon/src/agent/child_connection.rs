@@ -1,0 +1,268 @@
+//! The connections down: what children send.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use pliant_control::agent::{Agent, ChildKind, Event};
+use pliant_control::job::JobRecord;
+use pliant_control::names::Name;
+use pliant_control::server_info::ServerInfo;
+use pliant_journal::Archive;
+use pliant_model::Span;
+use pliant_transport::Clock;
+use pliant_transport::{self as transport, Role, ServerTls};
+use pliant_wire::{FromChild, FromParent, Pieces, proto};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::child_connections::ChildConnections;
+use super::numbers::Numbers;
+use crate::gate;
+use crate::host::{Mailbox, Stopped};
+use crate::host::{archived, record};
+use crate::uplink::{HEARTBEAT, SILENCE};
+
+/// Messages on their way to a child.
+const WINDOW: usize = 4096;
+
+/// After so many messages of a child we check that they are durable. While the next so much comes in the journal has
+/// time for it; then the child waits, not our memory.
+const AHEAD: u32 = 512;
+
+/// Status updates of a job that was submitted so recently are sent for the first time, and need not be compared with the archive.
+const AT_ONCE: Span = Span(30);
+
+/// Takes in a child, until it goes.
+pub(super) async fn attach(
+    request: Request<Streaming<proto::Up>>,
+    mailbox: Mailbox<Agent>,
+    connections: ChildConnections,
+    tls: Arc<ServerTls>,
+    numbers: Numbers,
+    clock: Clock,
+    stop: watch::Receiver<bool>,
+) -> Result<Response<ReceiverStream<Result<proto::Down, Status>>>, Status> {
+    let caller = gate::daemon(&request, &[Role::Agent, Role::Server])?;
+    let mut up = request.into_inner();
+    let first = timeout(SILENCE, up.message()).await;
+    let first = first.map_err(|_| Status::deadline_exceeded("expected a greeting, found silence"))??;
+    let Some(FromChild::Hello { name: child, kind, journal, servers }) =
+        first.map(FromChild::try_from).transpose()?
+    else {
+        return Err(Status::invalid_argument("expected a greeting first"));
+    };
+    greeting(&child, kind, &servers, &caller).inspect_err(|status| {
+        tracing::warn!(remote = %caller.address, peer = %caller.peer.name, reason = %status.message(), "child refused");
+    })?;
+    same_journal(&child, journal, &mailbox).await;
+    let (sender, receiver) = mpsc::channel(WINDOW);
+    let attached = Event::Attached { child: child.clone(), kind, journal, servers };
+    let opened = connections.open(child.clone(), sender.clone(), || mailbox.send(attached));
+    let number = opened.map_err(|_| stopped())?;
+    tracing::info!(%child, remote = %caller.address, "attached");
+    let connection = ChildConnection { child, kind, caller, mailbox, connections, tls, numbers, clock };
+    tokio::spawn(async move {
+        let mut stop = stop;
+        let ended = tokio::select! {
+            ended = connection.listen(&mut up, &sender) => ended,
+            // Open connections would keep a daemon that is stopping.
+            _ = stop.wait_for(|stop| *stop) => Ok("stopping".to_owned()),
+        };
+        let why = ended.unwrap_or_else(|status| status.message().to_owned());
+        tracing::warn!(child = %connection.child, reason = %why, "detached");
+        let ChildConnection { child, mailbox, connections, .. } = connection;
+        connections.close(&child, number, || mailbox.send(Event::Detached { child: child.clone() }));
+    });
+    Ok(Response::new(ReceiverStream::new(receiver)))
+}
+
+/// Whether the greeting says what the certificate says.
+fn greeting(
+    child: &Name,
+    kind: ChildKind,
+    servers: &[ServerInfo],
+    caller: &transport::Caller,
+) -> Result<(), Status> {
+    let role = match kind {
+        ChildKind::Server => Role::Server,
+        ChildKind::Agent => Role::Agent,
+    };
+    if caller.peer.name != child.as_str() || caller.peer.role != role {
+        return Err(Status::permission_denied(format!(
+            "expected the name of the certificate, {} {}, found {} {child}",
+            caller.peer.role.name(),
+            caller.peer.name,
+            role.name(),
+        )));
+    }
+    own_servers(child, kind, servers)
+}
+
+/// Whether a child speaks of servers that it may speak of.
+fn own_servers(child: &Name, kind: ChildKind, servers: &[ServerInfo]) -> Result<(), Status> {
+    if kind == ChildKind::Server && (servers.len() != 1 || servers[0].name != *child) {
+        return Err(Status::permission_denied("a server speaks for itself and for no other"));
+    }
+    Ok(())
+}
+
+/// Says so if a child comes with another journal than it had.
+async fn same_journal(child: &Name, journal: u64, mailbox: &Mailbox<Agent>) {
+    let name = child.clone();
+    let known = mailbox.ask(move |agent, _| agent.journal_of(&name)).await.ok().flatten();
+    if known.is_some_and(|known| known != journal) {
+        tracing::warn!(
+            %child, "the journal of a child is not the one that it had: of jobs in that one no more news come"
+        );
+    }
+}
+
+struct ChildConnection {
+    child: Name,
+    kind: ChildKind,
+    caller: transport::Caller,
+    mailbox: Mailbox<Agent>,
+    connections: ChildConnections,
+    tls: Arc<ServerTls>,
+    numbers: Numbers,
+    clock: Clock,
+}
+
+/// What waits for the journal.
+type Settling = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
+
+impl ChildConnection {
+    /// Until the child goes or is silent for too long.
+    async fn listen(
+        &self,
+        up: &mut Streaming<proto::Up>,
+        sender: &mpsc::Sender<Result<proto::Down, Status>>,
+    ) -> Result<String, Status> {
+        let mut beat = interval(HEARTBEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = tokio::time::Instant::now();
+        let mut ahead = 0;
+        let mut pieces = Pieces::default();
+        let mut settling: Option<Settling> = None;
+        loop {
+            if ahead == AHEAD && settling.is_none() {
+                ahead = 0;
+                let mailbox = self.mailbox.clone();
+                settling = Some(Box::pin(async move { mailbox.settled().await }));
+            }
+            tokio::select! {
+                message = up.message(), if ahead < AHEAD => {
+                    let Some(message) = message? else { return Ok("the child closed the line".to_owned()) };
+                    self.receive(message, &mut pieces).await?;
+                    ahead += 1;
+                    heard = tokio::time::Instant::now();
+                }
+                settled = wait(&mut settling), if settling.is_some() => {
+                    settled.map_err(|_| stopped())?;
+                    settling = None;
+                    // While we did not listen it could not be heard.
+                    heard = tokio::time::Instant::now();
+                }
+                _ = beat.tick() => {
+                    self.connections.heard(&self.caller.peer, heard);
+                    self.connections.update_skew(&self.child, &self.caller.peer);
+                    self.tls.check(&self.caller.peer).map_err(|error| Status::unauthenticated(error.to_string()))?;
+                    if ahead < AHEAD && heard.elapsed() > SILENCE {
+                        return Ok("the child is silent".to_owned());
+                    }
+
+                    // A child that takes nothing in will be silent soon.
+                    let _ = sender.try_send(Ok((&FromParent::Heartbeat).into()));
+                }
+                () = sender.closed() => return Ok("the line has broken".to_owned()),
+            }
+        }
+    }
+
+    async fn receive(&self, message: proto::Up, pieces: &mut Pieces) -> Result<(), Status> {
+        let child = self.child.clone();
+        // A message of a later version is not for us.
+        if message.message.is_none() {
+            return Ok(());
+        }
+        let message = match FromChild::try_from(message)? {
+            FromChild::Piece { discovery, bytes, last } => match pieces.take(discovery, &bytes, last)? {
+                Some(answer) => answer,
+                None => return Ok(()),
+            },
+            message => message,
+        };
+        let event = match message {
+            FromChild::Servers(servers) => {
+                own_servers(&child, self.kind, &servers)?;
+                Event::Announced { child, servers }
+            }
+            FromChild::Answer { discovery, found } => Event::Answered { child, discovery, found },
+            FromChild::StatusUpdate { sequence, record } => {
+                if self.kind == ChildKind::Server && !has_had(&child, &record) {
+                    return Err(Status::permission_denied("a server tells of its own jobs and of no others"));
+                }
+                // What is sent at once cannot be late, and that is what most status updates are.
+                let is_old = self.clock.now() - record.submitted > AT_ONCE;
+                let may_be_late = !record.state.is_final() && (self.kind == ChildKind::Agent || is_old);
+                let record = if may_be_late { Box::new(self.unless_further(*record).await?) } else { record };
+                Event::Told { child, sequence, record }
+            }
+            // Put together above: an answer is no piece.
+            FromChild::Piece { .. } => return Ok(()),
+            FromChild::Hello { .. } => {
+                return Err(Status::invalid_argument("expected one greeting, found another"));
+            }
+            FromChild::Heartbeat { now } => {
+                if let Some(now) = now {
+                    self.connections.clock(&child, now - self.clock.now());
+                }
+                return Ok(());
+            }
+            FromChild::Freed => Event::Freed { child },
+            FromChild::Unnumbered { server } => {
+                if self.kind == ChildKind::Server && server != child {
+                    return Err(Status::permission_denied(
+                        "a server asks for its own numbers and for no others",
+                    ));
+                }
+                self.numbers.asked(&child, server).await;
+                return Ok(());
+            }
+        };
+        self.mailbox.send(event).map_err(|_| stopped())
+    }
+
+    /// What is known of a job that has ended or gone elsewhere long ago, if a child reports late that it waits or runs: its
+    /// server may be attached to another agent since, and the job may have gone to another server.
+    async fn unless_further(&self, told: JobRecord) -> Result<JobRecord, Status> {
+        let handle = told.handle.clone();
+        let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
+        let found = archived(&self.numbers.archive, look).await?;
+        Ok(found
+            .as_ref()
+            .map(record)
+            .transpose()?
+            .filter(|known| known.key == told.key && known.progress() > told.progress())
+            .unwrap_or(told))
+    }
+}
+
+/// Whether a job is or was at that server, as far as the server says: one that it accepted, or took over.
+fn has_had(server: &Name, record: &JobRecord) -> bool {
+    record.handle.server == *server || record.hops.iter().any(|hop| hop.to == *server)
+}
+
+async fn wait(settling: &mut Option<Settling>) -> Result<(), Stopped> {
+    match settling {
+        Some(settling) => settling.await,
+        None => Ok(()),
+    }
+}
+
+pub(super) fn stopped() -> Status {
+    Status::unavailable("the agent is stopping")
+}

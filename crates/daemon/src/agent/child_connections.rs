@@ -1,0 +1,170 @@
+//! The connections to the children that are there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pliant_control::names::Name;
+use pliant_model::Span;
+use pliant_telemetry::names;
+use pliant_transport::Peer;
+use pliant_wire::{FromParent, proto};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tonic::Status;
+
+use super::skew::{Change, Skew};
+use crate::host::Stopped;
+
+/// The way down to a child.
+pub(super) type DownSender = mpsc::Sender<Result<proto::Down, Status>>;
+
+/// The connections to the children that are there. The machine is notified of each connection's beginning and end while the table is
+/// locked: it learns of them in the order in which they are in the table.
+#[derive(Clone, Default, Debug)]
+pub(super) struct ChildConnections(Arc<Mutex<Table>>);
+
+#[derive(Default, Debug)]
+struct Table {
+    /// The number of the last line: no two have the same, also of different children.
+    last: u64,
+    open: BTreeMap<Name, (u64, DownSender)>,
+    /// When each child was last heard, those that have gone included; by role and name.
+    heard: BTreeMap<String, Instant>,
+    /// The clocks of children that have said what time it is.
+    skews: BTreeMap<Name, Skew>,
+}
+
+impl ChildConnections {
+    /// Takes a connection in; an earlier one of the same child is forgotten. Returns its number.
+    pub(super) fn open(
+        &self,
+        child: Name,
+        sender: DownSender,
+        tell: impl FnOnce() -> Result<(), Stopped>,
+    ) -> Result<u64, Stopped> {
+        let mut table = self.0.lock();
+        tell()?;
+        table.last += 1;
+        let number = table.last;
+        table.open.insert(child, (number, sender));
+        Ok(number)
+    }
+
+    /// Forgets a connection and reports it, if it is still the child's.
+    pub(super) fn close(&self, child: &Name, number: u64, tell: impl FnOnce() -> Result<(), Stopped>) {
+        let mut table = self.0.lock();
+        if table.open.get(child).is_some_and(|(present, _)| *present == number) {
+            table.open.remove(child);
+            // A daemon that has stopped knows no children anyway.
+            let _ = tell();
+        }
+    }
+
+    /// Sends to a child, if it is there.
+    pub(super) fn send(&self, child: &Name, message: &FromParent) {
+        let sender = self.0.lock().open.get(child).map(|(_, sender)| sender.clone());
+        let Some(sender) = sender else { return };
+        // A child that takes nothing in is as good as silent; questions to it time out, and what it
+        // is not acknowledged it sends again.
+        if sender.try_send(Ok(message.into())).is_err() {
+            tracing::debug!(%child, "a child takes no more messages");
+        }
+    }
+
+    /// A child was heard.
+    pub(super) fn heard(&self, child: &Peer, at: Instant) {
+        self.0.lock().heard.insert(child.to_string(), at);
+    }
+
+    /// A child says that its clock is so far ahead of ours.
+    pub(super) fn clock(&self, child: &Name, ahead: Span) {
+        self.0.lock().skews.entry(child.clone()).or_default().add(ahead);
+    }
+
+    /// Looks at what a child has said of its clock since the last time.
+    pub(super) fn update_skew(&self, child: &Name, peer: &Peer) {
+        let looked = self.0.lock().skews.get_mut(child).and_then(Skew::update);
+        let Some((ahead, change)) = looked else { return };
+        metrics::gauge!(names::CLOCK_AHEAD_SECONDS, "peer" => peer.to_string()).set(ahead.0 as f64);
+        match change {
+            Some(Change::Apart(ahead)) => tracing::warn!(
+                %child, ahead_s = ahead.0, "the clock of a child differs from ours: its estimates are compared wrongly"
+            ),
+            Some(Change::Together) => tracing::info!(%child, "the clock of a child agrees with ours again"),
+            None => {}
+        }
+    }
+
+    /// The children whose clocks differ from ours by more than they should, and how far they are ahead.
+    pub(super) fn clocks_apart(&self) -> BTreeMap<Name, Span> {
+        let table = self.0.lock();
+        table.skews.iter().filter_map(|(child, skew)| Some((child.clone(), skew.apart()?))).collect()
+    }
+
+    /// Says for each child that was ever there how long ago it was heard.
+    pub(super) fn observe(&self) {
+        for (child, at) in &self.0.lock().heard {
+            let age = at.elapsed().as_secs_f64();
+            metrics::gauge!(names::HEARTBEAT_AGE_SECONDS, "peer" => child.clone()).set(age);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_earlier_connection_ends_no_later_one() {
+        let connections = ChildConnections::default();
+        let child: Name = "lyon".parse().unwrap();
+        let told = Mutex::new(Vec::new());
+        let tell = |what| {
+            told.lock().push(what);
+            Ok(())
+        };
+        let open = || connections.open(child.clone(), mpsc::channel(1).0, || tell("attached"));
+        let close = |number| connections.close(&child, number, || tell("detached"));
+        let first = open().unwrap();
+        close(first);
+        let second = open().unwrap();
+        // The first one's end, seen late.
+        close(first);
+        assert_eq!(*told.lock(), ["attached", "detached", "attached"]);
+        close(second);
+        close(second);
+        assert_eq!(told.lock().len(), 4);
+    }
+
+    #[test]
+    fn the_machine_is_notified_of_connections_in_the_order_of_the_table() {
+        let connections = ChildConnections::default();
+        let child: Name = "lyon".parse().unwrap();
+        // What the machine would think: the sender that it can reach, if any.
+        let told = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let attached = || {
+                            told.lock().push(true);
+                            Ok(())
+                        };
+                        let number = connections.open(child.clone(), mpsc::channel(1).0, attached).unwrap();
+                        std::thread::yield_now();
+                        let detached = || {
+                            told.lock().push(false);
+                            Ok(())
+                        };
+                        connections.close(&child, number, detached);
+                    }
+                });
+            }
+        });
+        assert!(connections.0.lock().open.is_empty());
+        let told = told.lock();
+        assert_eq!(told.last(), Some(&false), "a child that is gone is not taken to be there");
+        assert!(told.windows(2).all(|two| two[0] || two[1]), "a child that is gone does not go again");
+    }
+}

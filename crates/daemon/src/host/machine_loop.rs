@@ -1,0 +1,444 @@
+//! The loop of a daemon: every source of events turned into one inbox, one synchronous handler.
+//!
+//! The thread takes what has come in, hands it to the machine, commits all of it in one transaction (group commit) and
+//! only then carries out what follows, replies included: whatever a user was answered is in the journal. While a
+//! commit is under way the next batch gathers. A commit that fails (a full disk) is tried again until it
+//! succeeds or the daemon is stopped; meanwhile nothing is answered but questions, and clients repeat.
+//!
+//! Questions are not journaled at all (a discovery: [`Machine::is_question`]). What no promise depends on
+//! (a child that has gone, status updates that the parent has kept) does not wait for the disk: it goes with the next commit, at the
+//! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been sent. What turned out to change nothing (a
+//! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was sent before it
+//! is durable, since it may rest on that.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use pliant_control::replay::Machine;
+use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, LocalRow, Notice, Snapshot};
+use pliant_model::{Span, Time};
+use pliant_telemetry::names;
+use pliant_transport::Clock;
+use tokio::sync::oneshot;
+
+use super::crash_points::{self, CrashPoint};
+use super::health::JournalHealth;
+use super::mailbox::{Inbox, Input, Question, Shared};
+use super::recovery::{Recovered, Since};
+
+/// How many events there are between two commits at most.
+const BATCH: usize = 1024;
+/// How many bytes of what clients want.
+const BATCH_BYTES: usize = 16 << 20;
+/// The longest pause of the loop, so that it notices the passing of time.
+const IDLE: Duration = Duration::from_secs(1);
+/// How long what promises nothing may wait for a commit.
+const UNWRITTEN: Duration = Duration::from_secs(1);
+/// The pause between two attempts to commit.
+const RETRY: Duration = Duration::from_millis(250);
+/// After how many failed attempts it is said again that the journal cannot be written.
+const TOLD_EVERY: u32 = 240;
+
+/// What a machine's commands mean outside.
+pub trait Driver<M: Machine>: Send {
+    /// What a command keeps in the journal, in the same transaction as the event it follows from.
+    fn keeps(&mut self, command: &M::Command) -> DurableRecord;
+
+    /// The machine takes this now: the commands of questions that are carried out next follow from it.
+    fn telling(&mut self, _event: &M::Event) {}
+
+    /// Carries a command out. `notice` is the journal's number of the status updates that the command keeps.
+    fn carry_out(&mut self, machine: &M, now: Time, command: M::Command, notice: Option<u64>);
+
+    /// Called after each attempt to commit a batch.
+    fn committed(&mut self, _machine: &M) {}
+}
+
+/// What is kept of a command.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DurableRecord {
+    /// Nothing.
+    Nothing,
+    /// Status updates for the parent, until they are acknowledged.
+    Notice(String),
+    /// The row of a job that has ended.
+    Ended(Box<JobRow>),
+    /// A run of a local user's job that is over.
+    Local(LocalRow),
+}
+
+/// How the loop is to run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Settings {
+    /// How many entries between two snapshots at least.
+    pub snapshot_every: u64,
+    /// How long entries are kept for replays once they are in a snapshot.
+    pub history: Span,
+    /// Whether the daemon has a parent to send status updates to.
+    pub notices: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { snapshot_every: 20_000, history: Span(30 * 86_400), notices: true }
+    }
+}
+
+/// Why the loop cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The journal is lost for good: another daemon leads, or it is damaged.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The state in the journal does not fit the configuration.
+    #[error(
+        "the state in the journal does not fit the configuration: {why}; to change a cluster's size or policy, let it run \
+         empty first"
+    )]
+    Restore {
+        /// Why.
+        why: String,
+    },
+    /// What the journal holds cannot be read.
+    #[error("cannot read entry {sequence} of the journal: {source}")]
+    Unreadable {
+        /// The entry, or the snapshot's.
+        sequence: u64,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+}
+
+impl Settings {
+    /// So many days.
+    pub fn days(days: u32) -> Span {
+        Span(i64::from(days) * 86_400)
+    }
+}
+
+/// Runs a recovered machine until it is stopped or its journal is lost. To be called on a thread of its own.
+pub(crate) fn run<M: Machine, D: Driver<M>>(
+    recovered: Recovered<M>,
+    journal: Box<dyn Journal>,
+    driver: D,
+    inbox: Inbox<M>,
+    settings: Settings,
+    health: JournalHealth,
+) -> Result<(), MachineError> {
+    let Recovered { machine, sequence, since_snapshot, next_notice, clock, .. } = recovered;
+    let batch = Batch::default();
+    let backlog = Vec::new();
+    let shared = Arc::new(Shared::new(machine, clock));
+    inbox.show(shared.clone());
+    let runner = Runner {
+        shared,
+        journal,
+        driver,
+        inbox,
+        settings,
+        health,
+        sequence,
+        since_snapshot,
+        next_notice,
+        clock,
+        batch,
+        backlog,
+        barriers: Vec::new(),
+        held: VecDeque::new(),
+        unwritten_since: None,
+        is_long: false,
+    };
+    runner.run()
+}
+
+struct Runner<M: Machine, D> {
+    /// The machine. Others look at it now and then; only this thread changes it.
+    shared: Arc<Shared<M>>,
+    journal: Box<dyn Journal>,
+    driver: D,
+    inbox: Inbox<M>,
+    settings: Settings,
+    health: JournalHealth,
+    sequence: u64,
+    since_snapshot: Since,
+    next_notice: u64,
+    clock: Clock,
+    batch: Batch,
+    /// What follows from the present batch, to be carried out when it is durable.
+    backlog: Vec<(M::Command, Option<u64>)>,
+    /// Who waits for the present batch to be durable.
+    barriers: Vec<oneshot::Sender<()>>,
+    /// What came in while the journal could not be written.
+    held: VecDeque<Input<M>>,
+    /// Since when the present batch has had something in it.
+    unwritten_since: Option<Instant>,
+    /// The journal holds more entries than it is to keep.
+    is_long: bool,
+}
+
+impl<M: Machine, D: Driver<M>> Runner<M, D> {
+    fn run(mut self) -> Result<(), MachineError> {
+        let mut going = true;
+        while going {
+            going = self.gather();
+            if self.next_due().is_some_and(|due| due <= self.clock.now()) {
+                self.tell(M::due());
+            }
+            if self.is_pressing() || !going {
+                self.commit()?;
+                self.compact()?;
+            } else if self.batch.is_empty() {
+                self.follow();
+            }
+        }
+        self.snapshot()
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        self.shared.machine().next_due()
+    }
+
+    /// True if the batch is to be committed now: a call waits for it, or it has waited long enough.
+    fn is_pressing(&mut self) -> bool {
+        if self.batch.is_empty() {
+            return false;
+        }
+        let since = *self.unwritten_since.get_or_insert_with(Instant::now);
+        !self.backlog.is_empty()
+            || !self.barriers.is_empty()
+            || !self.batch.notices.is_empty()
+            || !self.batch.ended.is_empty()
+            || self.batch.entries.len() >= BATCH
+            || since.elapsed() >= UNWRITTEN
+    }
+
+    /// Takes what has come in, waiting until there is something or the machine is due. False at the
+    /// end.
+    fn gather(&mut self) -> bool {
+        let due = self.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
+        let mut next = match self.held.pop_front() {
+            Some(input) => Some(input),
+            None => match self.inbox.receiver.recv_timeout(due) {
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            },
+        };
+        let (mut taken, mut bytes) = (0, 0);
+        while let Some(input) = next {
+            match input {
+                Input::Event(event, waits) => {
+                    bytes += waits.bytes;
+                    self.tell(event);
+                }
+                Input::Question(question) => self.answer(question),
+                Input::Acknowledged(sequence) => self.acknowledged(sequence),
+                Input::Barrier(waits) => self.barriers.push(waits),
+                Input::Stop => return false,
+            }
+            taken += 1;
+            next = if taken < BATCH && bytes < BATCH_BYTES { self.next_input() } else { None };
+        }
+        true
+    }
+
+    /// What has come in already: first what had to wait.
+    fn next_input(&mut self) -> Option<Input<M>> {
+        self.held.pop_front().or_else(|| self.inbox.receiver.try_recv().ok())
+    }
+
+    fn acknowledged(&mut self, sequence: u64) {
+        let before = self.batch.notices_acknowledged;
+        self.batch.notices_acknowledged = before.max(Some(sequence));
+    }
+
+    fn answer(&self, question: Question<M>) {
+        let (mut machine, now) = self.shared.at_present();
+        question(&mut machine, now);
+    }
+
+    fn tell(&mut self, event: M::Event) {
+        let text = (!M::is_question(&event))
+            .then(|| serde_json::to_string(&event).expect("events are plain data with text keys"));
+        crash_points::told(&event);
+        let mut commands = Vec::new();
+        self.driver.telling(&event);
+        let shared = self.shared.clone();
+        let (mut machine, now) = shared.at_present();
+        machine.on(now, event, &mut commands);
+        if let Some(text) = text.filter(|_| !M::is_without_effect(&commands)) {
+            self.sequence += 1;
+            self.since_snapshot.told(&text);
+            let entry =
+                Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
+            self.batch.entries.push(entry);
+        }
+        for command in commands {
+            let mut notice = None;
+            match self.driver.keeps(&command) {
+                DurableRecord::Nothing => {}
+                DurableRecord::Notice(_) if !self.settings.notices => {}
+                DurableRecord::Notice(body) => {
+                    let seq = self.next_notice;
+                    self.next_notice += 1;
+                    notice = Some(seq);
+                    self.batch.notices.push(Notice { seq, body });
+                }
+                DurableRecord::Ended(row) => self.batch.ended.push(*row),
+                DurableRecord::Local(row) => self.batch.locals.push(row),
+            }
+            if M::is_of_question(&command) {
+                self.driver.carry_out(&machine, now, command, notice);
+            } else {
+                self.backlog.push((command, notice));
+            }
+        }
+    }
+
+    /// Makes the batch durable, however long that takes, and carries out what follows.
+    fn commit(&mut self) -> Result<(), MachineError> {
+        if self.batch.is_empty() {
+            self.follow();
+            return Ok(());
+        }
+        let mut failures = 0_u32;
+        loop {
+            let begun = Instant::now();
+            self.is_at(CrashPoint::BeforeJournal);
+            let outcome = self.journal.commit(&self.batch);
+            self.health.committed(outcome.as_ref().copied());
+            self.driver.committed(&self.shared.machine());
+            match outcome {
+                Ok(()) => {
+                    metrics::histogram!(names::JOURNAL_COMMIT_SECONDS).record(begun.elapsed().as_secs_f64());
+                    metrics::histogram!(names::JOURNAL_BATCH_EVENTS).record(self.batch.entries.len() as f64);
+                    if failures > 0 {
+                        tracing::info!(attempts = failures, "the journal can be written again");
+                    }
+                    break;
+                }
+                Err(error) if error.may_pass() => {
+                    // Often on the same full disk: logged once, and then every minute.
+                    if failures.is_multiple_of(TOLD_EVERY) {
+                        tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
+                    }
+                    failures += 1;
+                    if !self.hold_out() {
+                        // Nothing was promised of what is lost with this batch.
+                        return Err(error.into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.is_at(CrashPoint::AfterJournal);
+        self.batch = Batch::default();
+        self.unwritten_since = None;
+        self.follow();
+        Ok(())
+    }
+
+    /// It is there with the present batch.
+    fn is_at(&self, place: CrashPoint) {
+        crash_points::reached_by_events(place, self.batch.entries.iter().map(|entry| entry.event.as_str()));
+    }
+
+    /// Carries out what waited for what is durable now.
+    fn follow(&mut self) {
+        self.let_go();
+        if self.backlog.is_empty() {
+            return;
+        }
+        let (machine, now) = self.shared.at_present();
+        for (command, notice) in self.backlog.drain(..) {
+            self.driver.carry_out(&machine, now, command, notice);
+        }
+    }
+
+    /// Nothing is left to be written.
+    fn let_go(&mut self) {
+        for waits in self.barriers.drain(..) {
+            // The caller may have gone.
+            let _ = waits.send(());
+        }
+    }
+
+    /// Waits a little, answering questions and keeping everything else for later. False if the daemon is to stop.
+    fn hold_out(&mut self) -> bool {
+        let until = Instant::now() + RETRY;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.inbox.receiver.recv_timeout(left) {
+                Ok(Input::Question(question)) => self.answer(question),
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+                Ok(input) => self.held.push_back(input),
+                Err(RecvTimeoutError::Timeout) => return true,
+            }
+        }
+    }
+
+    fn compact(&mut self) -> Result<(), MachineError> {
+        if self.since_snapshot.is_enough(self.settings.snapshot_every) {
+            return self.snapshot();
+        }
+        if self.is_long {
+            match self.journal.trim((self.clock.now() - self.settings.history).0) {
+                Ok(is_more) => self.is_long = is_more,
+                // The journal is longer than it need be: no harm yet.
+                Err(error) if error.may_pass() => tracing::warn!(%error, "cannot trim the journal"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self) -> Result<(), MachineError> {
+        let (dumped, now) = {
+            let (mut machine, now) = self.shared.at_present();
+            (machine.dump(now), now)
+        };
+        let state = serde_json::to_string(&dumped).expect("states are plain data with text keys");
+        // Before the text is written: of many jobs, both are long.
+        drop(dumped);
+        let snapshot_bytes = state.len();
+        let snapshot = Snapshot { seq: self.sequence, at: now.0, state };
+        match self.journal.compact(&snapshot, (now - self.settings.history).0) {
+            Ok(is_more) => {
+                self.is_long = is_more;
+                self.since_snapshot = Since::snapshot(snapshot_bytes);
+            }
+            // The journal is longer than it need be: no harm yet.
+            Err(error) if error.may_pass() => tracing::warn!(%error, "cannot compact the journal"),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// A number that stands for commands, but for those of questions: the same for the same commands, on every machine
+/// (FNV-1a, 64 bits).
+pub fn digest<M: Machine>(commands: &[M::Command]) -> u64 {
+    struct Fnv(u64);
+    impl std::io::Write for Fnv {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    for command in commands.iter().filter(|command| !M::is_of_question(command)) {
+        serde_json::to_writer(&mut hash, command).expect("commands are plain data with text keys");
+    }
+    hash.0
+}
+
+#[cfg(test)]
+mod tests;

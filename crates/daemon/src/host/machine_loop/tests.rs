@@ -1,0 +1,218 @@
+use pliant_journal::{Archive, Loaded};
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::host::mailbox;
+
+/// Wants done what it is sent.
+struct Echo;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+enum Word {
+    /// Asks, and is of a question itself.
+    Ask,
+    /// Promises nothing: a question follows from it.
+    Early,
+    /// Is to be durable before it is carried out.
+    Durable,
+    /// Changes nothing.
+    Refused,
+}
+
+impl Machine for Echo {
+    type Event = Word;
+    type Command = Word;
+    type State = ();
+
+    fn on(&mut self, _now: Time, event: Word, commands: &mut Vec<Word>) {
+        commands.push(if event == Word::Early { Word::Ask } else { event });
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
+
+    fn due() -> Word {
+        Word::Early
+    }
+
+    fn dump(&mut self, _now: Time) {}
+
+    fn is_question(event: &Word) -> bool {
+        *event == Word::Ask
+    }
+
+    fn is_of_question(command: &Word) -> bool {
+        *command == Word::Ask
+    }
+
+    fn is_without_effect(commands: &[Word]) -> bool {
+        commands == [Word::Refused]
+    }
+}
+
+/// Notes what it was to carry out.
+#[derive(Default)]
+struct Notes(Vec<Word>);
+
+impl Driver<Echo> for Notes {
+    fn keeps(&mut self, _command: &Word) -> DurableRecord {
+        DurableRecord::Nothing
+    }
+
+    fn carry_out(&mut self, _machine: &Echo, _now: Time, command: Word, _notice: Option<u64>) {
+        self.0.push(command);
+    }
+}
+
+/// Keeps everything, in memory.
+struct Nowhere;
+
+impl Journal for Nowhere {
+    fn id(&self) -> u64 {
+        1
+    }
+
+    fn claim(&mut self, _owner: &str) -> Result<(), JournalError> {
+        Ok(())
+    }
+
+    fn load(&mut self) -> Result<Loaded, JournalError> {
+        Ok(Loaded::default())
+    }
+
+    fn commit(&mut self, _batch: &Batch) -> Result<(), JournalError> {
+        Ok(())
+    }
+
+    fn compact(&mut self, _snapshot: &Snapshot, _keep_after: i64) -> Result<bool, JournalError> {
+        Ok(false)
+    }
+
+    fn trim(&mut self, _keep_after: i64) -> Result<bool, JournalError> {
+        Ok(false)
+    }
+
+    fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
+        unreachable!("no test reads")
+    }
+}
+
+fn runner() -> Runner<Echo, Notes> {
+    let clock = Clock::start(Time(0));
+    Runner {
+        shared: Arc::new(Shared::new(Echo, clock)),
+        journal: Box::new(Nowhere),
+        driver: Notes::default(),
+        inbox: mailbox().1,
+        settings: Settings::default(),
+        health: JournalHealth::default(),
+        sequence: 0,
+        since_snapshot: Since::default(),
+        next_notice: 1,
+        clock,
+        batch: Batch::default(),
+        backlog: Vec::new(),
+        barriers: Vec::new(),
+        held: VecDeque::new(),
+        unwritten_since: None,
+        is_long: false,
+    }
+}
+
+#[test]
+fn what_promises_nothing_waits_for_the_next_commit() {
+    let mut runner = runner();
+    assert!(!runner.is_pressing(), "there is nothing to commit");
+    runner.tell(Word::Early);
+    assert_eq!(runner.driver.0, [Word::Ask]);
+    assert!(!runner.is_pressing());
+    runner.tell(Word::Durable);
+    assert_eq!(runner.driver.0, [Word::Ask], "not durable yet");
+    assert!(runner.is_pressing());
+    assert_eq!(runner.batch.entries.len(), 2);
+    runner.commit().unwrap();
+    assert_eq!(runner.driver.0, [Word::Ask, Word::Durable]);
+    assert!(!runner.is_pressing());
+}
+
+#[test]
+fn nothing_waits_for_a_commit_for_ever() {
+    let mut late = runner();
+    late.tell(Word::Early);
+    late.unwritten_since = Instant::now().checked_sub(UNWRITTEN);
+    assert!(late.is_pressing(), "it has waited");
+    let mut many = runner();
+    (0..BATCH).for_each(|_| many.tell(Word::Early));
+    assert!(many.is_pressing(), "it is much");
+}
+
+#[test]
+fn what_the_parent_has_kept_is_forgotten_with_the_next_commit() {
+    let mut runner = runner();
+    runner.acknowledged(3);
+    runner.acknowledged(2);
+    assert_eq!(runner.batch.notices_acknowledged, Some(3));
+    assert!(!runner.is_pressing());
+}
+
+#[test]
+fn a_barrier_falls_when_what_came_before_is_durable() {
+    let mut runner = runner();
+    runner.tell(Word::Early);
+    assert!(!runner.is_pressing());
+    let (sender, mut settled) = oneshot::channel();
+    runner.barriers.push(sender);
+    assert!(runner.is_pressing(), "a call waits");
+    assert!(settled.try_recv().is_err(), "it is not durable yet");
+    runner.commit().unwrap();
+    assert_eq!(settled.try_recv(), Ok(()));
+}
+
+/// A daemon whose machine is asked while its journal waits.
+#[tokio::test]
+async fn a_glance_needs_no_thread_and_a_barrier_waits_for_it() {
+    let (mailbox, inbox) = mailbox::<Echo>();
+    let runner = Runner { inbox, ..runner() };
+    runner.inbox.show(runner.shared.clone());
+    // The thread does not run: only a glance is answered.
+    assert_eq!(mailbox.glance(|_, now| now > Time(0)).await, Ok(true));
+    let waits = tokio::spawn({
+        let mailbox = mailbox.clone();
+        async move { mailbox.settled().await }
+    });
+    mailbox.send(Word::Early).unwrap();
+    let thread = std::thread::spawn(move || runner.run().map_err(|error| error.to_string()));
+    assert_eq!(waits.await.unwrap(), Ok(()));
+    mailbox.stop();
+    thread.join().unwrap().unwrap();
+    assert!(mailbox.settled().await.is_err(), "it has stopped");
+}
+
+#[test]
+fn questions_are_not_journaled() {
+    let mut runner = runner();
+    runner.tell(Word::Ask);
+    assert_eq!((&runner.driver.0[..], runner.batch.entries.len(), runner.sequence), (&[Word::Ask][..], 0, 0));
+    assert_eq!(digest::<Echo>(&[Word::Ask, Word::Durable]), digest::<Echo>(&[Word::Durable]));
+    assert_ne!(digest::<Echo>(&[Word::Durable]), digest::<Echo>(&[]));
+}
+
+#[test]
+fn what_changed_nothing_is_not_journaled_and_waits_for_what_came_before() {
+    let mut runner = runner();
+    runner.tell(Word::Refused);
+    assert!(!runner.is_pressing(), "there is nothing to commit");
+    runner.follow();
+    assert_eq!((&runner.driver.0[..], runner.sequence), (&[Word::Refused][..], 0));
+    // It may rest on something that is not durable yet.
+    runner.tell(Word::Durable);
+    runner.tell(Word::Refused);
+    assert!(runner.is_pressing());
+    assert_eq!((runner.driver.0.len(), runner.batch.entries.len()), (1, 1));
+    runner.commit().unwrap();
+    assert_eq!(runner.driver.0[1..], [Word::Durable, Word::Refused]);
+    runner.tell(Word::Early);
+    runner.tell(Word::Refused);
+    assert!(runner.is_pressing(), "a call waits for an answer");
+}

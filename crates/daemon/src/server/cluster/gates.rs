@@ -1,0 +1,117 @@
+//! The start gates of jobs that wait here ([`StartGate`]): what is decided there, and whether a supervisor has come.
+//!
+//! A listing shows that the batch system has started a sibling job: then it is ready to start. That must be known at once and
+//! not when the period is over, since processors are kept meanwhile: so a supervisor that has come to its gate causes a new
+//! listing.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pliant_control::batch::foreign::Event;
+use pliant_model::JobId;
+use pliant_site::processes::{StartGate, StartPermit};
+use tokio::sync::{Notify, watch};
+
+use super::{Cluster, Job};
+use crate::host::stopped;
+use crate::server::execution::{Failure, Host, Retry};
+
+/// Between two looks at all gates.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Causes a new listing whenever a supervisor has come to its gate.
+pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: watch::Receiver<bool>) {
+    let mut known = BTreeSet::new();
+    loop {
+        tokio::select! {
+            () = stopped(stop.clone()) => return,
+            () = tokio::time::sleep(PERIOD) => {}
+        }
+        let (host, before) = (host.clone(), std::mem::take(&mut known));
+        let looked = tokio::task::spawn_blocking(move || look(&host, before)).await;
+        let Ok((now_known, has_arrived)) = looked else { continue };
+        known = now_known;
+        if has_arrived {
+            changed.notify_one();
+        }
+    }
+}
+
+/// Which gates need no further look, and whether a supervisor has come to one of those that did.
+fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
+    let gates = host.gates();
+    let mut any = false;
+    for number in &gates {
+        if !known.contains(number)
+            && let Some(has_arrived) = host.gate(*number).has_arrived()
+        {
+            known.insert(*number);
+            any |= has_arrived;
+        }
+    }
+    known.retain(|number| gates.contains(number));
+    (known, any)
+}
+
+impl Cluster {
+    fn gate(&self, job: &Job) -> StartGate {
+        self.host.gate(job.number)
+    }
+
+    /// Makes the start gate of a job, and gives its folder and what runs there: a supervisor that waits.
+    pub(super) async fn gated(&self, job: &Job, dir: &Path) -> Result<(PathBuf, Vec<OsString>), String> {
+        let gate = self.gate(job);
+        let made = gate.clone();
+        let reservation = job.execution.as_ref().and_then(|execution| execution.reservation());
+        let create = move || {
+            made.create(reservation.as_ref())
+                .map_err(|error| Failure::of_files("its start gate cannot be made", &error))
+        };
+        self.until_ready(job.number, create).await?;
+        let mut program: Vec<OsString> = self.host.supervisor.clone();
+        program.extend([OsString::from("--gate"), gate.dir().into(), dir.into()]);
+        Ok((gate.dir().to_owned(), program))
+    }
+
+    /// Permits a job to start, if its supervisor still waits for that or will.
+    pub(super) async fn permit(&self, job: &Job) -> Event {
+        let number = JobId(job.number);
+        let mut retry = Retry::new("permit a job to start", &job.number);
+        loop {
+            match self.decide(job, StartPermit::Given).await {
+                Ok(StartPermit::Given) => return Event::Released { job: number },
+                Ok(StartPermit::Refused) => {
+                    tracing::info!(job = job.number, "its start was permitted too late: queued anew");
+                    return Event::Missed { job: number };
+                }
+                Err(error) => retry.after(&error).await,
+            }
+        }
+    }
+
+    /// Has a supervisor that waits at a job's gate give up, also one that comes later. Nothing waits for that: they do by
+    /// themselves.
+    pub(super) async fn refuse(&self, job: &Job) {
+        if let Err(error) = self.decide(job, StartPermit::Refused).await {
+            tracing::warn!(job = job.number, %error, "cannot have a supervisor give up: it does soon");
+        }
+    }
+
+    async fn decide(&self, job: &Job, permit: StartPermit) -> io::Result<StartPermit> {
+        let gate = self.gate(job);
+        let decided = tokio::task::spawn_blocking(move || gate.decide(permit));
+        decided.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+
+    /// Removes the gate of a job that does not run here, if it has one.
+    pub(super) async fn clear(&self, job: &Job) {
+        let gate = self.gate(job);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || gate.remove()).await {
+            tracing::warn!(job = job.number, %error, "cannot remove the start gate of a job");
+        }
+    }
+}

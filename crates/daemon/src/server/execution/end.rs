@@ -1,0 +1,91 @@
+//! How an execution ended, and what that means to the machine that wanted it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pliant_control::job::Exit;
+use pliant_control::optional::server as optional;
+use pliant_model::TimeMs;
+use pliant_site::processes;
+use pliant_wire::Outcome;
+
+/// How an execution ended.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::server) enum End {
+    /// As its supervisor has recorded.
+    Recorded {
+        /// The record.
+        exit: processes::Exit,
+        /// Its machine had asked for its end.
+        asked: bool,
+        /// It ended before this server was started.
+        earlier: bool,
+    },
+    /// Its machine had asked for its end, and it was not started, or nothing is known of its run.
+    Cancelled,
+    /// It could not be started, and why.
+    NotStarted(String),
+    /// Its outcome is unknown, and why.
+    Lost(String),
+    /// A pause was over at that time of the clock.
+    Elapsed(Duration),
+}
+
+impl End {
+    /// How a job or subjob ended, and how long it ran in milliseconds.
+    pub(super) fn of_job(self) -> (Exit, Option<u64>) {
+        match self {
+            End::Recorded { exit, .. } => end_of(exit),
+            End::Cancelled => (Exit::Cancelled, None),
+            End::NotStarted(why) => (Exit::NotStarted(why), None),
+            End::Lost(why) => (Exit::Lost(why), None),
+            End::Elapsed(_) => (Exit::Code(0), None),
+        }
+    }
+
+    /// How a request ended, and when if that was not just now. One that completed before it noticed that it is to end is
+    /// completed.
+    pub(super) fn of_request(&self) -> (optional::Exit, Option<TimeMs>) {
+        use optional::Exit::{Completed, Failed, Killed};
+        match self {
+            End::Recorded { exit, asked, earlier } => {
+                let at = earlier.then(|| TimeMs(i64::try_from(exit.ended_unix_ms).unwrap_or(i64::MAX)));
+                let exit = match exit.outcome {
+                    Outcome::ExitCode(0) if !exit.cancelled => Completed,
+                    _ if *asked || exit.cancelled => Killed,
+                    Outcome::ExitCode(_) | Outcome::Signal(_) | Outcome::NotStarted(_) => Failed,
+                };
+                (exit, at)
+            }
+            End::Cancelled => (Killed, None),
+            End::NotStarted(_) | End::Lost(_) => (Failed, None),
+            End::Elapsed(at) => (Completed, Some(TimeMs(at.as_millis() as i64))),
+        }
+    }
+}
+
+/// What a supervisor complained of, for the owner of the job: without the place of its folder on this host.
+pub(in crate::server) fn complaint(line: &str, dir: &Path) -> String {
+    let within = format!("{}/", dir.display());
+    line.trim_start_matches("error: ").replace(&within, "").replace(&*dir.to_string_lossy(), "its folder")
+}
+
+/// How a recorded job ended, as the federation reports it, and how long it ran in milliseconds.
+pub(in crate::server) fn end_of(recorded: processes::Exit) -> (Exit, Option<u64>) {
+    let exit = match recorded.outcome {
+        _ if recorded.cancelled => Exit::Cancelled,
+        _ if recorded.over_walltime => Exit::OverWalltime,
+        outcome => exit_of(outcome),
+    };
+    let has_run = !matches!(exit, Exit::NotStarted(_));
+    (exit, has_run.then_some(recorded.elapsed_ms))
+}
+
+/// How a process ended by itself, as the federation reports it.
+pub(super) fn exit_of(outcome: Outcome) -> Exit {
+    match outcome {
+        Outcome::NotStarted(why) => Exit::NotStarted(why),
+        Outcome::ExitCode(code) => Exit::Code(code),
+        Outcome::Signal(signal) => Exit::Signal(signal),
+    }
+}

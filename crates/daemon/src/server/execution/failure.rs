@@ -1,0 +1,58 @@
+//! Why something cannot be done for a job.
+
+use std::io;
+
+use pliant_site::processes::{SpawnError, SpecError};
+use pliant_staging::{StagingError, may_pass};
+
+/// A failure on the way to a job's start.
+#[derive(Debug)]
+pub(in crate::server) struct Failure {
+    /// The reason for the log.
+    pub(in crate::server) reason: String,
+    /// The reason for the owner of the job: without the places of files on this host.
+    pub(in crate::server) public: String,
+    /// The same may work later.
+    pub(in crate::server) may_pass: bool,
+}
+
+impl Failure {
+    /// One that does not pass.
+    pub(in crate::server) fn lasting(reason: impl Into<String>) -> Failure {
+        let reason = reason.into();
+        Failure { public: reason.clone(), reason, may_pass: false }
+    }
+
+    /// One of files, with what it keeps from being done.
+    pub(in crate::server) fn of_files(action: &str, error: &io::Error) -> Failure {
+        let reason = format!("{action}: {error}");
+        Failure { public: reason.clone(), reason, may_pass: may_pass(error) }
+    }
+}
+
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Failure {
+        Failure { reason: error.to_string(), public: error.public_message(), may_pass: error.may_pass() }
+    }
+}
+
+impl From<SpawnError> for Failure {
+    fn from(error: SpawnError) -> Failure {
+        Failure { reason: error.to_string(), public: error.public_message(), may_pass: error.may_pass() }
+    }
+}
+
+impl From<StagingError> for Failure {
+    fn from(error: StagingError) -> Failure {
+        let named = |error: &str| format!("its files cannot be put in place: {error}");
+        let (reason, public) = (named(&error.to_string()), named(&error.public_message()));
+        Failure { reason, public, may_pass: error.may_pass() }
+    }
+}
+
+/// What was journaled of it when it was accepted makes no sense.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Failure {
+        Failure::lasting(format!("what was journaled of it cannot be read: {error}"))
+    }
+}

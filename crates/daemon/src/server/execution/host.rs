@@ -1,0 +1,132 @@
+//! Where a server keeps what it runs.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use pliant_control::coallocation::{LaunchId, PartId};
+use pliant_control::names::{Handle, Key, Name};
+use pliant_control::optional::server::RequestKey;
+use pliant_site::processes::StartGate;
+use pliant_staging::{FileSpec, Store};
+use tokio::runtime;
+
+use crate::config::ClusterFile;
+
+/// The folders in the server's state folder: of jobs, of subjobs, of requests, and of the start gates of jobs.
+const JOBS: &str = "jobs";
+const SUBJOBS: &str = "subjobs";
+const REQUESTS: &str = "requests";
+const GATES: &str = "gates";
+/// The folder of an exploration's input files, among those of its requests.
+const INPUTS: &str = "inputs";
+
+/// A server's host: where it keeps what it runs, and how it runs that.
+pub(in crate::server) struct Host {
+    /// The server's name.
+    pub(in crate::server) server: Name,
+    /// The server's state folder.
+    pub(in crate::server) state: PathBuf,
+    /// The cluster that this host stands for.
+    pub(in crate::server) cluster: ClusterFile,
+    /// Uploads, until their jobs take them.
+    pub(in crate::server) store: Store,
+    /// The command that starts a supervisor.
+    pub(in crate::server) supervisor: Vec<OsString>,
+    /// What runs the tasks of this daemon.
+    pub(in crate::server) runtime: runtime::Handle,
+}
+
+impl Host {
+    /// The path of this program, for what it runs itself.
+    pub(in crate::server) fn pliant(&self) -> String {
+        self.supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// The folder of a job: its number, or its handle if another server accepted it.
+    pub(in crate::server) fn dir(&self, job: &Handle) -> PathBuf {
+        let name = if job.server == self.server { job.number.to_string() } else { job.to_string() };
+        self.state.join(JOBS).join(name)
+    }
+
+    /// The jobs that have a folder.
+    pub(in crate::server) fn jobs(&self) -> BTreeSet<Handle> {
+        named(&self.state.join(JOBS), |name| {
+            let own = || Some(Handle { server: self.server.clone(), number: name.parse().ok()? });
+            own().or_else(|| name.parse().ok())
+        })
+    }
+
+    /// Where an input of a job is, once it has its files.
+    pub(in crate::server) fn input(&self, job: &Handle, file: &FileSpec) -> PathBuf {
+        self.dir(job).join(pliant_staging::WORK).join(file.name.as_str())
+    }
+
+    /// Where the supervisor of a job with that number waits until it may start.
+    pub(in crate::server) fn gate(&self, number: u32) -> StartGate {
+        StartGate::at(self.state.join(GATES).join(number.to_string()))
+    }
+
+    /// The numbers that have such a gate.
+    pub(in crate::server) fn gates(&self) -> BTreeSet<u32> {
+        named(&self.state.join(GATES), |name| name.parse().ok())
+    }
+
+    /// The folder of a subjob.
+    pub(in crate::server) fn subjob_dir(&self, id: &PartId) -> PathBuf {
+        let PartId { launch: LaunchId { agent, key }, number } = id;
+        self.state.join(SUBJOBS).join(format!("{agent}.{key}.{number}"))
+    }
+
+    /// The subjobs that have a folder.
+    pub(in crate::server) fn subjobs(&self) -> BTreeSet<PartId> {
+        named(&self.state.join(SUBJOBS), |name| {
+            // The name of an agent has no points.
+            let [agent, key, number] = name.split('.').collect::<Vec<_>>().try_into().ok()?;
+            let launch = LaunchId { agent: agent.parse().ok()?, key: key.parse().ok()? };
+            Some(PartId { launch, number: number.parse().ok()? })
+        })
+    }
+
+    /// The folder of an exploration's requests.
+    pub(in crate::server) fn exploration_dir(&self, exploration: Key) -> PathBuf {
+        self.state.join(REQUESTS).join(exploration.to_string())
+    }
+
+    /// The folder of all explorations.
+    pub(in crate::server) fn explorations_dir(&self) -> PathBuf {
+        self.state.join(REQUESTS)
+    }
+
+    /// The folder of a request.
+    pub(in crate::server) fn request_dir(&self, key: RequestKey) -> PathBuf {
+        self.exploration_dir(key.exploration).join(key.number.to_string())
+    }
+
+    /// Where the files are that all requests of an exploration find in their folders.
+    pub(in crate::server) fn exploration_inputs(&self, exploration: Key) -> PathBuf {
+        self.exploration_dir(exploration).join(INPUTS)
+    }
+}
+
+#[cfg(test)]
+impl Host {
+    /// A host of 8 processors with that state folder and that command for supervisors, within a runtime of tokio.
+    pub(in crate::server) fn for_tests(state: &Path, supervisor: &[&str]) -> Host {
+        Host {
+            server: "lyon".parse().unwrap(),
+            state: state.to_owned(),
+            cluster: toml::from_str("procs = 8").unwrap(),
+            store: Store::open(&state.join("staging"), pliant_staging::Limits::default()).unwrap(),
+            supervisor: supervisor.iter().map(OsString::from).collect(),
+            runtime: runtime::Handle::current(),
+        }
+    }
+}
+
+/// What the names of the folders below one say.
+fn named<T: Ord>(folder: &Path, read: impl Fn(&str) -> Option<T>) -> BTreeSet<T> {
+    // There is no such folder before the first of them.
+    let Ok(entries) = std::fs::read_dir(folder) else { return BTreeSet::new() };
+    entries.flatten().filter_map(|entry| read(entry.file_name().to_str()?)).collect()
+}

@@ -1,0 +1,105 @@
+//! The folder of an execution, made ready to be run. Doing it again does no harm.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use pliant_control::job::JobRecord;
+use pliant_site::processes::{RunSpec, TaskList};
+use pliant_staging::{FileSpec, WORK, put_script, put_tasks};
+use pliant_wire::bounds::OUTPUT_BYTES_MAX;
+
+use super::{Allocation, Execution, Failure, Host, Program, Request, Work, removed};
+
+/// Bytes for the notice that ends an output which was cut.
+const NOTICE_BYTES: usize = 1_024;
+
+/// What is known of an execution whose folder is ready.
+#[derive(Clone, Default, Debug)]
+pub(in crate::server) struct Ready {
+    /// It is a batch of instances.
+    pub(in crate::server) is_batch: bool,
+    /// Ties its log lines together; empty if that is not known.
+    pub(in crate::server) request: String,
+}
+
+impl Execution {
+    /// Makes its folder ready to be run; in any of several sizes if there are some, of which its batch system chooses one.
+    pub(in crate::server) fn prepare(&self, host: &Host, sizes: &[Allocation]) -> Result<Ready, Failure> {
+        match &self.work {
+            Work::Job(record, program) => {
+                let program: Program = program.read()?;
+                for size in sizes {
+                    let spec = job_spec(host, record, &program, size);
+                    spec.write_sized(&self.dir, size.procs.0)?;
+                }
+                self.prepare_job(host, record, &program)?;
+                Ok(Ready { is_batch: program.batch.is_some(), request: program.request })
+            }
+            Work::Subjob(subjob) => {
+                subjob.prepare(host, &self.allocation, &self.dir)?;
+                Ok(Ready::default())
+            }
+            Work::Request(request) => {
+                self.prepare_request(host, request)?;
+                Ok(Ready { is_batch: false, request: request.program.request.clone() })
+            }
+            Work::Pause(_) => Ok(Ready::default()),
+        }
+    }
+
+    fn prepare_job(&self, host: &Host, record: &JobRecord, program: &Program) -> Result<(), Failure> {
+        let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
+        job_spec(host, record, program, &self.allocation).write(dir)?;
+        let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
+        host.store.adopt(&record.owner, record.key, own, dir)?;
+        if let Some(key) = program.shared {
+            host.store.share(&record.owner, key, &program.inputs, dir)?;
+        }
+        if let Some(script) = program.script() {
+            put_script(dir, script.text.as_bytes())?;
+        }
+        if let Some(batch) = &program.batch {
+            let grace_s = u64::from(host.cluster.grace_s);
+            let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
+            let spec = batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs);
+            put_tasks(dir, &TaskList::Batch(spec).text())?;
+        }
+        Ok(())
+    }
+
+    /// What an earlier run of unknown outcome has left goes first.
+    fn prepare_request(&self, host: &Host, request: &Request) -> Result<(), Failure> {
+        let Request { key, owner, program } = request;
+        let own = [
+            ("PLIANT_OWNER", owner.to_string()),
+            ("PLIANT_EXPLORATION", key.exploration.to_string()),
+            ("PLIANT_NUMBER", key.number.to_string()),
+        ];
+        let mut spec = program.spec(host, &self.allocation, own);
+        // Its output is sent in one message.
+        spec.max_output_bytes = spec.max_output_bytes.min((OUTPUT_BYTES_MAX - NOTICE_BYTES) as u64);
+        let failed = |error: io::Error| Failure::of_files("its files cannot be put in place", &error);
+        removed(fs::remove_dir_all(&self.dir)).map_err(failed)?;
+        spec.write(&self.dir)?;
+        let from = host.exploration_inputs(key.exploration).join(WORK);
+        copy_inputs(&program.inputs, &from, &self.dir.join(WORK)).map_err(failed)
+    }
+}
+
+fn job_spec(host: &Host, record: &JobRecord, program: &Program, allocation: &Allocation) -> RunSpec {
+    let own = [("PLIANT_JOB", record.handle.to_string()), ("PLIANT_OWNER", record.owner.to_string())];
+    program.spec(host, allocation, own)
+}
+
+/// Gives a request copies of its own: it may write to them.
+fn copy_inputs(files: &[FileSpec], from: &Path, to: &Path) -> io::Result<()> {
+    for file in files {
+        let target = to.join(file.name.as_str());
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::copy(from.join(file.name.as_str()), target)?;
+    }
+    Ok(())
+}

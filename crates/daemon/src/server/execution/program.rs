@@ -1,0 +1,103 @@
+//! The program of an execution, as its machine keeps it from acceptance on.
+
+use std::collections::BTreeMap;
+
+use pliant_control::names::{Key, User};
+use pliant_model::{Span, SpanMs};
+use pliant_site::processes::RunSpec;
+use pliant_site::services::{Batch, Prepared};
+use pliant_staging::FileSpec;
+use pliant_wire::{Script, SubmittedWork};
+use serde::{Deserialize, Serialize};
+
+use super::{Allocation, Host};
+
+/// How much of standard output and of standard error is kept of a job whose service does not say.
+const OUTPUT_BYTES_MAX: u64 = 256 << 20;
+
+/// What a job, a task of a launch or a request of an exploration runs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Program {
+    /// The command and its variables.
+    pub(crate) prepared: Prepared,
+    /// What was submitted: the text of a script, and what another server needs to run a job. None of a batch of instances,
+    /// which goes to no other server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) submitted: Option<SubmittedWork>,
+    /// The instances that it runs, if it is a batch of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<Batch>,
+    /// Files that it finds in its work folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) inputs: Vec<FileSpec>,
+    /// The key of the uploads that it shares with other batches of its multi-job; those of the submission if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shared: Option<Key>,
+    /// Ties the log lines of one submission together.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) request: String,
+}
+
+/// What a request of an exploration runs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::server) enum RequestWork {
+    /// Nothing, for so long.
+    Pause(SpanMs),
+    /// A program, on one core.
+    Program {
+        /// The program.
+        program: Box<Program>,
+        /// After how long it is ended.
+        walltime: Span,
+        /// Whose it is.
+        owner: User,
+    },
+}
+
+impl Program {
+    /// The script, if it is one.
+    pub(in crate::server) fn script(&self) -> Option<&Script> {
+        match &self.submitted {
+            Some(SubmittedWork::Script(script)) => Some(script),
+            _ => None,
+        }
+    }
+
+    /// How many bytes of each of its outputs are kept.
+    pub(in crate::server) fn max_output_bytes(&self) -> u64 {
+        self.prepared.bounds.max_output_bytes.unwrap_or(OUTPUT_BYTES_MAX)
+    }
+
+    /// What a supervisor runs, with some variables beside those of the program.
+    pub(super) fn spec<const N: usize>(
+        &self,
+        host: &Host,
+        allocation: &Allocation,
+        own: [(&str, String); N],
+    ) -> RunSpec {
+        let Allocation { procs, walltime, .. } = *allocation;
+        let mut env = self.prepared.variables(procs, walltime);
+        env.insert("PLIANT_REQUEST".to_owned(), self.request.clone());
+        // What the work was sized for is PLIANT_PROCS; a folded job has fewer processors than that.
+        env.insert("PLIANT_CORES".to_owned(), allocation.cores.to_string());
+        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        let program = self.prepared.argv(procs, walltime);
+        RunSpec { program, env, max_output_bytes: self.max_output_bytes(), ..allocation.spec(host) }
+    }
+}
+
+impl Allocation {
+    /// How anything is run with it on a host; what is not said.
+    pub(in crate::server) fn spec(&self, host: &Host) -> RunSpec {
+        RunSpec {
+            program: Vec::new(),
+            env: BTreeMap::new(),
+            walltime_s: self.walltime.0.max(1) as u64,
+            grace_s: u64::from(host.cluster.grace_s),
+            cores: self.pinned.clone(),
+            cpu_share: host.cluster.cpu_share.map(|share| share * f64::from(self.cores)),
+            max_output_bytes: OUTPUT_BYTES_MAX,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Calls that stay open for long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pliant_transport::{Peer, ServerTls};
+use tonic::Status;
+
+use crate::gate::Pass;
+
+/// How often the certificates of callers that only listen are looked at.
+const POLL_PERIOD: Duration = Duration::from_secs(5);
+
+/// A call that stays open: counted, and its caller's certificate looked at from time to time.
+pub(super) struct OpenCall {
+    pub(super) _pass: Option<Pass>,
+    pub(super) tls: Arc<ServerTls>,
+    pub(super) peer: Peer,
+}
+
+impl OpenCall {
+    /// An error once the caller's certificate is revoked or has expired.
+    pub(super) fn check(&self) -> Result<(), Status> {
+        self.tls.check(&self.peer).map_err(|error| {
+            tracing::warn!(%error, "open call refused");
+            Status::unauthenticated(error.to_string())
+        })
+    }
+
+    /// Waits for that.
+    pub(super) async fn refused(&self) -> Status {
+        loop {
+            tokio::time::sleep(POLL_PERIOD).await;
+            if let Err(status) = self.check() {
+                return status;
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Calls to other servers, about jobs that go from one to the other.
+//!
+//! The machine repeats what is not answered, so a call that fails is only logged. No two calls about the same
+//! step of the same attempt are under way at once.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pliant_client::send_pieces;
+use pliant_control::handoff::{Call, Handoff, HandoffId, Peer, Reply, Verdict};
+use pliant_control::server::{Event, Server};
+use pliant_staging::FileSpec;
+use pliant_transport::{ClientTls, Connections, Role};
+use pliant_wire::proto::server_client::ServerClient;
+use pliant_wire::{Prepare, Upload, UploadAnswer, proto};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
+use super::execution::{Host, Program};
+use crate::calling::{UnderWay, timed};
+use crate::host::Mailbox;
+use crate::host::crash_points::{self, CrashPoint};
+
+/// How long the files of a job may take on their way.
+const FILES: Duration = Duration::from_secs(600);
+
+/// The way to other servers.
+#[derive(Clone)]
+pub(super) struct PeerServers {
+    /// Where we are reached.
+    address: String,
+    host: Arc<Host>,
+    mailbox: Mailbox<Server>,
+    servers: Connections,
+    calls: UnderWay<HandoffId>,
+}
+
+fn step(call: &Call) -> &'static str {
+    match call {
+        Call::Prepare(_) => "prepare",
+        Call::Commit { cancelled: false, .. } => "commit",
+        Call::Commit { cancelled: true, .. } => "commit and cancel",
+        Call::Abort => "abort",
+        Call::Inquire => "inquire",
+        Call::Ready => "ready",
+    }
+}
+
+/// Why a call came to nothing.
+enum Failed {
+    /// It may succeed later.
+    Passing(String),
+    /// It will not.
+    Lasting(String),
+}
+
+impl From<Status> for Failed {
+    fn from(status: Status) -> Failed {
+        let why = status.message().to_owned();
+        match status.code() {
+            Code::InvalidArgument
+            | Code::FailedPrecondition
+            | Code::PermissionDenied
+            | Code::Unimplemented
+            | Code::OutOfRange
+            | Code::AlreadyExists => Failed::Lasting(why),
+            _ => Failed::Passing(why),
+        }
+    }
+}
+
+impl PeerServers {
+    /// The peers of a server that is reached at an address, with that certificate.
+    pub(super) fn new(
+        address: String,
+        host: Arc<Host>,
+        mailbox: Mailbox<Server>,
+        tls: &Arc<ClientTls>,
+    ) -> PeerServers {
+        let servers = Connections::new(Role::Server, tls.clone());
+        PeerServers { address, host, mailbox, servers, calls: UnderWay::default() }
+    }
+
+    /// Makes a call, unless the same one is under way. The answer is sent to the machine.
+    pub(super) fn call(&self, to: Peer, id: HandoffId, call: Call) {
+        let (own, step) = (self.clone(), step(&call));
+        self.host.runtime.spawn(async move {
+            match own.calls.once(&id, step, own.make(&to, &id, call)).await {
+                Some(Ok(event)) => {
+                    tracing::info!(job = %id.job, attempt = id.attempt, server = %to.name, step, answer = said(&event), "handoff");
+                    // A server that has stopped finds out when it starts again.
+                    let _ = own.mailbox.send(event);
+                }
+                Some(Err(why)) => {
+                    tracing::warn!(job = %id.job, attempt = id.attempt, server = %to.name, step, why, "handoff: no answer");
+                    own.servers.forget(&to.name);
+                }
+                None => {}
+            }
+        });
+    }
+
+    async fn make(&self, to: &Peer, id: &HandoffId, call: Call) -> Result<Event, String> {
+        let mut server = self.server(to)?;
+        let (wire_id, ready) = (Some(proto::HandoffId::from(id)), call == Call::Ready);
+        let answered = |reply| Event::Answered { id: id.clone(), reply };
+        let reply = match call {
+            Call::Prepare(handoff) => match self.prepare(&mut server, &handoff).await {
+                Ok(reply) => return Ok(answered(reply)),
+                // Another target may take it.
+                Err(Failed::Lasting(why)) => return Ok(answered(Reply::Refused(why))),
+                Err(Failed::Passing(why)) => return Err(why),
+            },
+            Call::Commit { cancelled, attempts } => {
+                server.commit(timed(proto::CommitRequest { id: wire_id, cancelled, attempts })).await
+            }
+            Call::Abort => server.abort(timed(proto::AbortRequest { id: wire_id })).await,
+            Call::Inquire | Call::Ready => {
+                let verdict = server.inquire(timed(proto::InquireRequest { id: wire_id, ready })).await;
+                let verdict = verdict.map_err(|status| status.message().to_owned())?.into_inner();
+                let verdict = Verdict::try_from(verdict).map_err(|malformed| malformed.to_string())?;
+                return Ok(Event::Judged { id: id.clone(), verdict });
+            }
+        };
+        let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
+        Reply::try_from(reply).map(answered).map_err(|malformed| malformed.to_string())
+    }
+
+    async fn prepare(&self, server: &mut ServerClient<Channel>, handoff: &Handoff) -> Result<Reply, Failed> {
+        let program: Program = handoff.payload.read().map_err(|error| Failed::Lasting(error.to_string()))?;
+        let what = program
+            .submitted
+            .ok_or_else(|| Failed::Lasting("a batch of instances goes to no other server".to_owned()))?;
+        for file in &program.inputs {
+            let sent = tokio::time::timeout(FILES, self.send(server, handoff, file)).await;
+            sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;
+        }
+        crash_points::reached(CrashPoint::FilesSent, ["prepare"].iter());
+        let prepare = Prepare {
+            id: handoff.id.clone(),
+            address: self.address.clone(),
+            key: handoff.key,
+            owner: handoff.owner.clone(),
+            what,
+            inputs: program.inputs,
+            submitted: handoff.submitted,
+            compared: handoff.compared.clone(),
+            survey: handoff.survey.clone(),
+            hops: handoff.hops.clone(),
+            before: handoff.before,
+            latest: handoff.latest,
+            copy: handoff.copy,
+            reason: handoff.reason,
+            request: program.request,
+        };
+        let reply = server.prepare(timed((&prepare).into())).await?.into_inner();
+        Reply::try_from(reply).map_err(|malformed| Failed::Lasting(malformed.to_string()))
+    }
+
+    /// Sends an input file, going on where an earlier attempt was cut.
+    async fn send(
+        &self,
+        server: &mut ServerClient<Channel>,
+        handoff: &Handoff,
+        file: &FileSpec,
+    ) -> Result<(), Failed> {
+        let (owner, key) = (handoff.owner.clone(), handoff.key);
+        let (host, user, spec) = (self.host.clone(), owner.clone(), file.clone());
+        // Jobs that wait in an external batch system have their files already.
+        let adopted = host.cluster.foreign().map(|_| host.input(&handoff.id.job, &spec));
+        let found = tokio::task::spawn_blocking(move || {
+            let there = adopted.and_then(|path| File::open(path).ok());
+            there.map_or_else(|| host.store.open_done(&user, key, &spec), Ok)
+        });
+        let found = found.await;
+        let found = found.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;
+        let content = found.map_err(|error| Failed::Lasting(error.public_message()))?;
+        let (sender, receiver) = mpsc::channel(4);
+        let begin = Upload::Begin { key, file: file.clone(), owner: Some(owner) };
+        // It fits into the channel.
+        let _ = sender.send((&begin).into()).await;
+        let mut answers = server.upload(Request::new(ReceiverStream::new(receiver))).await?.into_inner();
+        let cut = || Failed::Passing("the other server broke the upload off".to_owned());
+        let malformed = |malformed: pliant_wire::Malformed| Failed::Lasting(malformed.to_string());
+        let first = answers.message().await?.map(UploadAnswer::try_from).transpose().map_err(malformed)?;
+        let offset = match first {
+            Some(UploadAnswer::Offset(offset)) => offset,
+            Some(UploadAnswer::Complete) => return Ok(()),
+            None => return Err(cut()),
+        };
+        let reading = tokio::task::spawn_blocking(move || send_pieces(content, offset, &sender));
+        let last = answers.message().await;
+        let read = reading.await.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;
+        read.map_err(|error| Failed::Passing(error.to_string()))?;
+        match last?.map(UploadAnswer::try_from).transpose().map_err(malformed)? {
+            Some(UploadAnswer::Complete) => Ok(()),
+            _ => Err(cut()),
+        }
+    }
+
+    fn server(&self, to: &Peer) -> Result<ServerClient<Channel>, String> {
+        let channel = self.servers.to(&to.name, &to.address).map_err(|error| error.to_string())?;
+        Ok(ServerClient::new(channel))
+    }
+}
+
+/// An answer in a word.
+fn said(event: &Event) -> &'static str {
+    match event {
+        Event::Answered { reply: Reply::Prepared(_), .. } => "prepared",
+        Event::Answered { reply: Reply::Refused(_), .. } => "refused",
+        Event::Answered { reply: Reply::Done, .. } => "done",
+        Event::Answered { reply: Reply::Unknown, .. } => "unknown",
+        Event::Judged { verdict: Verdict::Undecided, .. } => "undecided",
+        Event::Judged { verdict: Verdict::Commit { .. }, .. } => "commit",
+        Event::Judged { verdict: Verdict::Abort, .. } => "abort",
+        _ => "",
+    }
+}

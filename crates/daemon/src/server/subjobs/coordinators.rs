@@ -1,0 +1,113 @@
+//! Coordinators are notified of how subjobs stand. They answer what is to become of them.
+//!
+//! The machine repeats what is not answered, so a call that fails is only logged. One call about a subjob is under way
+//! at a time; what is to be said meanwhile is said next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pliant_control::coallocation::{PartId, Standing, Verdict};
+use pliant_control::handoff::Peer;
+use pliant_control::server::{Event, PartEvent, Server};
+use pliant_transport::{ClientTls, Connections, Role};
+use pliant_wire::proto::launches_client::LaunchesClient;
+use pliant_wire::{PartDecision, PartReport, proto};
+
+use crate::calling::timed;
+use crate::host::Mailbox;
+use crate::host::crash_points::{self, CrashPoint};
+use crate::server::execution::Host;
+
+/// What a call is called where a daemon ends itself for tests.
+const STEP: &str = "stands";
+
+/// The way to the agents that coordinate launches.
+#[derive(Clone)]
+pub(in crate::server) struct Coordinators {
+    host: Arc<Host>,
+    agents: Connections,
+    mailbox: Mailbox<Server>,
+    calls: Arc<Mutex<UnderWay>>,
+}
+
+/// The subjobs that a call is under way about, with what is to be said next.
+type UnderWay = BTreeMap<PartId, Option<(Peer, Standing)>>;
+
+impl Coordinators {
+    /// The coordinators of a server with that certificate.
+    pub(in crate::server) fn new(
+        host: Arc<Host>,
+        mailbox: Mailbox<Server>,
+        tls: &Arc<ClientTls>,
+    ) -> Coordinators {
+        Coordinators {
+            host,
+            agents: Connections::new(Role::Agent, tls.clone()),
+            mailbox,
+            calls: Arc::default(),
+        }
+    }
+
+    /// Notifies a coordinator of how a subjob stands.
+    pub(super) fn notify(&self, to: Peer, id: PartId, standing: Standing) {
+        let mut calls = self.calls.lock();
+        if let Some(next) = calls.get_mut(&id) {
+            *next = Some((to, standing));
+            return;
+        }
+        calls.insert(id.clone(), None);
+        drop(calls);
+        let own = self.clone();
+        self.host.runtime.spawn(async move {
+            let mut next = Some((to, standing));
+            while let Some((to, standing)) = next {
+                own.report(&to, &id, standing).await;
+                next = own.next(&id);
+            }
+        });
+    }
+
+    fn next(&self, id: &PartId) -> Option<(Peer, Standing)> {
+        let mut calls = self.calls.lock();
+        let next = calls.get_mut(id).and_then(Option::take);
+        if next.is_none() {
+            calls.remove(id);
+        }
+        next
+    }
+
+    async fn report(&self, to: &Peer, id: &PartId, standing: Standing) {
+        let word = standing.word();
+        crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
+        match self.call(to, PartReport { id: id.clone(), standing }).await {
+            Ok(PartDecision { verdict, heard }) => {
+                tracing::info!(part = %id, agent = %to.name, standing = word, verdict = verdict_word(&verdict), "told how a part stands");
+                crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
+                let decided = PartEvent::Decided { reply: None, id: id.clone(), verdict, heard };
+                // A server that has stopped asks again when it starts.
+                let _ = self.mailbox.send(Event::Part(decided));
+            }
+            Err(why) => {
+                tracing::warn!(part = %id, agent = %to.name, standing = word, why, "told how a part stands: no answer");
+                self.agents.forget(&to.name);
+            }
+        }
+    }
+
+    async fn call(&self, to: &Peer, stands: PartReport) -> Result<PartDecision, String> {
+        let channel = self.agents.to(&to.name, &to.address).map_err(|error| error.to_string())?;
+        let told = LaunchesClient::new(channel).stands(timed(proto::PartStands::from(&stands))).await;
+        let answer = told.map_err(|status| status.message().to_owned())?;
+        PartDecision::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
+    }
+}
+
+/// A verdict in a word.
+pub(super) fn verdict_word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Undecided => "undecided",
+        Verdict::Commit { .. } => "commit",
+        Verdict::End => "end",
+    }
+}

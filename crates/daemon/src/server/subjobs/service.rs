@@ -1,0 +1,208 @@
+//! What agents ask of a server for the launches that they coordinate.
+
+use pliant_control::payload::Payload;
+use std::collections::BTreeMap;
+
+use pliant_control::coallocation::{LaunchId, Part, PartId, PlacedTask, Standing};
+use pliant_control::job::{Exit, Work};
+use pliant_control::names::Token;
+use pliant_control::names::{Name, User};
+use pliant_control::server::{Answer, Event, PartEvent, Server};
+use pliant_model::{Procs, Span, Speedup};
+use pliant_site::services::Refusal;
+use pliant_staging::check_manifest;
+use pliant_transport::Role;
+use pliant_wire::{self as wire, PartDecision, Program, Script, SubmittedWork, TaskProgram, proto};
+use prost::Message;
+use tonic::{Request, Response, Status};
+
+use super::coordinators::verdict_word;
+use super::inputs::Inputs;
+use crate::gate;
+use crate::server::execution::Program as TaskWork;
+use crate::server::offer::PreparedWork;
+use crate::server::service::{Service, TIMEOUT, slow, stopping};
+use pliant_site::BatchSystemSettings;
+
+#[tonic::async_trait]
+impl proto::parts_server::Parts for Service {
+    async fn survey(
+        &self,
+        request: Request<proto::SurveyRequest>,
+    ) -> Result<Response<proto::SurveyReply>, Status> {
+        agent(&request)?;
+        self.refresh_listing().await;
+        let machines = self.machines.survey(&self.mailbox).await.map_err(|_| stopping())?;
+        Ok(Response::new(wire::survey_reply(&machines)))
+    }
+
+    async fn prepare(
+        &self,
+        request: Request<proto::PreparePart>,
+    ) -> Result<Response<proto::PartStanding>, Status> {
+        let from = agent(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let part = Part::try_from(request.into_inner())?;
+        coordinates(&from, &part.id.launch)?;
+        let standing = self.taken_in(part, bytes).await?;
+        Ok(Response::new((&standing).into()))
+    }
+
+    async fn decide(
+        &self,
+        request: Request<proto::DecidePart>,
+    ) -> Result<Response<proto::PartStanding>, Status> {
+        let from = agent(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let (id, PartDecision { verdict, heard }) = request.into_inner().try_into()?;
+        coordinates(&from, &id.launch)?;
+        tracing::info!(part = %id, verdict = verdict_word(&verdict), "decided about a part");
+        let standing =
+            self.part(|reply| PartEvent::Decided { reply: Some(reply), id, verdict, heard }, bytes).await?;
+        Ok(Response::new((&standing).into()))
+    }
+}
+
+/// The agent that calls.
+fn agent<T>(request: &Request<T>) -> Result<Name, Status> {
+    let peer = gate::daemon(request, &[Role::Agent])?.peer;
+    peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))
+}
+
+/// Refuses an agent that speaks of another one's launch.
+fn coordinates(from: &Name, launch: &LaunchId) -> Result<(), Status> {
+    if *from == launch.agent {
+        return Ok(());
+    }
+    tracing::warn!(%from, %launch, "request refused: another agent coordinates this launch");
+    Err(Status::permission_denied(format!(
+        "expected the certificate of agent {}, found {from}'s",
+        launch.agent
+    )))
+}
+
+/// Why a subjob is not taken, for its coordinator.
+fn refused(id: &PartId, why: String) -> Standing {
+    tracing::info!(part = %id, why, "part refused");
+    Standing::Over { ended: BTreeMap::new(), exit: Exit::NotStarted(why) }
+}
+
+impl Service {
+    /// Has a subjob taken in, unless it was before, or says why it is not.
+    async fn taken_in(&self, part: Part, bytes: usize) -> Result<Standing, Status> {
+        let id = part.id.clone();
+        let wanted = id.clone();
+        let known = move |server: &mut Server, _| server.part_standing(&wanted);
+        let known = self.mailbox.ask(known).await.map_err(|_| stopping())?;
+        if known != Standing::Unknown {
+            // What is known of it may still be on its way to the disk.
+            let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
+            settled.map_err(|_| slow())?.map_err(|_| stopping())?;
+            return Ok(known);
+        }
+        if let Some(unnumbered) = self.is_unnumbered().await {
+            return Err(Status::unavailable(unnumbered.to_string()));
+        }
+        self.can_write()?;
+        self.refresh_listing().await;
+        let part = match self.made(part).await? {
+            Ok(part) => part,
+            Err(why) => return Ok(refused(&id, why)),
+        };
+        tracing::info!(
+            part = %id, owner = %part.owner, name = part.name, procs = part.procs.0, tasks = part.tasks.len(),
+            "asked to hold a part of a launch"
+        );
+        let standing = self.part(|reply| PartEvent::Prepare { reply, part: Box::new(part) }, bytes).await?;
+        tracing::info!(part = %id, standing = standing.word(), "answered");
+        Ok(standing)
+    }
+
+    /// Sends the machine an event about a subjob, and gives how that stands then.
+    pub(super) async fn part(
+        &self,
+        event: impl FnOnce(Token) -> PartEvent,
+        bytes: usize,
+    ) -> Result<Standing, Status> {
+        match self.call(|reply| Event::Part(event(reply)), bytes).await? {
+            Answer::Part(standing) => Ok(standing),
+            _ => Err(Status::internal("not an answer about a part")),
+        }
+    }
+
+    /// The subjob with what this server would run, or why it would not.
+    async fn made(&self, mut part: Part) -> Result<Result<Part, String>, Status> {
+        if let Err(why) = self.has_room_for(&part).await? {
+            return Ok(Err(why));
+        }
+        for task in &mut part.tasks {
+            match self.task(task, &part.owner, part.walltime).await {
+                Ok(launch) => task.payload = Payload::of(&launch),
+                Err(why) => return Ok(Err(format!("task `{}`: {why}", task.name))),
+            }
+        }
+        // What is wrong with their files together.
+        Ok(Inputs::of(&self.host, &part).map(|_| part))
+    }
+
+    /// Whether a subjob can be started at once where its tasks are to be.
+    async fn has_room_for(&self, part: &Part) -> Result<Result<(), String>, Status> {
+        match self.host.cluster.foreign() {
+            None => return Ok(Ok(())),
+            Some(BatchSystemSettings::Oar(_)) => {
+                return Ok(Err("parts of launches are not run in front of OAR".to_owned()));
+            }
+            Some(BatchSystemSettings::Slurm(_)) => {}
+        }
+        let first = part.tasks.first().map(|task| task.machine.clone()).unwrap_or_default();
+        if let Some(other) = part.tasks.iter().find(|task| task.machine != first) {
+            let other = &other.machine;
+            return Ok(Err(format!(
+                "expected tasks of one node in front of Slurm, found some of {first} and some of {other}"
+            )));
+        }
+        let wanted = first.clone();
+        let node = move |server: &mut Server, now| {
+            let nodes = server.nodes(now)?.nodes;
+            nodes.into_iter().find(|node| node.name == wanted)
+        };
+        let node = self.mailbox.ask(node).await.map_err(|_| stopping())?;
+        Ok(match node {
+            Some(node) if node.up && node.cores >= part.procs => Ok(()),
+            Some(node) if node.up => {
+                let (needed, found) = (part.procs, node.cores);
+                Err(format!("expected a node of at least {needed} processors, found {first} with {found}"))
+            }
+            Some(_) => Err(format!("node {first} takes no jobs at the moment")),
+            None => Err(format!("there is no node {first}")),
+        })
+    }
+
+    /// What a task would run.
+    async fn task(&self, task: &PlacedTask, owner: &User, walltime: Span) -> Result<TaskWork, String> {
+        let TaskProgram { program, inputs } = task.payload.read().map_err(|error| error.to_string())?;
+        let what = match program {
+            Program::Service { name, arguments } => SubmittedWork::Service { name, arguments },
+            Program::Script { name, text, arguments } => {
+                // Its size is that of its subjob.
+                let work = Work { procs: Procs::ONE, walltime, speedup: Speedup::Rigid };
+                SubmittedWork::Script(Script { name, text, work, arguments })
+            }
+        };
+        let told = |refusal: Refusal| match refusal.hint() {
+            hint if hint.is_empty() => refusal.to_string(),
+            hint => format!("{refusal}; {hint}"),
+        };
+        if let Some(name) = what.service() {
+            let service = self.offer.catalogue.find(name, owner).map_err(told)?;
+            if let Some(allowed) = service.max_walltime.filter(|allowed| walltime > *allowed) {
+                return Err(told(Refusal::TooLong { allowed, found: walltime }));
+            }
+        }
+        let PreparedWork { prepared, .. } = self.offer.prepare(&what, owner, None).map_err(told)?;
+        prepared.check_inputs(&inputs).map_err(told)?;
+        check_manifest(&inputs).map_err(|error| error.to_string())?;
+        let submitted = Some(what).filter(|what| matches!(what, SubmittedWork::Script(_)));
+        Ok(TaskWork { prepared, submitted, batch: None, inputs, shared: None, request: String::new() })
+    }
+}

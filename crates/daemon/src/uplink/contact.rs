@@ -1,0 +1,105 @@
+//! Whether the parent is there, for monitoring.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pliant_telemetry::names;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{HEARTBEAT, SILENCE};
+use crate::host::JournalHealth;
+use crate::monitoring::Readiness;
+
+/// When the parent was last heard over a connection on which it has greeted us.
+#[derive(Clone, Debug)]
+pub(crate) struct ParentContact(Arc<Mutex<Last>>);
+
+#[derive(Debug)]
+struct Last {
+    /// Before the first time: when the daemon was started.
+    at: Instant,
+    /// Where it was last looked for, and why it was not found.
+    lost: Option<(String, String)>,
+}
+
+impl ParentContact {
+    /// Nothing yet: it has a moment to be found.
+    pub(crate) fn start() -> ParentContact {
+        ParentContact(Arc::new(Mutex::new(Last { at: Instant::now(), lost: None })))
+    }
+
+    /// It was heard.
+    pub(super) fn now(&self) {
+        *self.0.lock() = Last { at: Instant::now(), lost: None };
+    }
+
+    /// There is no connection to it, at that address.
+    pub(super) fn lost(&self, address: &str, why: &str) {
+        self.0.lock().lost = Some((address.to_owned(), why.to_owned()));
+    }
+
+    /// Says from time to time how long ago it was heard, whether there is a connection or not.
+    pub(super) async fn observe(&self) {
+        let mut beat = interval(HEARTBEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beat.tick().await;
+            let age = self.0.lock().at.elapsed().as_secs_f64();
+            metrics::gauge!(names::HEARTBEAT_AGE_SECONDS, "peer" => "parent").set(age);
+        }
+    }
+
+    /// Why it counts as gone after so much silence.
+    fn missing(&self, silence: Duration) -> Option<String> {
+        let last = self.0.lock();
+        let age = last.at.elapsed();
+        let gone = age > silence;
+        gone.then(|| match &last.lost {
+            Some((address, why)) => format!("no answer from {address} for {} s: {why}", age.as_secs()),
+            None => format!("no answer for {} s", age.as_secs()),
+        })
+    }
+}
+
+/// Whether a daemon can do its work: its journal can be written, and its parent is there if it has one.
+pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&ParentContact>) -> Readiness {
+    let mut readiness = Readiness::ready();
+    if let Some(why) = journal.failure() {
+        readiness = readiness.but("journal", why);
+    }
+    if let Some(why) = parent.and_then(|heard| heard.missing(SILENCE)) {
+        readiness = readiness.but("parent", why);
+    }
+    readiness
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_journal::JournalError;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_parent_counts_as_gone_after_silence_and_as_there_when_it_is_heard() {
+        let heard = ParentContact::start();
+        let earlier = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        assert_eq!(heard.missing(SILENCE), None);
+        heard.lost("agent.example.org:7700", "connection refused");
+        assert_eq!(heard.missing(SILENCE), None, "it has a moment to come back");
+        heard.0.lock().at = earlier(35);
+        let (journal, full) = (JournalHealth::default(), JournalError::Full { why: "no room".to_owned() });
+        journal.committed(Err(&full));
+        let unwritten = || Readiness::ready().but("journal", full.to_string());
+        let readiness_of = |heard: &ParentContact| readiness(&journal, Some(heard));
+        let why = "no answer from agent.example.org:7700 for 35 s: connection refused";
+        let expected = unwritten().but("parent", why.to_owned());
+        assert_eq!(readiness_of(&heard), expected);
+        heard.now();
+        assert_eq!(readiness_of(&heard), unwritten());
+        journal.committed(Ok(()));
+        heard.0.lock().at = earlier(9);
+        assert_eq!(readiness_of(&heard), Readiness::ready().but("parent", "no answer for 9 s".to_owned()));
+        assert!(readiness(&journal, None).is_ready());
+    }
+}

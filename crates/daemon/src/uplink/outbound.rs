@@ -1,0 +1,117 @@
+//! What a daemon has for its parent, on its way to the connection.
+//!
+//! However long the parent is away or takes nothing in, nothing gathers here: status updates wait in the journal, and only the
+//! number of the last one is kept; that the servers have changed, or that one is free early, is a mark. What else there is to say is of use
+//! at once or not at all, so that what does not fit is dropped.
+
+use std::sync::Arc;
+
+use pliant_control::agent::DiscoveryResult;
+use pliant_control::names::Name;
+use tokio::sync::{Notify, mpsc, watch};
+
+/// How many answers and questions may wait for the connection.
+const SAID_MAX: usize = 1024;
+
+/// The way up to the parent.
+#[derive(Clone, Debug)]
+pub(crate) struct Upward {
+    last_update: Arc<watch::Sender<u64>>,
+    announce: Arc<Notify>,
+    freed: Arc<Notify>,
+    said: mpsc::Sender<TransientMessage>,
+}
+
+/// What is of use at once or not at all.
+#[derive(Debug)]
+pub(super) enum TransientMessage {
+    /// The answer to a question.
+    Answer {
+        /// The number that [`Child::asked`](super::Child::asked) was told.
+        discovery: u64,
+        /// What was found.
+        found: DiscoveryResult,
+    },
+    /// Which numbers have the jobs of that server had?
+    Unnumbered(Name),
+}
+
+/// The end of the way that the connection has.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    pub(super) last_update: watch::Receiver<u64>,
+    pub(super) announce: Arc<Notify>,
+    pub(super) freed: Arc<Notify>,
+    pub(super) said: mpsc::Receiver<TransientMessage>,
+}
+
+/// A way up and its end. `next_notice` is the number of the next status update.
+pub(crate) fn upward(next_notice: u64) -> (Upward, Outbound) {
+    let (last_update, news) = watch::channel(next_notice - 1);
+    let (said, receiver) = mpsc::channel(SAID_MAX);
+    let (announce, freed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let outbound =
+        Outbound { last_update: news, announce: announce.clone(), freed: freed.clone(), said: receiver };
+    (Upward { last_update: Arc::new(last_update), announce, freed, said }, outbound)
+}
+
+impl Upward {
+    /// Status updates up to that number are in the journal.
+    pub(crate) fn status_update(&self, sequence: u64) {
+        self.last_update.send_if_modified(|last| {
+            let is_later = sequence > *last;
+            *last = sequence.max(*last);
+            is_later
+        });
+    }
+
+    /// The servers below have changed.
+    pub(crate) fn announce(&self) {
+        self.announce.notify_one();
+    }
+
+    /// Processors of another user's job are free earlier than planned.
+    pub(crate) fn freed(&self) {
+        self.freed.notify_one();
+    }
+
+    /// The answer to a question. If it does not fit, the parent's question times out.
+    pub(crate) fn answer(&self, discovery: u64, found: DiscoveryResult) {
+        self.queue(TransientMessage::Answer { discovery, found });
+    }
+
+    /// A server asks which numbers its jobs have had. If that does not fit, the server asks again.
+    pub(crate) fn unnumbered(&self, server: Name) {
+        self.queue(TransientMessage::Unnumbered(server));
+    }
+
+    fn queue(&self, said: TransientMessage) {
+        // The connection ends only with the daemon.
+        if let Err(mpsc::error::TrySendError::Full(said)) = self.said.try_send(said) {
+            tracing::debug!(?said, "the parent takes nothing in: dropped");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gathers_while_the_parent_takes_nothing() {
+        let (upward, mut outbound) = upward(1);
+        for number in 1..=100_000 {
+            upward.status_update(number);
+            upward.announce();
+            upward.answer(number, DiscoveryResult::default());
+        }
+        upward.status_update(3);
+        assert_eq!(*outbound.last_update.borrow(), 100_000, "the number of the last news, and no news");
+        let mut answers = 0;
+        while let Ok(TransientMessage::Answer { discovery, .. }) = outbound.said.try_recv() {
+            answers += 1;
+            assert_eq!(discovery, answers, "the first ones: those after them have found the place taken");
+        }
+        assert_eq!(answers, SAID_MAX as u64);
+    }
+}

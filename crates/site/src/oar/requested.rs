@@ -1,0 +1,102 @@
+//! What a job asks for, as oarstat writes it: `-l "{type = 'default'}/network_address=2/resource_id=4,walltime=1:0:0" -l
+//! ...`: its alternatives; of each the groups of resources, with `+` between; of each the levels of the hierarchy, the
+//! number asked for at each. Conditions stand in braces, and may hold anything.
+
+use pliant_model::Span;
+
+/// One alternative.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    /// Cores.
+    pub(super) cores: u32,
+    /// Nodes, if it says how many.
+    pub(super) nodes: Option<u32>,
+    /// It shares its nodes with no other job.
+    pub(super) exclusive: bool,
+    pub(super) walltime: Span,
+}
+
+/// How large the cluster is, for what is asked for in nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Size {
+    pub(super) nodes: u32,
+    /// Of its largest node.
+    pub(super) node_cores: u32,
+    pub(super) cores: u32,
+}
+
+/// Names of the level that is a node.
+const NODE: &[&str] = &["network_address", "host", "nodes", "node"];
+
+/// The alternatives; none if the text is not understood.
+pub(super) fn read(text: &str, size: Size) -> Option<Vec<Wanted>> {
+    let plain = without_conditions(text);
+    let alternatives = plain.split("-l \"").skip(1);
+    alternatives.map(|one| alternative(one.trim_end().strip_suffix('"')?, size)).collect()
+}
+
+fn without_conditions(text: &str) -> String {
+    let mut depth = 0u32;
+    let keep = |letter: &char| match letter {
+        '{' => {
+            depth += 1;
+            false
+        }
+        '}' => {
+            depth = depth.saturating_sub(1);
+            false
+        }
+        _ => depth == 0,
+    };
+    text.chars().filter(keep).collect()
+}
+
+fn alternative(text: &str, size: Size) -> Option<Wanted> {
+    let (groups, walltime) = text.rsplit_once(",walltime=")?;
+    let mut wanted = Wanted { cores: 0, nodes: None, exclusive: false, walltime: clock(walltime)? };
+    for group in groups.split('+') {
+        let one = group_of(group, size)?;
+        wanted.cores = wanted.cores.saturating_add(one.0);
+        wanted.nodes = match (wanted.nodes, one.1) {
+            (Some(some), Some(more)) => Some(some + more),
+            (some, more) => some.or(more),
+        };
+        wanted.exclusive |= one.2;
+    }
+    Some(wanted)
+}
+
+/// Cores, nodes, and whether the nodes are wholly its own.
+fn group_of(group: &str, size: Size) -> Option<(u32, Option<u32>, bool)> {
+    let (mut count, mut nodes, mut leaf) = (1u32, None, "");
+    for level in group.split('/').filter(|level| !level.is_empty()) {
+        let (name, number) = level.split_once('=')?;
+        let is_node = NODE.contains(&name);
+        let number = match number {
+            // All there are, or as many as can be had: bounded by what there is.
+            "ALL" | "BEST" if is_node => size.nodes,
+            "ALL" | "BEST" if leaf.is_empty() => size.cores,
+            "ALL" | "BEST" => size.node_cores,
+            number => number.parse().ok()?,
+        };
+        count = count.saturating_mul(number);
+        if is_node {
+            nodes = Some(count);
+        }
+        leaf = name;
+    }
+    // Of any other level than a node, one is at least a core.
+    Some(match NODE.contains(&leaf) {
+        true => (count.saturating_mul(size.node_cores), nodes, true),
+        false => (count, nodes, false),
+    })
+}
+
+fn clock(text: &str) -> Option<Span> {
+    let parts: Vec<i64> =
+        text.split(':').map(|part| part.parse::<u32>().ok().map(i64::from)).collect::<Option<_>>()?;
+    match parts.as_slice() {
+        &[hours, minutes, seconds] => Some(Span(hours * 3600 + minutes * 60 + seconds)),
+        _ => None,
+    }
+}

@@ -1,0 +1,109 @@
+//! Batches of shell commands: how each ended, and how long the longest took.
+
+use pliant_staging::{SHARED, TASKS};
+use pliant_wire::Outcome;
+
+use super::*;
+
+/// The ends of these programs, run in a folder.
+fn ends(dir: &Path, programs: &[&[&str]]) -> Vec<InstanceEnd> {
+    let run = |(number, program): (u32, &&[&str])| {
+        let program = program.iter().map(|word| word.to_string()).collect();
+        let env = BTreeMap::from([("PLIANT_INSTANCE".to_owned(), number.to_string())]);
+        InstanceRun { number, program, env, walltime_s: 1, scale: 1.0 }
+    };
+    let runs = (3..).zip(programs).map(run).collect();
+    programs_end(dir, &BatchSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs, wider: 1.0 })
+}
+
+fn programs_end(dir: &Path, spec: &BatchSpec) -> Vec<InstanceEnd> {
+    let mut ends = Vec::new();
+    let report = |end| {
+        ends.push(end);
+        Ok(())
+    };
+    let end = spec.run(dir, &dir.join(SHARED), &mut Signals::listen().unwrap(), report).unwrap();
+    assert_eq!(end, TasksEnd::Succeeded);
+    ends
+}
+
+#[test]
+fn each_instance_reports_how_it_ended_and_what_it_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    let shell = |text: &'static str| ["/bin/sh", "-c", text];
+    let found = ends(
+        dir.path(),
+        &[
+            &["printf", "<%s>", "a b"],
+            &shell("echo $PLIANT_INSTANCE; pwd; echo why >&2; exit 3"),
+            &shell("kill -KILL $$"),
+            &["/no/such/program"],
+            &shell("head -c 20000 /dev/zero"),
+            // A process that is left behind holds the output, and is killed.
+            &shell("sleep 1000 & echo left"),
+        ],
+    );
+    assert_eq!((found[0].output.as_str(), found[0].is_success()), ("<a b>", true));
+    assert_eq!(found[1].outcome, Outcome::ExitCode(3));
+    assert_eq!(found[1].output, format!("4\n{}\n", dir.path().join("4").display()));
+    assert_eq!(found[1].error, "why\n");
+    assert_eq!(found[2].outcome, Outcome::Signal(9));
+    assert!(matches!(&found[3].outcome, Outcome::NotStarted(why) if why.contains("/no/such/program")));
+    assert_eq!((found[4].output.len(), found[4].output_cut), (OUTPUT_BYTES, true));
+    assert_eq!((found[5].output.as_str(), found[5].outcome.clone()), ("left\n", Outcome::ExitCode(0)));
+}
+
+#[test]
+fn the_longest_unit_of_the_successful_instances_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(longest_of_batch(dir.path()), None);
+    let run = |number, line: &str, scale| InstanceRun {
+        number,
+        program: ["/bin/sh", "-c", line].map(str::to_owned).into(),
+        env: BTreeMap::new(),
+        walltime_s: 60,
+        scale,
+    };
+    let longest = |runs: Vec<InstanceRun>, wider| {
+        let spec = BatchSpec { grace_s: 1, ends_in_s: None, inputs: Vec::new(), runs, wider };
+        let mut longest = Longest::default();
+        let mut signals = Signals::listen().unwrap();
+        let report = |end: InstanceEnd| {
+            longest.add(&end, spec.wider);
+            Ok(())
+        };
+        spec.run(dir.path(), &dir.path().join(SHARED), &mut signals, report).unwrap();
+        longest.write(&dir.path().join(TASKS)).unwrap();
+        longest_of_batch(dir.path())
+    };
+    let runs = |failing| vec![run(1, "sleep 0.4", 4.0), run(2, "sleep 0.3", 0.5), run(3, failing, 1.0)];
+    // 0.1 s and 0.6 s for a unit, on processors on which it takes twice as long as on those that are asked for.
+    let found = longest(runs("sleep 1; exit 1"), 2.0).unwrap();
+    assert!((300..2_000).contains(&found), "{found} ms");
+    assert_eq!(longest(vec![run(4, "exit 1", 1.0)], 1.0), Some(found), "nothing new is reported");
+}
+
+#[test]
+fn an_instance_over_its_walltime_is_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = ends(dir.path(), &[&["/bin/sh", "-c", "echo begun; sleep 1000"], &["true"]]);
+    assert!(found[0].over_walltime && !found[0].is_success(), "{found:?}");
+    assert_eq!(found[0].output, "begun\n");
+    assert!(found[1].is_success());
+}
+
+#[test]
+fn an_instance_that_may_not_end_in_time_is_not_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |number, walltime_s| InstanceRun {
+        number,
+        program: vec!["true".to_owned()],
+        env: BTreeMap::new(),
+        walltime_s,
+        scale: 1.0,
+    };
+    let runs = vec![run(1, 1_000), run(2, 80), run(3, 90), run(4, 1)];
+    let spec = BatchSpec { grace_s: 15, ends_in_s: Some(100), inputs: Vec::new(), runs, wider: 1.0 };
+    let found = programs_end(dir.path(), &spec);
+    assert_eq!(found.iter().map(|end| end.instance).collect::<Vec<_>>(), [1, 2]);
+}

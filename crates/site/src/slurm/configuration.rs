@@ -1,0 +1,115 @@
+//! What a cluster is configured to do, as far as it matters for submissions and plans.
+
+use pliant_model::Span;
+use serde::{Deserialize, Serialize};
+
+use super::arrays::BLOCK;
+use crate::batch_system::error::Unreadable;
+
+/// A Slurm cluster, as its controller describes itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClusterConfiguration {
+    /// Slurm's version: `22.05.8`.
+    pub version: String,
+    /// The name of the cluster.
+    pub cluster: String,
+    /// How its scheduler plans.
+    pub scheduler: Scheduler,
+    /// What is handed out: `select/cons_tres CR_CPU`.
+    pub select: String,
+    /// How priorities come about: `priority/basic` is the order of submission.
+    pub priority: String,
+    /// How long jobs that are over stay listed.
+    pub min_job_age: Span,
+    /// How long a job has between SIGTERM and SIGKILL.
+    pub kill_wait: Span,
+    /// Whether it keeps accounts that sacct reads.
+    pub accounts: bool,
+    /// How many tasks an array may have, by the highest index that is allowed (`MaxArraySize`); 0 if arrays are not.
+    pub array_most: u32,
+    /// What users may not see of each other. A server that does not see others' jobs cannot estimate.
+    pub private: Vec<String>,
+}
+
+/// How Slurm's backfill scheduler plans: what of `SchedulerParameters` a mirror needs, with Slurm's defaults.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Scheduler {
+    /// Whether it plans at all: `sched/backfill`.
+    pub backfill: bool,
+    /// Between two passes (`bf_interval`).
+    pub interval: Span,
+    /// How far ahead it plans (`bf_window`).
+    pub window: Span,
+    /// To what it rounds times (`bf_resolution`).
+    pub resolution: Span,
+    /// How many waiting jobs it looks at (`bf_max_job_test`).
+    pub jobs_max: u32,
+    /// The parameters as they are written.
+    pub parameters: String,
+}
+
+impl ClusterConfiguration {
+    /// Reads what `scontrol show config` printed.
+    pub(super) fn read(printed: &str) -> Result<ClusterConfiguration, Unreadable> {
+        let setting = |key: &str| {
+            let lines = printed.lines().filter_map(|line| line.split_once('='));
+            let mut found = lines.filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim());
+            found.next().ok_or_else(|| Unreadable::new(COMMAND, key, "a setting", "nothing"))
+        };
+        let seconds = |key: &str| {
+            let value = setting(key)?;
+            let number = value.split(' ').next().and_then(|number| number.parse().ok());
+            number.map(Span).ok_or_else(|| Unreadable::new(COMMAND, key, "seconds", value))
+        };
+        let private = setting("PrivateData")?.split(',').filter(|word| *word != "none");
+        Ok(ClusterConfiguration {
+            version: setting("SLURM_VERSION")?.to_owned(),
+            cluster: setting("ClusterName")?.to_owned(),
+            scheduler: Scheduler::read(setting("SchedulerType")?, setting("SchedulerParameters")?)?,
+            select: format!("{} {}", setting("SelectType")?, setting("SelectTypeParameters")?),
+            priority: setting("PriorityType")?.to_owned(),
+            min_job_age: seconds("MinJobAge")?,
+            kill_wait: seconds("KillWait")?,
+            accounts: setting("AccountingStorageType")?.ends_with("/slurmdbd"),
+            array_most: setting("MaxArraySize").ok().and_then(|most| most.parse().ok()).unwrap_or(0),
+            private: private.map(str::to_owned).collect(),
+        })
+    }
+
+    /// Whether jobs that are over may be gone from two listings in a row, of which each must have told of them: how they
+    /// ended is then known from their folders alone. Accounts know them for longer.
+    pub fn forgets_within(&self, period: Span) -> bool {
+        !self.accounts && self.min_job_age < period + period
+    }
+
+    /// Whether jobs can be submitted as the tasks of an array of ours.
+    pub fn takes_arrays(&self) -> bool {
+        self.array_most >= BLOCK
+    }
+
+    /// Whether this server sees only its own jobs, and so cannot tell what is before them.
+    pub fn hides_jobs(&self) -> bool {
+        self.private.iter().any(|hidden| hidden == "jobs" || hidden == "all")
+    }
+}
+
+const COMMAND: &str = "scontrol show config";
+
+impl Scheduler {
+    fn read(kind: &str, parameters: &str) -> Result<Scheduler, Unreadable> {
+        let number = |name: &str, default: u32| {
+            let mut found = parameters.split(',').filter_map(|pair| pair.trim().split_once('='));
+            let Some((_, value)) = found.find(|(key, _)| *key == name) else { return Ok(default) };
+            value.parse().map_err(|_| Unreadable::new(COMMAND, name, "a number", value))
+        };
+        // Seconds, but for the window.
+        Ok(Scheduler {
+            backfill: kind == "sched/backfill",
+            interval: Span(number("bf_interval", 30)?.into()),
+            window: Span(i64::from(number("bf_window", 1440)?) * 60),
+            resolution: Span(number("bf_resolution", 60)?.into()),
+            jobs_max: number("bf_max_job_test", 500)?,
+            parameters: parameters.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! Slurm's words.
+
+use pliant_control::listing::{Phase, State, Status, WaitsFor};
+use pliant_model::{Span, Time};
+
+use crate::batch_system::commands::Call;
+use crate::slurm::error::failed;
+use crate::slurm::states::{instant, state, status, unusable, waits_for, walltime};
+
+/// What squeue names when it is asked for a state that there is none of, and what later versions and sacct add.
+const STATES: &str = "PENDING,RUNNING,SUSPENDED,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,\
+                      OUT_OF_MEMORY,COMPLETING,CONFIGURING,RESIZING,RESV_DEL_HOLD,REQUEUED,REQUEUE_FED,REQUEUE_HOLD,\
+                      REVOKED,SIGNALING,SPECIAL_EXIT,STAGE_OUT,STOPPED,EXPEDITING,LAUNCH_FAILED,POWER_UP_NODE,\
+                      RECONFIG_FAIL";
+
+#[test]
+fn every_state_of_a_job_is_known() {
+    for word in STATES.split(',') {
+        assert!(state(word, "None").phase().is_some(), "{word}");
+    }
+    let check = |word: &str, reason: &str, expected: State, phase: Option<Phase>| {
+        let found = state(word, reason);
+        assert_eq!(found.phase(), phase, "{word}");
+        assert_eq!(found, expected, "{word} {reason}");
+    };
+    check("PENDING", "Priority", State::Pending, Some(Phase::Waits));
+    check("PENDING", "JobHeldUser", State::Held, Some(Phase::Waits));
+    check("PENDING", "JobHeldAdmin", State::Held, Some(Phase::Waits));
+    check("PENDING", "job requeued in held state", State::Held, Some(Phase::Waits));
+    check("PENDING", "launch failed requeued held", State::Held, Some(Phase::Waits));
+    check("SPECIAL_EXIT", "None", State::Held, Some(Phase::Waits));
+    check("REQUEUED", "None", State::Requeued, Some(Phase::Waits));
+    check("CONFIGURING", "None", State::Configuring, Some(Phase::Runs));
+    // A job that runs keeps the reason it was held for in vain.
+    check("RUNNING", "JobHeldAdmin", State::Running, Some(Phase::Runs));
+    check("STOPPED", "None", State::Stopped, Some(Phase::Runs));
+    check("CANCELLED by 1000", "", State::Cancelled, Some(Phase::Over));
+    check("TIMEOUT", "TimeLimit", State::TimedOut, Some(Phase::Over));
+    check("BOOT_FAIL", "None", State::NodeFailed, Some(Phase::Over));
+    check("DEADLINE", "DeadLine", State::Expired, Some(Phase::Over));
+    check("TELEPORTED", "None", State::Unknown("TELEPORTED".to_owned()), None);
+}
+
+#[test]
+fn reasons_are_sorted_by_what_they_mean() {
+    let check = |reason: &str, expected: Option<WaitsFor>| {
+        assert_eq!(waits_for(reason, "afterok:7", Some(Time(9))), expected, "{reason}");
+    };
+    let owned = ToOwned::to_owned;
+    for usual in ["None", "Priority", "Resources", "", "JobHeldUser"] {
+        check(usual, None);
+    }
+    check("BeginTime", Some(WaitsFor::Time(Time(9))));
+    check("Dependency", Some(WaitsFor::Jobs(owned("afterok:7"))));
+    for limit in ["QOSMaxJobsPerUserLimit", "AssocGrpCpuLimit", "JobArrayTaskLimit", "MaxMemPerLimit"] {
+        check(limit, Some(WaitsFor::Limit(owned(limit))));
+    }
+    for never in ["PartitionTimeLimit", "BadConstraints", "QOSTimeLimit", "InvalidAccount"] {
+        check(never, Some(WaitsFor::Never(owned(never))));
+    }
+    for other in [
+        "JobHeldAdmin",
+        "Licenses",
+        "Reservation",
+        "ReqNodeNotAvail, UnavailableNodes:alpha1",
+        "PartitionDown",
+    ] {
+        check(other, Some(WaitsFor::Other(owned(other))));
+    }
+}
+
+#[test]
+fn nodes_are_usable_or_it_is_said_why_not() {
+    let check = |state: &str, reason: &str, expected: Option<&str>| {
+        assert_eq!(unusable(state, reason).as_deref(), expected, "{state}");
+    };
+    for usable in
+        ["idle", "mixed", "allocated", "allocated+", "completing", "idle~", "mixed#", "planned", "mixed-"]
+    {
+        check(usable, "none", None);
+    }
+    check("idle*", "none", Some("idle*"));
+    check("down*", "Not responding", Some("down*: Not responding"));
+    check("drained", "disk", Some("drained: disk"));
+    check("draining@", "none", Some("draining@"));
+    for word in
+        ["maint", "reserved", "unknown", "fail", "inval", "future", "reboot^", "idle$", "blocked", "odd"]
+    {
+        check(word, "(null)", Some(word));
+    }
+}
+
+#[test]
+fn limits_are_read() {
+    let check = |text: &str, expected: Option<Option<i64>>| {
+        assert_eq!(walltime(text), expected.map(|limit| limit.map(Span)), "{text}");
+    };
+    check("5:00", Some(Some(300)));
+    check("5", Some(Some(300)));
+    check("1:00:00", Some(Some(3600)));
+    check("1-02:03:04", Some(Some(93_784)));
+    check("7-00", Some(Some(604_800)));
+    check("7-01:30", Some(Some(610_200)));
+    check("0:01", Some(Some(1)));
+    for unlimited in ["UNLIMITED", "infinite", "NOT_SET", "Partition_Limit", "INVALID", "N/A", ""] {
+        check(unlimited, Some(None));
+    }
+    for bad in ["soon", "1:2:3:4", "-1", "1:-2", "1-", "99999999999"] {
+        check(bad, None);
+    }
+}
+
+#[test]
+fn instants_are_seconds() {
+    let check = |text: &str, expected: Option<Option<i64>>| {
+        assert_eq!(instant(text), expected.map(|seconds| seconds.map(Time)), "{text}");
+    };
+    check("1795279871", Some(Some(1_795_279_871)));
+    for unknown in ["N/A", "Unknown", "NONE", "None", "0", ""] {
+        check(unknown, Some(None));
+    }
+    check("2026-11-21T16:51:08", None);
+    check("-5", None);
+}
+
+#[test]
+fn ends_of_processes_are_read_in_both_spellings() {
+    let check = |text: &str, expected: Option<Status>| assert_eq!(status(text), expected, "{text}");
+    check("0:0", Some(Status::Code(0)));
+    check("3:0", Some(Status::Code(3)));
+    check("0:9", Some(Status::Signal(9)));
+    check("768", Some(Status::Code(3)));
+    check("9", Some(Status::Signal(9)));
+    check("139", Some(Status::Signal(11)));
+    check("", None);
+    check("x:y", None);
+}
+
+#[test]
+fn complaints_are_told_apart() {
+    let check = |command: &'static str, stderr: &str, expected: &str, passes: bool| {
+        let error = failed(&Call::new(command, &[]).about("7"), 1, stderr);
+        assert_eq!((error.to_string().as_str(), error.may_pass()), (expected, passes), "{stderr}");
+    };
+    // As 22.05.8 printed them.
+    check(
+        "sbatch",
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
+        "slurm does not answer sbatch: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+        true,
+    );
+    check(
+        "squeue",
+        "slurm_load_jobs error: Socket timed out on send/recv operation\n",
+        "slurm does not answer squeue: slurm_load_jobs error: Socket timed out on send/recv operation",
+        true,
+    );
+    check(
+        "scontrol",
+        "scontrol: error: If munged is up, restart with --num-threads=10\n\
+         scontrol: error: Munge encode failed: Failed to connect to \"/run/munge/munge.socket.2\": Connection refused\n\
+         Unexpected message received for job 1\n\
+         slurm_suspend error: Unexpected message received\n",
+        "slurm does not answer scontrol: slurm_suspend error: Unexpected message received",
+        true,
+    );
+    check(
+        "sbatch",
+        "sbatch: error: invalid partition specified: nope\n\
+         sbatch: error: Batch job submission failed: Invalid partition name specified\n",
+        "slurm refuses sbatch: Batch job submission failed: Invalid partition name specified",
+        false,
+    );
+    check(
+        "squeue",
+        "slurm_load_jobs error: Invalid job id specified\n",
+        "slurm knows no job 7 of ours",
+        false,
+    );
+    let hold = "Invalid job id specified for job 7\nslurm_suspend error: Invalid job id specified\n";
+    check("scontrol", hold, "slurm knows no job 7 of ours", false);
+    let over = "Job has already finished for job 7\nslurm_suspend error: Job has already finished\n";
+    check("scontrol", over, "job 7 of slurm does not wait any more", false);
+    let running = "Job is no longer pending execution for job 7\n";
+    check("scontrol", running, "job 7 of slurm does not wait any more", false);
+    check("sbatch", "", "slurm refuses sbatch: nothing on its standard error", false);
+    let odd = format!("sbatch: error: {}\n", "\u{7}".repeat(300));
+    assert!(failed(&Call::new("sbatch", &[]), 1, &odd).to_string().is_ascii());
+}
