@@ -12,7 +12,7 @@ use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::local::LocalJob;
 use pliant_control::server::{Answer, Command, Event, Server};
-use pliant_journal::LocalRow;
+use pliant_journal::LocalJobRow;
 use pliant_model::{JobId, Time};
 use pliant_site::processes::{self, Ending, ProcessState, Running};
 use pliant_staging::Store;
@@ -59,8 +59,8 @@ enum NotStarted {
 
 impl NotStarted {
     /// With the reason for the log, and the one for the job's owner.
-    fn new(error: &dyn std::error::Error, told: String, may_pass: bool) -> NotStarted {
-        if may_pass {
+    fn new(error: &dyn std::error::Error, told: String, is_transient: bool) -> NotStarted {
+        if is_transient {
             return NotStarted::Passing(error.to_string());
         }
         tracing::warn!(%error, "a job cannot be started");
@@ -295,7 +295,7 @@ pub(super) struct ServerDriver {
 impl Driver<Server> for ServerDriver {
     fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Tell(record) => DurableRecord::Notice(json(record)),
+            Command::Tell(record) => DurableRecord::StatusUpdate(json(record)),
             Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
             Command::KeepLocal(job) => DurableRecord::Local(local_row(job)),
             _ => DurableRecord::Nothing,
@@ -356,9 +356,9 @@ impl Driver<Server> for ServerDriver {
 }
 
 /// The row of a run of a local user's job.
-fn local_row(job: &LocalJob) -> LocalRow {
+fn local_row(job: &LocalJob) -> LocalJobRow {
     let record = serde_json::to_string(job).expect("local jobs are plain data with text keys");
-    LocalRow { ended: job.ended.unwrap_or(job.submitted).0, record }
+    LocalJobRow { ended: job.ended.unwrap_or(job.submitted).0, record }
 }
 
 fn count(answer: &Answer) {
