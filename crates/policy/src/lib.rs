@@ -19,7 +19,8 @@ pub mod runtimes;
 pub mod tuning;
 
 /// A name that is not in a registry, with the names that are.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected a {what} ({}), found `{found}`", expected.join(", "))]
 pub struct UnknownName {
     /// What was being named: `batch policy`, `tuner`, ...
     pub what: &'static str,
@@ -28,14 +29,6 @@ pub struct UnknownName {
     /// What was expected: one of these.
     pub expected: Vec<&'static str>,
 }
-
-impl std::fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "expected a {} ({}), found `{}`", self.what, self.expected.join(", "), self.found)
-    }
-}
-
-impl std::error::Error for UnknownName {}
 
 /// Declares an enum whose variants have a stable name each, with `ALL`, `name`, `Display` and `FromStr`:
 /// the registries of policies that need no state of their own.

@@ -33,7 +33,7 @@ enum Taken {
 
 /// A moment to go back to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark(usize);
+pub struct Savepoint(usize);
 
 impl Availability {
     /// All that a grid has: eq. 2 for each machine, and empty links.
@@ -66,7 +66,7 @@ impl Availability {
     }
 
     /// Whether a link has room for that much more.
-    pub fn has_room(&self, grid: &Grid, link: LinkId, mbps: f64) -> bool {
+    pub fn has_bandwidth(&self, grid: &Grid, link: LinkId, mbps: f64) -> bool {
         self.carried(link) + mbps <= grid.capacity(link) * (1.0 + ROUNDING)
     }
 
@@ -77,12 +77,12 @@ impl Availability {
     }
 
     /// This moment.
-    pub fn mark(&self) -> Mark {
-        Mark(self.taken.len())
+    pub fn mark(&self) -> Savepoint {
+        Savepoint(self.taken.len())
     }
 
     /// Gives back everything that was taken since that moment.
-    pub fn roll_back(&mut self, mark: Mark) {
+    pub fn roll_back(&mut self, mark: Savepoint) {
         for taken in self.taken.drain(mark.0.min(self.taken.len())..).rev() {
             match taken {
                 Taken::Power(machine, before) => self.power[machine.index()] = before,

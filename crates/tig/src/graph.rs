@@ -6,7 +6,6 @@
 //! which is the authors' future work.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use pliant_model::{NameError, check_name};
 
@@ -202,36 +201,47 @@ fn check_edges(tasks: &[Task], edges: &[Edge]) -> Result<(), GraphError> {
 }
 
 /// An application that cannot be mapped by anybody. `at` is the position of the task or edge.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what its fields are")]
 pub enum GraphError {
     /// It has no task.
+    #[error("expected a task, found none")]
     NoTask,
     /// Its MCR is not above 0.
+    #[error("expected an MCR above 0, found {0}")]
     Mcr(f64),
     /// Its bandwidth is not above 0.
+    #[error("expected a bandwidth above 0, found {0}")]
     Bandwidth(f64),
     /// A task has a name that cannot be shown.
+    #[error("{source}")]
     Name { at: usize, source: NameError },
     /// Two tasks have one name.
+    #[error("expected unique names of tasks, found `{name}` twice")]
     SameName { at: usize, name: String },
     /// A task's RCR is not above 0.
+    #[error("task `{task}`: expected an RCR above 0, found {found}")]
     Rcr { at: usize, task: String, found: f64 },
     /// An edge ends nowhere.
+    #[error("expected an edge between two of {tasks} tasks, found an end {found}")]
     NoSuchTask { at: usize, found: u32, tasks: usize },
     /// An edge has one end only.
+    #[error("expected an edge between two tasks, found `{task}` twice")]
     Loop { at: usize, task: String },
     /// Two edges join the same tasks.
+    #[error("expected one edge between `{}` and `{}`, found two", ends[0], ends[1])]
     SameEdge { at: usize, ends: [String; 2] },
     /// An edge's RQoC is not above 0.
+    #[error("edge between `{}` and `{}`: expected an RQoC above 0, found {found}", ends[0], ends[1])]
     Rqoc { at: usize, ends: [String; 2], found: f64 },
     /// It falls apart.
+    #[error("expected a connected graph, found no path from `{from}` to `{apart}`")]
     Disconnected { at: usize, apart: String, from: String },
 }
 
 /// What of a graph an error is about, for those who know where it was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GraphPlace {
+pub enum GraphItem {
     /// The graph as a whole.
     Whole,
     /// The task at this position.
@@ -242,17 +252,17 @@ pub enum GraphPlace {
 
 impl GraphError {
     /// What it is about.
-    pub fn place(&self) -> GraphPlace {
+    pub fn item(&self) -> GraphItem {
         match self {
-            Self::NoTask | Self::Mcr(_) | Self::Bandwidth(_) => GraphPlace::Whole,
+            Self::NoTask | Self::Mcr(_) | Self::Bandwidth(_) => GraphItem::Whole,
             Self::Name { at, .. }
             | Self::SameName { at, .. }
             | Self::Rcr { at, .. }
-            | Self::Disconnected { at, .. } => GraphPlace::Task(*at),
+            | Self::Disconnected { at, .. } => GraphItem::Task(*at),
             Self::NoSuchTask { at, .. }
             | Self::Loop { at, .. }
             | Self::SameEdge { at, .. }
-            | Self::Rqoc { at, .. } => GraphPlace::Edge(*at),
+            | Self::Rqoc { at, .. } => GraphItem::Edge(*at),
         }
     }
 
@@ -272,33 +282,3 @@ impl GraphError {
         }
     }
 }
-
-impl fmt::Display for GraphError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTask => write!(f, "expected a task, found none"),
-            Self::Mcr(found) => write!(f, "expected an MCR above 0, found {found}"),
-            Self::Bandwidth(found) => write!(f, "expected a bandwidth above 0, found {found}"),
-            Self::Name { source, .. } => source.fmt(f),
-            Self::SameName { name, .. } => write!(f, "expected unique names of tasks, found `{name}` twice"),
-            Self::Rcr { task, found, .. } => {
-                write!(f, "task `{task}`: expected an RCR above 0, found {found}")
-            }
-            Self::NoSuchTask { found, tasks, .. } => {
-                write!(f, "expected an edge between two of {tasks} tasks, found an end {found}")
-            }
-            Self::Loop { task, .. } => write!(f, "expected an edge between two tasks, found `{task}` twice"),
-            Self::SameEdge { ends: [one, other], .. } => {
-                write!(f, "expected one edge between `{one}` and `{other}`, found two")
-            }
-            Self::Rqoc { ends: [one, other], found, .. } => {
-                write!(f, "edge between `{one}` and `{other}`: expected an RQoC above 0, found {found}")
-            }
-            Self::Disconnected { apart, from, .. } => {
-                write!(f, "expected a connected graph, found no path from `{from}` to `{apart}`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for GraphError {}

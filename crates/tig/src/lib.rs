@@ -21,8 +21,8 @@ pub mod random;
 pub mod refine;
 pub mod wase;
 
-pub use availability::{Availability, Mark};
-pub use graph::{Edge, GraphError, GraphPlace, Task, TaskGraph, TaskId};
+pub use availability::{Availability, Savepoint};
+pub use graph::{Edge, GraphError, GraphItem, Task, TaskGraph, TaskId};
 pub use grid::{Grid, GridBuilder, GridError, GridItem, Level, LinkId, Machine, MachineId, Node, NodeId};
-pub use mapping::{ClusterPlace, Mapping, Placement, Stage, Unplaceable};
+pub use mapping::{ClusterPlacement, Mapping, MappingError, Placement, Stage};
 pub use metrics::{Metrics, overload_percent};

@@ -1,7 +1,5 @@
 //! A mapping: which machine each task goes to, and why there.
 
-use std::fmt;
-
 use crate::clustering::ClusterId;
 use crate::{Level, MachineId, NodeId, TaskGraph, TaskId};
 
@@ -11,7 +9,7 @@ pub struct Mapping {
     /// Where each task goes.
     pub placements: Vec<Placement>,
     /// Where each cluster was sent; empty if the algorithm knows no clusters.
-    pub clusters: Vec<ClusterPlace>,
+    pub clusters: Vec<ClusterPlacement>,
 }
 
 /// Where a task goes.
@@ -57,7 +55,7 @@ impl Stage {
 
 /// Where a cluster was sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ClusterPlace {
+pub struct ClusterPlacement {
     /// The LAN that was selected for it.
     pub lan: NodeId,
     /// Eqs. 7 to 9 at that moment.
@@ -65,9 +63,13 @@ pub struct ClusterPlace {
 }
 
 /// An application that was not mapped. Nothing of it is left on the grid.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Unplaceable {
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum MappingError {
     /// No LAN was suitable for a cluster.
+    #[error(
+        "expected a LAN of suitability 1 for cluster {} ({tasks} tasks, {mcr_mflops:.1} MFlop/s), found \
+         {best:.3} at most", cluster.0
+    )]
     Cluster {
         /// The cluster.
         cluster: ClusterId,
@@ -79,6 +81,7 @@ pub enum Unplaceable {
         best: f64,
     },
     /// No machine that may be used had room for a task.
+    #[error("expected a machine with {mcr_mflops:.1} MFlop/s left, found {best:.1} at most")]
     Task {
         /// The task.
         task: TaskId,
@@ -89,7 +92,7 @@ pub enum Unplaceable {
     },
 }
 
-impl Unplaceable {
+impl MappingError {
     /// With the names of the application.
     pub fn describe(&self, graph: &TaskGraph) -> String {
         match self {
@@ -102,21 +105,3 @@ impl Unplaceable {
         }
     }
 }
-
-impl fmt::Display for Unplaceable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cluster { cluster, tasks, mcr_mflops, best } => write!(
-                f,
-                "expected a LAN of suitability 1 for cluster {} ({tasks} tasks, {mcr_mflops:.1} MFlop/s), \
-                 found {best:.3} at most",
-                cluster.0
-            ),
-            Self::Task { mcr_mflops, best, .. } => {
-                write!(f, "expected a machine with {mcr_mflops:.1} MFlop/s left, found {best:.1} at most")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unplaceable {}

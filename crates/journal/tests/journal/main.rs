@@ -245,7 +245,7 @@ fn sqlite_continues_after_a_full_disk() {
     };
     match outcome {
         Ok(outcome) if outcome.status.success() => {
-            assert!(said(&outcome).contains("it filled"), "{outcome:?}")
+            assert!(said(&outcome).contains("full after"), "{outcome:?}")
         }
         Ok(outcome) if said(&outcome).contains("running 1 test") => panic!("{}", said(&outcome)),
         // Not permitted, or the program is missing.

@@ -4,7 +4,6 @@
 //! Plans that are made when somebody asks, bounds and indexes are left out: they follow from the rest.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pliant_model::{JobId, Procs, Span, Time};
 
@@ -48,11 +47,13 @@ pub struct Dump {
 }
 
 /// Why a scheduler cannot be restored from a [`Dump`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RestoreError {
     /// A job appears twice.
+    #[error("expected every job once, found job {0} twice")]
     Twice(JobId),
     /// A job has more processors than the cluster, or none.
+    #[error("expected 1 to {} processors, found {found} for job {job}", capacity.0)]
     Procs {
         /// The job.
         job: JobId,
@@ -62,6 +63,7 @@ pub enum RestoreError {
         capacity: Procs,
     },
     /// A job has a walltime that no job can have.
+    #[error("expected a walltime of 1 s to {}, found {found} for job {job}", Span::MAX)]
     Walltime {
         /// The job.
         job: JobId,
@@ -69,6 +71,7 @@ pub enum RestoreError {
         found: Span,
     },
     /// The running jobs and those with a place take more processors than there are.
+    #[error("expected at most {} processors taken, found {taken} at {at} s", capacity.0)]
     Overbooked {
         /// When they do, for the first time.
         at: Time,
@@ -78,6 +81,10 @@ pub enum RestoreError {
         capacity: Procs,
     },
     /// The policy that is restored never leaves a job in such a state.
+    #[error(
+        "expected {expected}, found job {job} otherwise; restore only the running jobs and submit the others \
+         again if the policy was changed"
+    )]
     OtherPolicy {
         /// The job.
         job: JobId,
@@ -85,31 +92,6 @@ pub enum RestoreError {
         expected: &'static str,
     },
 }
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Twice(job) => write!(f, "expected every job once, found job {} twice", job.0),
-            Self::Procs { job, found, capacity } => {
-                write!(f, "expected 1 to {} processors, found {} for job {}", capacity.0, found.0, job.0)
-            }
-            Self::Walltime { job, found } => {
-                write!(f, "expected a walltime of 1 s to {}, found {found} for job {}", Span::MAX, job.0)
-            }
-            Self::Overbooked { at, taken, capacity } => {
-                write!(f, "expected at most {} processors taken, found {taken} at {at} s", capacity.0)
-            }
-            Self::OtherPolicy { job, expected } => write!(
-                f,
-                "expected {expected}, found job {} otherwise; restore the running jobs only and submit the \
-                 others again if the policy was changed",
-                job.0
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}
 
 impl Dump {
     /// The same with other numbers for the jobs.

@@ -2,7 +2,6 @@
 //! a server carries, what a journal keeps.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pliant_model::{JobId, Procs, Span, Time};
 
@@ -226,11 +225,13 @@ impl Rules {
 }
 
 /// Why a [`ClusterSnapshot`] is none.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PictureError {
     /// A job appears twice.
+    #[error("expected every job once, found job {0} twice")]
     Twice(JobId),
     /// A job is on a node that is not there.
+    #[error("expected one of {nodes} nodes, counted from 0, found {found} for job {job}")]
     Node {
         /// The job.
         job: JobId,
@@ -240,6 +241,7 @@ pub enum PictureError {
         nodes: usize,
     },
     /// A job has a walltime that no job can have.
+    #[error("expected a walltime of 1 s to {}, found {found} for job {job}", Span::MAX)]
     Walltime {
         /// The job.
         job: JobId,
@@ -247,8 +249,10 @@ pub enum PictureError {
         found: Span,
     },
     /// A job asks for nothing.
+    #[error("expected at least one core on one node, found none for job {0}")]
     Nothing(JobId),
     /// A rule is counted in units of nothing.
+    #[error("expected a {rule} of at least 1 s, found {found}")]
     Unit {
         /// Which one.
         rule: &'static str,
@@ -256,26 +260,6 @@ pub enum PictureError {
         found: Span,
     },
 }
-
-impl fmt::Display for PictureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Twice(job) => write!(f, "expected every job once, found job {job} twice"),
-            Self::Node { job, found, nodes } => {
-                write!(f, "expected one of {nodes} nodes, counted from 0, found {found} for job {job}")
-            }
-            Self::Walltime { job, found } => {
-                write!(f, "expected a walltime of 1 s to {}, found {found} for job {job}", Span::MAX)
-            }
-            Self::Nothing(job) => {
-                write!(f, "expected at least one core on one node, found none for job {job}")
-            }
-            Self::Unit { rule, found } => write!(f, "expected a {rule} of at least 1 s, found {found}"),
-        }
-    }
-}
-
-impl std::error::Error for PictureError {}
 
 impl ClusterSnapshot {
     /// Cores of all nodes, up or not.

@@ -1,7 +1,5 @@
 //! What is taken of a window of runtimes: a quantile, with a margin.
 
-use std::fmt;
-
 use super::window::Window;
 
 /// How a runtime is chosen from past ones: their quantile, times a margin.
@@ -12,25 +10,15 @@ pub struct Choice {
 }
 
 /// A [`Choice`] that cannot be.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ChoiceError {
     /// The quantile is not above 0 and at most 1.
+    #[error("expected a quantile above 0 and at most 1, found {0}")]
     Quantile(f64),
     /// The margin is not in [`Choice::MARGINS`].
+    #[error("expected a margin of {least} to {most}, found {0}", least = Choice::MARGINS.start(), most = Choice::MARGINS.end())]
     Margin(f64),
 }
-
-impl fmt::Display for ChoiceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, most) = (Choice::MARGINS.start(), Choice::MARGINS.end());
-        match self {
-            Self::Quantile(found) => write!(f, "expected a quantile above 0 and at most 1, found {found}"),
-            Self::Margin(found) => write!(f, "expected a margin of {least} to {most}, found {found}"),
-        }
-    }
-}
-
-impl std::error::Error for ChoiceError {}
 
 impl Choice {
     /// What a margin may be.

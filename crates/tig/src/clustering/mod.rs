@@ -14,7 +14,7 @@ mod weights;
 
 pub use contraction::greedy;
 pub use moves::improve;
-pub use relaxation::{NotSolved, Relaxation, relax};
+pub use relaxation::{Relaxation, RelaxationError, relax};
 pub use rounding::round;
 pub use weights::{Weight, Weights};
 

@@ -8,7 +8,6 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::fmt;
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
 
@@ -34,28 +33,21 @@ pub struct Relaxation {
 }
 
 /// A linear program that the solver did not solve.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NotSolved {
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected the optimum of the clustering's linear program: {problem}")]
+pub struct RelaxationError {
     /// What the solver says.
     pub problem: String,
 }
 
-impl fmt::Display for NotSolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected the optimum of the clustering's linear program: {}", self.problem)
-    }
-}
-
-impl std::error::Error for NotSolved {}
-
 /// Solves the relaxation.
-pub fn relax(weights: &Weights) -> Result<Relaxation, NotSolved> {
+pub fn relax(weights: &Weights) -> Result<Relaxation, RelaxationError> {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     // No row asks for more than 1, so no value above 1 is of use.
     let variables: Vec<Variable> =
         weights.edges().iter().map(|edge| problem.add_var(edge.value.abs(), (0.0, 1.0))).collect();
     let graph = Positive::of(weights);
-    let mut solution = problem.solve().map_err(not_solved)?;
+    let mut solution = problem.solve().map_err(relaxation_error)?;
     let mut rows = 0;
     for round in 0..ROUNDS_MAX {
         let values: Vec<f64> =
@@ -70,21 +62,21 @@ pub fn relax(weights: &Weights) -> Result<Relaxation, NotSolved> {
         rows += violated.len();
         solution = add_rows(solution, &variables, violated)?;
     }
-    Err(NotSolved { problem: format!("no end after {ROUNDS_MAX} rounds and {rows} rows") })
+    Err(RelaxationError { problem: format!("no end after {ROUNDS_MAX} rounds and {rows} rows") })
 }
 
-fn not_solved(error: microlp::Error) -> NotSolved {
-    NotSolved { problem: error.to_string() }
+fn relaxation_error(error: microlp::Error) -> RelaxationError {
+    RelaxationError { problem: error.to_string() }
 }
 
 fn add_rows(
     mut solution: Solution,
     variables: &[Variable],
     rows: Vec<Vec<usize>>,
-) -> Result<Solution, NotSolved> {
+) -> Result<Solution, RelaxationError> {
     for row in rows {
         let terms: Vec<(Variable, f64)> = row.iter().map(|edge| (variables[*edge], 1.0)).collect();
-        solution = solution.add_constraint(&terms[..], ComparisonOp::Ge, 1.0).map_err(not_solved)?;
+        solution = solution.add_constraint(&terms[..], ComparisonOp::Ge, 1.0).map_err(relaxation_error)?;
     }
     Ok(solution)
 }

@@ -5,4 +5,4 @@ mod graph;
 mod tiers;
 
 pub use graph::{Connected, connected};
-pub use tiers::{BandwidthRanges, Machines, Misfit, Tiers, tiers};
+pub use tiers::{BandwidthRanges, Machines, ParameterError, Tiers, tiers};

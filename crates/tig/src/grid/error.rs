@@ -1,37 +1,46 @@
 //! What can be wrong with a platform.
 
-use std::fmt;
-
 use pliant_model::NameError;
 
 use super::Level;
 
 /// A platform that nothing can be mapped onto. `at` is the position of the node, machine or link in the order
 /// in which it was added; node 0 is the root.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what its fields are")]
 pub enum GridError {
     /// A name cannot be shown.
+    #[error("{source}")]
     Name { item: GridItem, source: NameError },
     /// Two things have one name.
+    #[error("expected unique names, found `{name}` twice")]
     SameName { item: GridItem, name: String },
     /// A network below a LAN.
+    #[error("expected no network below LAN `{lan}`, found `{found}`")]
     BelowLan { lan: String, found: String },
     /// A machine outside every LAN.
+    #[error("machine `{machine}`: expected a LAN, found `{node}` above it")]
     NotOnLan { at: usize, machine: String, node: String },
     /// A power that is not above 0.
+    #[error("machine `{machine}`: expected a power above 0, found {found}")]
     Power { at: usize, machine: String, found: f64 },
     /// A load outside 0 to 1.
+    #[error("machine `{machine}`: expected a load of 0 to 1, found {found}")]
     Load { at: usize, machine: String, found: f64 },
     /// A network of nothing.
+    #[error("{} `{node}`: expected a {}, found none", level.name(), if *level == Level::Lan { "machine" } else { "network in it" })]
     Empty { at: usize, node: String, level: Level },
     /// A bandwidth that is not above 0.
+    #[error("expected a bandwidth above 0, found {found}")]
     Bandwidth { item: GridItem, found: f64 },
     /// A link between two that are no siblings.
+    #[error("expected a link between two networks of one parent, found `{}` and `{}`", ends[0], ends[1])]
     NotSiblings { at: usize, ends: [String; 2] },
     /// Two siblings without a bandwidth.
+    #[error("expected a bandwidth between `{}` and `{}`, found none", ends[0], ends[1])]
     NoBandwidth { at: usize, ends: [String; 2] },
     /// The user's LAN is none of the grid's.
+    #[error("expected the user's LAN to be one of the grid's ({}), found `{found}`", listed(lans))]
     UserLan { found: String, lans: Vec<String> },
 }
 
@@ -85,43 +94,8 @@ impl GridError {
     }
 }
 
-impl fmt::Display for GridError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name { source, .. } => source.fmt(f),
-            Self::SameName { name, .. } => write!(f, "expected unique names, found `{name}` twice"),
-            Self::BelowLan { lan, found } => {
-                write!(f, "expected no network below LAN `{lan}`, found `{found}`")
-            }
-            Self::NotOnLan { machine, node, .. } => {
-                write!(f, "machine `{machine}`: expected a LAN, found `{node}` above it")
-            }
-            Self::Power { machine, found, .. } => {
-                write!(f, "machine `{machine}`: expected a power above 0, found {found}")
-            }
-            Self::Load { machine, found, .. } => {
-                write!(f, "machine `{machine}`: expected a load of 0 to 1, found {found}")
-            }
-            Self::Empty { node, level: Level::Lan, .. } => {
-                write!(f, "LAN `{node}`: expected a machine, found none")
-            }
-            Self::Empty { node, level, .. } => {
-                write!(f, "{} `{node}`: expected a network in it, found none", level.name())
-            }
-            Self::Bandwidth { found, .. } => write!(f, "expected a bandwidth above 0, found {found}"),
-            Self::NotSiblings { ends: [one, other], .. } => {
-                write!(f, "expected a link between two networks of one father, found `{one}` and `{other}`")
-            }
-            Self::NoBandwidth { ends: [one, other], .. } => {
-                write!(f, "expected a bandwidth between `{one}` and `{other}`, found none")
-            }
-            Self::UserLan { found, lans } => {
-                let named = lans.iter().take(LANS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-                let more = if lans.len() > LANS_NAMED { ", ..." } else { "" };
-                write!(f, "expected the user's LAN to be one of the grid's ({named}{more}), found `{found}`")
-            }
-        }
-    }
+/// Names separated by commas, cut after the first eight.
+fn listed(names: &[String]) -> String {
+    let more = if names.len() > LANS_NAMED { ", ..." } else { "" };
+    names[..names.len().min(LANS_NAMED)].join(", ") + more
 }
-
-impl std::error::Error for GridError {}

@@ -19,7 +19,7 @@ pub use suitability::suitability;
 use crate::best_fit::sort_by_demand;
 use crate::clustering::{ClusterId, Clustering};
 use crate::{
-    Availability, ClusterPlace, Grid, Mapping, NodeId, Placement, Stage, TaskGraph, TaskId, Unplaceable,
+    Availability, ClusterPlacement, Grid, Mapping, MappingError, NodeId, Placement, Stage, TaskGraph, TaskId,
 };
 
 /// Maps an application that was cut into clusters, or takes nothing of the grid. `free` is what the grid has
@@ -30,7 +30,7 @@ pub fn map(
     clustering: &Clustering,
     options: &Options,
     free: &mut Availability,
-) -> Result<Mapping, Unplaceable> {
+) -> Result<Mapping, MappingError> {
     let mark = free.mark();
     let placements = vec![None; graph.tasks().len()];
     let mut mapper = Mapper { graph, grid, options, free: &mut *free, placements, links: Vec::new() };
@@ -67,15 +67,15 @@ struct Selected {
 
 impl Mapper<'_> {
     /// Algorithm 1.
-    fn lan_select(&mut self, clustering: &Clustering) -> Result<Vec<ClusterPlace>, Unplaceable> {
+    fn lan_select(&mut self, clustering: &Clustering) -> Result<Vec<ClusterPlacement>, MappingError> {
         let lans = closest_first(self.grid);
-        let mut places: Vec<Option<ClusterPlace>> = vec![None; clustering.count()];
+        let mut places: Vec<Option<ClusterPlacement>> = vec![None; clustering.count()];
         for cluster in self.by_demand(clustering) {
             let mut tasks = clustering.tasks(cluster).to_vec();
             sort_by_demand(self.graph, &mut tasks);
             let selected = self.select(cluster, &tasks, &lans)?;
             places[cluster.index()] =
-                Some(ClusterPlace { lan: selected.lan, suitability: selected.suitability });
+                Some(ClusterPlacement { lan: selected.lan, suitability: selected.suitability });
             let left = match selected.packed {
                 Some(packed) => self.place_packed(packed),
                 None => self.simple_taskmap(selected.lan, tasks, Stage::Selected),
@@ -97,7 +97,12 @@ impl Mapper<'_> {
     }
 
     /// The LAN of a cluster, whose tasks come by decreasing demand.
-    fn select(&self, cluster: ClusterId, tasks: &[TaskId], lans: &[NodeId]) -> Result<Selected, Unplaceable> {
+    fn select(
+        &self,
+        cluster: ClusterId,
+        tasks: &[TaskId],
+        lans: &[NodeId],
+    ) -> Result<Selected, MappingError> {
         let demands: Vec<f64> = tasks.iter().map(|task| self.graph.mcr(*task)).collect();
         let found = match self.options.suitability {
             Suitability::Mean => self.first_by_mean(&demands, lans),
@@ -108,12 +113,12 @@ impl Mapper<'_> {
         let powers = |lan: &NodeId| self.powers(*lan);
         found.ok_or_else(|| match (self.options.suitability, tasks.last().zip(demands.last())) {
             // No LAN holds any of its tasks, not even the smallest.
-            (Suitability::Packing, Some((task, demand))) => Unplaceable::Task {
+            (Suitability::Packing, Some((task, demand))) => MappingError::Task {
                 task: *task,
                 mcr_mflops: *demand,
                 best: lans.iter().flat_map(powers).fold(0.0, f64::max),
             },
-            _ => Unplaceable::Cluster {
+            _ => MappingError::Cluster {
                 cluster,
                 tasks: tasks.len(),
                 mcr_mflops: demands.iter().sum(),

@@ -4,7 +4,7 @@
 
 use super::Mapper;
 use crate::best_fit::sort_by_demand;
-use crate::{LinkId, MachineId, NodeId, Placement, Stage, TaskId, Unplaceable};
+use crate::{LinkId, MachineId, MappingError, NodeId, Placement, Stage, TaskId};
 
 impl Mapper<'_> {
     /// Algorithm 2: tasks by decreasing demand onto the machines below a node, one pool (A003-8). Returns those
@@ -25,7 +25,7 @@ impl Mapper<'_> {
 
     /// Algorithm 3: what the LAN of a cluster does not hold goes to the siblings of the LAN, the best connected
     /// first, then to those of its MAN, then to those of its WAN.
-    pub(super) fn proxy_taskmap(&mut self, lan: NodeId, tasks: Vec<TaskId>) -> Result<(), Unplaceable> {
+    pub(super) fn proxy_taskmap(&mut self, lan: NodeId, tasks: Vec<TaskId>) -> Result<(), MappingError> {
         let (mut at, mut left) = (lan, tasks);
         while !left.is_empty() {
             let Some(father) = self.grid.node(at).father else { return Err(self.no_room(left[0])) };
@@ -54,10 +54,10 @@ impl Mapper<'_> {
         left
     }
 
-    fn no_room(&self, task: TaskId) -> Unplaceable {
+    fn no_room(&self, task: TaskId) -> MappingError {
         let machines = self.grid.machines_below(crate::Grid::ROOT);
         let best = machines.map(|machine| self.free.power(machine)).fold(0.0, f64::max);
-        Unplaceable::Task { task, mcr_mflops: self.graph.mcr(task), best }
+        MappingError::Task { task, mcr_mflops: self.graph.mcr(task), best }
     }
 
     /// The machine for a task: of affinity 1 and above (eq. 10) and with room on the links, the one that the fit
@@ -103,7 +103,7 @@ impl Mapper<'_> {
 
     fn has_links(&mut self, task: TaskId, machine: MachineId) -> bool {
         self.traffic(task, machine);
-        self.links.iter().all(|(link, mbps)| self.free.has_room(self.grid, *link, *mbps))
+        self.links.iter().all(|(link, mbps)| self.free.has_bandwidth(self.grid, *link, *mbps))
     }
 
     fn place(&mut self, task: TaskId, machine: MachineId, stage: Stage) {
