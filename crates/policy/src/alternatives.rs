@@ -24,7 +24,7 @@ pub struct Alternative {
 }
 
 /// The sizes of a request worth trying on a cluster of that many processors, the smallest first. Empty if none fits.
-pub fn worth_trying(walltimes: &Walltimes<'_>, capacity: Procs) -> Vec<Alternative> {
+pub fn candidate_sizes(walltimes: &Walltimes<'_>, capacity: Procs) -> Vec<Alternative> {
     let (least, most) = (walltimes.least(), walltimes.most().min(capacity));
     let mut faster: Vec<Alternative> = Vec::new();
     for procs in (least.0..=most.0).map(Procs) {
@@ -33,11 +33,11 @@ pub fn worth_trying(walltimes: &Walltimes<'_>, capacity: Procs) -> Vec<Alternati
             faster.push(Alternative { procs, walltime });
         }
     }
-    thinned(faster)
+    reduced(faster)
 }
 
 /// At most [`AT_MOST`] of them, with both ends.
-fn thinned(sizes: Vec<Alternative>) -> Vec<Alternative> {
+fn reduced(sizes: Vec<Alternative>) -> Vec<Alternative> {
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return sizes };
     if sizes.len() <= AT_MOST {
         return sizes;
@@ -77,7 +77,8 @@ mod tests {
             owner: Owner::UNKNOWN,
         };
         let walltimes = request.on(Procs(capacity), Speed::REFERENCE);
-        let sizes = walltimes.map(|walltimes| worth_trying(&walltimes, Procs(capacity))).unwrap_or_default();
+        let sizes =
+            walltimes.map(|walltimes| candidate_sizes(&walltimes, Procs(capacity))).unwrap_or_default();
         sizes.iter().map(|size| (size.procs.0, size.walltime.0)).collect()
     }
 

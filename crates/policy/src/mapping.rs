@@ -19,7 +19,7 @@ crate::named_enum! {
 
 /// Where a request goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapped {
+pub struct MappingDecision {
     /// The cluster.
     pub cluster: ClusterId,
     /// In which shape, and when.
@@ -35,12 +35,12 @@ pub fn map(
     now: Time,
     request: &Request,
     rng: &mut impl Rng,
-) -> Result<Mapped, RefusalCause> {
+) -> Result<MappingDecision, RefusalCause> {
     match mapping {
         Mapping::Mct => {
             let found = federation.earliest(now, request, None, Time::MAX);
             let (cluster, estimate) = found.ok_or_else(|| too_large(federation, request))?;
-            Ok(Mapped { cluster, estimate, reason: MapReason::EarliestCompletion })
+            Ok(MappingDecision { cluster, estimate, reason: MapReason::EarliestCompletion })
         }
         Mapping::Random => {
             let fitting: Vec<(ClusterId, Estimate)> = federation
@@ -51,7 +51,7 @@ pub fn map(
                 return Err(too_large(federation, request));
             }
             let (cluster, estimate) = fitting[rng.random_range(0..fitting.len())];
-            Ok(Mapped { cluster, estimate, reason: MapReason::Drawn })
+            Ok(MappingDecision { cluster, estimate, reason: MapReason::Drawn })
         }
         Mapping::Given => {
             let only = (federation.len() == 1).then_some(ClusterId(0));
@@ -61,7 +61,7 @@ pub fn map(
                 let (requested, available) = (request.procs, federation.procs(cluster));
                 return Err(RefusalCause::LargerThanCluster { cluster, requested, available });
             };
-            Ok(Mapped { cluster, estimate, reason: MapReason::Given })
+            Ok(MappingDecision { cluster, estimate, reason: MapReason::Given })
         }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         offers: &[(ClusterId, Estimate)],
         origin: Option<ClusterId>,
         rng: &mut impl rand::Rng,
-    ) -> Option<Mapped> {
+    ) -> Option<MappingDecision> {
         let ((cluster, estimate), reason) = match mapping {
             Mapping::Mct => {
                 let earliest = offers.iter().min_by_key(|(cluster, offer)| (offer.completion(), *cluster))?;
@@ -101,7 +101,7 @@ mod tests {
                 (*given, MapReason::Given)
             }
         };
-        Some(Mapped { cluster, estimate, reason })
+        Some(MappingDecision { cluster, estimate, reason })
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
                 let expected = choose(mapping, &offers, request.origin, &mut rng.clone());
                 let mapped = map(mapping, &mut federation, now, &request, &mut rng).ok();
                 prop_assert_eq!(mapped, expected);
-                let Some(Mapped { cluster, estimate, reason }) = mapped else { continue };
+                let Some(MappingDecision { cluster, estimate, reason }) = mapped else { continue };
                 let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
                 federation.submit(now, tracked, estimate);
             }

@@ -80,7 +80,7 @@ impl Reference {
     }
 
     /// A running job is planned to end later; if others were to have its processors by then, everybody is planned anew.
-    fn outlive(&mut self, now: i64, job: JobId, later: i64) {
+    fn extend_running(&mut self, now: i64, job: JobId, later: i64) {
         let (procs, end) = self.running.insert(job, (self.running[&job].0, later)).expect("it runs");
         if self.free[end as usize..later as usize].iter().all(|free| *free >= procs) {
             self.take(end, later, procs);
@@ -231,8 +231,8 @@ fn play(events: &[Event], with_estimates: bool) {
                 let running: Vec<JobId> = pair.slow.running.keys().copied().collect();
                 if let Some(job) = running.get(which) {
                     let later = pair.slow.running[job].1 + seconds;
-                    pair.fast.outlive(Time(pair.now), &[(*job, Time(later))]);
-                    pair.slow.outlive(pair.now, *job, later);
+                    pair.fast.extend_running(Time(pair.now), &[(*job, Time(later))]);
+                    pair.slow.extend_running(pair.now, *job, later);
                 }
             }
             Event::Cancel { bits } => {

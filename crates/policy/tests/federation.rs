@@ -262,7 +262,7 @@ fn planned(federation: &mut Federation, now: Time) -> BTreeMap<JobId, (ClusterId
 
 #[test]
 fn reallocation_keeps_its_promises_under_every_heuristic() {
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Copies) {
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Siblings) {
         for heuristic in Heuristic::ALL {
             let worlds = [(Tuner::Exact, 0), (Tuner::default(), 1), (Tuner::Exact, 2)];
             let moves: usize =

@@ -11,7 +11,7 @@ use pliant_model::{
 };
 use pliant_policy::batch::{self, Start};
 use pliant_policy::federation::{Federation, Tracked};
-use pliant_policy::mapping::{Mapped, Mapping, map};
+use pliant_policy::mapping::{Mapping, MappingDecision, map};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -122,7 +122,7 @@ impl World {
         let offers = self.offers(&request);
         let now = Time(self.now);
         let mapped = map(mapping, &mut self.federation, now, &request, &mut self.rng);
-        let Ok(Mapped { cluster, estimate, reason }) = mapped else {
+        let Ok(MappingDecision { cluster, estimate, reason }) = mapped else {
             let home =
                 |(id, _): &(ClusterId, Estimate)| mapping != Mapping::Given || Some(*id) == request.origin;
             assert!(!offers.iter().any(home), "{mapping} refused what fits: {request:?}");

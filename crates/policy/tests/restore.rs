@@ -150,11 +150,11 @@ impl<'a> World<'a> {
         let dump = self.clusters[0].dump();
         self.tally.running += usize::from(!dump.running.is_empty());
         self.tally.overdue += usize::from(dump.running.iter().any(|one| one.end.0 < now));
-        self.tally.placed_later += usize::from(dump.placed.iter().any(|one| one.plan.start.0 > now));
-        self.tally.due += usize::from(dump.placed.iter().any(|one| one.plan.start.0 <= now));
-        self.tally.line += usize::from(!dump.line.is_empty());
+        self.tally.placed_later += usize::from(dump.planned.iter().any(|one| one.plan.start.0 > now));
+        self.tally.due += usize::from(dump.planned.iter().any(|one| one.plan.start.0 <= now));
+        self.tally.line += usize::from(!dump.queued.is_empty());
         self.tally.heads += usize::from(dump.head.is_some());
-        let folded = |head: Start| dump.line[0].procs > head.procs;
+        let folded = |head: Start| dump.queued[0].procs > head.procs;
         self.tally.folded += usize::from(dump.head.is_some_and(folded));
         // What it held before does not matter.
         let mut restored = scheduler(self.policy, self.procs, now);
@@ -378,29 +378,29 @@ fn dumps_that_cannot_be_are_refused() {
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let in_line: Vec<&str> = all.iter().copied().filter(|name| !["cbf", "h3"].contains(name)).collect();
     let nothing = Dump::default;
-    let dump = Dump { running: vec![running(1, 1, 30)], placed: vec![placed(1, 1, 20, 5)], ..nothing() };
+    let dump = Dump { running: vec![running(1, 1, 30)], planned: vec![placed(1, 1, 20, 5)], ..nothing() };
     check(&all, &dump, "expected every job once, found job 1 twice");
     for (dump, found) in [
         (Dump { running: vec![running(1, 0, 30)], ..nothing() }, 0),
-        (Dump { placed: vec![placed(1, 9, 20, 30)], ..nothing() }, 9),
-        (Dump { line: vec![submitted(1, 9, 30)], ..nothing() }, 9),
+        (Dump { planned: vec![placed(1, 9, 20, 30)], ..nothing() }, 9),
+        (Dump { queued: vec![submitted(1, 9, 30)], ..nothing() }, 9),
     ] {
         check(&all, &dump, &format!("expected 1 to 8 processors, found {found} for job 1"));
     }
-    let dump = Dump { line: vec![submitted(1, 8, 0)], ..nothing() };
+    let dump = Dump { queued: vec![submitted(1, 8, 0)], ..nothing() };
     let longest = Span::MAX;
     check(&all, &dump, &format!("expected a walltime of 1 s to {longest}, found 0 s for job 1"));
-    let dump = Dump { running: vec![running(1, 5, 21)], placed: vec![placed(2, 4, 19, 5)], ..nothing() };
+    let dump = Dump { running: vec![running(1, 5, 21)], planned: vec![placed(2, 4, 19, 5)], ..nothing() };
     check(&all, &dump, "expected at most 8 processors taken, found 9 at 20 s");
     let hint = "restore the running jobs only and submit the others again if the policy was changed";
-    let line = Dump { line: vec![submitted(1, 8, 5)], ..nothing() };
+    let line = Dump { queued: vec![submitted(1, 8, 5)], ..nothing() };
     let expected = "expected a reservation for every waiting job, found job 1 otherwise";
     check(&["cbf", "h3"], &line, &format!("{expected}; {hint}"));
-    let later = Dump { placed: vec![placed(1, 8, 21, 5)], ..nothing() };
+    let later = Dump { planned: vec![placed(1, 8, 21, 5)], ..nothing() };
     let expected = "expected places for started jobs only, found job 1 otherwise";
     check(&in_line, &later, &format!("{expected}; {hint}"));
     let head = Start { job: JobId(2), procs: Procs(4), walltime: Span(10) };
-    let second = Dump { line: vec![submitted(1, 8, 5), submitted(2, 8, 5)], head: Some(head), ..nothing() };
+    let second = Dump { queued: vec![submitted(1, 8, 5), submitted(2, 8, 5)], head: Some(head), ..nothing() };
     let expected = "expected a kept shape only for the head of a line that is folded, found job 2";
     check(&in_line, &second, &format!("{expected} otherwise; {hint}"));
     let head = Some(Start { job: JobId(1), ..head });

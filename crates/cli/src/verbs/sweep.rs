@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use pliant_client::{
     Fate, MultiJobError, MultiJobWanted, Preview, Row, Rows, SweepFolder, SweepStatus, Sweeper,
 };
-use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
+use pliant_control::multi_job::{Progress, RETRIES_MAX, RuntimeSource, Share};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
 use pliant_policy::runtimes::Level;
@@ -328,11 +328,11 @@ fn dry_run(output: Output, session: &Session, wanted: &MultiJobWanted) -> Result
     output.print("sweep", || allocation(wanted, &preview), value)
 }
 
-fn told_by(told: Told) -> String {
+fn told_by(told: RuntimeSource) -> String {
     match told {
-        Told::Walltime => "walltime".to_owned(),
-        Told::Statistics { jobs } => counted(jobs, "job"),
-        Told::Federation { level, jobs } => {
+        RuntimeSource::Walltime => "walltime".to_owned(),
+        RuntimeSource::Statistics { jobs } => counted(jobs, "job"),
+        RuntimeSource::Federation { level, jobs } => {
             let whose = match level {
                 Level::Executable => "elsewhere",
                 Level::User => "of the user",
@@ -341,7 +341,7 @@ fn told_by(told: Told) -> String {
             };
             format!("{} {whose}", counted(jobs, "job"))
         }
-        Told::Own { instances } => counted(instances, "instance"),
+        RuntimeSource::Own { instances } => counted(instances, "instance"),
     }
 }
 
@@ -366,7 +366,7 @@ fn allocation(wanted: &MultiJobWanted, preview: &Preview) -> String {
     let mut text = table.render();
     text +=
         &format!("{instances} by {}, expected to be done after {}\n", wanted.strategy, seconds(*makespan));
-    if shares.iter().any(|share| share.told == Told::Walltime) {
+    if shares.iter().any(|share| share.told == RuntimeSource::Walltime) {
         text +=
             "known from walltime: no such job has ended there yet, so that each is taken to need all of it\n";
     }

@@ -299,7 +299,7 @@ fn queue(waiting: u32) -> DiscoveryResult {
         optional_cores: 0,
         optional_per_core: 0,
     };
-    let queue = Dump { placed, ..Dump::default() };
+    let queue = Dump { planned: placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();
     let picture = ServerSnapshot { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
     DiscoveryResult { pictures: vec![picture], ..DiscoveryResult::default() }

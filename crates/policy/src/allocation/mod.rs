@@ -5,9 +5,9 @@
 //! | [`levels`] | Algorithm 1: equal jobs on clusters of one processor each, corrected and as printed |
 //! | [`earliest`] | the same for clusters of several processors and of different speeds |
 //! | [`pending`] | nothing: when processors come free, judging by the expected runtimes of what is pending |
-//! | [`anew`] | whether instances that wait already are better spread anew |
+//! | [`reallocation`] | whether instances that wait already are better spread anew |
 //! | [`sharing`] | what each cluster gets beside those that wait there, and which of these come back |
-//! | [`packs`] | how many instances go out as one job |
+//! | [`instance_batches`] | how many instances go out as one job |
 //! | [`instances`] | how long an instance is expected to take, also one that has outlived that |
 //! | [`baseline`] | what Algorithm 1 is compared with: random, by free processors, by failures, of two choices |
 //!
@@ -15,21 +15,21 @@
 //! of the paper is [`Strategy::Statistics`] on what [`pending::state`] makes of expected runtimes, which
 //! [`crate::runtimes`] predicts.
 
-pub mod anew;
 pub mod baseline;
 pub mod earliest;
+pub mod instance_batches;
 pub mod instances;
 pub mod levels;
-pub mod packs;
 pub mod pending;
+pub mod reallocation;
 pub mod sharing;
 
 use pliant_model::Span;
 use rand::Rng;
 
-pub use anew::allocate_anew;
 pub use earliest::Offer;
 pub use pending::Free;
+pub use reallocation::reallocate_instances;
 
 crate::named_enum! {
     /// How the instances of a multi-job are spread over clusters.

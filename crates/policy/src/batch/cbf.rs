@@ -35,8 +35,8 @@
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
+use super::reservation_queue::{Entry, Movable, ReservationQueue, Slot};
 use super::running::Running;
-use super::waiting::{Entry, Movable, Queue, Slot};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::{Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
@@ -46,7 +46,7 @@ use crate::tuning::{self, OtherJobs, Present, Tuner};
 pub(super) struct ConservativeBackfilling {
     profile: Profile,
     running: Running,
-    queue: Queue,
+    queue: ReservationQueue,
     /// What was freed and not yet seen by every waiting job.
     freed: Vec<Freed>,
     /// What was freed by moves in the present pass.
@@ -54,7 +54,7 @@ pub(super) struct ConservativeBackfilling {
     /// What was freed by moves in the present pass behind the start of every job ahead in the queue: a job can only
     /// use what begins before its own reservation, so none of them gains from it.
     beyond: Vec<Freed>,
-    ahead: Ahead,
+    ahead: PassedJobs,
     touched: Touched,
     /// Kept once estimates of moldable requests are asked for.
     bounds: Option<StartBounds>,
@@ -62,16 +62,16 @@ pub(super) struct ConservativeBackfilling {
 
 /// The jobs that the present pass has left behind.
 #[derive(Clone, Copy, Debug)]
-struct Ahead {
+struct PassedJobs {
     /// The first job not counted yet.
     next: Slot,
     /// No job before it starts later.
     latest_start: Time,
 }
 
-impl Ahead {
+impl PassedJobs {
     /// False if none of the jobs ahead of `slot` starts after `time`.
-    fn any_starts_after(&mut self, time: Time, queue: &Queue, slot: Slot) -> bool {
+    fn any_starts_after(&mut self, time: Time, queue: &ReservationQueue, slot: Slot) -> bool {
         if self.latest_start <= time {
             self.latest_start = self.latest_start.max(queue.latest_start(self.next, slot));
             self.next = slot;
@@ -89,11 +89,11 @@ impl ConservativeBackfilling {
         Self {
             profile: Profile::new(procs, now),
             running: Running::default(),
-            queue: Queue::default(),
+            queue: ReservationQueue::default(),
             freed: Vec::new(),
             vacated: Vec::new(),
             beyond: Vec::new(),
-            ahead: Ahead { next: 0, latest_start: now },
+            ahead: PassedJobs { next: 0, latest_start: now },
             touched: Touched::default(),
             bounds: None,
         }
@@ -153,7 +153,7 @@ impl ConservativeBackfilling {
         }
         self.vacated.clear();
         if !self.touched.is_empty() {
-            self.ahead = Ahead { next: 0, latest_start: now };
+            self.ahead = PassedJobs { next: 0, latest_start: now };
             let mut next = 0;
             while let Some(movable) = self.queue.next_movable(next, now, &self.touched, &self.profile) {
                 self.try_move(now, movable);
@@ -207,7 +207,7 @@ impl ConservativeBackfilling {
     /// leave, whatever it had before: after this no pass can gain anything.
     fn replan(&mut self, now: Time) {
         let waiting: Vec<Entry> = self.queue.iter().map(|(_, entry)| entry).collect();
-        self.queue = Queue::default();
+        self.queue = ReservationQueue::default();
         self.rebuild(now);
         for mut entry in waiting {
             let start = self.profile.earliest_fit(now, entry.procs, entry.walltime);
@@ -222,7 +222,7 @@ impl ConservativeBackfilling {
     }
 
     /// Lets the next pass try every waiting job.
-    fn try_everybody(&mut self, now: Time) {
+    fn try_all(&mut self, now: Time) {
         let Some(latest) = self.queue.last_start() else { return };
         // A job can only use what begins before its own reservation.
         self.freed.push(Freed { from: now, until: latest, least: Procs::ONE });
@@ -230,7 +230,12 @@ impl ConservativeBackfilling {
 }
 
 /// Calls a function with what a tuner knows of a cluster beside its plan.
-fn with_present<R>(now: Time, running: &Running, queue: &Queue, call: impl FnOnce(&Present<'_>) -> R) -> R {
+fn with_present<R>(
+    now: Time,
+    running: &Running,
+    queue: &ReservationQueue,
+    call: impl FnOnce(&Present<'_>) -> R,
+) -> R {
     let shapes = |each: &mut dyn FnMut(Procs, Span)| {
         running.held().for_each(|held| each(held.procs, held.end - now));
         queue.iter().for_each(|(_, entry)| each(entry.procs, entry.walltime));
@@ -306,7 +311,7 @@ impl BatchScheduler for ConservativeBackfilling {
         self.compress(now);
     }
 
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
         self.profile.advance(now);
         let mut has_room = true;
         for (job, end) in jobs {
@@ -365,25 +370,25 @@ impl BatchScheduler for ConservativeBackfilling {
 
     fn dump(&self) -> Dump {
         let placed = self.queue.iter().map(|(_, entry)| Waiting { job: entry.job, plan: entry.plan() });
-        Dump { running: self.running.by_number(), placed: placed.collect(), ..Dump::default() }
+        Dump { running: self.running.by_number(), planned: placed.collect(), ..Dump::default() }
     }
 
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
         let capacity = self.profile.capacity();
         dump.check(now, capacity)?;
-        if let Some(job) = dump.line.first().map(|one| one.job).or(dump.head.map(|one| one.job)) {
+        if let Some(job) = dump.queued.first().map(|one| one.job).or(dump.head.map(|one| one.job)) {
             return Err(RestoreError::OtherPolicy { job, expected: "a reservation for every waiting job" });
         }
         let mut restored = Self::new(capacity, now);
         for RunningJob { job, procs, end } in &dump.running {
             restored.running.start(*job, *procs, *end);
         }
-        for Waiting { job, plan } in &dump.placed {
+        for Waiting { job, plan } in &dump.planned {
             let Estimate { procs, walltime, start } = *plan;
             restored.queue.push(Entry::new(*job, procs, walltime, start));
         }
         restored.rebuild(now);
-        restored.try_everybody(now);
+        restored.try_all(now);
         *self = restored;
         Ok(())
     }

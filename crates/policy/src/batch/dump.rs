@@ -35,10 +35,10 @@ pub struct Dump {
     /// The jobs with a fixed place. Under policies with reservations every waiting job, in order of
     /// submission; under policies that decide at events the jobs that were started and not yet handed out, in
     /// starting order.
-    pub placed: Vec<Waiting>,
+    pub planned: Vec<Waiting>,
     /// The jobs without a place, as submitted, in order of submission.
-    pub line: Vec<Submission>,
-    /// The job at the head of the line with the shape in which it will start, where a policy chooses that
+    pub queued: Vec<Submission>,
+    /// The job at the head of the queued with the shape in which it will start, where a policy chooses that
     /// once and keeps it.
     pub head: Option<Start>,
     /// What a queue order other than that of submission remembers.
@@ -97,14 +97,15 @@ impl Dump {
     /// The same with other numbers for the jobs.
     #[must_use]
     pub fn renumbered(mut self, mut number: impl FnMut(JobId) -> JobId) -> Dump {
-        let Dump { running, placed, line, head, shares } = &mut self;
+        let Dump { running, planned, queued, head, shares } = &mut self;
         let jobs = running.iter_mut().map(|one| &mut one.job);
         let jobs =
             jobs.chain(shares.iter_mut().flat_map(|shares| &mut shares.running).map(|one| &mut one.job));
-        let jobs = jobs.chain(placed.iter_mut().map(|one| &mut one.job));
-        // The head is in the line as well, or a job that is nowhere else.
-        for job in
-            jobs.chain(line.iter_mut().map(|one| &mut one.job)).chain(head.iter_mut().map(|one| &mut one.job))
+        let jobs = jobs.chain(planned.iter_mut().map(|one| &mut one.job));
+        // The head is in the queued as well, or a job that is nowhere else.
+        for job in jobs
+            .chain(queued.iter_mut().map(|one| &mut one.job))
+            .chain(head.iter_mut().map(|one| &mut one.job))
         {
             *job = number(*job);
         }
@@ -113,16 +114,16 @@ impl Dump {
 
     /// Checks what every policy relies on. O(jobs log jobs).
     pub(crate) fn check(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
-        let placed = || self.placed.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));
-        let line = self.line.iter().map(|one| (one.job, one.procs, one.walltime));
+        let planned = || self.planned.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));
+        let queued = self.queued.iter().map(|one| (one.job, one.procs, one.walltime));
         let head = self.head.iter().map(|one| (one.job, one.procs, one.walltime));
-        for (job, _, found) in placed().chain(line.clone()).chain(head.clone()) {
+        for (job, _, found) in planned().chain(queued.clone()).chain(head.clone()) {
             if !(Span(1)..=Span::MAX).contains(&found) {
                 return Err(RestoreError::Walltime { job, found });
             }
         }
         let running = self.running.iter().map(|one| (one.job, one.procs));
-        let sizes = placed().chain(line).map(|(job, procs, _)| (job, procs)).chain(running);
+        let sizes = planned().chain(queued).map(|(job, procs, _)| (job, procs)).chain(running);
         for (job, found) in sizes.clone().chain(head.map(|(job, procs, _)| (job, procs))) {
             if !(Procs::ONE..=capacity).contains(&found) {
                 return Err(RestoreError::Procs { job, found, capacity });
@@ -138,9 +139,9 @@ impl Dump {
     /// No more processors are taken than there are, at no time.
     fn check_places(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
         let running = self.running.iter().map(|one| (now, one.end, one.procs));
-        let placed = self.placed.iter().map(|one| (one.plan.start, one.plan.completion(), one.plan.procs));
+        let planned = self.planned.iter().map(|one| (one.plan.start, one.plan.completion(), one.plan.procs));
         let mut changes: Vec<(Time, i64)> = Vec::new();
-        for (from, until, procs) in running.chain(placed).filter(|(_, until, _)| *until > now) {
+        for (from, until, procs) in running.chain(planned).filter(|(_, until, _)| *until > now) {
             changes.push((from.max(now), i64::from(procs.0)));
             changes.push((until, -i64::from(procs.0)));
         }

@@ -2,14 +2,14 @@
 //! them, each taking the place of up to `ceil(p / n)`, for `ceil(p / n)` times as long. Here: first come,
 //! first served with folding, the frame of H1 and H2.
 //!
-//! The shape is chosen once, when the job comes to the head of the line (spec A001-9), from the processors
+//! The shape is chosen once, when the job comes to the head of the queue (spec A001-9), from the processors
 //! free then and the expected releases. The job then waits until that many are free.
 
 use pliant_model::{Estimate, Procs, Span, Speedup, Time, Walltimes};
 
-use super::event_driven::{EventDriven, Horizon, Occupied, Rule};
+use super::event_driven::{EventDriven, EventDrivenCluster, Horizon, Rule};
 use super::{BatchScheduler, Start, Submission};
-use crate::tuning::{self, EveryPlace, Present, Tuner};
+use crate::tuning::{self, EverySize, Present, Tuner};
 
 /// How a policy folds: from the time before which nothing starts, the expected start for a shape, and the
 /// processors and the walltime asked for, the processors to give.
@@ -38,7 +38,7 @@ pub(super) fn choose_size(
         let start = place(procs, walltime)?.completion() - walltime;
         Some(Estimate { procs, walltime, start })
     };
-    tuning::choose(tuner, &mut EveryPlace { capacity, walltimes, place }, present)
+    tuning::choose(tuner, &mut EverySize { capacity, walltimes, place }, present)
 }
 
 /// First come, first served with folding.
@@ -56,7 +56,7 @@ pub(super) fn in_order(procs: Procs, choose: ChooseProcs) -> Box<dyn BatchSchedu
 
 impl Folding {
     /// The shape of the job at the head, chosen now if it has just come there.
-    fn shape(&mut self, now: Time, cluster: &Occupied, head: Submission) -> (Procs, Span) {
+    fn shape(&mut self, now: Time, cluster: &EventDrivenCluster, head: Submission) -> (Procs, Span) {
         match self.head {
             Some(Start { job, procs, walltime }) if job == head.job => (procs, walltime),
             _ => {
@@ -80,12 +80,12 @@ impl Folding {
 impl Rule for Folding {
     const IN_ORDER: bool = true;
 
-    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
+    fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
         self.freed(now, cluster);
     }
 
-    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
-        while let Some((slot, head)) = cluster.line.head() {
+    fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
+        while let Some((slot, head)) = cluster.queue.head() {
             let (procs, walltime) = self.shape(now, cluster, head);
             if procs > cluster.processors.free(now) {
                 return;

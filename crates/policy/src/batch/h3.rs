@@ -57,8 +57,8 @@ impl BatchScheduler for FoldedTable {
         self.table.finish(now, job);
     }
 
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
-        self.table.outlive(now, jobs);
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+        self.table.extend_running(now, jobs);
     }
 
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {

@@ -5,9 +5,10 @@
 //! system runs one for real. From outside it can be asked what a real batch system can be asked: submit,
 //! cancel while waiting, list, estimate (ARCHITECTURE.md, invariant 6).
 //!
-//! To add a policy: one file here, one line in [`REGISTRY`]. In which order waiting jobs are served is a matter of its
+//! To add a policy: one file here, one queue in [`REGISTRY`]. In which order waiting jobs are served is a matter of its
 //! own ([`order`]); [`LocalPolicy`] is the two together.
 
+mod aggressive;
 mod backfill;
 mod cbf;
 mod dump;
@@ -19,14 +20,13 @@ mod h1;
 mod h2;
 mod h3;
 mod h3_head;
-mod line;
 mod occupancy;
 pub mod order;
-mod overtaking;
+mod queue;
+mod reservation_queue;
 mod running;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
@@ -101,7 +101,7 @@ pub trait BatchScheduler: Send {
     /// Running jobs have not ended when they were planned to, and are planned to end at these later times. Only where
     /// plans are made by predictions ([`crate::runtimes::predicted`]); told before whatever else happens at `now`. What was
     /// planned behind them is planned anew, and may start later than it was told.
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]);
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]);
 
     /// Appends the jobs that start at `now`, in starting order; they are running from now on.
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>);
@@ -148,13 +148,13 @@ pub type OrderedConstructor = fn(Procs, Time, order::Ordering) -> Box<dyn BatchS
 pub struct Registered {
     /// Its name in options and files.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What it does, in a queue.
     pub summary: &'static str,
     /// Whether it runs jobs in other shapes than they asked for.
     pub folds: bool,
     /// Makes one.
     pub new: Constructor,
-    /// Makes one that serves its line in another order than that of submission, if it can.
+    /// Makes one that serves its queue in another order than that of submission, if it can.
     pub ordered: Option<OrderedConstructor>,
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pliant_model::{JobId, Procs, Time};
 
 use super::RunningJob;
-use super::running::{Running, RunningEntry};
+use super::running::{Running, RunningShape};
 
 /// Free processors and the expected releases.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Occupancy {
     }
 
     /// A job gives its processors back; none if it was not running.
-    pub(super) fn finish(&mut self, job: JobId) -> Option<RunningEntry> {
+    pub(super) fn finish(&mut self, job: JobId) -> Option<RunningShape> {
         let held = self.running.finish(job)?;
         self.idle += i64::from(held.procs.0);
         self.forget_release(held);
@@ -66,7 +66,7 @@ impl Occupancy {
         *self.releases.entry(end).or_default() += held.procs.0;
     }
 
-    fn forget_release(&mut self, held: RunningEntry) {
+    fn forget_release(&mut self, held: RunningShape) {
         if let Some(procs) = self.releases.get_mut(&held.end) {
             *procs -= held.procs.0;
             if *procs == 0 {
@@ -81,7 +81,7 @@ impl Occupancy {
     }
 
     /// What the jobs hold that run, in no particular order: only for sums.
-    pub(super) fn held(&self) -> impl Iterator<Item = RunningEntry> + '_ {
+    pub(super) fn held(&self) -> impl Iterator<Item = RunningShape> + '_ {
         self.running.held()
     }
 

@@ -39,7 +39,7 @@ impl Clone for ClusterState {
 }
 
 /// One cluster of a federation in the making.
-pub struct ClusterDraft {
+pub struct FederatedCluster {
     /// Processors.
     pub procs: Procs,
     /// How fast they are.
@@ -80,10 +80,10 @@ pub struct Federation {
     clusters: Vec<ClusterState>,
     /// By job: in the order of submission, since drivers number jobs as they are submitted.
     waiting: BTreeMap<JobId, Tracked>,
-    /// Where else than at their own cluster they are queued ([`crate::reallocation::copies`]).
-    copies: BTreeMap<JobId, Vec<ClusterId>>,
+    /// Where else than at their own cluster they are queued ([`crate::reallocation::siblings`]).
+    siblings: BTreeMap<JobId, Vec<ClusterId>>,
     /// Where they are not to go.
-    avoided: BTreeMap<JobId, Vec<ClusterId>>,
+    excluded: BTreeMap<JobId, Vec<ClusterId>>,
     /// Processors of the largest cluster.
     largest: Procs,
     groups: Groups,
@@ -99,16 +99,25 @@ impl Federation {
             .iter()
             .map(|cluster| {
                 let scheduler = cluster.batch.parse::<LocalPolicy>()?.scheduler(cluster.procs, now);
-                Ok(ClusterDraft { procs: cluster.procs, speed: cluster.speed, tuner, scheduler, open: true })
+                Ok(FederatedCluster {
+                    procs: cluster.procs,
+                    speed: cluster.speed,
+                    tuner,
+                    scheduler,
+                    open: true,
+                })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
-        Ok(Federation::pictured(clusters, []))
+        Ok(Federation::from_clusters(clusters, []))
     }
 
     /// Clusters as they are at the moment, numbered in this order, with the requests that wait on them and may be
     /// moved. A job has one number, and no other job of any cluster has it.
-    pub fn pictured(clusters: Vec<ClusterDraft>, waiting: impl IntoIterator<Item = Tracked>) -> Federation {
-        let state = |ClusterDraft { procs, speed, tuner, scheduler, open }| ClusterState {
+    pub fn from_clusters(
+        clusters: Vec<FederatedCluster>,
+        waiting: impl IntoIterator<Item = Tracked>,
+    ) -> Federation {
+        let state = |FederatedCluster { procs, speed, tuner, scheduler, open }| ClusterState {
             procs,
             speed,
             scheduler,
@@ -122,8 +131,8 @@ impl Federation {
         Federation {
             clusters,
             waiting: waiting.into_iter().map(|tracked| (tracked.request.id, tracked)).collect(),
-            copies: BTreeMap::new(),
-            avoided: BTreeMap::new(),
+            siblings: BTreeMap::new(),
+            excluded: BTreeMap::new(),
             largest,
             groups,
             group_order: Vec::new(),
@@ -179,7 +188,7 @@ impl Federation {
 
     /// What a cluster would give a request now; none if it takes none, or not this one.
     pub fn estimate(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<Estimate> {
-        let is_avoided = || self.avoided.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
+        let is_avoided = || self.excluded.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
         if !self.clusters[cluster.index()].open || is_avoided() {
             return None;
         }
@@ -250,27 +259,27 @@ impl Federation {
     }
 
     /// The clusters that have a copy of a waiting request, beside the one where it waits itself.
-    pub fn copies(&self, job: JobId) -> &[ClusterId] {
-        self.copies.get(&job).map_or(&[], Vec::as_slice)
+    pub fn siblings(&self, job: JobId) -> &[ClusterId] {
+        self.siblings.get(&job).map_or(&[], Vec::as_slice)
     }
 
-    /// The cluster's queue, as it was pictured, has a copy of a waiting request.
-    pub fn has_copy(&mut self, job: JobId, cluster: ClusterId) {
-        self.copies.entry(job).or_default().push(cluster);
+    /// The cluster's queue, as it was from_clusters, has a copy of a waiting request.
+    pub fn add_sibling(&mut self, job: JobId, cluster: ClusterId) {
+        self.siblings.entry(job).or_default().push(cluster);
     }
 
     /// A request is not to go to a cluster, whatever that one would give it.
-    pub fn avoid(&mut self, job: JobId, cluster: ClusterId) {
-        self.avoided.entry(job).or_default().push(cluster);
+    pub fn exclude(&mut self, job: JobId, cluster: ClusterId) {
+        self.excluded.entry(job).or_default().push(cluster);
     }
 
     /// Submits a copy of a waiting request in the shape of an estimate just made.
-    pub fn submit_copy(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
+    pub fn submit_sibling(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
         let Some(submission) = self.waiting.get(&job).map(|tracked| tracked.submission(estimate)) else {
             return;
         };
         self.scheduler(cluster).submit(now, submission);
-        self.has_copy(job, cluster);
+        self.add_sibling(job, cluster);
     }
 
     /// Cancels a waiting request where it waits; false (and nothing happens) if it has come due.
@@ -332,7 +341,7 @@ impl Federation {
 
     /// A job has started: if it was a request of the federation, it is nobody's to move any more.
     pub fn started(&mut self, job: JobId) -> Option<Tracked> {
-        self.copies.remove(&job);
+        self.siblings.remove(&job);
         self.waiting.remove(&job)
     }
 }

@@ -25,10 +25,10 @@ mod announced;
 mod choice;
 mod layout;
 mod passes;
-mod picture;
 mod plan;
 mod search;
 mod shares;
+mod snapshot;
 mod timeline;
 
 use std::cell::OnceCell;
@@ -37,8 +37,9 @@ use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
-pub use picture::{
-    ClusterSnapshot, Holder, Node, Pending, PictureError, Published, Reserve, Rules, Shape, Share,
+pub use snapshot::{
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Reserve, Rules, Shape,
+    SnapshotError,
 };
 
 use self::passes::Running;
@@ -49,7 +50,7 @@ use crate::tuning::{OtherJobs, Present, Tuner};
 
 /// A running job.
 #[derive(Clone, Debug)]
-struct Held {
+struct RunningAllocation {
     cores: Procs,
     end: Time,
     expected: Option<Time>,
@@ -58,7 +59,7 @@ struct Held {
 
 /// A planned start.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Planned {
+pub struct PlannedStart {
     /// The job.
     pub job: JobId,
     /// When it starts.
@@ -74,7 +75,7 @@ pub struct Planned {
 pub struct Nodes {
     nodes: Vec<Node>,
     rules: Rules,
-    running: BTreeMap<JobId, Held>,
+    running: BTreeMap<JobId, RunningAllocation>,
     /// By priority.
     pending: Vec<Pending>,
     /// The last event.
@@ -84,10 +85,10 @@ pub struct Nodes {
     shapes: Arc<BTreeMap<JobId, Shape>>,
 }
 
-impl Held {
+impl RunningAllocation {
     /// When its cores are free again. One that has outlived its limit is stopped in a moment, and one that has outlived
     /// what was expected of it may end at any.
-    fn reckoned(&self, now: Time, rules: &Rules) -> Running {
+    fn occupation(&self, now: Time, rules: &Rules) -> Running {
         let soon = Time(now.0 + 1);
         let limit = if self.end > now { self.end } else { (self.end + rules.grace).max(soon) };
         let expected = self.expected.map_or(limit, |expected| expected.max(soon).min(limit));
@@ -98,11 +99,11 @@ impl Held {
 
 impl Nodes {
     /// The cluster of a picture that was made at `now`.
-    pub fn from_picture(now: Time, picture: &ClusterSnapshot) -> Result<Nodes, PictureError> {
+    pub fn from_snapshot(now: Time, picture: &ClusterSnapshot) -> Result<Nodes, SnapshotError> {
         picture.check()?;
         let shares = shares::bound(&picture.nodes, &picture.running);
-        let held = |(one, on): (&Holder, _)| {
-            (one.job, Held { cores: one.cores, end: one.end, expected: one.expected, on })
+        let held = |(one, on): (&AllocatedJob, _)| {
+            (one.job, RunningAllocation { cores: one.cores, end: one.end, expected: one.expected, on })
         };
         Ok(Nodes {
             nodes: picture.nodes.clone(),
@@ -121,18 +122,18 @@ impl Nodes {
     }
 
     /// Takes over a new picture. One that cannot be is refused and leaves everything as it is.
-    pub fn set(&mut self, now: Time, picture: &ClusterSnapshot) -> Result<(), PictureError> {
-        *self = Nodes::from_picture(now, picture)?;
+    pub fn set(&mut self, now: Time, picture: &ClusterSnapshot) -> Result<(), SnapshotError> {
+        *self = Nodes::from_snapshot(now, picture)?;
         Ok(())
     }
 
-    /// The present state, with everything that [`Nodes::from_picture`] needs to go on the same way.
-    pub fn picture(&self) -> ClusterSnapshot {
-        let share = |(node, cores): &(u32, u32)| Share { node: *node, cores: Some(Procs(*cores)) };
-        let holder = |(job, held): (&JobId, &Held)| {
-            let Held { cores, end, expected, on } = held;
+    /// The present state, with everything that [`Nodes::from_snapshot`] needs to go on the same way.
+    pub fn snapshot(&self) -> ClusterSnapshot {
+        let share = |(node, cores): &(u32, u32)| NodeShare { node: *node, cores: Some(Procs(*cores)) };
+        let holder = |(job, held): (&JobId, &RunningAllocation)| {
+            let RunningAllocation { cores, end, expected, on } = held;
             let on = on.iter().map(share).collect();
-            Holder { job: *job, cores: *cores, on, end: *end, expected: *expected }
+            AllocatedJob { job: *job, cores: *cores, on, end: *end, expected: *expected }
         };
         ClusterSnapshot {
             nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
@@ -143,15 +144,15 @@ impl Nodes {
     }
 
     /// Appends the planned starts, by priority.
-    pub fn planned(&mut self, now: Time, planned: &mut Vec<Planned>) {
+    pub fn planned(&mut self, now: Time, planned: &mut Vec<PlannedStart>) {
         self.advance(now);
         let until = Time(now.0.saturating_add(self.rules.window.0));
-        let plan = self.made();
+        let plan = self.current_plan();
         planned.extend(self.pending.iter().filter_map(|Pending { job, .. }| {
             let place = plan.places.get(job)?;
             let named = if plan.layout.is_pool() { &[] } else { &place.on[..] };
             let on = named.iter().map(|(node, cores)| (*node, Procs(*cores))).collect();
-            Some(Planned { job: *job, start: place.start, on, near: place.start <= until })
+            Some(PlannedStart { job: *job, start: place.start, on, near: place.start <= until })
         }));
     }
 
@@ -180,13 +181,13 @@ impl Nodes {
         }
     }
 
-    fn made(&self) -> &Plan {
+    fn current_plan(&self) -> &Plan {
         self.plan.get_or_init(|| self.plan_for(&self.pending))
     }
 
     fn plan_for(&self, pending: &[Pending]) -> Plan {
         let running: Vec<Running> =
-            self.running.values().map(|held| held.reckoned(self.now, &self.rules)).collect();
+            self.running.values().map(|held| held.occupation(self.now, &self.rules)).collect();
         let held = running.iter().map(|one| (one.expected, &one.on[..]));
         let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held);
         if self.rules.passes > 0 && self.rules.reserve == Reserve::Start {
@@ -219,7 +220,7 @@ impl Nodes {
     }
 
     fn expected(&self, pending: &Pending) -> Option<Estimate> {
-        let start = self.corrected(pending, self.made().places.get(&pending.job)?.start);
+        let start = self.corrected(pending, self.current_plan().places.get(&pending.job)?.start);
         Some(Estimate { procs: pending.shape.cores, walltime: pending.walltime, start })
     }
 }
@@ -255,7 +256,7 @@ impl BatchScheduler for Nodes {
         }
     }
 
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
         self.advance(now);
         for (job, end) in jobs {
             if let Some(held) = self.running.get_mut(job) {
@@ -291,18 +292,18 @@ impl BatchScheduler for Nodes {
             on.iter().for_each(|(node, cores)| held[*node as usize] += cores);
             let end = start + rounded(walltime, &self.rules);
             let expected = expected.map(|expected| start + expected);
-            self.running.insert(job, Held { cores: shape.cores, end, expected, on });
+            self.running.insert(job, RunningAllocation { cores: shape.cores, end, expected, on });
             started.push(Start { job, procs: shape.cores, walltime });
         }
     }
 
     fn next_start(&self) -> Option<Time> {
-        self.made().first
+        self.current_plan().first
     }
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         self.advance(now);
-        self.size(self.made(), walltimes, tuner)
+        self.size(self.current_plan(), walltimes, tuner)
     }
 
     /// Jobs without a plan are left out: nobody knows when they start.
@@ -324,17 +325,20 @@ impl BatchScheduler for Nodes {
     /// Counts only, as of any other scheduler: planned jobs are `placed`, others in the `line`. What nodes
     /// and shapes were goes with [`Nodes::picture`].
     fn dump(&self) -> Dump {
-        let running =
-            |(job, held): (&JobId, &Held)| RunningJob { job: *job, procs: held.cores, end: held.end };
+        let running = |(job, held): (&JobId, &RunningAllocation)| RunningJob {
+            job: *job,
+            procs: held.cores,
+            end: held.end,
+        };
         let mut dump = Dump { running: self.running.iter().map(running).collect(), ..Dump::default() };
         for one in &self.pending {
             match self.expected(one) {
-                Some(plan) => dump.placed.push(Waiting { job: one.job, plan }),
+                Some(plan) => dump.planned.push(Waiting { job: one.job, plan }),
                 None => {
                     let (procs, walltime) = (one.shape.cores, one.walltime);
                     // Nobody ranks it.
                     let (submit, owner) = (Time::ZERO, Owner::UNKNOWN);
-                    dump.line.push(Submission { job: one.job, procs, walltime, submit, owner });
+                    dump.queued.push(Submission { job: one.job, procs, walltime, submit, owner });
                 }
             }
         }
@@ -360,7 +364,7 @@ impl BatchScheduler for Nodes {
 
 /// `cluster` with the jobs of a dump.
 fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
-    let mut running: BTreeMap<JobId, Held> = BTreeMap::new();
+    let mut running: BTreeMap<JobId, RunningAllocation> = BTreeMap::new();
     let mut free: Vec<u32> = cluster.nodes.iter().map(|node| node.cores.0).collect();
     let cores = free.clone();
     let known = |one: &RunningJob| cluster.running.get(&one.job).filter(|held| held.cores == one.procs);
@@ -372,10 +376,10 @@ fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
         for (node, cores) in &on {
             free[*node as usize] = free[*node as usize].saturating_sub(*cores);
         }
-        running.insert(one.job, Held { cores: one.procs, end: one.end, expected, on });
+        running.insert(one.job, RunningAllocation { cores: one.procs, end: one.end, expected, on });
     }
-    let waiting = dump.placed.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
-    let line = dump.line.iter().map(|one| (one.job, one.procs, one.walltime, true));
+    let waiting = dump.planned.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
+    let line = dump.queued.iter().map(|one| (one.job, one.procs, one.walltime, true));
     let pending = waiting.chain(line).map(|(job, procs, walltime, blocked)| {
         let known = cluster.pending.iter().find(|one| one.job == job && one.shape.cores == procs);
         let fresh = || Pending { blocked, ..Pending::of(job, Shape::of(procs), walltime) };

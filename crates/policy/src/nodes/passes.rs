@@ -13,9 +13,9 @@
 
 use pliant_model::{JobId, Span, Time};
 
-use super::picture::{Node, Pending, Reserve, Rules};
 use super::plan::Plan;
 use super::search::{NodeFit, duration, occupied};
+use super::snapshot::{Node, Pending, Reserve, Rules};
 
 /// Most passes times waiting jobs times nodes.
 const BUDGET: usize = 100_000;
@@ -35,7 +35,7 @@ struct Waiting {
 }
 
 /// What has not ended or started yet.
-struct Play<'a> {
+struct PassSimulation<'a> {
     rules: Rules,
     nodes: &'a [Node],
     running: Vec<Running>,
@@ -62,7 +62,7 @@ pub(super) fn play(
     let affordable = BUDGET / (waiting.len() * nodes.len()).max(1);
     let passes = affordable.min(rules.passes as usize);
     let delay = Span(rules.interval.0 / 2);
-    let mut play = Play { rules, nodes, running, waiting };
+    let mut play = PassSimulation { rules, nodes, running, waiting };
     let mut started = Vec::new();
     let (mut at, mut backfill) = (now, Some(now));
     for _ in 0..passes {
@@ -85,7 +85,7 @@ pub(super) fn play(
     started
 }
 
-impl Play<'_> {
+impl PassSimulation<'_> {
     /// The next job to start at `at`: in a backfill pass the first that would, else the first in line if
     /// it fits. Its position among those that wait.
     fn next_start(&self, at: Time, backfill: bool) -> Option<(usize, NodeFit)> {

@@ -7,8 +7,8 @@ use pliant_model::{JobId, Time};
 use rustc_hash::FxHashMap;
 
 use super::layout::Layout;
-use super::picture::{Node, Pending, Reserve, Rules};
 use super::search::{self, NodeFit, duration};
+use super::snapshot::{Node, Pending, Reserve, Rules};
 use super::timeline::Timeline;
 
 /// Starts, and what they leave free.

@@ -5,7 +5,7 @@ use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
 use super::announced;
 use super::choice::choose;
 use super::layout::Layout;
-use super::picture::{Pending, Reserve, Rules, Shape};
+use super::snapshot::{Pending, Reserve, Rules, Shape};
 use super::timeline::{Stretch, Timeline};
 use crate::tuning::{self, Present, SizePlan, Tuner};
 
@@ -27,7 +27,7 @@ pub(super) fn occupied(walltime: Span, rules: &Rules) -> Span {
     Span(rounded(walltime, rules).0.saturating_add(rules.pause.0).min(Span::MAX.0))
 }
 
-/// How long a job is reckoned with: as expected, else for as long as it may.
+/// How long a job is occupation with: as expected, else for as long as it may.
 pub(super) fn duration(job: &Pending, rules: &Rules) -> Span {
     let walltime = occupied(job.walltime, rules);
     job.expected.map_or(walltime, |expected| (expected + rules.pause).min(walltime))

@@ -5,10 +5,10 @@
 //! holds as much of each node as it can (one core of each of the others at least), so that no core is
 //! thought free that is not.
 
-use super::picture::{Holder, Node};
+use super::snapshot::{AllocatedJob, Node};
 
 /// For each running job the cores that it holds, at most, of each of its nodes. O(shares), a few times.
-pub(super) fn bound(nodes: &[Node], running: &[Holder]) -> Vec<Vec<(u32, u32)>> {
+pub(super) fn bound(nodes: &[Node], running: &[AllocatedJob]) -> Vec<Vec<(u32, u32)>> {
     let mut shares: Vec<Vec<Share>> = running.iter().map(|holder| first(nodes, holder)).collect();
     // Each round settles a share or is the last: a few suffice, and stopping early is safe.
     for _ in 0..8 {
@@ -32,8 +32,8 @@ struct Share {
     most: u32,
 }
 
-fn first(nodes: &[Node], holder: &Holder) -> Vec<Share> {
-    let share = |one: &super::picture::Share| {
+fn first(nodes: &[Node], holder: &AllocatedJob) -> Vec<Share> {
+    let share = |one: &super::snapshot::NodeShare| {
         let cores = nodes[one.node as usize].cores.0;
         match one.cores {
             Some(known) => Share { node: one.node, least: known.0.min(cores), most: known.0.min(cores) },

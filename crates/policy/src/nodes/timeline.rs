@@ -5,7 +5,7 @@
 
 use pliant_model::{Span, Time};
 
-use super::picture::{Reserve, Rules};
+use super::snapshot::{Reserve, Rules};
 
 /// What holds from `begin` until the next interval begins.
 #[derive(Clone, Debug)]

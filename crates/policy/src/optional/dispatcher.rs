@@ -119,7 +119,7 @@ pub enum NextMandatory<Server> {
 
 /// A request that a server is not to run any more, up to that attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unneeded<Server> {
+pub struct ObsoleteRequest<Server> {
     /// The request.
     pub number: u32,
     /// The server.
@@ -132,7 +132,7 @@ pub struct Unneeded<Server> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunElsewhere<Server> {
     /// Another server had it, which need not run it.
-    HadBy(Unneeded<Server>),
+    AssignedTo(ObsoleteRequest<Server>),
     /// It waited for a server.
     Waited,
     /// It was over, or never that server's.
@@ -244,7 +244,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
     }
 
     /// Takes servers in that are up. Returns what they had when they were lost and need not run now.
-    pub fn found(&mut self, mut offers: Vec<Offer<Server>>) -> Vec<Unneeded<Server>> {
+    pub fn found(&mut self, mut offers: Vec<Offer<Server>>) -> Vec<ObsoleteRequest<Server>> {
         self.draws.shuffle(&mut offers);
         let mut unneeded = Vec::new();
         for Offer { server, cores, per_core } in offers {
@@ -254,7 +254,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
                     for number in std::mem::take(&mut known.given_up) {
                         // Where it is now, or will be, it is a later one.
                         let attempt = self.attempts.get(&number).map_or(0, |attempt| attempt - 1);
-                        unneeded.push(Unneeded { number, server: server.clone(), attempt });
+                        unneeded.push(ObsoleteRequest { number, server: server.clone(), attempt });
                     }
                 }
                 None => {
@@ -364,7 +364,11 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         server.given_up.swap_remove(at);
         if let Some(other) = self.sent.get(&number).cloned() {
             self.take_off(number, &other);
-            return RunElsewhere::HadBy(Unneeded { number, server: other, attempt: self.attempt(number) });
+            return RunElsewhere::AssignedTo(ObsoleteRequest {
+                number,
+                server: other,
+                attempt: self.attempt(number),
+            });
         }
         let waits = self.unplaced.len() + self.returned.len();
         self.unplaced.retain(|unplaced| *unplaced != number);

@@ -28,7 +28,8 @@ mod tests;
 
 pub use accounts::Fairness;
 pub use dispatcher::{
-    Dispatch, Dispatcher, NextMandatory, Offer, Placed, Plan, Prospects, RunElsewhere, Unneeded, draw_servers,
+    Dispatch, Dispatcher, NextMandatory, ObsoleteRequest, Offer, Placed, Plan, Prospects, RunElsewhere,
+    draw_servers,
 };
 pub use queue::{
     Cancelled, Decision, Kind, Order, Prospect, Queue, Request, RequestId, RunOutcome, Running, Share,

@@ -260,7 +260,7 @@ impl Queue {
             decisions.push(self.start(now, place, core));
         }
         if let Order::Fair { grace, .. } = self.order {
-            self.make_room(now, grace, draws, decisions);
+            self.preempt(now, grace, draws, decisions);
         }
     }
 
@@ -346,7 +346,7 @@ impl Queue {
 
     /// Ends as many optional runs as mandatory requests wait for a core: the last of the order first. Runs that are
     /// about to complete are left alone, if those who wait have the time.
-    fn make_room(&mut self, now: TimeMs, grace: SpanMs, draws: &mut Draws, decisions: &mut Vec<Decision>) {
+    fn preempt(&mut self, now: TimeMs, grace: SpanMs, draws: &mut Draws, decisions: &mut Vec<Decision>) {
         let mandatory = self.waiting.range(..(Kind::Optional, 0)).count();
         let ending = self.cores.iter().flatten().filter(|run| run.fate != Fate::Runs).count();
         let mut missing = mandatory.saturating_sub(ending);
@@ -359,7 +359,7 @@ impl Queue {
             else {
                 continue;
             };
-            match self.graced(now, grace, &run) {
+            match self.grace_end(now, grace, &run) {
                 Some(end) if missing > 0 => {
                     missing -= 1;
                     self.due = Some(self.due.map_or(end, |due| due.min(end)));
@@ -381,7 +381,7 @@ impl Queue {
     /// When an optional run will be complete, if the mandatory requests that wait can wait for it: it will be within
     /// the grace, judged by the longest that this user's requests took here, and every mandatory request that waits
     /// then still has the time to run, in its turn, for as long as the longest request of anybody.
-    fn graced(&self, now: TimeMs, grace: SpanMs, run: &Run) -> Option<TimeMs> {
+    fn grace_end(&self, now: TimeMs, grace: SpanMs, run: &Run) -> Option<TimeMs> {
         let end = run.since + *self.longest.get(&run.request.user)?;
         if grace == SpanMs::ZERO || end <= now || end - now > grace {
             return None;

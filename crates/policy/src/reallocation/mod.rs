@@ -3,15 +3,15 @@
 //!
 //! One event is one call of [`reallocate`]. It works on the agent's [`Federation`] and returns the moves it
 //! made. The algorithm says how a job is taken up (`regular`, `all_cancellation`, `no_worse`), the
-//! heuristic in which order (`order`). [`copies`] moves nothing by itself: it is the baseline that moves are
+//! heuristic in which order (`order`). [`siblings`] moves nothing by itself: it is the baseline that moves are
 //! compared with. To add a heuristic: one line in [`Heuristic`] and its key in
 //! `order`; to add an algorithm: one file here and one line in [`Algorithm`].
 
 mod all_cancellation;
-pub mod copies;
 mod no_worse;
 mod order;
 mod regular;
+pub mod siblings;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +29,7 @@ crate::named_enum! {
         /// All-cancellation in which no job is ever given a later ECT than it had.
         NoWorse = "no-worse",
         /// Every waiting job has a copy on every other cluster; the first to start runs it.
-        Copies = "copies",
+        Siblings = "siblings",
     }
 }
 
@@ -92,13 +92,13 @@ pub struct Move {
 }
 
 /// One reallocation event at `now`. Returns the moves between clusters, in the order in which they were made; of
-/// [`Algorithm::Copies`] the copies that were queued, each of which may become a move.
+/// [`Algorithm::Siblings`] the copies that were queued, each of which may become a move.
 pub fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
     match policy.algorithm {
         Algorithm::Regular => regular::reallocate(policy, federation, now),
         Algorithm::AllCancellation => all_cancellation::reallocate(policy, federation, now),
         Algorithm::NoWorse => no_worse::reallocate(policy, federation, now),
-        Algorithm::Copies => copies::reallocate(federation, now),
+        Algorithm::Siblings => siblings::reallocate(federation, now),
     }
 }
 

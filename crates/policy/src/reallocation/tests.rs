@@ -8,7 +8,7 @@ use pliant_model::{
 
 use super::order::{Candidate, take_next};
 use super::{Algorithm, Heuristic, Move, Reallocation, reallocate};
-use crate::federation::{ClusterDraft, Federation, Tracked};
+use crate::federation::{FederatedCluster, Federation, Tracked};
 use crate::nodes::{ClusterSnapshot, Node, Nodes, Pending, Shape};
 use crate::tuning::Tuner;
 
@@ -256,7 +256,7 @@ fn no_worse_moves_the_others_around_a_job_that_would_lose() {
 /// A job whose reservation begins now counts as started (spec A.0.2).
 #[test]
 fn a_job_that_is_due_stays() {
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Copies) {
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Siblings) {
         for heuristic in Heuristic::ALL {
             let mut federation = busy(&[(4, 1000), (4, 1000), (4, 2000)]);
             submit(&mut federation, 0, request(A, 4, 50));
@@ -278,7 +278,7 @@ fn every_other_cluster_that_can_take_a_job_has_a_copy() {
     let mut federation = busy(&[(8, 1000), (4, 100), (8, 30), (2, 10)]);
     submit(&mut federation, 0, request(A, 4, 50));
     submit(&mut federation, 2, request(B, 8, 20));
-    let policy = Reallocation::new(Algorithm::Copies, Heuristic::Mct);
+    let policy = Reallocation::new(Algorithm::Siblings, Heuristic::Mct);
     let made = reallocate(&policy, &mut federation, Time::ZERO);
     let seen = made.iter().map(|one| {
         assert_eq!(one.reason, MoveReason::FirstStart);
@@ -286,11 +286,11 @@ fn every_other_cluster_that_can_take_a_job_has_a_copy() {
     });
     // A is on the first cluster, its copy on the third waits behind B; the fourth is too small.
     assert_eq!(seen.collect::<Vec<_>>(), [(A, 0, 1, 1050, 150), (A, 0, 2, 1050, 100), (B, 2, 0, 50, 1070)]);
-    assert_eq!(federation.copies(JobId(A)), [ClusterId(1), ClusterId(2)]);
+    assert_eq!(federation.siblings(JobId(A)), [ClusterId(1), ClusterId(2)]);
     assert_eq!([A, B].map(|id| start(&mut federation, id)), [1000, 30], "nobody is moved");
     assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), []);
     federation.started(JobId(A));
-    assert_eq!(federation.copies(JobId(A)), []);
+    assert_eq!(federation.siblings(JobId(A)), []);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
         let (clusters, queue) = (busy(&[(4, 10), (4, 100)]), request(A, 4, 50));
         let mut federation = clusters;
         submit(&mut federation, 0, queue);
-        let pictured = |federation: &mut Federation, cluster, open| ClusterDraft {
+        let from_clusters = |federation: &mut Federation, cluster, open| FederatedCluster {
             procs: Procs(4),
             speed: Speed::REFERENCE,
             tuner: Tuner::Exact,
@@ -307,8 +307,8 @@ fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
             open,
         };
         let waiting: Vec<Tracked> = federation.waiting().values().cloned().collect();
-        let closed = [pictured(&mut federation, 0, false), pictured(&mut federation, 1, true)];
-        let mut federation = Federation::pictured(closed.into(), waiting);
+        let closed = [from_clusters(&mut federation, 0, false), from_clusters(&mut federation, 1, true)];
+        let mut federation = Federation::from_clusters(closed.into(), waiting);
         let policy = Reallocation::new(algorithm, Heuristic::Mct);
         assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), [], "{algorithm}");
         assert_eq!(start(&mut federation, A), 10, "{algorithm}");
@@ -321,8 +321,8 @@ fn unplanned(blocked: bool, open: bool) -> Federation {
     let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
     let pending = Pending { blocked, ..Pending::of(JobId(A), Shape::of(Procs(2)), Span(50)) };
     let picture = ClusterSnapshot { nodes: vec![node], pending: vec![pending], ..ClusterSnapshot::default() };
-    let home = Nodes::from_picture(Time::ZERO, &picture).unwrap();
-    let pictured = |scheduler, open| ClusterDraft {
+    let home = Nodes::from_snapshot(Time::ZERO, &picture).unwrap();
+    let from_clusters = |scheduler, open| FederatedCluster {
         procs: Procs(4),
         speed: Speed::REFERENCE,
         tuner: Tuner::Exact,
@@ -333,7 +333,7 @@ fn unplanned(blocked: bool, open: bool) -> Federation {
     let request = request(A, 2, 50);
     let reason = Reason::Mapped(MapReason::Given);
     let waits = Tracked { request, cluster: ClusterId(0), moves: 0, reason };
-    Federation::pictured(vec![pictured(Box::new(home), true), pictured(other, open)], [waits])
+    Federation::from_clusters(vec![from_clusters(Box::new(home), true), from_clusters(other, open)], [waits])
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn a_job_that_is_not_planned_goes_to_whoever_has_a_place_for_it() {
             assert_eq!(event(unplanned(false, true)), (vec![], 0), "{case}: it starts at once where it is");
             assert_eq!(event(unplanned(true, false)), (vec![], 0), "{case}: the other takes none");
             let mut avoiding = unplanned(true, true);
-            avoiding.avoid(JobId(A), ClusterId(1));
+            avoiding.exclude(JobId(A), ClusterId(1));
             assert_eq!(event(avoiding), (vec![], 0), "{case}: it was there without a plan");
         }
     }

@@ -32,8 +32,8 @@ pub struct Errors {
 
 impl Calibration {
     /// A job has finished that was predicted so.
-    pub fn tell(&mut self, predicted: &Predicted, runtime: Span) {
-        self.levels.entry(predicted.level).or_default().tell(predicted.runtime, runtime);
+    pub fn record(&mut self, predicted: &Predicted, runtime: Span) {
+        self.levels.entry(predicted.level).or_default().record(predicted.runtime, runtime);
     }
 
     /// By level.
@@ -60,7 +60,7 @@ impl Calibration {
 
 impl Errors {
     /// One more.
-    pub fn tell(&mut self, predicted: Span, runtime: Span) {
+    pub fn record(&mut self, predicted: Span, runtime: Span) {
         let error = i128::from(predicted.0) - i128::from(runtime.0);
         self.jobs += 1;
         self.absolute += error.unsigned_abs();
@@ -144,18 +144,18 @@ impl CalibratedRuntimes {
         }
     }
 
-    /// A job has ended that took `runtime`, `unit` of it for each unit of its executable ([`Runtimes::tell_scaled`]).
-    pub fn tell(&mut self, of: &Categories<String>, unit: Span, runtime: Span) {
+    /// A job has ended that took `runtime`, `unit` of it for each unit of its executable ([`Runtimes::record_scaled`]).
+    pub fn record(&mut self, of: &Categories<String>, unit: Span, runtime: Span) {
         let truth = |level| if level == Level::Executable { unit } else { runtime };
         if let Some(predicted) = self.expected(of) {
-            self.mean.tell(&predicted, truth(predicted.level));
+            self.mean.record(&predicted, truth(predicted.level));
         }
         let quantile = Choice::new(CALIBRATED, 1.0).ok().map(Estimator::Quantile);
         let predicted = quantile.and_then(|quantile| self.runtimes.predict(of, Level::Executable, quantile));
         if let Some(predicted) = predicted {
-            self.quantile.tell(&predicted, truth(predicted.level));
+            self.quantile.record(&predicted, truth(predicted.level));
         }
-        self.runtimes.tell_scaled(of, unit, runtime);
+        self.runtimes.record_scaled(of, unit, runtime);
     }
 
     /// How long a job of these categories is expected to run; none if nothing was told.

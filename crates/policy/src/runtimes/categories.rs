@@ -183,13 +183,13 @@ impl<Key: Ord + Clone> Runtimes<Key> {
     }
 
     /// A job of these categories has finished that ran for so long.
-    pub fn tell(&mut self, of: &Categories<Key>, runtime: Span) {
-        self.tell_scaled(of, runtime, runtime);
+    pub fn record(&mut self, of: &Categories<Key>, runtime: Span) {
+        self.record_scaled(of, runtime, runtime);
     }
 
     /// The same of a job of an executable that takes longer or shorter by what it is asked for: of `unit`, its runtime divided
     /// by that, only its executable is told, as such units of several executables have nothing in common.
-    pub fn tell_scaled(&mut self, of: &Categories<Key>, unit: Span, runtime: Span) {
+    pub fn record_scaled(&mut self, of: &Categories<Key>, unit: Span, runtime: Span) {
         for level in Level::ALL.iter().copied() {
             let Some(category) = of.at(level) else { continue };
             let told = if level == Level::Executable { unit } else { runtime };
@@ -205,12 +205,12 @@ impl<Key: Ord + Clone> Runtimes<Key> {
     /// How long a job of these categories will run, by those of a level or, where these are too few, of the next
     /// broader one that has enough; by all jobs, however few. None if nothing was told.
     pub fn predict(&self, of: &Categories<Key>, from: Level, estimator: Estimator) -> Option<Predicted> {
-        let (level, category) = self.telling(of, from)?;
+        let (level, category) = self.first_with_samples(of, from)?;
         Some(category.predicted(level, estimator))
     }
 
     /// The first category from a level on that has enough jobs.
-    fn telling(&self, of: &Categories<Key>, from: Level) -> Option<(Level, &Category)> {
+    fn first_with_samples(&self, of: &Categories<Key>, from: Level) -> Option<(Level, &Category)> {
         let broader = Level::ALL.iter().copied().filter(|level| *level >= from);
         let found = broader.filter_map(|level| {
             let category = self.categories.get(&of.at(level)?)?;
@@ -224,7 +224,7 @@ impl<Key: Ord + Clone> Runtimes<Key> {
     /// mean of those of the last ones that ran longer than it has, whichever is more. One that has outlived all of that is
     /// like none of them: it is expected to run as long again as it has.
     pub fn predict_running(&self, of: &Categories<Key>, from: Level, elapsed: Span) -> Option<Predicted> {
-        let (level, category) = self.telling(of, from)?;
+        let (level, category) = self.first_with_samples(of, from)?;
         let predicted = category.predicted(level, Estimator::Mean);
         if elapsed <= Span::ZERO {
             return Some(predicted);
@@ -264,7 +264,7 @@ impl<Key: Ord + Clone> Runtimes<Key> {
             jobs: category.jobs,
             sum: category.sum,
             squares: category.squares,
-            recent: category.recent.told().collect(),
+            recent: category.recent.values().collect(),
         };
         self.categories.iter().map(dump).collect()
     }

@@ -68,12 +68,12 @@ impl History {
 
     /// A run of a category has finished. Those that failed or were ended are not told: they say nothing about
     /// how long the work takes.
-    pub fn tell(&mut self, category: &str, run: &FinishedRun<'_>) {
-        self.tell_reference(category, run.reference_ms());
+    pub fn record(&mut self, category: &str, run: &FinishedRun<'_>) {
+        self.record_reference(category, run.reference_ms());
     }
 
     /// The same of a run of which only the reference time is known, in milliseconds.
-    pub fn tell_reference(&mut self, category: &str, reference_ms: u64) {
+    pub fn record_reference(&mut self, category: &str, reference_ms: u64) {
         self.categories.push(category, reference_ms, self.window.get());
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let mut history = History::new(window(200));
         assert_eq!((history.predict("sort", choice(0.95, 1.0)), history.runs("sort")), (None, 0));
         // 1 to 20 s, in disorder.
-        (1..=20).for_each(|number| history.tell("sort", &run(number * 8 % 21 * 1000)));
+        (1..=20).for_each(|number| history.record("sort", &run(number * 8 % 21 * 1000)));
         assert_eq!((history.runs("sort"), history.runs("other")), (20, 0));
         for (quantile, margin, expected) in [
             (1e-9, 1.0, 1),
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_run_beyond_all_time_is_no_overflow() {
         let mut history = History::new(window(1));
-        history.tell("eternal", &FinishedRun { runtime: Duration::MAX, ..run(0) });
+        history.record("eternal", &FinishedRun { runtime: Duration::MAX, ..run(0) });
         let walltime = history.predict("eternal", choice(1.0, 100.0)).unwrap();
         assert!(walltime > Span(i64::MAX / 6) && walltime <= Span::MAX, "{walltime}");
     }
@@ -215,7 +215,7 @@ mod tests {
             let names = ["a", "b", "c"];
             let (mut history, mut slow) = (History::new(window(most)), Slow::default());
             for (number, (category, ms)) in told.into_iter().enumerate() {
-                history.tell(names[category], &run(ms));
+                history.record(names[category], &run(ms));
                 slow.told.push((category, ms));
                 if number == restored_at {
                     let restored = History::restore(window(most), &history.dump());
@@ -247,7 +247,7 @@ mod tests {
             let speedup = if folding { Speedup::Folding } else { AMDAHL };
             let (speed, runtime) = (Speed::new(speed).unwrap(), Duration::from_secs(seconds));
             let mut history = History::new(window(1));
-            history.tell("a", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
+            history.record("a", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
             let walltime = history.predict("a", choice(1.0, 1.0)).unwrap();
             let (id, submit) = (JobId(0), Time::ZERO);
             let request = Request { id, submit, procs: requested, walltime, speedup, origin: None, owner: Owner::UNKNOWN };

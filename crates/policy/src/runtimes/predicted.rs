@@ -76,7 +76,7 @@ impl Predictor {
 
     /// A job has ended that took so long: in the size that was asked for, on a cluster of speed 1.
     pub fn ended(&mut self, of: &Categories<i32>, runtime: Span) {
-        self.runtimes.tell(of, runtime);
+        self.runtimes.record(of, runtime);
     }
 
     /// How long a job is planned for whose user asked for `walltime`, in the same terms.

@@ -1,4 +1,4 @@
-//! The last so many values of a series, in the order in which they were told and sorted: what the histories of
+//! The last so many values of a series, in the order in which they were values and sorted: what the histories of
 //! runtimes and of used limits take their order statistics from.
 //!
 //! Telling one costs O(window), an order statistic O(1).
@@ -9,25 +9,25 @@ use std::collections::{BTreeMap, VecDeque};
 /// The last values of a series.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Window<Value> {
-    told: VecDeque<Value>,
+    values: VecDeque<Value>,
     sorted: Vec<Value>,
 }
 
 impl<Value> Default for Window<Value> {
     fn default() -> Self {
-        Window { told: VecDeque::new(), sorted: Vec::new() }
+        Window { values: VecDeque::new(), sorted: Vec::new() }
     }
 }
 
 impl<Value: Ord + Copy> Window<Value> {
     /// The next value; of more than `most` the oldest is forgotten, and returned.
     pub(super) fn push(&mut self, value: Value, most: usize) -> Option<Value> {
-        let oldest = if self.told.len() >= most { self.told.pop_front() } else { None };
+        let oldest = if self.values.len() >= most { self.values.pop_front() } else { None };
         if let Some(oldest) = oldest {
             // Below the first one that is not smaller there is none, and it is there.
             self.sorted.remove(self.sorted.partition_point(|other| *other < oldest));
         }
-        self.told.push_back(value);
+        self.values.push_back(value);
         self.sorted.insert(self.sorted.partition_point(|other| *other < value), value);
         oldest
     }
@@ -42,14 +42,14 @@ impl<Value: Ord + Copy> Window<Value> {
         &self.sorted[self.sorted.partition_point(|other| *other <= value)..]
     }
 
-    /// In the order in which they were told.
-    pub(super) fn told(&self) -> impl Iterator<Item = Value> {
-        self.told.iter().copied()
+    /// In the order in which they were values.
+    pub(super) fn values(&self) -> impl Iterator<Item = Value> {
+        self.values.iter().copied()
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.told.len()
+        self.values.len()
     }
 }
 
@@ -88,9 +88,9 @@ impl<Key: Ord + Clone, Value: Ord + Copy> Windows<Key, Value> {
         self.of.get(key)
     }
 
-    /// The values of each series in the order in which they were told, by series.
+    /// The values of each series in the order in which they were values, by series.
     pub(super) fn dump(&self) -> impl Iterator<Item = (Key, Vec<Value>)> {
-        self.of.iter().map(|(key, window)| (key.clone(), window.told().collect()))
+        self.of.iter().map(|(key, window)| (key.clone(), window.values().collect()))
     }
 
     /// Series that go on like the dumped ones. Of more than `most` values the last count.

@@ -20,7 +20,7 @@ mod tuner;
 use pliant_model::{Estimate, Procs, Time, Walltimes};
 
 pub use class_times::ClassTimes;
-pub(crate) use plan::EveryPlace;
+pub(crate) use plan::EverySize;
 pub use plan::{EachShape, OtherJobs, Present, SizePlan};
 pub(crate) use search::fewest_with;
 pub use search::{binary, exhaustive};

@@ -157,7 +157,7 @@ impl SizePlan for ProfilePlan<'_, '_> {
 }
 
 /// A request whose sizes are placed one by one, by a function.
-pub(crate) struct EveryPlace<'a, 'b, F> {
+pub(crate) struct EverySize<'a, 'b, F> {
     /// Processors of the cluster.
     pub(crate) capacity: Procs,
     /// The sizes.
@@ -166,7 +166,7 @@ pub(crate) struct EveryPlace<'a, 'b, F> {
     pub(crate) place: F,
 }
 
-impl<F: FnMut(Procs) -> Option<Estimate>> SizePlan for EveryPlace<'_, '_, F> {
+impl<F: FnMut(Procs) -> Option<Estimate>> SizePlan for EverySize<'_, '_, F> {
     fn capacity(&self) -> Procs {
         self.capacity
     }

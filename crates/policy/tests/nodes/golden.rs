@@ -2,14 +2,14 @@
 //! the captures were made, and what all of them say together, is in docs/validation.md.
 
 use pliant_model::Span;
-use pliant_policy::nodes::{ClusterSnapshot, Nodes, Pending, Planned, Rules};
+use pliant_policy::nodes::{ClusterSnapshot, Nodes, Pending, PlannedStart, Rules};
 
 use super::situation::{self, Situation};
 
-fn planned(situation: &Situation, rules: Rules) -> Vec<Planned> {
+fn planned(situation: &Situation, rules: Rules) -> Vec<PlannedStart> {
     let picture = ClusterSnapshot { rules, ..situation.picture.clone() };
     let mut planned = Vec::new();
-    Nodes::from_picture(situation.now, &picture).unwrap().planned(situation.now, &mut planned);
+    Nodes::from_snapshot(situation.now, &picture).unwrap().planned(situation.now, &mut planned);
     planned
 }
 
@@ -18,7 +18,7 @@ fn planned(situation: &Situation, rules: Rules) -> Vec<Planned> {
 fn check(name: &str, text: &str, announced: &str, ours: &str, theirs: &str) {
     let situation = situation::parse(text);
     let Situation { picture, now, interval_s, began } = &situation;
-    let start = |plan: &[Planned], job| plan.iter().find(|one| one.job == job).map(|one| one.start.0);
+    let start = |plan: &[PlannedStart], job| plan.iter().find(|one| one.job == job).map(|one| one.start.0);
     let told =
         |one: &Pending| one.published.as_ref().map(|plan| plan.start.0).filter(|start| *start >= now.0);
 

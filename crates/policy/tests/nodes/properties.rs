@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use pliant_model::{JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Dump, RunningJob, Submission, Waiting, by_name};
 use pliant_policy::nodes::{
-    ClusterSnapshot, Holder, Node, Nodes, Pending, Planned, Published, Reserve, Rules, Shape, Share,
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Nodes, Pending, PlannedStart, PublishedStart, Reserve,
+    Rules, Shape,
 };
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -30,12 +31,12 @@ fn pending(job: u32, nodes: u32) -> impl Strategy<Value = Pending> {
         expected: None,
         begin,
         blocked,
-        published: published.map(|(start, nodes)| Published { start: Time(start), nodes }),
+        published: published.map(|(start, nodes)| PublishedStart { start: Time(start), nodes }),
     })
 }
 
 /// Jobs that run where there is room for them, of which not everything is told.
-fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<Holder> {
+fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<AllocatedJob> {
     let mut free: Vec<u32> = nodes.iter().map(|node| node.cores.0).collect();
     let mut holders = Vec::new();
     for (number, (wanted, end, told)) in jobs.into_iter().enumerate() {
@@ -51,10 +52,10 @@ fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<Holder> {
             continue;
         }
         let cores = Procs(on.iter().map(|(_, cores)| cores).sum());
-        let share = |(node, cores): (u32, u32)| Share { node, cores: told.then_some(Procs(cores)) };
+        let share = |(node, cores): (u32, u32)| NodeShare { node, cores: told.then_some(Procs(cores)) };
         let (job, end) = (JobId(1000 + number as u32), Time(end));
         let on = on.into_iter().map(share).collect();
-        holders.push(Holder { job, cores, on, end, expected: None });
+        holders.push(AllocatedJob { job, cores, on, end, expected: None });
     }
     holders
 }
@@ -99,14 +100,14 @@ fn pictures() -> impl Strategy<Value = ClusterSnapshot> {
     })
 }
 
-fn plan(nodes: &mut Nodes) -> Vec<Planned> {
+fn plan(nodes: &mut Nodes) -> Vec<PlannedStart> {
     let mut planned = Vec::new();
     nodes.planned(NOW, &mut planned);
     planned
 }
 
 /// No core is given twice, and everyone gets what was asked for.
-fn check(picture: &ClusterSnapshot, planned: &[Planned]) {
+fn check(picture: &ClusterSnapshot, planned: &[PlannedStart]) {
     let rounded = |walltime: Span| {
         let unit = picture.rules.walltime_unit.0;
         Span((walltime.0 + unit - 1) / unit * unit)
@@ -114,7 +115,7 @@ fn check(picture: &ClusterSnapshot, planned: &[Planned]) {
     // (node, from, until, cores, alone)
     let mut taken: Vec<(u32, Time, Time, u32, bool)> = Vec::new();
     // As bounded by the cluster itself.
-    for holder in Nodes::from_picture(NOW, picture).unwrap().picture().running {
+    for holder in Nodes::from_snapshot(NOW, picture).unwrap().snapshot().running {
         let end = if holder.end > NOW { holder.end } else { (holder.end + Span(30)).max(NOW + Span(1)) };
         let least: u32 = holder.on.iter().map(|share| share.cores.unwrap().0).sum();
         assert!(least >= holder.cores.0, "{holder:?}");
@@ -152,8 +153,8 @@ fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn Batch
     for (number, (cores, end)) in held.iter().enumerate() {
         let cores = (*cores).min(procs - next);
         if cores > 0 {
-            let on = (next..next + cores).map(|node| Share { node, cores: None }).collect();
-            running.push(Holder {
+            let on = (next..next + cores).map(|node| NodeShare { node, cores: None }).collect();
+            running.push(AllocatedJob {
                 job: JobId(1000 + number as u32),
                 cores: Procs(cores),
                 on,
@@ -174,7 +175,7 @@ fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn Batch
     let picture = ClusterSnapshot { nodes, running, pending: Vec::new(), rules: rules.clone() };
     let mut counted = (by_name("cbf").unwrap().new)(Procs(procs), NOW);
     counted.restore(NOW, &dump).unwrap();
-    (Nodes::from_picture(NOW, &picture).unwrap(), counted)
+    (Nodes::from_snapshot(NOW, &picture).unwrap(), counted)
 }
 
 fn list(scheduler: &mut dyn BatchScheduler) -> Vec<Waiting> {
@@ -188,17 +189,17 @@ proptest! {
 
     #[test]
     fn no_core_is_given_twice(picture in pictures()) {
-        check(&picture, &plan(&mut Nodes::from_picture(NOW, &picture).unwrap()));
+        check(&picture, &plan(&mut Nodes::from_snapshot(NOW, &picture).unwrap()));
     }
 
     #[test]
     fn a_job_at_the_end_delays_nobody(picture in pictures(), procs in 1..12_u32, walltime in 1..300_i64) {
-        let mut nodes = Nodes::from_picture(NOW, &picture).unwrap();
+        let mut nodes = Nodes::from_snapshot(NOW, &picture).unwrap();
         let before = plan(&mut nodes);
         let (job, procs, walltime) = (HYPOTHETICAL, Procs(procs), Span(walltime));
         nodes.submit(NOW, Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN });
         let mut after = plan(&mut nodes);
-        let mut fresh = Nodes::from_picture(NOW, &nodes.picture()).unwrap();
+        let mut fresh = Nodes::from_snapshot(NOW, &nodes.snapshot()).unwrap();
         // In passes, and before jobs that may not begin yet, the last one is not planned last.
         let begins = picture.pending.iter().any(|one| one.begin.is_some_and(|begin| begin > NOW));
         if !begins && picture.rules.passes == 0 {
@@ -215,7 +216,7 @@ proptest! {
         walltime in 1..300_i64,
         parallel in 0.0..1.0_f64,
     ) {
-        let mut nodes = Nodes::from_picture(NOW, &picture).unwrap();
+        let mut nodes = Nodes::from_snapshot(NOW, &picture).unwrap();
         let speedup = Speedup::Amdahl { parallel, limit: Procs(20) };
         let (id, procs, walltime) = (HYPOTHETICAL, Procs(procs), Span(walltime));
         let request = Request { id, submit: NOW, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
@@ -260,7 +261,7 @@ proptest! {
 
     #[test]
     fn runs_dry_without_losing_a_job(picture in pictures()) {
-        let mut nodes = Nodes::from_picture(NOW, &picture).unwrap();
+        let mut nodes = Nodes::from_snapshot(NOW, &picture).unwrap();
         let mut ends: BTreeMap<JobId, Time> = picture.running.iter().map(|one| (one.job, one.end)).collect();
         let planned: Vec<JobId> = plan(&mut nodes).into_iter().map(|one| one.job).collect();
         let mut started = Vec::new();

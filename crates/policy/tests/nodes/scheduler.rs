@@ -7,7 +7,7 @@ use pliant_model::{
 use pliant_policy::batch::{BatchScheduler, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::nodes::{
-    ClusterSnapshot, Holder, Nodes, PictureError, Planned, Reserve, Rules, Shape, Share,
+    AllocatedJob, ClusterSnapshot, NodeShare, Nodes, PlannedStart, Reserve, Rules, Shape, SnapshotError,
 };
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation, reallocate};
 use pliant_policy::tuning::Tuner;
@@ -17,18 +17,18 @@ use super::situation;
 /// The picture that the lines describe, planned under `rules`.
 fn cluster(text: &str, rules: Rules) -> Nodes {
     let picture = ClusterSnapshot { rules, ..situation::parse(text).picture };
-    Nodes::from_picture(Time::ZERO, &picture).unwrap()
+    Nodes::from_snapshot(Time::ZERO, &picture).unwrap()
 }
 
-fn planned(nodes: &mut Nodes) -> Vec<Planned> {
+fn planned(nodes: &mut Nodes) -> Vec<PlannedStart> {
     let mut planned = Vec::new();
     nodes.planned(Time::ZERO, &mut planned);
     planned
 }
 
 /// `job@start on node:cores ...`, one a line.
-fn told(planned: &[Planned]) -> String {
-    let line = |one: &Planned| {
+fn told(planned: &[PlannedStart]) -> String {
+    let line = |one: &PlannedStart| {
         let on: Vec<String> = one.on.iter().map(|(node, cores)| format!("{node}:{cores}")).collect();
         format!("{}@{} {}", one.job, one.start, on.join(" "))
     };
@@ -98,12 +98,12 @@ fn what_is_not_told_of_running_jobs_is_bounded() {
     let check = |nodes: &str, jobs: &[(u32, &[u32])], expected: &[&[u32]]| {
         let mut picture = situation::parse(nodes).picture;
         for (number, (cores, on)) in jobs.iter().enumerate() {
-            let on = on.iter().map(|node| Share { node: *node, cores: None }).collect();
+            let on = on.iter().map(|node| NodeShare { node: *node, cores: None }).collect();
             let (job, cores) = (JobId(number as u32), Procs(*cores));
-            picture.running.push(Holder { job, cores, on, end: Time(9), expected: None });
+            picture.running.push(AllocatedJob { job, cores, on, end: Time(9), expected: None });
         }
-        let known = Nodes::from_picture(Time::ZERO, &picture).unwrap().picture();
-        let cores = |share: &Share| share.cores.unwrap().0;
+        let known = Nodes::from_snapshot(Time::ZERO, &picture).unwrap().snapshot();
+        let cores = |share: &NodeShare| share.cores.unwrap().0;
         let found: Vec<Vec<u32>> =
             known.running.iter().map(|one| one.on.iter().map(cores).collect()).collect();
         assert_eq!(found, expected, "{jobs:?}");
@@ -189,8 +189,8 @@ fn the_verbs_of_a_batch_system() {
     assert_eq!(nodes.plan(Time(20), JobId(2)).unwrap().start, Time(70));
     // Nobody has said that 3 and 5 ended: they are given half a minute.
     assert_eq!(nodes.plan(Time(80), JobId(2)).unwrap().start, Time(100));
-    let picture = nodes.picture();
-    let mut copy = Nodes::from_picture(Time(80), &picture).unwrap();
+    let picture = nodes.snapshot();
+    let mut copy = Nodes::from_snapshot(Time(80), &picture).unwrap();
     assert_eq!(copy.plan(Time(80), JobId(2)), nodes.plan(Time(80), JobId(2)));
     let mut restored = nodes.boxed_clone();
     restored.restore(Time(80), &nodes.dump()).unwrap();
@@ -208,7 +208,7 @@ fn a_dump_of_counts_finds_nodes_again() {
     assert_eq!(other.dump(), source.dump());
     // What has no plan keeps none.
     assert_eq!(other.plan(Time::ZERO, JobId(2)), None);
-    assert_eq!(other.picture().running[0].on, [Share { node: 0, cores: Some(Procs(2)) }]);
+    assert_eq!(other.snapshot().running[0].on, [NodeShare { node: 0, cores: Some(Procs(2)) }]);
     let mut counted = (by_name("cbf").unwrap().new)(Procs(1), Time::ZERO);
     assert!(counted.restore(Time::ZERO, &source.dump()).is_err());
     assert!(cluster("node a 1 up\n", Rules::default()).restore(Time::ZERO, &source.dump()).is_err());
@@ -219,7 +219,7 @@ fn a_picture_that_cannot_be_is_refused() {
     let check = |change: &dyn Fn(&mut ClusterSnapshot), expected: &str| {
         let mut picture = situation::parse(&format!("{HALF}wait 2 cores=1 walltime=9 plan=5@b")).picture;
         change(&mut picture);
-        let error: PictureError = Nodes::from_picture(Time::ZERO, &picture).unwrap_err();
+        let error: SnapshotError = Nodes::from_snapshot(Time::ZERO, &picture).unwrap_err();
         assert_eq!(error.to_string(), expected);
     };
     check(&|picture| picture.pending[0].job = JobId(1), "expected every job once, found job 1 twice");

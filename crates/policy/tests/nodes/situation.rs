@@ -14,7 +14,9 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Procs, Span, Time};
-use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Pending, Published, Rules, Shape, Share};
+use pliant_policy::nodes::{
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Rules, Shape,
+};
 
 /// A capture.
 pub(crate) struct Situation {
@@ -53,11 +55,11 @@ pub(crate) fn parse(text: &str) -> Situation {
             Some("run") => {
                 let on = words.iter().skip_while(|word| **word != "on").skip(1).map(|share| {
                     let (name, cores) = share.split_once(':').unwrap();
-                    Share { node: node(name), cores: Some(Procs(cores.parse().unwrap())) }
+                    NodeShare { node: node(name), cores: Some(Procs(cores.parse().unwrap())) }
                 });
                 let (cores, end) = (procs("cores").unwrap(), Time(number("end").unwrap()));
                 let on = on.collect();
-                picture.running.push(Holder { job: job(), cores, on, end, expected: None });
+                picture.running.push(AllocatedJob { job: job(), cores, on, end, expected: None });
             }
             Some("wait") => {
                 let exclusive = words.contains(&"exclusive");
@@ -67,7 +69,7 @@ pub(crate) fn parse(text: &str) -> Situation {
                 let published = value("plan").map(|plan| {
                     let (start, on) = plan.split_once('@').unwrap();
                     let names = on.split(',').filter(|name| !name.is_empty());
-                    Published { start: Time(start.parse().unwrap()), nodes: names.map(node).collect() }
+                    PublishedStart { start: Time(start.parse().unwrap()), nodes: names.map(node).collect() }
                 });
                 began.extend(number("began").map(|start| (job(), start)));
                 picture.pending.push(Pending {

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use pliant_model::{Span, Time};
-use pliant_policy::allocation::{Allocation, ClusterState, Free, allocate, allocate_anew};
+use pliant_policy::allocation::{Allocation, ClusterState, Free, allocate, reallocate_instances};
 use pliant_policy::runtimes::Categories;
 use rand::Rng;
 
@@ -165,7 +165,7 @@ pub fn settle(
 }
 
 fn learn(learned: &mut Learned, task: &Task) {
-    Arc::make_mut(&mut learned.finished).tell(&task.categories, task.runtime);
+    Arc::make_mut(&mut learned.finished).record(&task.categories, task.runtime);
 }
 
 /// A multi-job under way.
@@ -221,7 +221,7 @@ impl Trial<'_, '_> {
             }
             self.session.submit_due();
             if self.session.now >= self.next_allocation {
-                self.allocate_anew(rng);
+                self.reallocate_instances(rng);
             }
             self.use_idle();
         }
@@ -246,7 +246,7 @@ impl Trial<'_, '_> {
 
     /// Spreads the instances that wait anew, if that makes their last end expected earlier. A cluster keeps as many as
     /// it is to have, the first ones; the others go behind what waits elsewhere.
-    fn allocate_anew(&mut self, rng: &mut impl Rng) {
+    fn reallocate_instances(&mut self, rng: &mut impl Rng) {
         let sites = &self.session.sites;
         let waiting: Vec<u64> = sites.clusters().iter().map(|cluster| cluster.instances).collect();
         let count: u64 = waiting.iter().sum();
@@ -255,7 +255,7 @@ impl Trial<'_, '_> {
             _ => Time::MAX,
         };
         let states = self.states();
-        let better = allocate_anew(self.broker.strategy, &states, &waiting, 0, Span::ZERO, rng);
+        let better = reallocate_instances(self.broker.strategy, &states, &waiting, 0, Span::ZERO, rng);
         let Some(better) = better else { return };
         let mut moving = Vec::new();
         for (cluster, (before, after)) in waiting.iter().zip(&better.instances).enumerate() {

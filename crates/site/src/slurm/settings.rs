@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use pliant_policy::runtimes::used::Expect;
+use pliant_policy::runtimes::limit_usage::Expect;
 use serde::{Deserialize, Serialize};
 
 /// A Slurm cluster, as it stands in a server's file.

@@ -138,7 +138,7 @@ fn mistakes_in_grids() {
     );
     check_grid(
         &format!("{GRID}[[link]]\nbetween = [\"l\", \"w\"]\nbandwidth_mbps = 1\n"),
-        "g.toml:14:11: `between`: expected a link between two networks of one father, found `l` and `w`",
+        "g.toml:14:11: `between`: expected a link between two networks of one parent, found `l` and `w`",
     );
     check_grid(
         &format!("{GRID}[[link]]\nbetween = [\"l\", \"z\"]\nbandwidth_mbps = 1\n"),

@@ -360,7 +360,7 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let request = request();
     let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
     let found = bench.foreign.estimate(bench.now, &walltimes, Tuner::Exact);
-    let mut nodes = Nodes::from_picture(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
+    let mut nodes = Nodes::from_snapshot(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
     assert_eq!(found, nodes.estimate(bench.now, &walltimes, Tuner::Exact));
     // Four cores are free for the first who waits; ours, that no listing shows yet, are planned behind it.
     assert_eq!(bench.foreign.plan(bench.now, JOB).unwrap().procs, Procs(2));

@@ -17,7 +17,7 @@ fn second(policy: &str, number: u32) -> Option<(Procs, Span, Time)> {
     cluster.submit(Time(0), submission(0, 8, 100));
     cluster.start_due(Time(0), &mut Vec::new());
     cluster.submit(Time(10), submission(1, 8, 10));
-    assert_eq!(cluster.queue_length(), 1, "{policy}: it waits at the head of the line");
+    assert_eq!(cluster.queue_length(), 1, "{policy}: it waits at the head of the queue");
     assert_eq!(cluster.cancel(Time(20), &[JobId(1)]), 1, "{policy}");
     cluster.submit(Time(30), submission(number, 4, 200));
     let plan = cluster.plan(Time(30), JobId(number))?;

@@ -15,7 +15,7 @@ use super::window::{Window, Windows};
 const WINDOW: usize = 100;
 /// With fewer that used as much, nothing is concluded from them.
 const FEW: usize = 5;
-/// Shares are counted in parts of a limit.
+/// GroupShares are counted in parts of a limit.
 const PARTS: i64 = 1000;
 
 crate::named_enum! {
@@ -32,7 +32,7 @@ crate::named_enum! {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
-pub enum Group {
+pub enum JobGroup {
     /// Those of one user.
     Owner(String),
     /// Those of one partition.
@@ -44,22 +44,22 @@ pub enum Group {
 /// The shares of the last jobs of a group, in thousandths and in the order of their ends, as data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Shares {
+pub struct GroupShares {
     /// Whose.
-    pub group: Group,
+    pub group: JobGroup,
     /// The shares.
     pub shares: Vec<u16>,
 }
 
 /// What jobs that ended have taught.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Used {
-    groups: Windows<Group, u16>,
+pub struct LimitUsage {
+    groups: Windows<JobGroup, u16>,
 }
 
-impl Used {
+impl LimitUsage {
     /// A job has ended that ran for so long.
-    pub fn tell(&mut self, owner: &str, partition: &str, limit: Span, runtime: Span) {
+    pub fn record(&mut self, owner: &str, partition: &str, limit: Span, runtime: Span) {
         let share = part(runtime, limit).clamp(0, PARTS) as u16;
         for group in groups(owner, partition) {
             self.groups.push(&group, share, WINDOW);
@@ -77,14 +77,14 @@ impl Used {
     }
 
     /// All of it, as data.
-    pub fn dump(&self) -> Vec<Shares> {
-        self.groups.dump().map(|(group, shares)| Shares { group, shares }).collect()
+    pub fn dump(&self) -> Vec<GroupShares> {
+        self.groups.dump().map(|(group, shares)| GroupShares { group, shares }).collect()
     }
 
     /// What goes on like the dumped one.
-    pub fn restore(dump: &[Shares]) -> Used {
+    pub fn restore(dump: &[GroupShares]) -> LimitUsage {
         let told = dump.iter().map(|one| (&one.group, one.shares.as_slice()));
-        Used { groups: Windows::restore(told, WINDOW) }
+        LimitUsage { groups: Windows::restore(told, WINDOW) }
     }
 }
 
@@ -100,8 +100,8 @@ fn median_above(window: &Window<u16>, share: Option<i64>) -> Option<u16> {
 }
 
 /// The nearest group first.
-fn groups(owner: &str, partition: &str) -> [Group; 3] {
-    [Group::Owner(owner.to_owned()), Group::Partition(partition.to_owned()), Group::All]
+fn groups(owner: &str, partition: &str) -> [JobGroup; 3] {
+    [JobGroup::Owner(owner.to_owned()), JobGroup::Partition(partition.to_owned()), JobGroup::All]
 }
 
 /// In thousandths.
@@ -116,10 +116,10 @@ mod tests {
 
     use super::*;
 
-    fn taught(jobs: &[(&str, &str, i64)]) -> Used {
-        let mut used = Used::default();
+    fn taught(jobs: &[(&str, &str, i64)]) -> LimitUsage {
+        let mut used = LimitUsage::default();
         for (owner, partition, runtime) in jobs {
-            used.tell(owner, partition, Span(1000), Span(*runtime));
+            used.record(owner, partition, Span(1000), Span(*runtime));
         }
         used
     }
@@ -143,7 +143,7 @@ mod tests {
         check("cid", "none", 0, Some(400));
         check("cid", "main", 0, Some(800));
         check("ann", "main", 800, None);
-        assert_eq!(Used::default().expected("ann", "main", Span(1000), Span(0)), None);
+        assert_eq!(LimitUsage::default().expected("ann", "main", Span(1000), Span(0)), None);
         assert_eq!(taught(&[("ann", "main", 200); 4]).expected("ann", "main", Span(9), Span(0)), None);
     }
 
@@ -165,11 +165,11 @@ mod tests {
             elapsed in 0..1_200_000_i64,
         ) {
             let names = ["a", "b", "c"];
-            let mut used = Used::default();
+            let mut used = LimitUsage::default();
             for (owner, limit, runtime) in &told {
-                used.tell(names[*owner], "main", Span(*limit), Span(*runtime));
+                used.record(names[*owner], "main", Span(*limit), Span(*runtime));
             }
-            let restored = Used::restore(&used.dump());
+            let restored = LimitUsage::restore(&used.dump());
             prop_assert_eq!(&restored, &used);
             for (owner, name) in names.into_iter().enumerate() {
                 let slow = |is_in: &dyn Fn(usize) -> bool| {

@@ -65,7 +65,7 @@ struct Chunk {
 
 /// The queue.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Queue {
+pub(super) struct ReservationQueue {
     chunks: VecDeque<Chunk>,
     /// Number of the first chunk.
     first: u64,
@@ -74,20 +74,20 @@ pub(super) struct Queue {
     /// The earliest reservation; of several, the first in the queue.
     first_start: Option<(Time, Slot)>,
     /// How many waiting jobs have a size of each class.
-    sizes: Sizes,
+    sizes: SizeCounts,
 }
 
 /// Waiting jobs per class of sizes.
 #[derive(Clone, Debug)]
-struct Sizes([u32; CLASSES]);
+struct SizeCounts([u32; CLASSES]);
 
-impl Default for Sizes {
-    fn default() -> Sizes {
-        Sizes([0; CLASSES])
+impl Default for SizeCounts {
+    fn default() -> SizeCounts {
+        SizeCounts([0; CLASSES])
     }
 }
 
-impl Queue {
+impl ReservationQueue {
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -159,7 +159,7 @@ impl Queue {
     /// Gives the waiting jobs new, dense positions in the same order.
     fn close_gaps(&mut self) {
         let entries: Vec<Entry> = self.iter().map(|(_, entry)| entry).collect();
-        *self = Queue { next: self.next, ..Queue::default() };
+        *self = ReservationQueue { next: self.next, ..ReservationQueue::default() };
         for entry in entries {
             self.push(entry);
         }

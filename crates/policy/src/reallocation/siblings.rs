@@ -17,20 +17,20 @@ use crate::federation::Federation;
 /// Queues the copies that waiting jobs do not have.
 pub(super) fn reallocate(federation: &mut Federation, now: Time) -> Vec<Move> {
     let jobs: Vec<JobId> = federation.waiting().keys().copied().collect();
-    jobs.into_iter().flat_map(|job| spread(federation, now, job)).collect()
+    jobs.into_iter().flat_map(|job| submit_siblings(federation, now, job)).collect()
 }
 
 /// Queues a copy of a waiting job on every cluster that can take it and has none, in the order of the clusters.
 /// Returns them as the moves that they would become.
-pub fn spread(federation: &mut Federation, now: Time, job: JobId) -> Vec<Move> {
+pub fn submit_siblings(federation: &mut Federation, now: Time, job: JobId) -> Vec<Move> {
     let before = federation.plan(now, job).map_or(Time::MAX, |plan| plan.completion());
     let Some(tracked) = federation.waiting().get(&job) else { return Vec::new() };
     let (from, request) = (tracked.cluster, tracked.request.clone());
-    let is_new = |to: &ClusterId| *to != from && !federation.copies(job).contains(to);
+    let is_new = |to: &ClusterId| *to != from && !federation.siblings(job).contains(to);
     let clusters: Vec<ClusterId> = federation.ids().filter(is_new).collect();
     let copy = |to: ClusterId| {
         let estimate = federation.estimate(now, &request, to)?;
-        federation.submit_copy(now, job, to, estimate);
+        federation.submit_sibling(now, job, to, estimate);
         Some(Move { job, from, to, before, estimate, reason: MoveReason::FirstStart })
     };
     clusters.into_iter().filter_map(copy).collect()

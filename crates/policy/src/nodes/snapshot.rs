@@ -12,7 +12,7 @@ pub struct ClusterSnapshot {
     /// The nodes, in the batch system's order: it prefers neighbours.
     pub nodes: Vec<Node>,
     /// The jobs that hold cores.
-    pub running: Vec<Holder>,
+    pub running: Vec<AllocatedJob>,
     /// The waiting jobs, the one with the highest priority first.
     pub pending: Vec<Pending>,
     /// How the batch system plans.
@@ -37,13 +37,13 @@ pub struct Node {
 /// A running job, and all that is known of where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Holder {
+pub struct AllocatedJob {
     /// The job.
     pub job: JobId,
     /// Its cores, on all nodes together.
     pub cores: Procs,
     /// Its nodes.
-    pub on: Vec<Share>,
+    pub on: Vec<NodeShare>,
     /// When its walltime ends.
     pub end: Time,
     /// When it is expected to end, if that is better known than by its walltime.
@@ -54,7 +54,7 @@ pub struct Holder {
 /// A job's part of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Share {
+pub struct NodeShare {
     /// Position of the node in [`ClusterSnapshot::nodes`].
     pub node: u32,
     /// How many of its cores, if known.
@@ -100,7 +100,7 @@ pub struct Pending {
     /// True if the batch system does not plan it: held, or waiting for other jobs.
     pub blocked: bool,
     /// The batch system's own plan for it, if there is one.
-    pub published: Option<Published>,
+    pub published: Option<PublishedStart>,
 }
 
 impl Pending {
@@ -113,7 +113,7 @@ impl Pending {
 /// A start that the batch system has announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Published {
+pub struct PublishedStart {
     /// When; in the past, it is stale and means nothing.
     pub start: Time,
     /// On which nodes, if it says so.
@@ -226,7 +226,7 @@ impl Rules {
 
 /// Why a [`ClusterSnapshot`] is none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum PictureError {
+pub enum SnapshotError {
     /// A job appears twice.
     #[error("expected every job once, found job {0} twice")]
     Twice(JobId),
@@ -269,19 +269,19 @@ impl ClusterSnapshot {
 
     /// Checks what planning relies on. That running jobs take more cores than there are is no mistake:
     /// listings that are made one after the other say such things. O(jobs log jobs).
-    pub fn check(&self) -> Result<(), PictureError> {
+    pub fn check(&self) -> Result<(), SnapshotError> {
         for (rule, found) in
             [("resolution", self.rules.resolution), ("walltime unit", self.rules.walltime_unit)]
         {
             if !(Span(1)..=Span::MAX).contains(&found) {
-                return Err(PictureError::Unit { rule, found });
+                return Err(SnapshotError::Unit { rule, found });
             }
         }
         let mut seen = BTreeSet::new();
         let jobs = self.running.iter().map(|one| one.job).chain(self.pending.iter().map(|one| one.job));
         for job in jobs {
             if !seen.insert(job) {
-                return Err(PictureError::Twice(job));
+                return Err(SnapshotError::Twice(job));
             }
         }
         let held = self.running.iter().flat_map(|one| one.on.iter().map(|share| (one.job, share.node)));
@@ -291,16 +291,16 @@ impl ClusterSnapshot {
             planned.flat_map(|(job, nodes): (_, Vec<u32>)| nodes.into_iter().map(move |n| (job, n)));
         let nodes = self.nodes.len();
         if let Some((job, found)) = held.chain(planned).find(|(_, node)| *node as usize >= nodes) {
-            return Err(PictureError::Node { job, found, nodes });
+            return Err(SnapshotError::Node { job, found, nodes });
         }
         for Pending { job, shape, walltime, expected, .. } in &self.pending {
             for found in expected.iter().chain([walltime]) {
                 if !(Span(1)..=Span::MAX).contains(found) {
-                    return Err(PictureError::Walltime { job: *job, found: *found });
+                    return Err(SnapshotError::Walltime { job: *job, found: *found });
                 }
             }
             if shape.cores == Procs(0) || shape.nodes == Some(0) {
-                return Err(PictureError::Nothing(*job));
+                return Err(SnapshotError::Nothing(*job));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A line in order of submission: jobs in chunks, each with its least size and walltime, so that a search for a job
+//! A queue in order of submission: jobs in chunks, each with its least size and walltime, so that a search for a job
 //! that could start passes over chunks without one.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ const CHUNK: u64 = 64;
 
 /// Jobs in order of submission.
 #[derive(Clone, Default, Debug)]
-pub(in crate::batch) struct SubmissionLine {
+pub(in crate::batch) struct SubmissionQueue {
     /// The first one, if any, has a waiting job.
     chunks: VecDeque<Chunk>,
     /// Number of the first chunk.
@@ -30,7 +30,7 @@ struct Chunk {
     least_walltime: Span,
 }
 
-impl SubmissionLine {
+impl SubmissionQueue {
     pub(in crate::batch) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -46,14 +46,14 @@ impl SubmissionLine {
         self.slots.insert(job.job, slot);
     }
 
-    /// The job at the head of the line.
+    /// The job at the head of the queue.
     pub(in crate::batch) fn head(&self) -> Option<(Slot, Submission)> {
         let chunk = self.chunks.front()?;
         let (offset, job) = chunk.iter().next()?;
         Some((self.first * CHUNK + offset, job))
     }
 
-    /// The job that was appended last, unless it left the line.
+    /// The job that was appended last, unless it left the queue.
     pub(in crate::batch) fn last(&self) -> Option<(Slot, Submission)> {
         let slot = self.next.checked_sub(1)?;
         let job = *self.chunks.back()?.jobs.last()?;

@@ -9,7 +9,7 @@ use super::{Allocation, ClusterState, Strategy, allocate};
 /// that wait is then expected to end more than `gain` earlier than it would where it is; none if it is not. The clusters
 /// are told as if none of them waited. A cluster keeps as many of its instances as it is to have. The cost is that of
 /// [`allocate`].
-pub fn allocate_anew(
+pub fn reallocate_instances(
     strategy: Strategy,
     clusters: &[ClusterState],
     waiting: &[u64],
