@@ -46,6 +46,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request of an unknown user who chose no cluster.
+    pub fn new(id: JobId, submit: Time, procs: Procs, walltime: Span, speedup: Speedup) -> Request {
+        Request { id, submit, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN }
+    }
+
     /// The same request with another owner.
     #[must_use]
     pub fn owned_by(self, owner: Owner) -> Request {

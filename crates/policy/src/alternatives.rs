@@ -61,21 +61,13 @@ fn reduced(sizes: Vec<Alternative>) -> Vec<Alternative> {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{JobId, Owner, Request, Speed, Speedup, Time};
+    use pliant_model::{JobId, Request, Speed, Speedup, Time};
 
     use super::*;
 
     fn offered(procs: u32, walltime: i64, speedup: Speedup, capacity: u32) -> Vec<(u32, i64)> {
         let (procs, walltime) = (Procs(procs), Span(walltime));
-        let request = Request {
-            id: JobId(0),
-            submit: Time::ZERO,
-            procs,
-            walltime,
-            speedup,
-            origin: None,
-            owner: Owner::UNKNOWN,
-        };
+        let request = Request::new(JobId(0), Time::ZERO, procs, walltime, speedup);
         let walltimes = request.on(Procs(capacity), Speed::REFERENCE);
         let sizes =
             walltimes.map(|walltimes| candidate_sizes(&walltimes, Procs(capacity))).unwrap_or_default();

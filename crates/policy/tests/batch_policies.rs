@@ -242,7 +242,7 @@ proptest! {
                 let Moment::BeforeSubmit(next) = moment else { return };
                 let shape = (next.procs, next.walltime);
                 let request =
-                    Request { id: next.job, submit: now, procs: shape.0, walltime: shape.1, speedup: speedup.clone(), origin: None, owner: Owner::UNKNOWN };
+                    Request::new(next.job, now, shape.0, shape.1, speedup.clone());
                 let walltimes = request.on(Procs(procs), Speed::REFERENCE).unwrap();
                 let sizes = (1..=walltimes.most().0).map(Procs);
                 let each = sizes.filter_map(|n| estimate(scheduler, now, (n, walltimes.at(n)), procs));

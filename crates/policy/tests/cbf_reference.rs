@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
-use pliant_model::{JobId, Owner, Procs, Span, Time};
+use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::{self, BatchScheduler, Start, Submission, Waiting};
 use proptest::prelude::*;
 
@@ -207,13 +207,7 @@ fn play(events: &[Event], with_estimates: bool) {
     for event in events {
         match *event {
             Event::Submit { procs, walltime } => {
-                let submission = Submission {
-                    job: JobId(next),
-                    procs: Procs(procs),
-                    walltime: Span(walltime),
-                    submit: Time::ZERO,
-                    owner: Owner::UNKNOWN,
-                };
+                let submission = Submission::new(JobId(next), Procs(procs), Span(walltime));
                 next += 1;
                 pair.fast.submit(Time(pair.now), submission);
                 pair.slow.submit(pair.now, submission);
@@ -260,15 +254,7 @@ fn check_estimate(pair: &mut Pair) {
     use pliant_policy::tuning::Tuner;
     let speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(10) };
     let (procs, walltime) = (Procs(1 + pair.now as u32 % 10), Span(3 + pair.now % 37));
-    let request = Request {
-        id: JobId(u32::MAX),
-        submit: Time(pair.now),
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    };
+    let request = Request::new(JobId(u32::MAX), Time(pair.now), procs, walltime, speedup);
     let walltimes = request.on(Procs(10), Speed::REFERENCE).expect("it fits");
     let found = pair.fast.estimate(Time(pair.now), &walltimes, Tuner::Exact).expect("it fits");
     let best = (1..=10)
@@ -325,13 +311,7 @@ proptest! {
 fn g000_5_compression() {
     let mut cluster = (batch::by_name("cbf").expect("registered").new)(Procs(4), Time::ZERO);
     for (job, procs, walltime) in [(1, 4, 10), (2, 2, 10), (3, 2, 3)] {
-        let submission = Submission {
-            job: JobId(job),
-            procs: Procs(procs),
-            walltime: Span(walltime),
-            submit: Time::ZERO,
-            owner: Owner::UNKNOWN,
-        };
+        let submission = Submission::new(JobId(job), Procs(procs), Span(walltime));
         cluster.submit(Time::ZERO, submission);
     }
     let mut started = Vec::new();

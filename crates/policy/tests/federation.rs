@@ -54,15 +54,7 @@ impl World {
         };
         self.next += 1;
         let (procs, walltime) = (Procs(rng.random_range(1..30)), Span(rng.random_range(30..3000)));
-        Request {
-            id: JobId(self.next),
-            submit: Time(self.now),
-            procs,
-            walltime,
-            speedup,
-            origin: None,
-            owner: Owner::UNKNOWN,
-        }
+        Request::new(JobId(self.next), Time(self.now), procs, walltime, speedup)
     }
 
     fn submit_anywhere(&mut self) {
@@ -79,10 +71,7 @@ impl World {
         let job = JobId(LOCAL + self.next);
         let cluster = ClusterId(self.rng.random_range(0..self.federation.len() as u32));
         let (procs, walltime) = (Procs(self.rng.random_range(1..4)), Span(self.rng.random_range(30..3000)));
-        self.federation.scheduler(cluster).submit(
-            Time(self.now),
-            Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN },
-        );
+        self.federation.scheduler(cluster).submit(Time(self.now), Submission::new(job, procs, walltime));
         let plan = self.federation.scheduler(cluster).plan(Time(self.now), job).unwrap();
         self.local.insert(job, (cluster, plan.completion().0));
     }

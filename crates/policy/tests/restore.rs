@@ -119,15 +119,7 @@ impl<'a> World<'a> {
             }
             Action::Ask { procs, walltime, speedup, tuner } => {
                 let (procs, walltime, speedup) = (Procs(*procs), Span(*walltime), speedup.clone());
-                let request = Request {
-                    id: JobId(0),
-                    submit: Time(now),
-                    procs,
-                    walltime,
-                    speedup,
-                    origin: None,
-                    owner: Owner::UNKNOWN,
-                };
+                let request = Request::new(JobId(0), Time(now), procs, walltime, speedup);
                 let Some(walltimes) = request.on(Procs(self.procs), Speed::REFERENCE) else { return };
                 self.each(now, |cluster| cluster.estimate(Time(now), &walltimes, *tuner));
             }
@@ -158,16 +150,7 @@ impl<'a> World<'a> {
         self.tally.folded += usize::from(dump.head.is_some_and(folded));
         // What it held before does not matter.
         let mut restored = scheduler(self.policy, self.procs, now);
-        restored.submit(
-            Time(now),
-            Submission {
-                job: JobId(7),
-                procs: Procs::ONE,
-                walltime: Span(9),
-                submit: Time::ZERO,
-                owner: Owner::UNKNOWN,
-            },
-        );
+        restored.submit(Time(now), Submission::new(JobId(7), Procs::ONE, Span(9)));
         assert_eq!(restored.restore(Time(now), &dump), Ok(()), "{} at {now}: {dump:?}", self.policy);
         self.clusters.truncate(2);
         self.clusters.push(restored);
@@ -332,13 +315,7 @@ fn running(job: u32, procs: u32, end: i64) -> RunningJob {
 }
 
 fn submitted(job: u32, procs: u32, walltime: i64) -> Submission {
-    Submission {
-        job: JobId(job),
-        procs: Procs(procs),
-        walltime: Span(walltime),
-        submit: Time::ZERO,
-        owner: Owner::UNKNOWN,
-    }
+    Submission::new(JobId(job), Procs(procs), Span(walltime))
 }
 
 /// A policy is changed by restoring what runs and submitting the rest again.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time};
 use proptest::prelude::*;
 
 use super::super::{BatchScheduler, Submission, Waiting};
@@ -160,13 +160,7 @@ impl Both {
             Action::Submit { procs, walltime, percent } => {
                 let job = self.jobs.len() as u32;
                 self.jobs.push((*procs, *walltime, (walltime * percent / 100).max(1)));
-                let submission = Submission {
-                    job: JobId(job),
-                    procs: Procs(*procs),
-                    walltime: Span(*walltime),
-                    submit: Time::ZERO,
-                    owner: Owner::UNKNOWN,
-                };
+                let submission = Submission::new(JobId(job), Procs(*procs), Span(*walltime));
                 self.fast.submit(Time(now), submission);
                 self.slow.submit(now, job, *procs, *walltime);
             }
@@ -187,15 +181,7 @@ impl Both {
     /// The exact tuner on the fast version's profile, against every size on the slow one's.
     fn ask(&mut self, now: i64, procs: u32, walltime: i64, speedup: &Speedup) {
         let (procs, walltime, speedup) = (Procs(procs), Span(walltime), speedup.clone());
-        let request = Request {
-            id: JobId(0),
-            submit: Time(now),
-            procs,
-            walltime,
-            speedup,
-            origin: None,
-            owner: Owner::UNKNOWN,
-        };
+        let request = Request::new(JobId(0), Time(now), procs, walltime, speedup);
         let Some(walltimes) = request.on(Procs(self.slow.procs), Speed::REFERENCE) else { return };
         let free = self.slow.seconds(now);
         let shapes = (walltimes.least().0..=walltimes.most().0).map(|size| {

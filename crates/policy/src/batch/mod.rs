@@ -48,17 +48,16 @@ pub struct Submission {
     /// Walltime asked for; at least 1 s.
     pub walltime: Span,
     /// When it was submitted to the federation, which a move does not change.
-    #[cfg_attr(feature = "serde", serde(default))]
     pub submit: Time,
-    /// Whose it is.
-    #[cfg_attr(feature = "serde", serde(default = "unknown"))]
+    /// The user who owns it.
     pub owner: Owner,
 }
 
-/// The owner of submissions that were recorded before owners were.
-#[cfg(feature = "serde")]
-fn unknown() -> Owner {
-    Owner::UNKNOWN
+impl Submission {
+    /// A job of an unknown user, submitted at time 0.
+    pub fn new(job: JobId, procs: Procs, walltime: Span) -> Submission {
+        Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN }
+    }
 }
 
 /// A job that starts now.

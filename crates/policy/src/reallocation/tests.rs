@@ -2,8 +2,8 @@
 //! random federations are in `tests/federation.rs`.
 
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, MoveReason, Owner, Platform, Procs, Reason, Request, Span, Speed,
-    Speedup, Time,
+    Cluster, ClusterId, JobId, MapReason, MoveReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
 };
 
 use super::order::{Candidate, take_next};
@@ -21,15 +21,7 @@ const E: u32 = 14;
 
 fn request(id: u32, procs: u32, walltime: i64) -> Request {
     let (id, procs, walltime) = (JobId(id), Procs(procs), Span(walltime));
-    Request {
-        id,
-        submit: Time::ZERO,
-        procs,
-        walltime,
-        speedup: Speedup::Rigid,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    }
+    Request::new(id, Time::ZERO, procs, walltime, Speedup::Rigid)
 }
 
 fn submit(federation: &mut Federation, cluster: u32, request: Request) {

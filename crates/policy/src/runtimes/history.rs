@@ -105,7 +105,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{JobId, Owner, Request, Time};
+    use pliant_model::{JobId, Request, Time};
     use proptest::prelude::*;
 
     use super::*;
@@ -250,7 +250,7 @@ mod tests {
             history.record("a", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
             let walltime = history.predict("a", choice(1.0, 1.0)).unwrap();
             let (id, submit) = (JobId(0), Time::ZERO);
-            let request = Request { id, submit, procs: requested, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
+            let request = Request::new(id, submit, requested, walltime, speedup);
             let walltimes = request.on(Procs(64), speed).unwrap();
             let found = walltimes.at(procs).0 as u64;
             let rounding = (1.001 * walltimes.ratio(procs) / speed.get()).ceil() as u64;

@@ -1,6 +1,6 @@
 //! Bounded-slack sizing by hand, the comparison rules on a small cluster, and the text form of tuners.
 
-use pliant_model::{JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{JobId, Procs, Request, Span, Speed, Speedup, Time};
 
 use super::*;
 
@@ -15,15 +15,7 @@ fn profile(capacity: u32, held: &[(i64, i64, u32)]) -> Profile {
 
 fn request(procs: u32, walltime: i64, speedup: Speedup) -> Request {
     let (procs, walltime) = (Procs(procs), Span(walltime));
-    Request {
-        id: JobId(0),
-        submit: Time::ZERO,
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    }
+    Request::new(JobId(0), Time::ZERO, procs, walltime, speedup)
 }
 
 /// The size that a tuner chooses beside jobs of these shapes, as (processors, start, completion).

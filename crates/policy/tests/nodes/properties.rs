@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_model::{JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{JobId, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Dump, RunningJob, Submission, Waiting, by_name};
 use pliant_policy::nodes::{
     AllocatedJob, ClusterSnapshot, Node, NodeShare, Nodes, Pending, PlannedStart, PublishedStart, Reserve,
@@ -197,7 +197,7 @@ proptest! {
         let mut nodes = Nodes::from_snapshot(NOW, &picture).unwrap();
         let before = plan(&mut nodes);
         let (job, procs, walltime) = (HYPOTHETICAL, Procs(procs), Span(walltime));
-        nodes.submit(NOW, Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN });
+        nodes.submit(NOW, Submission::new(job, procs, walltime));
         let mut after = plan(&mut nodes);
         let mut fresh = Nodes::from_snapshot(NOW, &nodes.snapshot()).unwrap();
         // In passes, and before jobs that may not begin yet, the last one is not planned last.
@@ -219,14 +219,14 @@ proptest! {
         let mut nodes = Nodes::from_snapshot(NOW, &picture).unwrap();
         let speedup = Speedup::Amdahl { parallel, limit: Procs(20) };
         let (id, procs, walltime) = (HYPOTHETICAL, Procs(procs), Span(walltime));
-        let request = Request { id, submit: NOW, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
+        let request = Request::new(id, NOW, procs, walltime, speedup);
         let Some(walltimes) = request.on(picture.cores(), Speed::REFERENCE) else { return Ok(()) };
         let exhaustive = nodes.estimate(NOW, &walltimes, Tuner::Exhaustive);
         prop_assert_eq!(nodes.estimate(NOW, &walltimes, Tuner::Exact), exhaustive);
         let ahead = picture.pending.len();
         prop_assert_eq!(nodes.estimate_behind(NOW, &walltimes, Tuner::Exact, ahead), exhaustive);
         if let Some(estimate) = exhaustive {
-            let submission = Submission { job: id, procs: estimate.procs, walltime: estimate.walltime, submit: Time::ZERO, owner: Owner::UNKNOWN };
+            let submission = Submission::new(id, estimate.procs, estimate.walltime);
             nodes.submit(NOW, submission);
             prop_assert_eq!(nodes.plan(NOW, id), Some(estimate));
             prop_assert_eq!(nodes.cancel(NOW, &[id]), usize::from(estimate.start > NOW));
@@ -243,14 +243,14 @@ proptest! {
         let (mut nodes, mut counted) = both(procs, &held, &Rules::default());
         for (number, (width, walltime)) in jobs.iter().enumerate() {
             let job = JobId(number as u32);
-            let one = Submission { job, procs: Procs((*width).min(procs)), walltime: Span(*walltime), submit: Time::ZERO, owner: Owner::UNKNOWN };
+            let one = Submission::new(job, Procs((*width).min(procs)), Span(*walltime));
             nodes.submit(NOW, one);
             counted.submit(NOW, one);
         }
         prop_assert_eq!(list(&mut nodes), list(counted.as_mut()));
         let speedup = Speedup::Amdahl { parallel: ask.2, limit: Procs(16) };
         let (id, asked, walltime) = (HYPOTHETICAL, Procs(ask.0), Span(ask.1));
-        let request = Request { id, submit: NOW, procs: asked, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
+        let request = Request::new(id, NOW, asked, walltime, speedup);
         if let Some(walltimes) = request.on(Procs(procs), Speed::REFERENCE) {
             for tuner in Tuner::ALL {
                 let expected = counted.estimate(NOW, &walltimes, *tuner);

@@ -1,8 +1,8 @@
 //! Single rules, one picture each, and the scheduler's own verbs.
 
 use pliant_model::{
-    Cluster, ClusterId, Estimate, JobId, MapReason, Owner, Platform, Procs, Reason, Request, Span, Speed,
-    Speedup, Time,
+    Cluster, ClusterId, Estimate, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
 };
 use pliant_policy::batch::{BatchScheduler, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
@@ -121,7 +121,7 @@ fn what_is_not_told_of_running_jobs_is_bounded() {
 fn request(procs: u32, walltime: i64) -> Request {
     let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
     let (id, procs, walltime) = (JobId(99), Procs(procs), Span(walltime));
-    Request { id, submit: Time::ZERO, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN }
+    Request::new(id, Time::ZERO, procs, walltime, speedup)
 }
 
 #[test]
@@ -153,10 +153,7 @@ fn a_request_is_estimated_with_the_walltime_that_is_listed_once_it_waits() {
         let expected = Estimate { procs: Procs(7), walltime: Span(120), start: Time(160) };
         assert_eq!(estimate, expected, "{tuner}");
         let Estimate { procs, walltime, .. } = estimate;
-        nodes.submit(
-            Time::ZERO,
-            Submission { job: JobId(3), procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN },
-        );
+        nodes.submit(Time::ZERO, Submission::new(JobId(3), procs, walltime));
         assert_eq!(nodes.plan(Time::ZERO, JobId(3)), Some(estimate), "{tuner}");
     }
 }
@@ -167,16 +164,7 @@ fn the_verbs_of_a_batch_system() {
         "wait 2 cores=8 walltime=60\nwait 3 cores=2 walltime=60 exclusive\nwait 4 cores=1 walltime=9 blocked";
     let mut nodes = cluster(&format!("{HALF}{waiting}"), Rules::slurm(Span(30)));
     let mut started = Vec::new();
-    nodes.submit(
-        Time(10),
-        Submission {
-            job: JobId(5),
-            procs: Procs(2),
-            walltime: Span(30),
-            submit: Time::ZERO,
-            owner: Owner::UNKNOWN,
-        },
-    );
+    nodes.submit(Time(10), Submission::new(JobId(5), Procs(2), Span(30)));
     assert_eq!(nodes.queue_length(), 4);
     assert_eq!(nodes.next_start(), Some(Time(10)));
     // What is due stays, what is blocked goes.

@@ -1,6 +1,6 @@
 //! The chunked queue against a plain vector.
 
-use pliant_model::{JobId, Owner, Procs, Span, Time};
+use pliant_model::{JobId, Procs, Span};
 use proptest::prelude::*;
 
 use super::super::Submission;
@@ -36,7 +36,7 @@ proptest! {
         for action in actions {
             match action {
                 Action::Push(procs, walltime) => {
-                    let job = Submission { job: JobId(next), procs: Procs(procs), walltime: Span(walltime), submit: Time::ZERO, owner: Owner::UNKNOWN };
+                    let job = Submission::new(JobId(next), Procs(procs), Span(walltime));
                     next += 1;
                     queue.push(job);
                     plain.push(job);

@@ -1,19 +1,13 @@
 //! A job that was withdrawn and comes back is a job like any other, whatever shape was chosen for it before.
 
-use pliant_model::{JobId, Owner, Procs, Span, Time};
+use pliant_model::{JobId, Procs, Span, Time};
 
 use super::super::{Submission, by_name, names};
 
 /// What a job is expected to get that arrives second under that number, after the first with number 1 was withdrawn.
 fn second(policy: &str, number: u32) -> Option<(Procs, Span, Time)> {
     let mut cluster = (by_name(policy).expect("registered").new)(Procs(8), Time(0));
-    let submission = |job, procs, walltime| Submission {
-        job: JobId(job),
-        procs: Procs(procs),
-        walltime: Span(walltime),
-        submit: Time::ZERO,
-        owner: Owner::UNKNOWN,
-    };
+    let submission = |job, procs, walltime| Submission::new(JobId(job), Procs(procs), Span(walltime));
     cluster.submit(Time(0), submission(0, 8, 100));
     cluster.start_due(Time(0), &mut Vec::new());
     cluster.submit(Time(10), submission(1, 8, 10));
