@@ -17,18 +17,18 @@ crate::named_enum! {
     }
 }
 
-/// Where a request goes.
+/// The mapping of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MappingDecision {
     /// The cluster.
     pub cluster: ClusterId,
-    /// In which shape, and when.
+    /// Its shape and start.
     pub estimate: Estimate,
-    /// Why there.
+    /// The reason.
     pub reason: MapReason,
 }
 
-/// Chooses the cluster of a request; a request that fits nowhere is refused with the reason.
+/// Chooses the cluster of a request; a request that fits no cluster is refused with the reason.
 pub fn map(
     mapping: Mapping,
     federation: &mut Federation,
@@ -82,7 +82,7 @@ mod tests {
     use crate::federation::Tracked;
     use crate::tuning::Tuner;
 
-    /// The reference implementation: a choice among what all clusters offer.
+    /// The reference implementation: asks every cluster.
     fn choose(
         mapping: Mapping,
         offers: &[(ClusterId, Estimate)],
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Few sizes, speeds and walltimes, so that completions tie.
+    /// Few sizes, speeds and walltimes, so that completions tie often.
     fn platforms() -> impl Strategy<Value = Platform> {
         let cluster = (1..9_u32, prop::sample::select(vec![0.5, 1.0, 1.0, 2.0]), prop::bool::ANY);
         prop::collection::vec(cluster, 1..12).prop_map(|clusters| {
@@ -158,7 +158,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Every mapping of a federation is a choice among what all its clusters offer.
+        /// Every mapping equals that of the reference implementation.
         #[test]
         fn a_federation_is_mapped_onto_by_the_same_choice(
             platform in platforms(),

@@ -1,9 +1,9 @@
-//! Aggressive backfilling, the part that EASY and paper 001's backfilling share: heads start while they fit;
-//! then any job may overtake as long as the job at the head is not delayed by the walltimes.
+//! Aggressive backfilling, the common part of EASY and paper 001's backfilling: heads start while they fit; then any job
+//! may overtake that does not delay the head by its walltime.
 //!
-//! The *shadow* is the first time at which the expected releases free enough for the head, *extra* what is
-//! free then beyond its need. A job overtakes if it fits now and either ends by the shadow or needs no more
-//! than extra. Cost: one pass over the releases, and over the queue in chunks; nothing when nothing is free.
+//! The *shadow* is the first time at which the expected releases free enough processors for the head, *extra* the
+//! processors free then beyond its need. A job overtakes if it fits now and either ends by the shadow or needs at most
+//! extra. Cost: one pass over the releases, and over the queue in chunks; nothing when no processor is free.
 
 use pliant_model::{Procs, Span, Time};
 
@@ -11,16 +11,15 @@ use super::Submission;
 use super::event_driven::EventDrivenCluster;
 use super::occupancy::Occupancy;
 
-/// The processors and the walltime that the head of the queue gets.
+/// Processors and walltime of the head of the queue.
 pub(super) type Shape = (Procs, Span);
 
-/// The shape that was asked for.
+/// The requested shape.
 pub(super) fn as_submitted(_now: Time, _cluster: &EventDrivenCluster, job: Submission) -> Shape {
     (job.procs, job.walltime)
 }
 
-/// Starts heads while they fit, in the shape that `shape` gives them, then whoever may overtake the head,
-/// in order.
+/// Starts heads in the shape returned by `shape` while they fit, then the jobs that may overtake the head, in order.
 pub(super) fn serve(
     now: Time,
     cluster: &mut EventDrivenCluster,
@@ -46,8 +45,8 @@ pub(super) fn serve(
     }
 }
 
-/// As [`serve`] when nothing has changed but that a job was submitted: nobody in front of it can start,
-/// since nobody could after the last change and time only brings the shadow nearer.
+/// Like [`serve`] after a submission and no other change: no job ahead of the submitted one can start, since none could
+/// after the last change and the shadow only comes nearer.
 pub(super) fn serve_last(now: Time, cluster: &mut EventDrivenCluster) {
     let (Some((slot, job)), Some((_, head))) = (cluster.queue.last(), cluster.queue.head()) else { return };
     if cluster.queue.len() == 1 {
@@ -59,7 +58,7 @@ pub(super) fn serve_last(now: Time, cluster: &mut EventDrivenCluster) {
     }
 }
 
-/// What a job may take without delaying the head.
+/// The processors and the time available to a job that must not delay the head.
 struct BackfillWindow {
     free: Procs,
     /// Free at the shadow beyond the head's need.
@@ -79,7 +78,7 @@ impl BackfillWindow {
         procs <= self.free && (walltime <= self.spare || procs <= self.extra)
     }
 
-    /// A job was let through. The shadow stays, since nothing is given back earlier than before.
+    /// Takes processors for a job that overtakes. The shadow stays, since no release becomes earlier.
     fn take(&mut self, procs: Procs, walltime: Span) {
         self.free.0 -= procs.0;
         if walltime > self.spare {

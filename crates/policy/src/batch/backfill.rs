@@ -1,8 +1,7 @@
-//! Paper 001's backfilling baseline: EASY's rule, applied only when processors are released (spec A.1.5, fixed
-//! by the exact match of the paper's NASA figures). A job that arrives while others wait is not considered
-//! before the next release; one that arrives at an empty queue starts at once if it fits. A cancellation,
-//! which the paper does not have, counts as a release. Estimates and plans are those of conservative
-//! backfilling from the next expected release on; as with EASY they are no promise.
+//! Paper 001's backfilling baseline: EASY's rule, applied only when processors are released (spec A.1.5, confirmed by the
+//! exact match of the paper's NASA figures). A job that arrives while others wait is considered at the next release; a
+//! job that arrives at an empty queue starts at once if it fits. A cancellation counts as a release. Estimates and plans
+//! are those of conservative backfilling from the next expected release on; they are not promises.
 
 use pliant_model::{Procs, Time};
 

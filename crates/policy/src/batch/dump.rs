@@ -1,7 +1,5 @@
-//! The state of a batch scheduler as plain data: what a snapshot of a live server holds, so that a restart
-//! need not replay everything since the beginning.
-//!
-//! Plans that are made when somebody asks, bounds and indexes are left out: they follow from the rest.
+//! The state of a batch scheduler as plain data, for snapshots of live servers. Plans made on demand, bounds and indexes
+//! are derived data and not included.
 
 use std::collections::BTreeSet;
 
@@ -10,38 +8,35 @@ use pliant_model::{JobId, Procs, Span, Time};
 use super::order::Shares;
 use super::{Start, Submission, Waiting};
 
-/// A job that was handed out and whose end was not told yet.
+/// A started job whose end was not reported yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RunningJob {
     /// The job.
     pub job: JobId,
-    /// The processors it holds.
+    /// Its processors.
     pub procs: Procs,
-    /// When its walltime ends; in the past if it is overdue.
+    /// The end of its walltime; in the past if it is overdue.
     pub end: Time,
 }
 
-/// What a [`super::BatchScheduler`] remembers. One that is restored from it goes on exactly like the one that
-/// was dumped.
+/// The state of a [`super::BatchScheduler`]. A scheduler restored from it behaves exactly like the original.
 ///
-/// It is meant for the policy that it comes from. With running jobs only it suits every policy: that is how
-/// a cluster changes its policy, what waits being submitted again.
+/// It belongs to one policy. A dump with only running jobs fits every policy: a cluster changes its policy by restoring
+/// these and submitting the waiting jobs again.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dump {
-    /// The running jobs, by number.
+    /// The running jobs, by ID.
     pub running: Vec<RunningJob>,
-    /// The jobs with a fixed place. Under policies with reservations every waiting job, in order of
-    /// submission; under policies that decide at events the jobs that were started and not yet handed out, in
-    /// starting order.
+    /// The jobs with a fixed plan. Under policies with reservations every waiting job, in order of submission; under
+    /// event-driven policies the jobs that were started and not yet handed out, in starting order.
     pub planned: Vec<Waiting>,
-    /// The jobs without a place, as submitted, in order of submission.
+    /// The jobs without a fixed plan, as submitted, in order of submission.
     pub queued: Vec<Submission>,
-    /// The job at the head of the queued with the shape in which it will start, where a policy chooses that
-    /// once and keeps it.
+    /// The job at the head of the queue with its shape, where a policy chooses the shape once and keeps it.
     pub head: Option<Start>,
-    /// What a queue order other than that of submission remembers.
+    /// The state of a queue order other than that of submission.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub shares: Option<Shares>,
 }
@@ -57,30 +52,30 @@ pub enum RestoreError {
     Procs {
         /// The job.
         job: JobId,
-        /// What it has.
+        /// Its processors.
         found: Procs,
         /// Processors of the cluster.
         capacity: Procs,
     },
-    /// A job has a walltime that no job can have.
+    /// A job has an invalid walltime.
     #[error("expected a walltime of 1 s to {}, found {found} for job {job}", Span::MAX)]
     Walltime {
         /// The job.
         job: JobId,
-        /// What it has.
+        /// Its walltime.
         found: Span,
     },
-    /// The running jobs and those with a place take more processors than there are.
+    /// Running and planned jobs exceed the processors of the cluster.
     #[error("expected at most {} processors taken, found {taken} at {at} s", capacity.0)]
     Overbooked {
-        /// When they do, for the first time.
+        /// The first such time.
         at: Time,
-        /// What they take.
+        /// The processors taken.
         taken: u64,
         /// Processors of the cluster.
         capacity: Procs,
     },
-    /// The policy that is restored never leaves a job in such a state.
+    /// A job is in a state that the policy never produces.
     #[error(
         "expected {expected}, found job {job} otherwise; restore only the running jobs and submit the others \
          again if the policy was changed"
@@ -88,13 +83,13 @@ pub enum RestoreError {
     OtherPolicy {
         /// The job.
         job: JobId,
-        /// How the policy leaves jobs.
+        /// The state expected by the policy.
         expected: &'static str,
     },
 }
 
 impl Dump {
-    /// The same with other numbers for the jobs.
+    /// The same dump with other job IDs.
     #[must_use]
     pub fn renumbered(mut self, mut number: impl FnMut(JobId) -> JobId) -> Dump {
         let Dump { running, planned, queued, head, shares } = &mut self;
@@ -102,7 +97,7 @@ impl Dump {
         let jobs =
             jobs.chain(shares.iter_mut().flat_map(|shares| &mut shares.running).map(|one| &mut one.job));
         let jobs = jobs.chain(planned.iter_mut().map(|one| &mut one.job));
-        // The head is in the queued as well, or a job that is nowhere else.
+        // The head is in the queue as well, or a job that appears nowhere else.
         for job in jobs
             .chain(queued.iter_mut().map(|one| &mut one.job))
             .chain(head.iter_mut().map(|one| &mut one.job))
@@ -112,7 +107,7 @@ impl Dump {
         self
     }
 
-    /// Checks what every policy relies on. O(jobs log jobs).
+    /// Checks the invariants of every policy. O(jobs log jobs).
     pub(crate) fn check(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
         let planned = || self.planned.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));
         let queued = self.queued.iter().map(|one| (one.job, one.procs, one.walltime));
@@ -136,7 +131,7 @@ impl Dump {
         self.check_places(now, capacity)
     }
 
-    /// No more processors are taken than there are, at no time.
+    /// Checks that at no time more processors are taken than exist.
     fn check_places(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
         let running = self.running.iter().map(|one| (now, one.end, one.procs));
         let planned = self.planned.iter().map(|one| (one.plan.start, one.plan.completion(), one.plan.procs));
@@ -145,7 +140,7 @@ impl Dump {
             changes.push((from.max(now), i64::from(procs.0)));
             changes.push((until, -i64::from(procs.0)));
         }
-        // What is given back at an instant comes before what is taken.
+        // At equal times releases come before starts.
         changes.sort_unstable();
         let mut taken = 0;
         for (at, change) in changes {

@@ -1,12 +1,11 @@
 //! EASY, aggressive backfilling (Lifka 1995; Mu'alem and Feitelson 2001): at every submission and termination
 //! heads start while they fit, then any job that does not delay the head ([`aggressive`]).
 //!
-//! Only the head has a guarantee, and only until another job comes to the head. Estimates and plans are
-//! those of conservative backfilling over the present queue: what to expect, not a promise. Jobs may start
-//! earlier or later than planned.
+//! Only the head has a guarantee, and only until another job becomes the head. Estimates and plans are those of
+//! conservative backfilling over the present queue; they are not promises, and jobs may start earlier or later.
 //!
 //! In a queue order other than that of submission ([`super::order`]) the head is the job with the lowest rank, and the
-//! others overtake it in the order of theirs. Another job may become the head whenever ranks change.
+//! others are backfilled by rank. Another job may become the head whenever ranks change.
 
 use pliant_model::{Procs, Time};
 

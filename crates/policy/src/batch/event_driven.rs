@@ -1,12 +1,11 @@
-//! What the policies have in common that decide at events, without reservations: at a submission, a
-//! termination or a cancellation their [`Rule`] says which waiting jobs start at once.
+//! The common part of policies without reservations: at a submission, a termination or a cancellation their [`Rule`]
+//! decides which waiting jobs start.
 //!
-//! A job counts as running from the decision on, and is handed out when the driver next asks for what is
-//! due. Plans are made only when somebody asks: the waiting jobs, in order, on the profile of what runs
-//! ([`Plan`]). A submission extends a plan that is there; a termination, a cancellation or a start that was
-//! planned differently discards it, so a plan costs O(queue) searches after a change and O(1) otherwise,
-//! and a log that nobody asks about is replayed without any. In a queue order other than that of submission every
-//! event discards it, since the next job may go before others ([`by_rank`]).
+//! A job counts as running from the decision on and is handed out with the driver's next call of `start_due`. Plans are
+//! made on demand: the waiting jobs, in order, on the profile of the running jobs ([`Plan`]). A submission extends an
+//! existing plan; a termination, a cancellation or a start that was planned differently discards it. So a plan costs
+//! O(queue) searches after a change and O(1) otherwise, and a replay without queries makes no plan. In a queue order other
+//! than that of submission every event discards the plan, since the next job may go before others ([`by_rank`]).
 
 mod by_rank;
 
@@ -20,18 +19,18 @@ use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, W
 use crate::profile::Profile;
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
-/// Which waiting jobs start at an event, and what to expect for the others.
+/// The decision at an event, and the expected starts of the other jobs.
 pub(super) trait Rule: Clone + Send + 'static {
-    /// True if no job ever starts before one that was submitted earlier.
+    /// True if no job starts before one that was submitted earlier.
     const IN_ORDER: bool;
 
-    /// The job at the end of the queue has just been submitted.
+    /// Decides after a submission: the job is at the end of the queue.
     fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster);
 
-    /// Processors were freed, or jobs left the queue.
+    /// Decides after processors were freed or jobs left the queue.
     fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster);
 
-    /// No waiting job, nor the next one submitted, starts before this.
+    /// A lower bound on the start of the waiting jobs and of the next submitted one.
     fn not_before(&self, now: Time, _cluster: &EventDrivenCluster) -> Time {
         now
     }
@@ -41,7 +40,7 @@ pub(super) trait Rule: Clone + Send + 'static {
         horizon.earliest(job.procs, job.walltime)
     }
 
-    /// The best size of a request at the end of the queue. The estimate has the shape to be submitted.
+    /// The best size of a request at the end of the queue; the estimate has the shape to submit.
     fn tune(
         &self,
         horizon: &Horizon,
@@ -52,13 +51,13 @@ pub(super) trait Rule: Clone + Send + 'static {
         tuning::tune(tuner, &horizon.profile, None, horizon.from, present, walltimes)
     }
 
-    /// The last job that was at the head of the queue when a shape was chosen for it, with that shape, if the
-    /// shape is kept: all that a rule may remember.
+    /// The last job for which a shape was chosen at the head of the queue, with that shape, if the rule keeps it. The only
+    /// state of a rule.
     fn chosen(&self) -> Option<Start> {
         None
     }
 
-    /// Keeps a shape that was chosen before ([`Rule::chosen`]).
+    /// Restores a chosen shape ([`Rule::chosen`]).
     fn keep(&mut self, _head: Option<Start>) {}
 }
 
@@ -67,7 +66,7 @@ pub(super) trait Rule: Clone + Send + 'static {
 pub(super) struct EventDrivenCluster {
     pub(super) processors: Occupancy,
     pub(super) queue: WaitingQueue,
-    /// Jobs that were started and not yet handed out.
+    /// Jobs started and not yet handed out.
     due: Vec<Waiting>,
 }
 
@@ -80,8 +79,7 @@ impl EventDrivenCluster {
         self.queue.head().is_some_and(|(_, head)| head.job == job)
     }
 
-    /// When the waiting jobs are considered next if that is at releases only: a job that nobody waits in
-    /// front of is considered at once.
+    /// When the waiting jobs are next considered if only releases count. A job at the head of the queue is considered at once.
     pub(super) fn next_release(&self, now: Time) -> Time {
         let first = self.processors.releases().next();
         if self.queue.len() == 0 { now } else { first.map_or(now, |(end, _)| end.max(now)) }
@@ -98,7 +96,7 @@ impl EventDrivenCluster {
     }
 }
 
-/// What will be free once the jobs in the queue have their places: where the next one may look.
+/// The profile left by the planned jobs, on which the next job is planned.
 #[derive(Clone, Debug)]
 pub(super) struct Horizon {
     profile: Profile,
@@ -106,7 +104,7 @@ pub(super) struct Horizon {
 }
 
 impl Horizon {
-    /// The next job does not start before this.
+    /// A lower bound on the start of the next job.
     pub(super) fn from(&self) -> Time {
         self.from
     }
@@ -116,17 +114,17 @@ impl Horizon {
         self.profile.capacity()
     }
 
-    /// The earliest place.
+    /// The earliest start of a shape.
     pub(super) fn earliest(&self, procs: Procs, walltime: Span) -> Option<Estimate> {
         let start = self.profile.earliest_fit(self.from, procs, walltime)?;
         Some(Estimate { procs, walltime, start })
     }
 }
 
-/// The expected starts of the jobs in the queue.
+/// The expected starts of the waiting jobs.
 #[derive(Clone, Debug)]
 struct Plan {
-    /// When it was made.
+    /// When the plan was made.
     at: Time,
     horizon: Horizon,
     places: FxHashMap<JobId, Estimate>,
@@ -141,7 +139,7 @@ impl Plan {
         plan
     }
 
-    /// What the running jobs leave.
+    /// A plan of the running jobs alone.
     fn without_jobs<R: Rule>(now: Time, rule: &R, cluster: &EventDrivenCluster) -> Plan {
         let mut profile = Profile::new(cluster.processors.capacity(), now);
         for (end, procs) in cluster.processors.releases() {
@@ -163,14 +161,14 @@ impl Plan {
         self.places.insert(job.job, place);
     }
 
-    /// The next job starts at `from` at the earliest.
+    /// Sets a lower bound on the start of the next job.
     fn advance(&mut self, from: Time) {
         self.horizon.from = self.horizon.from.max(from);
         self.horizon.profile.advance(self.horizon.from);
     }
 }
 
-/// A cluster under a policy that decides at events.
+/// A cluster under an event-driven policy.
 #[derive(Clone, Debug)]
 pub(super) struct EventDriven<R> {
     rule: R,
@@ -184,16 +182,16 @@ impl<R: Rule> EventDriven<R> {
         Box::new(EventDriven { rule, cluster, plan: None })
     }
 
-    /// A cluster that serves its queue in a queue order.
+    /// A cluster that serves jobs in a queue order.
     pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering, rule: R) -> Box<dyn BatchScheduler> {
         let queue = WaitingQueue::by_rank(Ranking::new(ordering, procs, now));
         Box::new(EventDriven { rule, cluster: EventDrivenCluster::empty(procs, queue), plan: None })
     }
 
-    /// Lets the rule decide, and keeps the plan if what it started is what was planned.
+    /// Lets the rule decide; keeps the plan if the started jobs were planned to start.
     fn decide(&mut self, now: Time, decision: impl FnOnce(&mut R, &mut EventDrivenCluster)) {
         if self.cluster.queue.ranked().is_some() {
-            // Any event may change who is served next.
+            // Any event may change the order.
             self.plan = None;
             let free = self.cluster.processors.free(now);
             if self.cluster.queue.next_where(0, |procs, _| procs <= free).is_none() {
@@ -219,9 +217,9 @@ fn planned<'a, R: Rule>(
     plan: &'a mut Option<Plan>,
 ) -> &'a Plan {
     cluster.queue.arrange(now);
-    // Ranks change with time, and with them what is planned to start at once.
+    // Ranks change with time, and with them the jobs planned to start at once.
     let has_other_ranks = plan.as_ref().is_some_and(|plan| plan.at < now && cluster.queue.ranked().is_some());
-    // Starts are planned for the ends of jobs: once one is overdue, so may they be.
+    // Starts are planned for the ends of jobs: with an overdue job the plan is stale.
     if has_other_ranks || cluster.processors.releases().next().is_some_and(|(end, _)| end < now) {
         *plan = None;
     }
@@ -250,7 +248,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         }
         let cancelled = before - queue.len();
         if cancelled > 0 {
-            // It may come back, and then it is a job like any other.
+            // If the job comes back, it has no chosen shape.
             if self.rule.chosen().is_some_and(|head| jobs.contains(&head.job)) {
                 self.rule.keep(None);
             }
@@ -275,7 +273,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             self.cluster.processors.extend(*job, *end);
         }
         self.plan = None;
-        // The head of the queue starts later than it was to, so others may overtake it.
+        // The start of the head is delayed, so other jobs may be backfilled.
         self.decide(now, |rule, cluster| rule.freed(now, cluster));
     }
 
@@ -299,7 +297,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             Some(_) if self.cluster.queue.len() > 0 => None,
             _ => Some(planned(now, &self.rule, &mut self.cluster, &mut self.plan)),
         };
-        // Jobs that are due hold their processors already.
+        // Due jobs occupy their processors already.
         let EventDrivenCluster { processors, queue, .. } = &self.cluster;
         let shapes = |each: &mut dyn FnMut(Procs, Span)| {
             processors.held().for_each(|held| each(held.procs, held.end - now));

@@ -11,20 +11,20 @@ use super::event_driven::{EventDriven, EventDrivenCluster, Horizon, Rule};
 use super::{BatchScheduler, Start, Submission};
 use crate::tuning::{self, EverySize, Present, Tuner};
 
-/// How a policy folds: from the time before which nothing starts, the expected start for a shape, and the
-/// processors and the walltime asked for, the processors to give.
+/// The processors given to a job, from a lower bound on its start, the expected start of a shape, and the requested
+/// processors and walltime.
 pub(super) type ChooseProcs = fn(Time, &dyn Fn(Procs, Span) -> Time, Procs, Span) -> Procs;
 
-/// The walltime on `procs` processors of a job that asked for `walltime` on `requested`.
+/// The walltime on `procs` processors of a job that requested `walltime` on `requested`.
 pub(super) fn folded(requested: Procs, walltime: Span, procs: Procs) -> Span {
     let rounds = Speedup::Folding.relative_time(procs, requested) as i64;
     Span(walltime.0.saturating_mul(rounds).min(Span::MAX.0))
 }
 
-/// The size of a request, if `place` is where a shape would come to run. The estimate has the shape to be submitted
-/// and its true completion; its start is that of the folded job's last round.
+/// The size of a request if `place` returns the plan of a shape. The estimate has the shape to submit and its true
+/// completion; its start is that of the folded job's last round.
 ///
-/// Every size is tried, whatever the tuner searches: completions have no order to search in once jobs are folded.
+/// Every size is tried, since completions of folded jobs are not monotonic.
 pub(super) fn choose_size(
     tuner: Tuner,
     capacity: Procs,
@@ -45,7 +45,7 @@ pub(super) fn choose_size(
 #[derive(Clone, Debug)]
 struct Folding {
     choose: ChooseProcs,
-    /// The job that was at the head when a shape was last chosen, and the shape.
+    /// The job at the head when a shape was last chosen, and the shape.
     head: Option<Start>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn in_order(procs: Procs, choose: ChooseProcs) -> Box<dyn BatchSchedu
 }
 
 impl Folding {
-    /// The shape of the job at the head, chosen now if it has just come there.
+    /// The shape of the job at the head, chosen when it becomes the head.
     fn shape(&mut self, now: Time, cluster: &EventDrivenCluster, head: Submission) -> (Procs, Span) {
         match self.head {
             Some(Start { job, procs, walltime }) if job == head.job => (procs, walltime),

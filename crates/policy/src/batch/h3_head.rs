@@ -1,7 +1,6 @@
-//! H3 read without a table (spec A.1.5, variant b): at each release the job at the head of the queue is folded by
-//! H1 as things stand, and started if that many processors are free; the others may overtake it unfolded
-//! ([`aggressive`]). The shape of a head that does not start is not kept. Plans are made with the shapes asked
-//! for.
+//! H3 without a table (spec A.1.5, variant b): at each release the job at the head of the queue is folded by H1 for the
+//! present state and started if its processors are free; others may be backfilled unfolded ([`aggressive`]). The shape of a
+//! head that does not start is not kept. Plans use the requested shapes.
 
 use pliant_model::{Procs, Span, Time};
 

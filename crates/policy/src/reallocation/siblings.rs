@@ -1,11 +1,9 @@
-//! Copies: every waiting job is queued on every other cluster that can take it as well, and whichever starts first
-//! runs it; all others are withdrawn at that moment. What Slurm's federation does with the sibling jobs of its
-//! clusters, and the baseline that moves are compared with.
+//! Sibling jobs: every waiting job is also queued on every other cluster that accepts it. The first one to start runs; the
+//! others are cancelled at that moment. Slurm federations do the same; here it is the baseline for moves.
 //!
-//! Nothing is moved here and nothing is compared: heuristic, threshold and window mean nothing. A copy is sized
-//! where it waits, as any job that arrives there. Which one starts first is the batch systems' to say, and whoever
-//! drives the federation sees to it that no other one starts: at once in a direct simulation, by asking the
-//! server that has the job in a live federation (`pliant_control::handoff`).
+//! Heuristic, threshold and window have no effect. Each cluster sizes its sibling job. The driver of the federation makes sure
+//! that only one of them starts: at once in a direct simulation, by asking the job's server in a live federation
+//! (`pliant_control::handoff`).
 //!
 //! Cost: one estimate and one submission per cluster and job.
 
@@ -14,14 +12,14 @@ use pliant_model::{ClusterId, JobId, MoveReason, Time};
 use super::Move;
 use crate::federation::Federation;
 
-/// Queues the copies that waiting jobs do not have.
+/// Submits missing sibling jobs of all waiting jobs.
 pub(super) fn reallocate(federation: &mut Federation, now: Time) -> Vec<Move> {
     let jobs: Vec<JobId> = federation.waiting().keys().copied().collect();
     jobs.into_iter().flat_map(|job| submit_siblings(federation, now, job)).collect()
 }
 
-/// Queues a copy of a waiting job on every cluster that can take it and has none, in the order of the clusters.
-/// Returns them as the moves that they would become.
+/// Submits a sibling job on every cluster that accepts the job and has none, in the order of the clusters. Returns them as
+/// the moves that they may become.
 pub fn submit_siblings(federation: &mut Federation, now: Time, job: JobId) -> Vec<Move> {
     let before = federation.plan(now, job).map_or(Time::MAX, |plan| plan.completion());
     let Some(tracked) = federation.waiting().get(&job) else { return Vec::new() };

@@ -1,15 +1,15 @@
-//! What is taken of a window of runtimes: a quantile, with a margin.
+//! The order statistic of a window of runtimes: a quantile with a margin.
 
 use super::window::Window;
 
-/// How a runtime is chosen from past ones: their quantile, times a margin.
+/// A quantile of past runtimes, times a margin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
     quantile: f64,
     margin: f64,
 }
 
-/// A [`Choice`] that cannot be.
+/// Invalid parameters of a [`Choice`].
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ChoiceError {
     /// The quantile is not above 0 and at most 1.
@@ -21,10 +21,10 @@ pub enum ChoiceError {
 }
 
 impl Choice {
-    /// What a margin may be.
+    /// The valid margins.
     pub const MARGINS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
-    /// The smallest time that is not exceeded by at least `quantile` of the runs, `margin` times.
+    /// `margin` times the smallest time that at least `quantile` of the runs do not exceed.
     pub fn new(quantile: f64, margin: f64) -> Result<Choice, ChoiceError> {
         if !(quantile > 0.0 && quantile <= 1.0) {
             return Err(ChoiceError::Quantile(quantile));
@@ -38,12 +38,12 @@ impl Choice {
     /// The order statistic of a window; none if it is empty. O(1).
     pub(super) fn of<Value: Ord + Copy>(self, window: &Window<Value>) -> Option<Value> {
         let last = window.len().checked_sub(1)?;
-        // Shaved, so that 0.95 of 20 runs are 19 whatever the rounding.
+        // Reduced slightly, so that rounding cannot make 0.95 of 20 runs 20 runs.
         let rank = (self.quantile * window.len() as f64 * (1.0 - 1e-12)).ceil() as usize;
         window.sorted().get(rank.saturating_sub(1).min(last)).copied()
     }
 
-    /// What the runs took with the margin, rounded up.
+    /// `took` times the margin, rounded up.
     pub(super) fn with_margin(self, took: f64) -> u64 {
         (took * self.margin * (1.0 - 1e-12)).ceil() as u64
     }

@@ -1,64 +1,64 @@
-//! How much of its limit a job uses, judging by those that have ended: what planning by limits lacks.
+//! Predicts runtimes from the share of the time limit that ended jobs used.
 //!
-//! Users ask for more than their jobs need, each in a way of their own, and go on doing so (Mu'alem and Feitelson, IEEE
-//! TPDS 12(6), 2001; Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007). So what counts is the *share* of its limit
-//! that a job had used when it ended: among the last ones of its owner, else of its partition, else of all. What is
-//! expected of a job is the median; of one that runs, the median of those that had used more than it has by now.
+//! Users request more time than their jobs need, each by a factor of their own that changes little (Mu'alem and Feitelson,
+//! IEEE TPDS 12(6), 2001; Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007). The statistics are over the *share* of
+//! the limit used by the last jobs of the owner, else of the partition, else of all. The prediction for a waiting job is
+//! the median; for a running job, the median of the shares above the share used so far.
 //!
-//! Only jobs that have ended are told, in the order in which they did. Telling one costs O(window), asking O(log window).
+//! Recording an ended job costs O(window), a prediction O(log window).
 
 use pliant_model::Span;
 
 use super::window::{Window, Windows};
 
-/// How many of the last jobs of an owner, of a partition and of all count.
+/// Number of recent jobs per owner, per partition and over all.
 const WINDOW: usize = 100;
-/// With fewer that used as much, nothing is concluded from them.
+/// A group with fewer jobs above the used share is skipped.
 const FEW: usize = 5;
-/// GroupShares are counted in parts of a limit.
+/// Shares are counted in thousandths of a limit.
 const PARTS: i64 = 1000;
 
 crate::named_enum! {
-    /// How long jobs of other users are taken to run.
+    /// The source of the expected runtimes of other users' jobs.
     Expect, "expectation", {
-        /// As long as they may.
+        /// Their time limits.
         Limits = "limits",
-        /// As long as those that ended make likely.
+        /// Statistics of ended jobs.
         History = "history",
     }
 }
 
-/// Whose jobs are alike.
+/// A group of similar jobs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum JobGroup {
-    /// Those of one user.
+    /// The jobs of one user.
     Owner(String),
-    /// Those of one partition.
+    /// The jobs of one partition.
     Partition(String),
-    /// All.
+    /// All jobs.
     All,
 }
 
-/// The shares of the last jobs of a group, in thousandths and in the order of their ends, as data.
+/// The shares of a group's recent jobs as data, in thousandths, in the order of their ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GroupShares {
-    /// Whose.
+    /// The group.
     pub group: JobGroup,
     /// The shares.
     pub shares: Vec<u16>,
 }
 
-/// What jobs that ended have taught.
+/// The shares of time limits used by ended jobs.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LimitUsage {
     groups: Windows<JobGroup, u16>,
 }
 
 impl LimitUsage {
-    /// A job has ended that ran for so long.
+    /// Records an ended job.
     pub fn record(&mut self, owner: &str, partition: &str, limit: Span, runtime: Span) {
         let share = part(runtime, limit).clamp(0, PARTS) as u16;
         for group in groups(owner, partition) {
@@ -66,8 +66,8 @@ impl LimitUsage {
         }
     }
 
-    /// How long a job of that limit is expected to run that has run for `elapsed`; none if too little is known. Longer
-    /// than `elapsed`, and at most the limit.
+    /// The expected total runtime of a job with this limit that has run for `elapsed`; none if too few jobs are known. Longer
+    /// than `elapsed` and at most the limit.
     pub fn expected(&self, owner: &str, partition: &str, limit: Span, elapsed: Span) -> Option<Span> {
         let so_far = (elapsed > Span::ZERO).then(|| part(elapsed, limit));
         let median = |group| median_above(self.groups.get(&group)?, so_far);
@@ -76,35 +76,35 @@ impl LimitUsage {
         Some(Span(runtime.max(elapsed.0 + 1).min(limit.0.max(1))))
     }
 
-    /// All of it, as data.
+    /// The state as data.
     pub fn dump(&self) -> Vec<GroupShares> {
         self.groups.dump().map(|(group, shares)| GroupShares { group, shares }).collect()
     }
 
-    /// What goes on like the dumped one.
+    /// Restores dumped statistics.
     pub fn restore(dump: &[GroupShares]) -> LimitUsage {
         let told = dump.iter().map(|one| (&one.group, one.shares.as_slice()));
         LimitUsage { groups: Windows::restore(told, WINDOW) }
     }
 }
 
-/// The median of those above `share`, of all if there is none; none if they are few.
+/// The median of the shares above `share`, or of all shares without it; none if there are too few.
 fn median_above(window: &Window<u16>, share: Option<i64>) -> Option<u16> {
     let above = match share.map(u16::try_from) {
         None => window.sorted(),
         Some(Ok(share)) => window.above(share),
-        // No share is that large.
+        // Larger than any share.
         Some(Err(_)) => &[],
     };
     (above.len() >= FEW).then(|| above[(above.len() - 1) / 2])
 }
 
-/// The nearest group first.
+/// The groups of a job, the narrowest first.
 fn groups(owner: &str, partition: &str) -> [JobGroup; 3] {
     [JobGroup::Owner(owner.to_owned()), JobGroup::Partition(partition.to_owned()), JobGroup::All]
 }
 
-/// In thousandths.
+/// A time in thousandths of a limit.
 fn part(time: Span, limit: Span) -> i64 {
     let part = i128::from(time.0.max(0)) * i128::from(PARTS) / i128::from(limit.0.max(1));
     part.min(i128::from(i64::MAX)) as i64
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    fn taught(jobs: &[(&str, &str, i64)]) -> LimitUsage {
+    fn recorded(jobs: &[(&str, &str, i64)]) -> LimitUsage {
         let mut used = LimitUsage::default();
         for (owner, partition, runtime) in jobs {
             used.record(owner, partition, Span(1000), Span(*runtime));
@@ -125,18 +125,18 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_group_with_enough_jobs_counts() {
+    fn the_narrowest_group_with_enough_jobs_counts() {
         let mut jobs = vec![("ann", "main", 200); 5];
         jobs.extend(vec![("bob", "main", 800); 7]);
         jobs.extend(vec![("bob", "other", 400); 20]);
-        let used = taught(&jobs);
+        let used = recorded(&jobs);
         let check = |owner, partition, elapsed, expected: Option<i64>| {
             let found = used.expected(owner, partition, Span(1000), Span(elapsed));
             assert_eq!(found, expected.map(Span), "{owner} in {partition} after {elapsed} s");
         };
         check("ann", "main", 0, Some(200));
         check("ann", "main", 199, Some(200));
-        // No job of hers took longer; in the partition some did.
+        // None of her jobs took longer; some of the partition did.
         check("ann", "main", 200, Some(800));
         check("ann", "other", 200, Some(400));
         check("cid", "other", 0, Some(400));
@@ -144,48 +144,48 @@ mod tests {
         check("cid", "main", 0, Some(800));
         check("ann", "main", 800, None);
         assert_eq!(LimitUsage::default().expected("ann", "main", Span(1000), Span(0)), None);
-        assert_eq!(taught(&[("ann", "main", 200); 4]).expected("ann", "main", Span(9), Span(0)), None);
+        assert_eq!(recorded(&[("ann", "main", 200); 4]).expected("ann", "main", Span(9), Span(0)), None);
     }
 
     #[test]
-    fn only_the_last_jobs_count() {
+    fn only_recent_jobs_count() {
         let mut jobs = vec![("ann", "main", 100); WINDOW];
         jobs.extend(vec![("ann", "main", 900); WINDOW / 2 + 1]);
-        assert_eq!(taught(&jobs).expected("ann", "main", Span(60), Span(0)), Some(Span(54)));
+        assert_eq!(recorded(&jobs).expected("ann", "main", Span(60), Span(0)), Some(Span(54)));
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against sorting what counts anew for every question, and in the bounds whatever is asked.
-        #[test]
-        fn equals_the_slow_version(
-            told in prop::collection::vec((0..3_usize, 1..100_000_i64, 0..120_000_i64), 0..260),
-            limit in 1..1_000_000_i64,
-            elapsed in 0..1_200_000_i64,
-        ) {
-            let names = ["a", "b", "c"];
-            let mut used = LimitUsage::default();
-            for (owner, limit, runtime) in &told {
-                used.record(names[*owner], "main", Span(*limit), Span(*runtime));
-            }
-            let restored = LimitUsage::restore(&used.dump());
-            prop_assert_eq!(&restored, &used);
-            for (owner, name) in names.into_iter().enumerate() {
-                let slow = |is_in: &dyn Fn(usize) -> bool| {
-                    let of = told.iter().rev().filter(|(other, ..)| is_in(*other)).take(WINDOW);
-                    let mut above: Vec<i64> = of
-                        .map(|(_, limit, runtime)| (runtime * 1000 / limit).min(1000))
-                        .filter(|share| elapsed == 0 || *share > elapsed * 1000 / limit)
-                        .collect();
-                    above.sort_unstable();
-                    (above.len() >= FEW).then(|| above[(above.len() - 1) / 2])
-                };
-                let share = slow(&|other| other == owner).or_else(|| slow(&|_| true));
-                let expected = share.map(|share| Span((limit * share / 1000).max(elapsed + 1).min(limit)));
-                let found = used.expected(name, "main", Span(limit), Span(elapsed));
-                prop_assert_eq!(found, expected);
+            /// Compares with sorting for every prediction, and checks the bounds.
+            #[test]
+    fn equals_the_reference_implementation(
+                told in prop::collection::vec((0..3_usize, 1..100_000_i64, 0..120_000_i64), 0..260),
+                limit in 1..1_000_000_i64,
+                elapsed in 0..1_200_000_i64,
+            ) {
+                let names = ["a", "b", "c"];
+                let mut used = LimitUsage::default();
+                for (owner, limit, runtime) in &told {
+                    used.record(names[*owner], "main", Span(*limit), Span(*runtime));
+                }
+                let restored = LimitUsage::restore(&used.dump());
+                prop_assert_eq!(&restored, &used);
+                for (owner, name) in names.into_iter().enumerate() {
+                    let slow = |is_in: &dyn Fn(usize) -> bool| {
+                        let of = told.iter().rev().filter(|(other, ..)| is_in(*other)).take(WINDOW);
+                        let mut above: Vec<i64> = of
+                            .map(|(_, limit, runtime)| (runtime * 1000 / limit).min(1000))
+                            .filter(|share| elapsed == 0 || *share > elapsed * 1000 / limit)
+                            .collect();
+                        above.sort_unstable();
+                        (above.len() >= FEW).then(|| above[(above.len() - 1) / 2])
+                    };
+                    let share = slow(&|other| other == owner).or_else(|| slow(&|_| true));
+                    let expected = share.map(|share| Span((limit * share / 1000).max(elapsed + 1).min(limit)));
+                    let found = used.expected(name, "main", Span(limit), Span(elapsed));
+                    prop_assert_eq!(found, expected);
+                }
             }
         }
-    }
 }

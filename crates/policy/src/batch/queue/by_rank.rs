@@ -1,5 +1,5 @@
-//! A queue in a queue order: a vector that is sorted again before decisions, since ranks change with time. It stays
-//! nearly sorted, which makes sorting cheap: O(jobs) as a rule.
+//! A queue in a queue order: a vector sorted again before decisions, since ranks change with time. It stays nearly sorted,
+//! so that sorting usually costs O(jobs).
 
 use pliant_model::{JobId, Procs, Span, Time};
 
@@ -10,7 +10,7 @@ use crate::batch::order::{Ranking, Standing};
 #[derive(Clone, Debug)]
 pub(in crate::batch) struct RankedQueue {
     ranking: Ranking,
-    /// In the order of the last [`RankedQueue::arrange`], jobs that came since behind them; none where one has left.
+    /// In the order of the last [`RankedQueue::arrange`], with later jobs behind; none for removed jobs.
     jobs: Vec<Option<Ranked>>,
     waiting: usize,
     arrivals: u64,
@@ -27,7 +27,7 @@ impl RankedQueue {
         RankedQueue { ranking, jobs: Vec::new(), waiting: 0, arrivals: 0 }
     }
 
-    /// The same without a job.
+    /// An empty queue with the same ranking.
     pub(super) fn emptied(&self) -> RankedQueue {
         RankedQueue::new(self.ranking.clone())
     }
@@ -36,12 +36,12 @@ impl RankedQueue {
         &self.ranking
     }
 
-    /// What ranks the jobs.
+    /// The ranking.
     pub(in crate::batch) fn ranking_mut(&mut self) -> &mut Ranking {
         &mut self.ranking
     }
 
-    /// Puts the jobs in their order at `now`.
+    /// Sorts the jobs for `now`.
     pub(super) fn arrange(&mut self, now: Time) {
         self.ranking.settle(now);
         if self.jobs.len() > self.waiting {
@@ -58,7 +58,7 @@ impl RankedQueue {
         self.jobs.sort_by(compare);
     }
 
-    /// How many of the jobs are served before one that is submitted now: an arranged queue at `now`.
+    /// Number of jobs served before one that is submitted now; the queue must be arranged for `now`.
     pub(in crate::batch) fn position_of(&self, now: Time, job: &Submission) -> usize {
         let standing = self.ranking.standing(now, job, self.arrivals, None);
         let is_before =

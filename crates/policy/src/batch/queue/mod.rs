@@ -1,4 +1,4 @@
-//! The queue of the policies that decide at events: jobs in order of submission, or in a queue order.
+//! The queue of event-driven policies: jobs in order of submission, or in a queue order.
 
 mod by_rank;
 mod by_submission;
@@ -11,11 +11,11 @@ use super::order::{Ranking, Shares};
 pub(super) use by_rank::RankedQueue;
 pub(super) use by_submission::SubmissionQueue;
 
-/// The position of a job in the queue. Removed jobs leave gaps. Never given twice in order of submission; in another
-/// order it holds until the queue is arranged again.
+/// The position of a job in the queue; removed jobs leave gaps. In order of submission positions are not reused; in
+/// another order they are valid until the queue is arranged again.
 pub(super) type Slot = u64;
 
-/// The jobs that wait.
+/// The waiting jobs.
 #[derive(Clone, Debug)]
 pub(super) enum WaitingQueue {
     /// First come, first served.
@@ -33,7 +33,7 @@ impl WaitingQueue {
         WaitingQueue::ByRank(Box::new(RankedQueue::new(ranking)))
     }
 
-    /// The jobs as a queue order ranks them, if it is not that of submission.
+    /// The ranked queue, if the order is not that of submission.
     pub(super) fn ranked(&self) -> Option<&RankedQueue> {
         match self {
             WaitingQueue::BySubmission(_) => None,
@@ -41,7 +41,7 @@ impl WaitingQueue {
         }
     }
 
-    /// The same, to be changed.
+    /// The ranked queue, mutable.
     pub(super) fn ranked_mut(&mut self) -> Option<&mut RankedQueue> {
         match self {
             WaitingQueue::BySubmission(_) => None,
@@ -57,7 +57,7 @@ impl WaitingQueue {
         }
     }
 
-    /// Puts the jobs in their order at `now`.
+    /// Sorts the jobs for `now`.
     pub(super) fn arrange(&mut self, now: Time) {
         if let Some(queue) = self.ranked_mut() {
             queue.arrange(now);
@@ -87,7 +87,7 @@ impl WaitingQueue {
         }
     }
 
-    /// The job that was submitted last, if the queue is in that order and the job has not left it.
+    /// The job submitted last, if the order is that of submission and the job still waits.
     pub(super) fn last(&self) -> Option<(Slot, Submission)> {
         match self {
             WaitingQueue::BySubmission(queue) => queue.last(),
@@ -95,7 +95,7 @@ impl WaitingQueue {
         }
     }
 
-    /// Where a job waits.
+    /// The position of a job.
     pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
         match self {
             WaitingQueue::BySubmission(queue) => queue.slot(job),
@@ -103,7 +103,7 @@ impl WaitingQueue {
         }
     }
 
-    /// Takes a job out.
+    /// Removes a job.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Submission> {
         match self {
             WaitingQueue::BySubmission(queue) => queue.remove(slot),
@@ -111,7 +111,7 @@ impl WaitingQueue {
         }
     }
 
-    /// The jobs in the order in which they are served.
+    /// The jobs in serving order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
         let (submitted, ranked) = match self {
             WaitingQueue::BySubmission(queue) => (Some(queue.iter()), None),
@@ -128,8 +128,8 @@ impl WaitingQueue {
         }
     }
 
-    /// The first job at or behind `from` that `admits` lets through. What admits a size and walltime must
-    /// admit smaller and shorter ones too.
+    /// The first job at or behind `from` for which `admits` is true. If `admits` accepts a size and a walltime, it must accept
+    /// smaller and shorter ones.
     pub(super) fn next_where(
         &self,
         from: Slot,
@@ -141,7 +141,7 @@ impl WaitingQueue {
         }
     }
 
-    /// What the order remembers beside the jobs in the queue.
+    /// The state of the order besides the queue.
     pub(super) fn shares(&self) -> Option<Shares> {
         Some(self.ranked()?.ranking().dump())
     }

@@ -1,4 +1,4 @@
-//! The chunked queue against a plain vector.
+//! Compares the chunked queue with a plain vector.
 
 use pliant_model::{JobId, Procs, Span};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ enum Action {
     /// Removes the job at that position, modulo the length.
     Remove(usize),
     RemoveHead,
-    /// Looks behind that position for a job of at most that size, or at most that walltime.
+    /// Searches behind that position for a job of at most that size, or at most that walltime.
     Search(usize, u32, i64),
 }
 

@@ -1,10 +1,10 @@
-//! A job that was withdrawn and comes back is a job like any other, whatever shape was chosen for it before.
+//! A cancelled job that is submitted again has no chosen shape.
 
 use pliant_model::{JobId, Procs, Span, Time};
 
 use super::super::{Submission, by_name, names};
 
-/// What a job is expected to get that arrives second under that number, after the first with number 1 was withdrawn.
+/// The plan of a job that arrives second under that ID, after a first job with ID 1 was cancelled.
 fn second(policy: &str, number: u32) -> Option<(Procs, Span, Time)> {
     let mut cluster = (by_name(policy).expect("registered").new)(Procs(8), Time(0));
     let submission = |job, procs, walltime| Submission::new(JobId(job), Procs(procs), Span(walltime));
