@@ -1,4 +1,4 @@
-//! Mapping and reallocation over several clusters: pruned searches against asking everybody, and what the
+//! Mapping and reallocation over several clusters: pruned searches compared with asking every cluster, and what the
 //! reallocation algorithms promise.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -105,7 +105,7 @@ impl World {
 }
 
 #[test]
-fn the_pruned_search_finds_what_asking_everybody_finds() {
+fn the_pruned_search_equals_asking_every_cluster() {
     let greedy = [(3, 1), (12, 2), (40, 3), (70, 4)].map(|(clusters, seed)| (Tuner::Exact, clusters, seed));
     let slack = [(3, 5), (12, 6), (40, 7)].map(|(clusters, seed)| (Tuner::default(), clusters, seed));
     for (tuner, clusters, seed) in greedy.into_iter().chain(slack) {
@@ -262,7 +262,7 @@ fn reallocation_keeps_its_promises_under_every_heuristic() {
 }
 
 #[test]
-fn mapping_chooses_among_what_fits() {
+fn mapping_chooses_among_clusters_that_fit() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let cluster = |name: &str, procs| Cluster {
         name: name.to_owned(),

@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_pruned_search_finds_what_asking_every_cluster_of_a_copy_finds(
+    fn the_pruned_search_equals_asking_every_cluster_of_a_clone(
         platform in platforms(),
         actions in prop::collection::vec(action(), 1..400),
     ) {
@@ -272,7 +272,7 @@ fn occupy(world: &mut World, cluster: u32, seconds: i64) {
 
 /// A cluster far behind in the order, of which it was known that nothing starts for long, becomes free.
 #[test]
-fn what_is_freed_on_one_cluster_is_seen_by_the_search() {
+fn the_search_sees_processors_freed_on_one_cluster() {
     let mut world = World::new(&equal_clusters(40));
     for cluster in 0..40 {
         occupy(&mut world, cluster, if cluster == 3 { 900 } else { 1000 });

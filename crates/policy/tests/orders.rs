@@ -207,7 +207,7 @@ proptest! {
         }
     }
 
-    /// Among jobs that have aged nobody overtakes: strictly in order of submission.
+    /// Aged jobs start strictly in order of submission.
     #[test]
     fn aged_jobs_go_by_submission((procs, jobs) in workloads(4), aging in 0..60_i64) {
         for order in orders() {

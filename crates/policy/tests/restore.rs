@@ -33,7 +33,7 @@ enum Action {
 #[derive(Clone, Debug)]
 struct Step {
     gap: i64,
-    /// The driver sleeps until then: what was to start or ended in the meantime is told late.
+    /// The driver sleeps until then: starts and ends in the meantime are reported late.
     oversleeps: bool,
     /// Before the ends of this instant are told, not after them.
     first: bool,
@@ -279,7 +279,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn so_it_does_with_long_queues(script in script(12, 1, 350..450)) {
+    fn a_restored_scheduler_with_a_long_queue_goes_on_like_the_original(script in script(12, 1, 350..450)) {
         for policy in &policies() {
             play(policy, 12, &script, &mut Tally::default());
         }
@@ -288,7 +288,7 @@ proptest! {
 
 /// The scripts above restore schedulers in every state that matters.
 #[test]
-fn the_scripts_restore_what_they_should() {
+fn the_scripts_restore_every_kind_of_state() {
     let mut runner = TestRunner::deterministic();
     let scripts: Vec<(u32, Vec<Step>)> =
         (0..60).map(|_| scripts().new_tree(&mut runner).unwrap().current()).collect();
@@ -320,7 +320,7 @@ fn submitted(job: u32, procs: u32, walltime: i64) -> Submission {
 
 /// A policy is changed by restoring what runs and submitting the rest again.
 #[test]
-fn running_jobs_alone_suit_every_policy() {
+fn running_jobs_alone_fit_every_policy() {
     // The third one is overdue, and its successor has its processors already.
     let dump =
         Dump { running: vec![running(1, 3, 40), running(2, 5, 30), running(3, 4, 10)], ..Dump::default() };
@@ -340,7 +340,7 @@ fn running_jobs_alone_suit_every_policy() {
 }
 
 #[test]
-fn dumps_that_cannot_be_are_refused() {
+fn invalid_dumps_are_refused() {
     let check = |policies: &[&str], dump: &Dump, expected: &str| {
         for policy in policies {
             let mut cluster = scheduler(policy, 8, 0);
@@ -369,7 +369,7 @@ fn dumps_that_cannot_be_are_refused() {
     check(&all, &dump, &format!("expected a walltime of 1 s to {longest}, found 0 s for job 1"));
     let dump = Dump { running: vec![running(1, 5, 21)], planned: vec![placed(2, 4, 19, 5)], ..nothing() };
     check(&all, &dump, "expected at most 8 processors taken, found 9 at 20 s");
-    let hint = "restore the running jobs only and submit the others again if the policy was changed";
+    let hint = "restore only the running jobs and submit the others again if the policy was changed";
     let line = Dump { queued: vec![submitted(1, 8, 5)], ..nothing() };
     let expected = "expected a reservation for every waiting job, found job 1 otherwise";
     check(&["cbf", "h3"], &line, &format!("{expected}; {hint}"));

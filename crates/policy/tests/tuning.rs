@@ -63,8 +63,8 @@ proptest! {
     }
 }
 
-/// Bounded-slack sizing the slow way: every size in its place.
-fn slow_slack(
+/// Reference implementation of bounded-slack sizing: tries every size.
+fn reference_slack(
     tuner: Tuner,
     profile: &Profile,
     now: Time,
@@ -90,7 +90,7 @@ fn slow_slack(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// The size is that of the slow way, its promise at most `1 + slack` times the earliest, and never below the share.
+    /// The size equals the reference, its promise at most `1 + slack` times the earliest, and never below the share.
     #[test]
     fn bounded_slack_equals_trying_every_size(
         capacity in 1..64_u32,
@@ -108,7 +108,7 @@ proptest! {
             let request = Request::new(JobId(0), Time::ZERO, Procs(procs), Span(walltime), speedup);
             let Some(walltimes) = request.on(Procs(capacity), Speed::REFERENCE) else { continue };
             let present = Present { now, others: OtherJobs { count, shapes: &|_| {} } };
-            let expected = slow_slack(tuner, &profile, now, count, &walltimes);
+            let expected = reference_slack(tuner, &profile, now, count, &walltimes);
             prop_assert_eq!(tune(tuner, &profile, None, now, &present, &walltimes), expected);
             prop_assert_eq!(tune(tuner, &profile, Some(&mut bounds), now, &present, &walltimes), expected);
             prop_assert_eq!(tune(tuner, &profile, Some(&mut bounds), now, &present, &walltimes), expected);
@@ -204,7 +204,7 @@ proptest! {
                     prop_assert_eq!(tune(Tuner::Exact, &profile, Some(&mut bounds), now, &Present::alone(now), &walltimes), expected);
                     let present = Present { now, others: OtherJobs { count: kind, shapes: &|_| {} } };
                     let slack = tune(Tuner::default(), &profile, Some(&mut bounds), now, &present, &walltimes);
-                    prop_assert_eq!(slack, slow_slack(Tuner::default(), &profile, now, kind, &walltimes));
+                    prop_assert_eq!(slack, reference_slack(Tuner::default(), &profile, now, kind, &walltimes));
                 }
                 Change::Release { .. } => {}
             }

@@ -1,40 +1,40 @@
-//! How many instances go out in one pack, and how many packs a server has.
+//! The number of instances in a batch, and the number of batches of a server.
 //!
-//! Short instances go out in packs, of which each is one job that runs them one after the other. A pack takes about
-//! [`BATCH_MS`], and towards the end of a server's share half of what its processors have left to do (guided
-//! self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Computers C-36(12), 1987), so that all of them end at about the same
-//! time. No server has many more packs than it runs at a time.
+//! Short instances are submitted in batches: one job that runs them one after the other. A batch takes about [`BATCH_MS`];
+//! towards the end of a server's share it takes half of the remaining work per processor (guided self-scheduling:
+//! Polychronopoulos and Kuck, IEEE Trans. Computers C-36(12), 1987), so that all processors end at about the same time. A
+//! server has few more batches than it runs at a time.
 
 use pliant_model::SpanMs;
 
 use super::Free;
 
-/// How long a pack is to take, in milliseconds: much longer than a job's own cost, and no longer than one waits gladly.
+/// The target duration of a batch in milliseconds: much longer than the overhead of a job.
 pub const BATCH_MS: i64 = 30_000;
-/// As long as no job of the service says how long an instance takes, a pack has no more than so many.
+/// The largest batch while no job of the service has shown the runtime of an instance.
 const UNKNOWN_MOST: u64 = 4;
-/// A server has at most so many packs, however large it is.
+/// The largest number of batches of a server.
 const OPEN_MOST: usize = 1_000;
 
-/// What decides the size of a server's next pack.
+/// The inputs for the size of a server's next batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextBatch {
-    /// Instances that the server is still to get.
+    /// Instances left for the server.
     pub share: u64,
-    /// How many instances run there at a time.
+    /// Instances that run at a time.
     pub places: u32,
-    /// How long one is expected to take there.
+    /// The expected runtime of an instance.
     pub instance: SpanMs,
-    /// True if jobs of the same service say so.
+    /// True if the expectation comes from jobs of the same service.
     pub is_known: bool,
-    /// The most instances of any pack.
+    /// The largest size of any batch.
     pub most: u32,
-    /// The most that the server takes in one, if there is such a limit.
+    /// The largest size that the server accepts, if it states one.
     pub taken: Option<u32>,
 }
 
 impl NextBatch {
-    /// How many instances it has; none if the server has no share left.
+    /// The size; none if the server has no instances left.
     pub fn size(self) -> Option<u64> {
         let NextBatch { share, places, instance, is_known, most, taken } = self;
         if share == 0 || places == 0 {
@@ -49,15 +49,14 @@ impl NextBatch {
     }
 }
 
-/// How many processors come free within the time of a pack, of moments in milliseconds.
+/// Number of processors that become free within the duration of a batch, from moments in milliseconds.
 pub fn free_soon(free: impl IntoIterator<Item = Free>) -> u32 {
     let soon = free.into_iter().filter(|free| free.at.0 <= BATCH_MS);
     soon.map(|free| free.processors).fold(0, u32::saturating_add)
 }
 
-/// How many packs a server may have that can soon run so many at a time: some wait, so that nothing is idle until the next
-/// one comes. One that is busy for long has one in its queue, to have its turn there; what is not handed out can go
-/// elsewhere.
+/// The number of batches for a server that can soon run so many at a time: a few wait, so that no processor is idle until the
+/// next one arrives. A busy server has one in its queue; instances not submitted can still go elsewhere.
 pub fn window(soon: u32) -> usize {
     let soon = soon as usize;
     if soon == 0 { 1 } else { (soon + (soon / 2).max(2)).min(OPEN_MOST) }
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pack_takes_its_time_and_towards_the_end_half_of_what_is_left() {
+    fn a_batch_takes_its_target_time_and_half_of_the_rest_towards_the_end() {
         let pack = NextBatch {
             share: 1_000_000,
             places: 10,

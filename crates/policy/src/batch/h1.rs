@@ -3,7 +3,7 @@
 //! that it asked for.
 //!
 //! The paper's limit, read literally, is the start without folding: a folded job ends before it could have
-//! begun, and delays nobody. The other reading is the completion without folding, over proper divisors (the
+//! begun, and delays no other job. The other reading is the completion without folding, over proper divisors (the
 //! job itself always meets it). Cost: one look at the releases per divisor that could still meet the limit.
 
 use pliant_model::{Procs, Span, Time};

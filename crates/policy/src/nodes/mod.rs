@@ -1,25 +1,21 @@
-//! The picture of a foreign cluster: its nodes, what runs and waits on them, and what its batch system will
-//! do next.
+//! The plan of an external cluster: its nodes, its jobs, and the next starts of its batch system.
 //!
-//! A server in front of a batch system that is not Pliant's cannot ask it what a request would get; it plans
-//! the queue itself, as that batch system does, from what a listing says ([`ClusterSnapshot`]). [`Nodes`] is that
-//! plan. It is a [`BatchScheduler`] like the others, so that a federation can hold it and try moves on it,
-//! but it plans on *sets of nodes*: eight free cores are not eight cores of one node, and a planned job may
-//! keep its nodes to itself ([`Rules`]).
+//! An external batch system cannot give estimates, so a server plans its queue as the batch system does, from listings
+//! ([`ClusterSnapshot`]). [`Nodes`] is that plan. It is a [`BatchScheduler`], so that a federation can try moves on it, but it
+//! plans on *sets of nodes*: eight free cores are not eight cores of one node, and a planned job may have exclusive nodes
+//! ([`Rules`]).
 //!
-//! The model is Slurm's backfill: jobs in order of priority, each at its earliest place among those planned
-//! before it, none moved for another (conservative backfilling, made anew at every change: spec A.0.2 without
-//! its promise that no job is ever delayed, which no real batch system keeps). There are two readings of it,
-//! by [`Rules`]: what Slurm *announces* ([`Rules::slurm_announced`]) and what it *does* ([`Rules::slurm`]), which
-//! differ more than one would think; estimates want the second. Both were measured against real clusters
-//! (docs/validation.md). Announced starts can be taken over ([`Rules::published`]): they know of limits that
-//! no picture shows, and are late otherwise. Those for before the next pass are right as a rule, and none is planned later.
+//! The model is Slurm's backfill: jobs in order of priority, each at its earliest start among those planned before it, none
+//! moved for another (conservative backfilling, planned again at every change: spec A.0.2 without its promise that no job
+//! is delayed, which real batch systems do not keep). [`Rules`] select one of two readings: the starts that Slurm
+//! *announces* ([`Rules::slurm_announced`]) and those that it *makes* ([`Rules::slurm`]), which differ; estimates need the
+//! second. Both were measured on real clusters (docs/validation.md). Announced starts can be used ([`Rules::published`]):
+//! they respect limits that no snapshot shows, but are often late. Those announced for before the next pass are usually right.
 //!
-//! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made when somebody asks after a change, one
-//! search per job, O(q) steps each where counts of cores already say no and O(t n) more for every place that they
-//! leave open, `t` being the starts and ends that the job overlaps. An estimate or a submission at the end of
-//! the queue is one such search in a plan that is there; moves tried on a copy cost a plan each. Playing
-//! passes costs up to a plan per start, within a fixed budget.
+//! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made on demand after a change, with one search per job,
+//! O(q) steps each where totals of cores exclude a fit and O(t n) more for each remaining instant, `t` being the starts and
+//! ends that the job overlaps. An estimate or a submission at the end of the queue is one such search; moves tried on a
+//! clone cost a plan each. Simulating passes costs up to a plan per start, within a fixed budget.
 
 mod announced;
 mod choice;
@@ -48,7 +44,7 @@ use self::search::rounded;
 use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::tuning::{OtherJobs, Present, Tuner};
 
-/// A running job.
+/// A running job with its allocation.
 #[derive(Clone, Debug)]
 struct RunningAllocation {
     cores: Procs,
@@ -70,7 +66,7 @@ pub struct PlannedStart {
     pub near: bool,
 }
 
-/// A foreign cluster as planned here.
+/// The plan of an external cluster.
 #[derive(Clone, Debug)]
 pub struct Nodes {
     nodes: Vec<Node>,
@@ -78,16 +74,15 @@ pub struct Nodes {
     running: BTreeMap<JobId, RunningAllocation>,
     /// By priority.
     pending: Vec<Pending>,
-    /// The last event.
+    /// Time of the last event.
     now: Time,
     plan: OnceCell<Plan>,
-    /// Shapes of jobs that may be submitted yet; of others only the cores matter.
+    /// Shapes of jobs that may be submitted later; for other jobs only the number of cores is known.
     shapes: Arc<BTreeMap<JobId, Shape>>,
 }
 
 impl RunningAllocation {
-    /// When its cores are free again. One that has outlived its limit is stopped in a moment, and one that has outlived
-    /// what was expected of it may end at any.
+    /// When its cores become free. A job past its limit is stopped soon; a job past its expectation may end at any time.
     fn occupation(&self, now: Time, rules: &Rules) -> Running {
         let soon = Time(now.0 + 1);
         let limit = if self.end > now { self.end } else { (self.end + rules.grace).max(soon) };
@@ -98,7 +93,7 @@ impl RunningAllocation {
 }
 
 impl Nodes {
-    /// The cluster of a picture that was made at `now`.
+    /// The cluster of a snapshot made at `now`.
     pub fn from_snapshot(now: Time, picture: &ClusterSnapshot) -> Result<Nodes, SnapshotError> {
         picture.check()?;
         let shares = shares::bound(&picture.nodes, &picture.running);
@@ -116,18 +111,18 @@ impl Nodes {
         })
     }
 
-    /// Tells which shapes jobs will have that are submitted from now on: a replay knows how local users asked for theirs.
+    /// Sets the shapes of jobs submitted later: a replay knows the shapes of local users' jobs.
     pub fn expect(&mut self, shapes: Arc<BTreeMap<JobId, Shape>>) {
         self.shapes = shapes;
     }
 
-    /// Takes over a new picture. One that cannot be is refused and leaves everything as it is.
+    /// Replaces the state by a new snapshot. An invalid one is refused without any change.
     pub fn set(&mut self, now: Time, picture: &ClusterSnapshot) -> Result<(), SnapshotError> {
         *self = Nodes::from_snapshot(now, picture)?;
         Ok(())
     }
 
-    /// The present state, with everything that [`Nodes::from_snapshot`] needs to go on the same way.
+    /// The present state as a snapshot for [`Nodes::from_snapshot`].
     pub fn snapshot(&self) -> ClusterSnapshot {
         let share = |(node, cores): &(u32, u32)| NodeShare { node: *node, cores: Some(Procs(*cores)) };
         let holder = |(job, held): (&JobId, &RunningAllocation)| {
@@ -156,8 +151,7 @@ impl Nodes {
         }));
     }
 
-    /// What a request would get if it had a priority such that `ahead` of the waiting jobs stay before it.
-    /// Costs a plan for those.
+    /// The estimate of a request with a priority below exactly `ahead` of the waiting jobs. Costs a plan of these jobs.
     pub fn estimate_behind(
         &mut self,
         now: Time,
@@ -173,7 +167,7 @@ impl Nodes {
         self.size(&plan, walltimes, tuner)
     }
 
-    /// Notes the time; forgets a plan that it has overtaken.
+    /// Sets the time; discards a stale plan.
     fn advance(&mut self, now: Time) {
         self.now = now;
         if self.plan.get().is_some_and(|plan| plan.overtaken(now)) {
@@ -201,7 +195,7 @@ impl Nodes {
         plan
     }
 
-    /// The size of a request behind all that is planned.
+    /// The estimate of a request behind all planned jobs.
     fn size(&self, plan: &Plan, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         let shapes = |each: &mut dyn FnMut(Procs, Span)| {
             self.running.values().for_each(|held| each(held.cores, (held.end - self.now).max(Span(0))));
@@ -211,8 +205,8 @@ impl Nodes {
         search::tune(&plan.layout, &plan.timeline, walltimes, tuner, &Present { now: self.now, others })
     }
 
-    /// What the batch system has announced for before its next pass comes true, unless the job starts earlier still; the
-    /// others are planned as if it did not. A start at this very moment may be one that was rounded down, or that has passed.
+    /// The start of a job: one announced for before the next pass holds unless the job is planned earlier. Other jobs are
+    /// planned as if it did not. An announced start at this very moment may be rounded or stale.
     fn corrected(&self, job: &Pending, start: Time) -> Time {
         let is_soon = |told: &Time| *told > self.now && *told <= self.now + self.rules.interval;
         let told = job.published.as_ref().map(|told| told.start).filter(is_soon);
@@ -306,7 +300,7 @@ impl BatchScheduler for Nodes {
         self.size(self.current_plan(), walltimes, tuner)
     }
 
-    /// Jobs without a plan are left out: nobody knows when they start.
+    /// Jobs without a plan are omitted.
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
         self.advance(now);
         let one = |one: &Pending| Some(Waiting { job: one.job, plan: self.expected(one)? });
@@ -322,8 +316,8 @@ impl BatchScheduler for Nodes {
         self.pending.len()
     }
 
-    /// Counts only, as of any other scheduler: planned jobs are `placed`, others in the `line`. What nodes
-    /// and shapes were goes with [`Nodes::picture`].
+    /// Only numbers of cores, as for other schedulers: planned jobs are `planned`, others `queued`. Nodes and shapes are in
+    /// [`Nodes::snapshot`].
     fn dump(&self) -> Dump {
         let running = |(job, held): (&JobId, &RunningAllocation)| RunningJob {
             job: *job,
@@ -336,7 +330,7 @@ impl BatchScheduler for Nodes {
                 Some(plan) => dump.planned.push(Waiting { job: one.job, plan }),
                 None => {
                     let (procs, walltime) = (one.shape.cores, one.walltime);
-                    // Nobody ranks it.
+                    // External batch systems have their own priorities.
                     let (submit, owner) = (Time::ZERO, Owner::UNKNOWN);
                     dump.queued.push(Submission { job: one.job, procs, walltime, submit, owner });
                 }
@@ -345,8 +339,8 @@ impl BatchScheduler for Nodes {
         dump
     }
 
-    /// The nodes stay as they are. Jobs that are known here keep their shapes and nodes; others that run get
-    /// the nodes that a job of their size would get, and others that wait get cores, wherever they are.
+    /// The nodes stay. Known jobs keep their shapes and nodes; other running jobs get nodes by their size, and other waiting
+    /// jobs get cores on any node.
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
         let capacity = Procs(self.nodes.iter().map(|node| node.cores.0).sum());
         dump.check(now, capacity)?;
@@ -362,7 +356,7 @@ impl BatchScheduler for Nodes {
     }
 }
 
-/// `cluster` with the jobs of a dump.
+/// The cluster with the jobs of a dump.
 fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
     let mut running: BTreeMap<JobId, RunningAllocation> = BTreeMap::new();
     let mut free: Vec<u32> = cluster.nodes.iter().map(|node| node.cores.0).collect();

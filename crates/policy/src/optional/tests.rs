@@ -232,7 +232,7 @@ fn a_run_that_is_being_ended_keeps_its_core_and_may_complete() {
 }
 
 #[test]
-fn with_several_cores_the_user_who_has_had_most_makes_room() {
+fn with_several_cores_the_user_with_the_most_usage_is_preempted() {
     let mut server = Server::new(FAIR, 2);
     server.submit(1, 1, Optional);
     assert_eq!(server.decide(), [1]);
@@ -264,7 +264,7 @@ fn shares(fairness: Fairness, weights: [u32; 2]) -> [i64; 2] {
 }
 
 #[test]
-fn the_senses_of_fairness_differ_in_what_a_newcomer_gets() {
+fn fairness_rules_differ_in_the_share_of_a_newcomer() {
     // A newcomer starts at the start tag of the present run, so it may be one request ahead.
     let check = |fairness, least: i64| {
         let [first, second] = shares(fairness, [1, 1]);
@@ -285,7 +285,7 @@ fn shares_follow_weights() {
 }
 
 #[test]
-fn a_mandatory_request_waits_for_what_is_nearly_complete_if_its_deadline_allows() {
+fn a_mandatory_request_waits_for_a_nearly_complete_run_if_its_deadline_allows() {
     let check = |deadline: Option<i64>, at: i64, expected: &[i64], due: Option<i64>| {
         let grace = SpanMs(300);
         let mut server = Server::new(Order::Fair { fairness: Fairness::VirtualTime, grace }, 1);

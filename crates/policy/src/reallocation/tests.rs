@@ -121,7 +121,7 @@ fn jobs_that_may_stay_are_taken_up_in_the_order_of_the_heuristic() {
 }
 
 /// Four jobs queue on a cluster that is busy until 1000; another has room for all of them from 100 on.
-fn queue_and_room() -> Federation {
+fn queue_and_free_processors() -> Federation {
     let mut federation = busy(&[(8, 1000), (64, 100)]);
     for (id, procs, walltime) in [(A, 8, 50), (B, 8, 400), (C, 1, 300), (D, 4, 100)] {
         submit(&mut federation, 0, request(id, procs, walltime));
@@ -141,7 +141,7 @@ fn regular_moves_follow_the_heuristic_and_each_move_is_seen_by_the_next() {
         (Heuristic::MaxGain, [(C, 1750, 400), (D, 1550, 200), (B, 1450, 500), (A, 1050, 150)]),
         (Heuristic::MaxRelGain, [(C, 1750, 400), (D, 1550, 200), (B, 1450, 500), (A, 1050, 150)]),
     ] {
-        let mut federation = queue_and_room();
+        let mut federation = queue_and_free_processors();
         let moves =
             reallocate(&Reallocation::new(Algorithm::Regular, heuristic), &mut federation, Time::ZERO);
         let seen = moves.iter().map(|one| (one.job.0, one.before.0, one.estimate.completion().0));
@@ -158,7 +158,7 @@ fn regular_moves_follow_the_heuristic_and_each_move_is_seen_by_the_next() {
 #[test]
 fn regular_considers_the_window_of_the_oldest_and_all_jobs_with_mct() {
     for heuristic in Heuristic::ALL {
-        let mut federation = queue_and_room();
+        let mut federation = queue_and_free_processors();
         let policy = Reallocation { window: 2, ..Reallocation::new(Algorithm::Regular, *heuristic) };
         let moves = reallocate(&policy, &mut federation, Time::ZERO);
         let mut moved: Vec<u32> = moves.iter().map(|one| one.job.0).collect();
@@ -206,7 +206,7 @@ fn all_cancellation_orders_the_window_and_the_rest_follows() {
         (Heuristic::MaxGain, [140, 130, 100, 190, 210]),
     ] {
         assert_eq!(resubmitted(Algorithm::AllCancellation, heuristic), expected, "{heuristic}");
-        assert_eq!(resubmitted(Algorithm::NoWorse, heuristic), unchanged, "{heuristic}: nobody may lose");
+        assert_eq!(resubmitted(Algorithm::NoWorse, heuristic), unchanged, "{heuristic}: no job may lose");
     }
 }
 
@@ -266,7 +266,7 @@ fn a_job_that_is_due_stays() {
 
 /// Each is sized where it waits, behind all that wait there, and none is made twice.
 #[test]
-fn every_other_cluster_that_can_take_a_job_has_a_copy() {
+fn every_other_cluster_that_accepts_a_job_has_a_sibling() {
     let mut federation = busy(&[(8, 1000), (4, 100), (8, 30), (2, 10)]);
     submit(&mut federation, 0, request(A, 4, 50));
     submit(&mut federation, 2, request(B, 8, 20));
@@ -279,7 +279,7 @@ fn every_other_cluster_that_can_take_a_job_has_a_copy() {
     // A is on the first cluster, its copy on the third waits behind B; the fourth is too small.
     assert_eq!(seen.collect::<Vec<_>>(), [(A, 0, 1, 1050, 150), (A, 0, 2, 1050, 100), (B, 2, 0, 50, 1070)]);
     assert_eq!(federation.siblings(JobId(A)), [ClusterId(1), ClusterId(2)]);
-    assert_eq!([A, B].map(|id| start(&mut federation, id)), [1000, 30], "nobody is moved");
+    assert_eq!([A, B].map(|id| start(&mut federation, id)), [1000, 30], "no job moves");
     assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), []);
     federation.started(JobId(A));
     assert_eq!(federation.siblings(JobId(A)), []);
@@ -307,7 +307,7 @@ fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
     }
 }
 
-/// A cluster of 4 cores on which nothing runs and job A waits, planned or not, beside one that is busy until 100.
+/// A cluster of 4 cores on which nothing runs and job A waits, planned or not, next to a cluster that is busy until 100.
 fn unplanned(blocked: bool, open: bool) -> Federation {
     let mut federation = busy(&[(4, 1), (4, 100)]);
     let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
@@ -329,7 +329,7 @@ fn unplanned(blocked: bool, open: bool) -> Federation {
 }
 
 #[test]
-fn a_job_that_is_not_planned_goes_to_whoever_has_a_place_for_it() {
+fn a_job_without_a_plan_moves_to_any_cluster_that_accepts_it() {
     for algorithm in [Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse] {
         for &heuristic in Heuristic::ALL {
             let policy = Reallocation::new(algorithm, heuristic);

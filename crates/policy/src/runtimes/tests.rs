@@ -51,7 +51,7 @@ fn unknown_categories_fall_back_to_the_next_broader_one() {
 }
 
 #[test]
-fn each_estimator_says_what_it_is_called() {
+fn estimators_have_unique_descriptions() {
     let mut runtimes = Runtimes::new(settings(4, 1));
     [1000, 2, 4, 6, 9].iter().for_each(|runtime| runtimes.record(&of(1, 1, 1), Span(*runtime)));
     let check = |estimator, expected| {
@@ -68,7 +68,7 @@ fn each_estimator_says_what_it_is_called() {
 }
 
 #[test]
-fn what_runs_already_is_predicted_by_those_that_ran_longer() {
+fn running_jobs_are_predicted_by_jobs_that_ran_longer() {
     let mut runtimes = Runtimes::new(settings(4, 1));
     [500, 10, 10, 20, 40].iter().for_each(|runtime| runtimes.record(&of(1, 1, 1), Span(*runtime)));
     for (elapsed, expected) in [
@@ -78,7 +78,7 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
         (39, 116),
         // None of the last ones ran longer, but others did.
         (115, 116),
-        // Like none: as long again.
+        // Longer than all recorded jobs: twice the elapsed time.
         (116, 232),
         (600, 1_200),
     ] {
@@ -95,7 +95,7 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
 }
 
 #[test]
-fn of_executables_that_scale_only_their_own_category_is_told_the_unit() {
+fn scaled_samples_go_to_their_executable_only() {
     let mut runtimes = Runtimes::new(settings(10, 1));
     // A thousand times the unit, and three times another one.
     runtimes.record_scaled(&of(1, 1, 1), Span(2), Span(2_000));
@@ -129,9 +129,9 @@ fn errors_are_counted_by_level() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Against looking through all that was told for every question, also after a restart.
+    /// Compares with a scan of all recorded jobs for every prediction, also after a restart.
     #[test]
-    fn equals_the_slow_version(
+    fn equals_the_reference_implementation(
         window in 1..20_usize,
         least in 1..5_usize,
         told in prop::collection::vec((-1..3_i32, -1..3_i32, -1..2_i32, 0..10_000_i64), 1..80),

@@ -18,7 +18,7 @@ fn request(procs: u32, walltime: i64, speedup: Speedup) -> Request {
     Request::new(JobId(0), Time::ZERO, procs, walltime, speedup)
 }
 
-/// The size that a tuner chooses beside jobs of these shapes, as (processors, start, completion).
+/// The size that a tuner chooses with other jobs of these shapes, as (processors, start, completion).
 fn chosen(tuner: Tuner, profile: &Profile, others: &[(u32, i64)], request: &Request) -> (u32, i64, i64) {
     let walltimes = request.on(profile.capacity(), Speed::REFERENCE).expect("it fits");
     let shapes = |each: &mut dyn FnMut(Procs, Span)| {
@@ -71,7 +71,7 @@ fn slack_is_rounded_down_and_parameters_are_exact() {
 }
 
 #[test]
-fn what_a_size_saves_for_others() {
+fn savings_of_a_size() {
     let estimate = |procs, walltime, start| Estimate {
         procs: Procs(procs),
         walltime: Span(walltime),

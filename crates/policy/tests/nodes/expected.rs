@@ -18,14 +18,14 @@ fn check(held: Option<i64>, pending: &[Pending], rules: &Rules, starts: &[Option
     let on = vec![NodeShare { node: 0, cores: Some(Procs(2)) }];
     let holder =
         AllocatedJob { job: JobId(100), cores: Procs(2), on, end: Time(600), expected: held.map(Time) };
-    let picture = ClusterSnapshot {
+    let snapshot = ClusterSnapshot {
         nodes: vec![Node { name: "n1".to_owned(), cores: Procs(4), up: true, taken: None }],
         running: vec![holder],
         pending: pending.to_vec(),
         rules: rules.clone(),
     };
-    let mut nodes = Nodes::from_snapshot(Time::ZERO, &picture).unwrap();
-    assert_eq!(nodes.snapshot(), picture, "what is expected is kept");
+    let mut nodes = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap();
+    assert_eq!(nodes.snapshot(), snapshot, "expectations are kept");
     let found: Vec<Option<i64>> =
         pending.iter().map(|one| nodes.plan(Time::ZERO, one.job).map(|plan| plan.start.0)).collect();
     assert_eq!(found, starts, "held until {held:?}, waiting {pending:?}");
@@ -57,14 +57,14 @@ fn the_batch_system_goes_on_planning_by_limits() {
 }
 
 #[test]
-fn what_outlives_its_expectation_ends_in_a_moment_and_never_after_its_limit() {
+fn a_job_past_its_expectation_ends_soon_and_within_its_limit() {
     let rules = Rules::slurm(Span(1));
     check(Some(-5), &[job(1, 4, 300, None)], &rules, &[Some(1)]);
     check(Some(5000), &[job(1, 4, 300, Some(9000)), job(2, 4, 60, None)], &rules, &[Some(600), Some(900)]);
 }
 
 #[test]
-fn what_is_announced_for_before_the_next_pass_comes_true() {
+fn starts_announced_for_before_the_next_pass_hold() {
     let rules = Rules::slurm(Span(30));
     let announced = |start: i64| {
         let published = Some(PublishedStart { start: Time(start), nodes: Vec::new() });

@@ -20,7 +20,7 @@ use pliant_policy::nodes::{
 
 /// A capture.
 pub(crate) struct Situation {
-    pub(crate) picture: ClusterSnapshot,
+    pub(crate) snapshot: ClusterSnapshot,
     /// When it was made.
     pub(crate) now: Time,
     /// Seconds between two passes of the batch system's scheduler.
@@ -30,7 +30,7 @@ pub(crate) struct Situation {
 }
 
 pub(crate) fn parse(text: &str) -> Situation {
-    let mut picture = ClusterSnapshot::default();
+    let mut snapshot = ClusterSnapshot::default();
     let (mut now, mut interval_s, mut began) = (Time::ZERO, 0, BTreeMap::new());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -40,17 +40,17 @@ pub(crate) fn parse(text: &str) -> Situation {
         let number = |key: &str| value(key).map(|text| text.parse::<i64>().unwrap());
         let procs = |key: &str| number(key).map(|count| Procs(count as u32));
         let job = || JobId(words[1].parse().unwrap());
-        let node = |name: &str| picture.nodes.iter().position(|node| node.name == name).unwrap() as u32;
+        let node = |name: &str| snapshot.nodes.iter().position(|node| node.name == name).unwrap() as u32;
         match words.first().copied() {
             Some("now") => now = Time(words[1].parse().unwrap()),
             Some("slurm") => {
                 let (resolution, window) = (number("resolution").unwrap(), number("window").unwrap());
-                picture.rules = Rules::slurm_announced(Span(resolution), Span(window));
+                snapshot.rules = Rules::slurm_announced(Span(resolution), Span(window));
                 interval_s = number("interval").unwrap();
             }
             Some("node") => {
                 let (name, cores) = (words[1].to_owned(), Procs(words[2].parse().unwrap()));
-                picture.nodes.push(Node { name, cores, up: words[3] == "up", taken: procs("taken") });
+                snapshot.nodes.push(Node { name, cores, up: words[3] == "up", taken: procs("taken") });
             }
             Some("run") => {
                 let on = words.iter().skip_while(|word| **word != "on").skip(1).map(|share| {
@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str) -> Situation {
                 });
                 let (cores, end) = (procs("cores").unwrap(), Time(number("end").unwrap()));
                 let on = on.collect();
-                picture.running.push(AllocatedJob { job: job(), cores, on, end, expected: None });
+                snapshot.running.push(AllocatedJob { job: job(), cores, on, end, expected: None });
             }
             Some("wait") => {
                 let exclusive = words.contains(&"exclusive");
@@ -72,7 +72,7 @@ pub(crate) fn parse(text: &str) -> Situation {
                     PublishedStart { start: Time(start.parse().unwrap()), nodes: names.map(node).collect() }
                 });
                 began.extend(number("began").map(|start| (job(), start)));
-                picture.pending.push(Pending {
+                snapshot.pending.push(Pending {
                     job: job(),
                     shape,
                     walltime: Span(number("walltime").unwrap()),
@@ -85,5 +85,5 @@ pub(crate) fn parse(text: &str) -> Situation {
             _ => {}
         }
     }
-    Situation { picture, now, interval_s, began }
+    Situation { snapshot, now, interval_s, began }
 }

@@ -28,7 +28,7 @@ pub enum GridError {
     #[error("machine `{machine}`: expected a load of 0 to 1, found {found}")]
     Load { at: usize, machine: String, found: f64 },
     /// A network of nothing.
-    #[error("{} `{node}`: expected a {}, found none", level.name(), if *level == Level::Lan { "machine" } else { "network in it" })]
+    #[error("{} `{node}`: expected a {}, found none", kind(*level), if *level == Level::Lan { "machine" } else { "network in it" })]
     Empty { at: usize, node: String, level: Level },
     /// A bandwidth that is not above 0.
     #[error("expected a bandwidth above 0, found {found}")]
@@ -98,4 +98,8 @@ impl GridError {
 fn listed(names: &[String]) -> String {
     let more = if names.len() > LANS_NAMED { ", ..." } else { "" };
     names[..names.len().min(LANS_NAMED)].join(", ") + more
+}
+
+fn kind(level: Level) -> &'static str {
+    if level == Level::Lan { "LAN" } else { level.name() }
 }

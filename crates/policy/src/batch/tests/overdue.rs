@@ -5,7 +5,7 @@ use pliant_model::{JobId, Procs, Span, Time};
 use super::super::{Start, Submission, by_name};
 
 #[test]
-fn nobody_takes_the_processors_of_an_overdue_job() {
+fn no_job_takes_the_processors_of_an_overdue_job() {
     for policy in ["fcfs", "easy", "backfill", "h1", "h1-completion", "h2", "h3-head"] {
         let mut cluster = (by_name(policy).expect("registered").new)(Procs(4), Time(0));
         let (procs, walltime) = (Procs(3), Span(10));
