@@ -378,7 +378,7 @@ fn invalid_dumps_are_refused() {
     check(&in_line, &later, &format!("{expected}; {hint}"));
     let head = Start { job: JobId(2), procs: Procs(4), walltime: Span(10) };
     let second = Dump { queued: vec![submitted(1, 8, 5), submitted(2, 8, 5)], head: Some(head), ..nothing() };
-    let expected = "expected a kept shape only for the head of a line that is folded, found job 2";
+    let expected = "expected a kept shape only for the head of a queue that is folded, found job 2";
     check(&in_line, &second, &format!("{expected} otherwise; {hint}"));
     let head = Some(Start { job: JobId(1), ..head });
     let expected = expected.replace("job 2", "job 1");

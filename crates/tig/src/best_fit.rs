@@ -5,7 +5,7 @@
 
 use crate::{Availability, Grid, MachineId, Mapping, MappingError, Placement, Stage, TaskGraph};
 
-/// Maps an application, or takes nothing of the grid.
+/// Maps an application; a failure changes nothing.
 pub fn map(graph: &TaskGraph, grid: &Grid, free: &mut Availability) -> Result<Mapping, MappingError> {
     let mark = free.mark();
     let mut queue: Vec<(f64, MachineId)> =

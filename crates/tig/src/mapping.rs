@@ -1,45 +1,45 @@
-//! A mapping: which machine each task goes to, and why there.
+//! A mapping: the machine of each task, and the step that placed it.
 
 use crate::clustering::ClusterId;
 use crate::{Level, MachineId, NodeId, TaskGraph, TaskId};
 
-/// A whole application on machines.
+/// A mapping of a whole application.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mapping {
-    /// Where each task goes.
+    /// The placement of each task.
     pub placements: Vec<Placement>,
-    /// Where each cluster was sent; empty if the algorithm knows no clusters.
+    /// The selected LAN of each cluster; empty for algorithms without clusters.
     pub clusters: Vec<ClusterPlacement>,
 }
 
-/// Where a task goes.
+/// The placement of a task.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Placement {
     /// The machine.
     pub machine: MachineId,
-    /// Eq. 10 at the moment of the placement: what the machine had left over what the task needs. At least 1.
+    /// Eq. 10 at placement: the machine's remaining power over the task's demand. At least 1.
     pub affinity: f64,
-    /// By which step.
+    /// The step that placed it.
     pub stage: Stage,
 }
 
 /// The step that placed a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// On the LAN that was selected for its cluster.
+    /// On the LAN selected for its cluster.
     Selected,
-    /// That LAN was full: on a machine that is this far up the dendrogram.
+    /// On a machine this far up the dendrogram, since that LAN was full.
     Proxy(Level),
     /// Best fit over the whole grid.
     BestFit,
-    /// On any machine with enough power.
+    /// On a random machine with enough power.
     Drawn,
-    /// Moved there by the search that follows the mapping.
+    /// Moved by the search after the mapping.
     Refined,
 }
 
 impl Stage {
-    /// The stable word.
+    /// The stable keyword.
     pub fn word(self) -> &'static str {
         match self {
             Self::Selected => "selected-lan",
@@ -53,16 +53,16 @@ impl Stage {
     }
 }
 
-/// Where a cluster was sent.
+/// The selected LAN of a cluster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ClusterPlacement {
-    /// The LAN that was selected for it.
+    /// The LAN.
     pub lan: NodeId,
-    /// Eqs. 7 to 9 at that moment.
+    /// Its suitability at that moment (eqs. 7 to 9).
     pub suitability: f64,
 }
 
-/// An application that was not mapped. Nothing of it is left on the grid.
+/// An application that could not be mapped. The grid is unchanged.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum MappingError {
     /// No LAN was suitable for a cluster.

@@ -1,12 +1,11 @@
-//! A baseline below the paper's: each task on any machine that has the power for it, blind to traffic and to what fits.
+//! A weak baseline: each task on a random machine with enough power, without regard to traffic or fit.
 
 use pliant_model::rng::Draws;
 
 use crate::best_fit::by_demand;
 use crate::{Availability, Grid, MachineId, Mapping, MappingError, Placement, Stage, TaskGraph};
 
-/// Maps an application, or takes nothing of the grid. Tasks by decreasing RCR, so that a large one is not left over when it
-/// could have been placed first.
+/// Maps an application; a failure changes nothing. Tasks are placed by decreasing RCR, so that large ones come first.
 pub fn map(
     graph: &TaskGraph,
     grid: &Grid,

@@ -20,7 +20,7 @@ pub use weights::{Weight, Weights};
 
 use crate::{TaskGraph, TaskId};
 
-/// Graphs of at most so many tasks are clustered by looking at every clustering.
+/// Graphs of at most this many tasks are clustered exhaustively.
 pub const EXACT_MAX: usize = 8;
 
 /// The default: the best clustering of at most [`EXACT_MAX`] tasks, else what [`greedy()`] finds, with at most

@@ -46,7 +46,7 @@ pub fn relax(weights: &Weights) -> Result<Relaxation, RelaxationError> {
     // No row asks for more than 1, so no value above 1 is of use.
     let variables: Vec<Variable> =
         weights.edges().iter().map(|edge| problem.add_var(edge.value.abs(), (0.0, 1.0))).collect();
-    let graph = Positive::of(weights);
+    let graph = PositiveGraph::of(weights);
     let mut solution = problem.solve().map_err(relaxation_error)?;
     let mut rows = 0;
     for round in 0..ROUNDS_MAX {
@@ -82,7 +82,7 @@ fn add_rows(
 }
 
 /// For each negative edge the row of its shortest path, if that is violated: positions of edges.
-fn separate(weights: &Weights, graph: &Positive, values: &[f64]) -> Vec<Vec<usize>> {
+fn separate(weights: &Weights, graph: &PositiveGraph, values: &[f64]) -> Vec<Vec<usize>> {
     let mut rows: Vec<Vec<usize>> = Vec::new();
     for (at, edge) in weights.edges().iter().enumerate().filter(|(_, edge)| edge.value < 0.0) {
         let room = 1.0 - values[at] - TOLERANCE;
@@ -96,56 +96,56 @@ fn separate(weights: &Weights, graph: &Positive, values: &[f64]) -> Vec<Vec<usiz
 }
 
 /// The positive edges.
-pub(super) struct Positive {
+pub(super) struct PositiveGraph {
     /// By task: the other end and the position of the edge.
     neighbours: Vec<Vec<(usize, usize)>>,
 }
 
 /// A task that has been reached.
-struct Reached {
+struct ReachedTask {
     distance: f64,
     task: usize,
 }
 
-impl Ord for Reached {
-    fn cmp(&self, other: &Reached) -> Ordering {
+impl Ord for ReachedTask {
+    fn cmp(&self, other: &ReachedTask) -> Ordering {
         // A heap gives the greatest: the nearest.
         other.distance.total_cmp(&self.distance).then_with(|| other.task.cmp(&self.task))
     }
 }
 
-impl PartialOrd for Reached {
-    fn partial_cmp(&self, other: &Reached) -> Option<Ordering> {
+impl PartialOrd for ReachedTask {
+    fn partial_cmp(&self, other: &ReachedTask) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Reached {
-    fn eq(&self, other: &Reached) -> bool {
+impl PartialEq for ReachedTask {
+    fn eq(&self, other: &ReachedTask) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Reached {}
+impl Eq for ReachedTask {}
 
-impl Positive {
-    pub(super) fn of(weights: &Weights) -> Positive {
+impl PositiveGraph {
+    pub(super) fn of(weights: &Weights) -> PositiveGraph {
         let mut neighbours = vec![Vec::new(); weights.tasks()];
         for (at, edge) in weights.edges().iter().enumerate().filter(|(_, edge)| edge.value > 0.0) {
             let [one, other] = edge.ends;
             neighbours[one].push((other, at));
             neighbours[other].push((one, at));
         }
-        Positive { neighbours }
+        PositiveGraph { neighbours }
     }
 
     /// Distances from a task over positive edges of these lengths, up to `most`, and the edge before each.
     pub(super) fn distances(&self, from: usize, lengths: &[f64], most: f64) -> (Vec<f64>, Vec<usize>) {
         let mut distances = vec![f64::INFINITY; self.neighbours.len()];
         let mut before = vec![usize::MAX; self.neighbours.len()];
-        let mut heap = BinaryHeap::from([Reached { distance: 0.0, task: from }]);
+        let mut heap = BinaryHeap::from([ReachedTask { distance: 0.0, task: from }]);
         distances[from] = 0.0;
-        while let Some(Reached { distance, task }) = heap.pop() {
+        while let Some(ReachedTask { distance, task }) = heap.pop() {
             if distance > distances[task] {
                 continue;
             }
@@ -153,7 +153,7 @@ impl Positive {
                 let further = distance + lengths[*edge];
                 if further < distances[*next] && further <= most {
                     (distances[*next], before[*next]) = (further, *edge);
-                    heap.push(Reached { distance: further, task: *next });
+                    heap.push(ReachedTask { distance: further, task: *next });
                 }
             }
         }

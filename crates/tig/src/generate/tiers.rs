@@ -55,7 +55,7 @@ pub struct BandwidthRanges {
 /// What machines are drawn: uniformly, powers in MFlop/s.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machines {
-    /// How many; the LANs are filled in order and what would be empty is left out.
+    /// Number of machines; LANs are filled in order, and empty ones are dropped.
     pub count: usize,
     /// Powers (the paper: 600 to 1300).
     pub power_mflops: [f64; 2],

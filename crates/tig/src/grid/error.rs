@@ -4,7 +4,7 @@ use pliant_model::NameError;
 
 use super::Level;
 
-/// A platform that nothing can be mapped onto. `at` is the position of the node, machine or link in the order
+/// An invalid platform. `at` is the position of the node, machine or link in the order
 /// in which it was added; node 0 is the root.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what its fields are")]
@@ -27,7 +27,7 @@ pub enum GridError {
     /// A load outside 0 to 1.
     #[error("machine `{machine}`: expected a load of 0 to 1, found {found}")]
     Load { at: usize, machine: String, found: f64 },
-    /// A network of nothing.
+    /// A network without content.
     #[error("{} `{node}`: expected a {}, found none", kind(*level), if *level == Level::Lan { "machine" } else { "network in it" })]
     Empty { at: usize, node: String, level: Level },
     /// A bandwidth that is not above 0.
@@ -80,16 +80,18 @@ impl GridError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Name { .. } | Self::SameName { .. } => "mappings name networks and machines by it",
-            Self::BelowLan { .. } => "networks are WANs of MANs of LANs, no deeper",
-            Self::NotOnLan { .. } => "machines are at the LANs",
-            Self::Power { .. } => "the power is in MFlop/s, or in any unit that the MCR is in too",
-            Self::Load { .. } => "the load is the share of a machine's power that others use",
-            Self::Empty { .. } => "give it a network or a machine, or leave it out",
+            Self::Name { .. } | Self::SameName { .. } => {
+                "mappings identify networks and machines by their names"
+            }
+            Self::BelowLan { .. } => "the hierarchy is WAN, MAN, LAN",
+            Self::NotOnLan { .. } => "machines belong to LANs",
+            Self::Power { .. } => "the power has the unit of the MCR, MFlop/s by default",
+            Self::Load { .. } => "the load is the share of a machine's power used by others",
+            Self::Empty { .. } => "add a network or a machine to it, or remove it",
             Self::Bandwidth { .. } => "bandwidths are in Mb/s",
             Self::NotSiblings { .. } => "links join two LANs of one MAN, two MANs of one WAN, or two WANs",
-            Self::NoBandwidth { .. } => "give a link between them, or a bandwidth to the network they are in",
-            Self::UserLan { .. } => "the search for machines begins at the user's LAN",
+            Self::NoBandwidth { .. } => "add a link between them, or a bandwidth of their network",
+            Self::UserLan { .. } => "the search for machines starts at the user's LAN",
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Step 2 of WASE: LAN-SELECT (paper 003, Algorithm 1), with the options that go beyond the paper.
 //!
-//! Clusters by decreasing demand (eq. 6), each to the first suitable LAN in closest-first order, its tasks onto
-//! machines there, and what finds no room onto machines as close as possible. If one cluster fails, the whole
-//! application does, and everything that was taken is given back (A003-19). O(c l m log m) for c clusters,
-//! l LANs of m machines, and O(t n) for t tasks that have to look at all n machines.
+//! Clusters by decreasing demand (eq. 6), each to the first suitable LAN in closest-first order, its tasks onto machines
+//! there, and tasks that do not fit onto machines as close as possible. If one cluster fails, the whole application fails, and
+//! all changes are undone (A003-19). O(c l m log m) for c clusters, l LANs of m machines, and O(t n) for t tasks that try
+//! all n machines.
 
 mod options;
 mod packing;
@@ -22,8 +22,7 @@ use crate::{
     Availability, ClusterPlacement, Grid, Mapping, MappingError, NodeId, Placement, Stage, TaskGraph, TaskId,
 };
 
-/// Maps an application that was cut into clusters, or takes nothing of the grid. `free` is what the grid has
-/// left.
+/// Maps a clustered application; a failure changes nothing. `free` is the remaining capacity of the grid.
 pub fn map(
     graph: &TaskGraph,
     grid: &Grid,
@@ -46,19 +45,19 @@ pub fn map(
     }
 }
 
-/// A mapping in the making.
+/// A mapping under construction.
 struct Mapper<'a> {
     graph: &'a TaskGraph,
     grid: &'a Grid,
     options: &'a Options,
     free: &'a mut Availability,
     placements: Vec<Option<Placement>>,
-    /// What a placement would put on links: kept between calls.
+    /// The load of a placement on links: a reused buffer.
     links: Vec<(crate::LinkId, f64)>,
 }
 
 /// A LAN for a cluster.
-struct Selected {
+struct SelectedLan {
     lan: NodeId,
     suitability: f64,
     /// Where each task fits, if that is known already.
@@ -96,13 +95,13 @@ impl Mapper<'_> {
         clusters.into_iter().map(|(_, cluster)| cluster).collect()
     }
 
-    /// The LAN of a cluster, whose tasks come by decreasing demand.
+    /// The LAN of a cluster whose tasks are sorted by decreasing demand.
     fn select(
         &self,
         cluster: ClusterId,
         tasks: &[TaskId],
         lans: &[NodeId],
-    ) -> Result<Selected, MappingError> {
+    ) -> Result<SelectedLan, MappingError> {
         let demands: Vec<f64> = tasks.iter().map(|task| self.graph.mcr(*task)).collect();
         let found = match self.options.suitability {
             Suitability::Mean => self.first_by_mean(&demands, lans),
@@ -128,29 +127,29 @@ impl Mapper<'_> {
     }
 
     /// The LAN that the search prefers among those of suitability 1 and above (eqs. 7 to 9).
-    fn first_by_mean(&self, demands: &[f64], lans: &[NodeId]) -> Option<Selected> {
+    fn first_by_mean(&self, demands: &[f64], lans: &[NodeId]) -> Option<SelectedLan> {
         let suitable = lans.iter().filter_map(|lan| {
             let suitability = suitability(demands, &self.powers(*lan));
-            (suitability >= 1.0).then_some(Selected { lan: *lan, suitability, packed: None })
+            (suitability >= 1.0).then_some(SelectedLan { lan: *lan, suitability, packed: None })
         });
         self.prefer(suitable)
     }
 
     /// The LAN that the search prefers among those that hold all tasks.
-    fn first_that_holds(&self, tasks: &[TaskId], demands: &[f64], lans: &[NodeId]) -> Option<Selected> {
+    fn first_that_holds(&self, tasks: &[TaskId], demands: &[f64], lans: &[NodeId]) -> Option<SelectedLan> {
         let holding = lans.iter().filter_map(|lan| {
             let machines: Vec<crate::MachineId> = self.grid.machines_below(*lan).collect();
             let powers: Vec<f64> = machines.iter().map(|machine| self.free.power(*machine)).collect();
             let packed = pack(demands, &powers, self.options.fit)?;
             let packed = tasks.iter().zip(packed).map(|(task, at)| (*task, machines[at])).collect();
             let suitability = suitability(demands, &self.powers(*lan));
-            Some(Selected { lan: *lan, suitability, packed: Some(packed) })
+            Some(SelectedLan { lan: *lan, suitability, packed: Some(packed) })
         });
         self.prefer(holding)
     }
 
     /// No LAN holds the whole cluster: the one that holds most of it, ties to the closest.
-    fn holds_most(&self, demands: &[f64], lans: &[NodeId]) -> Option<Selected> {
+    fn holds_most(&self, demands: &[f64], lans: &[NodeId]) -> Option<SelectedLan> {
         let held = |lan: &NodeId| {
             let mut powers = self.powers(*lan);
             let mut held = 0.0;
@@ -169,21 +168,21 @@ impl Mapper<'_> {
                 best = Some((held, *lan));
             }
         }
-        best.map(|(_, lan)| Selected {
+        best.map(|(_, lan)| SelectedLan {
             lan,
             suitability: suitability(demands, &self.powers(lan)),
             packed: None,
         })
     }
 
-    /// The first of the LANs, or the one that is worth its distance.
-    fn prefer(&self, mut suitable: impl Iterator<Item = Selected>) -> Option<Selected> {
+    /// The first LAN, or the one with the best suitability for its distance.
+    fn prefer(&self, mut suitable: impl Iterator<Item = SelectedLan>) -> Option<SelectedLan> {
         let Search::Weighed { per_hop } = self.options.search else { return suitable.next() };
-        let worth = |selected: &Selected| {
+        let worth = |selected: &SelectedLan| {
             let hops = self.grid.hops(self.grid.user_lan(), selected.lan);
             selected.suitability / (1.0 + per_hop).powi(hops as i32)
         };
-        let mut best: Option<(f64, Selected)> = None;
+        let mut best: Option<(f64, SelectedLan)> = None;
         for selected in suitable {
             let worth = worth(&selected);
             if best.as_ref().is_none_or(|(most, _)| worth > *most) {
