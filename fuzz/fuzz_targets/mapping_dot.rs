@@ -5,6 +5,6 @@
 mod mapping;
 
 use libfuzzer_sys::fuzz_target;
-use pliant_trace::tig::Form;
+use pliant_trace::tig::TigFormat;
 
-fuzz_target!(|text: &str| mapping::hold(text, Form::Dot));
+fuzz_target!(|text: &str| mapping::hold(text, TigFormat::Dot));

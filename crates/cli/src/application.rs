@@ -7,7 +7,7 @@ use std::path::Path;
 use pliant_client::InputPaths;
 use pliant_control::coallocation::{Application, Spawned, TaskEdge, TaskSpec};
 use pliant_staging::FileSpec;
-use pliant_trace::tig::{self, read_application, read_joining};
+use pliant_trace::tig::{self, read_application, read_joining_tasks};
 use pliant_wire::{Program, TaskProgram};
 
 use crate::failure::Failure;
@@ -44,15 +44,15 @@ pub(crate) fn read(path: &Path) -> Result<LaunchDescription, Failure> {
 /// The tasks of a file that are added to a launch, with the paths of their input files.
 pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure> {
     let mut paths = InputPaths::new();
-    let task = |task: tig::Joining| {
-        let tig::Joining { name, rcr, program: runs, inputs, talks } = task;
+    let task = |task: tig::JoiningTask| {
+        let tig::JoiningTask { name, rcr, program: runs, inputs, talks } = task;
         let asked = format!("{}: task `{name}`", path.display());
         let program = program(&asked, runs)?;
         let inputs = files_of(&asked, &inputs, path, &mut paths)?;
         let payload = Payload::of(&TaskProgram { program, inputs });
         Ok(Spawned { task: TaskSpec { name, rcr, payload }, talks })
     };
-    let tasks = read_joining(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
+    let tasks = read_joining_tasks(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
     Ok((tasks, paths))
 }
 

@@ -1,41 +1,43 @@
-//! Files of keys that people write: TOML, with errors that name line, column and key, and say what to do.
+//! TOML configuration files: errors name line, column and key, and say what to do.
 
 mod source;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-pub use source::{ContentError, Source, in_plain_words};
+pub use source::{ContentError, Source, plain_message};
 
-/// A file that cannot be used.
-#[derive(Debug)]
+/// An error in a configuration file.
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is not what is expected there.
-    Content(ContentError),
-    /// A value cannot be.
+    /// The content is not valid.
+    #[error("{0}")]
+    Content(#[source] ContentError),
+    /// A value is not valid.
+    #[error("{}: {key}: {message}", path.display())]
     Value {
         /// The file.
         path: PathBuf,
         /// The key.
         key: &'static str,
-        /// What was expected and found.
+        /// What was expected and what was found.
         message: String,
-        /// What to do, if that is not plain from the message.
+        /// What to do, if the message does not say so.
         hint: Option<&'static str>,
     },
 }
 
 impl ConfigError {
-    /// What to do about it.
+    /// What to do about the error.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Content(error) => Some(&error.hint),
@@ -45,31 +47,11 @@ impl ConfigError {
     }
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, source } => write!(f, "cannot read {}: {source}", path.display()),
-            Self::Content(error) => write!(f, "{error}"),
-            Self::Value { path, key, message, .. } => write!(f, "{}: {key}: {message}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Content(error) => Some(error),
-            Self::Value { .. } => None,
-        }
-    }
-}
-
-/// Reads a file of that kind; `hint` says what such a file looks like.
+/// Reads a configuration file; `hint` describes the expected content.
 ///
 /// # Errors
 ///
-/// If it cannot be read, is not TOML, or has a key that is unknown, missing or of another type.
+/// If the file cannot be read, is not TOML, or has an unknown key, a missing key or a value of the wrong type.
 pub fn read<T: DeserializeOwned>(path: &Path, hint: &str) -> Result<(T, Source), ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
@@ -78,8 +60,8 @@ pub fn read<T: DeserializeOwned>(path: &Path, hint: &str) -> Result<(T, Source),
     Ok((file, source))
 }
 
-/// Makes a path that is relative to the folder of `file` absolute: batch systems and daemons have other working folders.
-pub fn beside(file: &Path, path: &mut PathBuf) {
+/// Makes a path relative to the folder of `file` absolute, since batch systems and daemons have other working folders.
+pub fn resolve_relative(file: &Path, path: &mut PathBuf) {
     if let Some(folder) = file.parent() {
         *path = folder.join(&path);
     }
@@ -95,15 +77,15 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_file_that_names_them() {
-        let beside = |file: &str, path: &str| {
+        let resolve_relative = |file: &str, path: &str| {
             let mut path = PathBuf::from(path);
-            beside(Path::new(file), &mut path);
+            resolve_relative(Path::new(file), &mut path);
             path
         };
         let here = std::env::current_dir().unwrap();
-        assert_eq!(beside("server.toml", "state"), here.join("state"));
-        assert_eq!(beside("etc/server.toml", "state"), here.join("etc/state"));
-        assert_eq!(beside("/etc/server.toml", "state"), Path::new("/etc/state"));
-        assert_eq!(beside("server.toml", "/var/state"), Path::new("/var/state"));
+        assert_eq!(resolve_relative("server.toml", "state"), here.join("state"));
+        assert_eq!(resolve_relative("etc/server.toml", "state"), here.join("etc/state"));
+        assert_eq!(resolve_relative("/etc/server.toml", "state"), Path::new("/etc/state"));
+        assert_eq!(resolve_relative("server.toml", "/var/state"), Path::new("/var/state"));
     }
 }

@@ -1,20 +1,20 @@
-//! Configuration files: errors with line, column, key and a hint.
+//! The text of a configuration file and errors that point into it.
 
-use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-/// The text of a configuration file, for errors that point into it.
+/// The text of a configuration file with its path.
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
     text: String,
 }
 
-/// A configuration that cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// An error at a position in a configuration file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}:{line}:{column}: {message}", path.display())]
 pub struct ContentError {
     /// The file.
     pub path: PathBuf,
@@ -29,7 +29,7 @@ pub struct ContentError {
 }
 
 impl Source {
-    /// A text that was read from `path`.
+    /// The text read from `path`.
     pub fn new(path: &Path, text: String) -> Source {
         Source { path: path.to_owned(), text }
     }
@@ -44,23 +44,23 @@ impl Source {
         &self.text
     }
 
-    /// Reads the values. `hint` says what such a file looks like.
+    /// Deserializes the text. `hint` describes the expected content.
     ///
     /// # Errors
     ///
-    /// If a key is unknown or missing or has a value of another kind.
+    /// If a key is unknown or missing, or a value has the wrong type.
     pub fn parse<T: DeserializeOwned>(&self, hint: &str) -> Result<T, ContentError> {
         toml::from_str(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            let message = in_plain_words(error.message());
-            // A message about keys names them itself.
+            let message = plain_message(error.message());
+            // The parser's messages about unknown and missing keys contain the key.
             let about_keys = message.starts_with("unknown key") || message.starts_with("missing key");
             let message = if about_keys { message } else { self.about_key(&span, message) };
             self.error(span, message, hint)
         })
     }
 
-    /// The message, behind the key whose value begins in `span`, if its line has one.
+    /// The message, prefixed with the key whose value begins at `span` if its line has one.
     pub fn about_key(&self, span: &Range<usize>, message: String) -> String {
         let at = self.text.floor_char_boundary(span.start);
         let line_start = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -71,7 +71,7 @@ impl Source {
         }
     }
 
-    /// An error about the bytes of `span`.
+    /// An error at the first byte of `span`.
     pub fn error(
         &self,
         span: Range<usize>,
@@ -89,9 +89,9 @@ impl Source {
     }
 }
 
-/// A parser's message in the words of this project: keys, tables and lists instead of fields, structs and
-/// sequences; what was expected before what was found.
-pub fn in_plain_words(message: &str) -> String {
+/// A parser's message in Pliant's terms: keys, tables and lists instead of fields, structs and sequences; what was
+/// expected before what was found.
+pub fn plain_message(message: &str) -> String {
     let message = message.trim_end().replace('\n', "; ");
     let message = message.replace("unknown field", "unknown key").replace("missing field", "missing key");
     if message.starts_with("EOF while parsing") {
@@ -133,21 +133,13 @@ fn value(found: &str) -> &str {
     }
 }
 
-impl fmt::Display for ContentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.path.display(), self.line, self.column, self.message)
-    }
-}
-
-impl std::error::Error for ContentError {}
-
 #[cfg(test)]
 mod tests {
-    use super::in_plain_words;
+    use super::plain_message;
 
     #[test]
-    fn messages_are_in_plain_words() {
-        let check = |message: &str, expected: &str| assert_eq!(in_plain_words(message), expected);
+    fn messages_use_the_terms_of_toml() {
+        let check = |message: &str, expected: &str| assert_eq!(plain_message(message), expected);
         check("unknown field `a`, expected `b` or `c`", "unknown key `a`, expected `b` or `c`");
         check("missing field `name`", "missing key `name`");
         check("invalid type: string \"high\", expected f64", "expected a number, found \"high\"");

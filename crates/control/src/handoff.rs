@@ -17,7 +17,7 @@
 //! # Copies
 //!
 //! A *copy* is a handoff that is left open, at several targets at once: the baseline in which a job waits everywhere and
-//! runs where it starts first (`pliant_policy::reallocation::copies`).
+//! runs where it starts first (`pliant_policy::reallocation::siblings`).
 //!
 //! 1. *prepare*: the target queues the job *tentatively*. It keeps a place like any other job; the job goes on waiting
 //!    at the source, which has a list of its copies.

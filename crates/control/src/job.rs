@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pliant_model::{Estimate, JobId, MoveReason, Owner, Procs, Request, Span, SpanMs, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, SpanMs, Speed, Speedup, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
@@ -82,7 +82,7 @@ impl Work {
     /// The request that policies see.
     pub fn request(&self, id: JobId, submit: Time) -> Request {
         let Work { procs, walltime, speedup } = self.clone();
-        Request { id, submit, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN }
+        Request::new(id, submit, procs, walltime, speedup)
     }
 
     /// The same on the fewest processors that will do, and no others: what gets most done where many such works wait

@@ -16,7 +16,7 @@ use std::time::Duration;
 use pliant_control::agent::{Ask, ChildKind};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::{Archive, Notice};
+use pliant_journal::{Archive, StatusUpdate};
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;
 use pliant_transport::Clock;
@@ -144,7 +144,7 @@ struct ParentConnection<C> {
     /// The last status update that was sent over the present connection, or that the parent had kept before.
     told: u64,
     /// Status updates that were read from the journal and are sent next.
-    page: VecDeque<Notice>,
+    page: VecDeque<StatusUpdate>,
     /// The servers are to be announced.
     announce: bool,
     /// The parent is to be notified that processors are free early.
@@ -160,7 +160,7 @@ struct ParentConnection<C> {
 type Sender = mpsc::Sender<proto::Up>;
 
 /// Status updates that are being read, up to at least that number unless they fill the page.
-type Reading = Pin<Box<dyn Future<Output = (u64, Result<Vec<Notice>, Status>)> + Send>>;
+type Reading = Pin<Box<dyn Future<Output = (u64, Result<Vec<StatusUpdate>, Status>)> + Send>>;
 
 impl<C: Child> ParentConnection<C> {
     /// One connection, from its beginning to its end; why it ended.
@@ -271,7 +271,7 @@ impl<C: Child> ParentConnection<C> {
             return None;
         }
         Some(Box::pin(async move {
-            let look = move |archive: &mut dyn Archive| archive.notices(told, PAGE);
+            let look = move |archive: &mut dyn Archive| archive.status_updates(told, PAGE);
             (last, archived(&archive, look).await)
         }))
     }
@@ -338,14 +338,14 @@ impl<C: Child> ParentConnection<C> {
     }
 }
 
-async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<Notice>, Status>) {
+async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<StatusUpdate>, Status>) {
     match reading {
         Some(reading) => reading.await,
         None => std::future::pending().await,
     }
 }
 
-fn status_update(notice: &Notice) -> Result<FromChild, Status> {
+fn status_update(notice: &StatusUpdate) -> Result<FromChild, Status> {
     let record = serde_json::from_str(&notice.body);
     let record =
         record.map_err(|error| Status::data_loss(format!("news {} in the journal: {error}", notice.seq)))?;

@@ -78,7 +78,7 @@ async fn a_deposed_leader_ends() {
     let journal = format!("postgres = \"{}\"", database.connection());
     let agent = running(federation.agent(&journal)).await;
     // As an agent that stood by would.
-    tokio::task::block_in_place(|| database.query("UPDATE about SET term = term + 1"));
+    tokio::task::block_in_place(|| database.query("UPDATE metadata SET term = term + 1"));
     agent.tell(&child).await;
     let error = agent.ends().await;
     assert!(error.to_string().contains("another daemon has taken over"), "{error}");
@@ -98,7 +98,7 @@ async fn a_daemon_does_not_start_with_a_journal_that_lacks_something() {
     let journal = federation.folder("master").join("state/journal.db");
     for (damage, words) in [
         ("UPDATE snapshots SET state = '{}'", "cannot read entry"),
-        ("UPDATE about SET last_entry = last_entry + 1", "the journal is damaged"),
+        ("UPDATE metadata SET last_entry = last_entry + 1", "the journal is damaged"),
     ] {
         alter(&journal, damage);
         let (_stop, stopping) = watch::channel(false);

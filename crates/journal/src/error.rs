@@ -1,105 +1,119 @@
-//! What can be wrong with a journal.
+//! Errors of journals.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// What can be wrong with a journal.
-#[derive(Debug)]
+/// An error of a journal.
+#[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// Its folder cannot be made or used.
+    /// The folder cannot be created or used.
+    #[error("{}: cannot be used: {source}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Another daemon has it open.
+    /// Another daemon has the journal open.
+    #[error("{place}: another daemon has this journal open{}", process.map(|id| format!(": process {id}")).unwrap_or_default())]
     Taken {
-        /// Where it is.
+        /// The journal.
         place: String,
-        /// The process that has it, if that is known.
+        /// The process that has it open, if known.
         process: Option<u32>,
     },
-    /// It belongs to another daemon.
+    /// The journal belongs to another daemon.
+    #[error("{place}: expected the journal of {expected}, found that of {found}")]
     Owner {
-        /// Where it is.
+        /// The journal.
         place: String,
-        /// Who opened it.
+        /// The daemon that opened it.
         expected: String,
-        /// Whose it is.
+        /// The daemon that owns it.
         found: String,
     },
-    /// It was written by another version of Pliant.
+    /// Another version of Pliant wrote the journal.
+    #[error("{place}: expected a journal of version {expected}, found {found}")]
     Version {
-        /// Where it is.
+        /// The journal.
         place: String,
-        /// The version that this program knows.
+        /// The version of this program.
         expected: i64,
-        /// The version that was found.
+        /// The version found.
         found: i64,
     },
-    /// It is not a journal, or a damaged one.
+    /// The file or database is not a journal, or is damaged.
+    #[error("{place}: not a journal, or a damaged one: {why}")]
     Damaged {
-        /// Where it is.
+        /// The journal.
         place: String,
-        /// What is wrong.
+        /// The cause.
         why: String,
     },
-    /// Something that was committed is missing.
+    /// A committed record is missing.
+    #[error(
+        "{place}: the journal is damaged: expected {what} {expected}, found {}",
+        found.map_or("no more".to_owned(), |found| found.to_string())
+    )]
     Gap {
-        /// Where it is.
+        /// The journal.
         place: String,
-        /// What is numbered: entries or news.
+        /// The kind of record.
         what: &'static str,
         /// The number that should follow.
         expected: u64,
-        /// The one that does; none at the end.
+        /// The number that follows; none at the end.
         found: Option<u64>,
     },
-    /// What is to be committed does not follow what is there: a mistake of the caller.
+    /// A batch does not follow the end of the journal: a mistake of the caller.
+    #[error("cannot be journaled: expected {what} {expected} next, found {found}")]
     Order {
-        /// What is numbered.
+        /// The kind of record.
         what: &'static str,
         /// The number that should follow.
         expected: u64,
-        /// The one given.
+        /// The number given.
         found: u64,
     },
-    /// The connection string cannot be read.
+    /// The connection string is invalid.
+    #[error("not a connection string: {why}")]
     Connection {
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// The disk is full. Nothing was written; the same may be tried again.
+    /// The disk is full. Nothing was written; the call can be repeated.
+    #[error("no space for the journal: {why}")]
     Full {
-        /// What the database says.
+        /// The message of the database.
         why: String,
     },
     /// Another daemon has taken over.
+    #[error("another daemon has taken over: {why}")]
     Deposed {
         /// What was found.
         why: String,
     },
-    /// The database cannot be reached. Whether the last commit was done is found out when it can.
+    /// The database cannot be reached. The next call finds out whether the last commit succeeded.
+    #[error("the journal's database cannot be reached: {why}")]
     Unreachable {
-        /// What the database says.
+        /// The message of the database.
         why: String,
     },
-    /// Anything else that the database says.
+    /// Any other error of the database.
+    #[error("the journal's database failed: {why}")]
     Failed {
-        /// What it says.
+        /// The message of the database.
         why: String,
     },
 }
 
 impl JournalError {
-    /// True if the same may work later: nothing is lost by trying again.
-    pub fn may_pass(&self) -> bool {
+    /// True if the call may succeed when it is repeated.
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Unreachable { .. } | Self::Failed { .. })
     }
 
-    /// What to do about it.
+    /// What to do about the error.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Taken { .. } => Some("stop the other daemon, or give this one a folder of its own (state)"),
@@ -108,60 +122,16 @@ impl JournalError {
             }
             Self::Version { .. } => Some("use the version of Pliant that wrote it"),
             Self::Damaged { .. } | Self::Gap { .. } => {
-                Some("restore the folder from a backup; starting anew would forget accepted jobs")
+                Some("restore the folder from a backup; a new journal would lose accepted jobs")
             }
-            Self::Full { .. } => Some("make room on the disk; work goes on by itself then"),
-            Self::Folder { .. } => Some("check that the folder may be written by this user"),
+            Self::Full { .. } => Some("free space on the disk; the daemon then continues by itself"),
+            Self::Folder { .. } => Some("check that this user can write to the folder"),
             Self::Connection { .. } => {
                 Some("expected, for example: host=/run/postgresql user=pliant dbname=pliant")
             }
             Self::Order { .. } | Self::Deposed { .. } | Self::Unreachable { .. } | Self::Failed { .. } => {
                 None
             }
-        }
-    }
-}
-
-impl fmt::Display for JournalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder { path, source } => write!(f, "{}: cannot be used: {source}", path.display()),
-            Self::Taken { place, process: None } => {
-                write!(f, "{place}: another daemon has this journal open")
-            }
-            Self::Taken { place, process: Some(process) } => {
-                write!(f, "{place}: another daemon has this journal open: process {process}")
-            }
-            Self::Owner { place, expected, found } => {
-                write!(f, "{place}: expected the journal of {expected}, found that of {found}")
-            }
-            Self::Version { place, expected, found } => {
-                write!(f, "{place}: expected a journal of version {expected}, found {found}")
-            }
-            Self::Damaged { place, why } => write!(f, "{place}: not a journal, or a damaged one: {why}"),
-            Self::Gap { place, what, expected, found: Some(found) } => {
-                write!(f, "{place}: the journal is damaged: expected {what} {expected}, found {found}")
-            }
-            Self::Gap { place, what, expected, found: None } => {
-                write!(f, "{place}: the journal is damaged: expected {what} {expected}, found no more")
-            }
-            Self::Order { what, expected, found } => {
-                write!(f, "cannot be journaled: expected {what} {expected} next, found {found}")
-            }
-            Self::Connection { why } => write!(f, "not a connection string: {why}"),
-            Self::Full { why } => write!(f, "no room for the journal: {why}"),
-            Self::Deposed { why } => write!(f, "another daemon has taken over: {why}"),
-            Self::Unreachable { why } => write!(f, "the journal's database cannot be reached: {why}"),
-            Self::Failed { why } => write!(f, "the journal's database failed: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for JournalError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Folder { source, .. } => Some(source),
-            _ => None,
         }
     }
 }

@@ -1,159 +1,154 @@
-//! The durable record of a daemon: what its machine was told, in order; the news that its parent has not
-//! acknowledged; and the jobs that have ended.
+//! The durable record of a daemon: the events of its machine in order, the status updates that its parent has not
+//! acknowledged, and the ended jobs.
 //!
-//! A daemon commits what it was told, with all that follows from it, in one transaction before it carries
-//! anything out. On a restart the machine is made again from the last snapshot and the entries after it.
-//! Ended jobs live in a table of their own that a restart does not read, so neither memory nor the time of a
-//! restart grows with them.
+//! A daemon commits each event and its consequences in one transaction before it carries out any command. A restart loads
+//! the last snapshot and the entries after it. Ended jobs are in a table of their own that a restart does not read.
 //!
 //! - [`open_sqlite`]: a file in the daemon's folder, for one daemon at a time.
-//! - [`open_postgres`]: a database that a second agent can stand by on.
+//! - [`open_postgres`]: a database, for agents with a standby.
 //!
-//! What both promise, and `tests/journal` shows on both:
+//! Guarantees of both, tested in `tests/journal`:
 //!
-//! - A commit that returns survives `kill -9`. It was synced to the disk, so it survives the loss of power too if the
-//!   disk keeps what it says it has (which no test here shows); a journal that is opened with [`Durability::Process`]
-//!   leaves that to the system, and may lose its last commits with the power.
-//! - A commit that fails leaves nothing behind, and the journal goes on: the same batch may be committed again.
-//!   If the outcome was not known (the connection broke in the middle), the second attempt finds out, and the
-//!   batch counts once.
-//! - On a full disk a commit fails with [`JournalError::Full`]. The daemon then accepts nothing new and tries
-//!   again until there is room.
-//! - One daemon at a time writes; another is refused (SQLite) or waits for its turn (PostgreSQL), and one that
-//!   has lost its turn cannot commit.
-//! - A journal that lacks an entry is refused, not read as if it were whole.
+//! - A commit that returns survives `kill -9`. It is synced to the disk, so it also survives a power failure if the disk
+//!   keeps synced data. With [`Durability::Process`] a power failure may lose the last commits.
+//! - A commit that fails changes nothing and can be repeated. If its outcome was unknown (the connection broke), the
+//!   repetition finds out, and the batch counts once.
+//! - On a full disk a commit fails with [`JournalError::Full`]. The daemon then accepts nothing new and retries.
+//! - One daemon at a time writes. SQLite refuses a second daemon; PostgreSQL lets it wait as a standby, and a daemon
+//!   that has lost the lead cannot commit.
+//! - A journal with a missing entry is refused.
 
+mod archive;
+mod database;
 mod error;
 mod listing;
 mod postgres;
+mod queries;
 mod records;
+mod schema;
 mod sequence;
 mod sqlite;
 
 use std::path::Path;
 
 pub use error::JournalError;
-pub use records::{Batch, Entry, Filter, JobRow, Loaded, LocalPlace, LocalRow, Notice, Snapshot};
+pub use records::{
+    Batch, Entry, Filter, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot, StatusUpdate,
+};
 
-/// How many entries are dropped at a time at most, so that no commit waits long for it.
-pub const DROPPED_AT_ONCE: u64 = 10_000;
+/// The largest number of entries that one call deletes, so that no commit waits long for it.
+pub const TRIM_LIMIT: u64 = 10_000;
 
-/// What a commit that returns survives.
+/// The failures that a commit survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// The loss of power: each commit is synced to the disk.
+    /// A power failure: each commit is synced to the disk.
     Power,
-    /// The end of the process, however it comes about. The loss of power may cost the last commits, as a whole and from the
-    /// last one on: for those whose clients say again what was lost with them.
+    /// Any end of the process. A power failure may lose whole commits, the last ones; for daemons whose clients repeat
+    /// the lost requests.
     Process,
 }
 
 /// A journal, for the one daemon that writes it.
 pub trait Journal: Send {
-    /// A number drawn when the journal was made.
+    /// A random number drawn when the journal was created.
     fn id(&self) -> u64;
 
-    /// Makes sure that it is the journal of that daemon, by kind and name, and stays it: the first one to claim it has
-    /// it.
+    /// Claims the journal for a daemon, by kind and name. The first claim is permanent.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Owner`] if it is another's.
+    /// [`JournalError::Owner`] if another daemon has claimed it.
     fn claim(&mut self, owner: &str) -> Result<(), JournalError>;
 
-    /// What a restart needs.
+    /// Reads everything that a restart needs.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Gap`] if an entry or news that were committed are missing; whatever a database may
-    /// say.
+    /// [`JournalError::Gap`] if committed entries or status updates are missing; errors of the database.
     fn load(&mut self) -> Result<Loaded, JournalError>;
 
-    /// Makes a batch durable, all of it or nothing. A batch whose commit failed may be committed again: it
-    /// counts once.
+    /// Commits a batch, all of it or nothing. A batch whose commit failed can be committed again: it counts once.
     ///
     /// # Errors
     ///
-    /// Those for which [`JournalError::may_pass`] is true: nothing is lost by another attempt.
-    /// [`JournalError::Order`] if the batch does not follow what is there; [`JournalError::Deposed`] if
-    /// another daemon leads.
+    /// Errors with [`JournalError::is_transient`]: the commit can be repeated. [`JournalError::Order`] if the batch does
+    /// not follow the journal's end; [`JournalError::Deposed`] if another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
-    /// Keeps a snapshot, drops the older ones and what [`Journal::trim`] drops. True if there is more to
-    /// trim.
+    /// Stores a snapshot, deletes older ones and calls [`Journal::trim`]. True if there is more to trim.
     ///
     /// # Errors
     ///
-    /// As [`Journal::commit`]; [`JournalError::Order`] if it has entries that were never committed.
+    /// As [`Journal::commit`]; [`JournalError::Order`] if the snapshot has entries that were never committed.
     fn compact(&mut self, snapshot: &Snapshot, keep_after: i64) -> Result<bool, JournalError>;
 
-    /// Drops entries that are in the last snapshot and older than `keep_after`, in seconds since the Unix
-    /// epoch: the oldest first, [`DROPPED_AT_ONCE`] of them at most. True if there are more. As many runs of local
-    /// users' jobs that ended before then go with them.
+    /// Deletes entries that are in the last snapshot and older than `keep_after`, in seconds since the Unix epoch: the oldest
+    /// first, at most [`TRIM_LIMIT`]. As many runs of local users' jobs that ended before `keep_after` are deleted too. True
+    /// if there are more entries to delete.
     ///
     /// # Errors
     ///
     /// As [`Journal::commit`].
     fn trim(&mut self, keep_after: i64) -> Result<bool, JournalError>;
 
-    /// A second way in, for reading on another thread while commits go on.
+    /// Opens a second connection for reading on another thread.
     ///
     /// # Errors
     ///
-    /// If the journal's file cannot be opened again. A database is reached with the first question.
+    /// If the journal's file cannot be opened again. A database is connected with the first query.
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError>;
 }
 
-/// Reads what a journal keeps. Each answer is one state of the journal, never half a commit.
+/// Reads a journal. Each result is of one state of the journal.
 ///
-/// Every question fails only if the database cannot be read; the next one may succeed.
+/// Calls fail only if the database cannot be read; a later call may succeed.
 pub trait Archive: Send {
     /// An ended job.
     fn job(&mut self, server: &str, number: u32) -> Result<Option<JobRow>, JournalError>;
 
-    /// The ended job of a submission; if it was moved, the one that ended last.
+    /// The ended job of a submission; of a moved job, the row that ended last.
     fn job_by_key(&mut self, key: &[u8; 16]) -> Result<Option<JobRow>, JournalError>;
 
     /// Ended jobs, the last to end first.
     fn jobs(&mut self, filter: &Filter) -> Result<Vec<JobRow>, JournalError>;
 
-    /// Server, start minus promised start, end minus promised completion, in seconds: of the last `last` jobs
-    /// that started at each server and were promised both.
+    /// Server, start minus promised start, end minus promised completion, in seconds: of the last `last` jobs of each
+    /// server that have both promises.
     fn accuracy(&mut self, server: Option<&str>, last: u32) -> Result<Vec<(String, i64, i64)>, JournalError>;
 
-    /// Runs of local users' jobs that ended at `since` or later, after that place, in order of their ends, each with its
-    /// place.
-    fn locals(
+    /// Runs of local users' jobs that ended at `since` or later, after a cursor, in order of their ends.
+    fn local_jobs(
         &mut self,
         since: i64,
-        after: Option<LocalPlace>,
+        after: Option<LocalJobCursor>,
         limit: u32,
-    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError>;
+    ) -> Result<Vec<(LocalJobCursor, LocalJobRow)>, JournalError>;
 
-    /// Entries from a number on, for replays; those dropped are left out.
+    /// Entries from a number on, without deleted ones, for replays.
     fn entries(&mut self, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError>;
 
-    /// News that the parent has not acknowledged, those after a number, in order.
-    fn notices(&mut self, after: u64, limit: u32) -> Result<Vec<Notice>, JournalError>;
+    /// Unacknowledged status updates after a number, in order.
+    fn status_updates(&mut self, after: u64, limit: u32) -> Result<Vec<StatusUpdate>, JournalError>;
 
-    /// The highest number of the jobs of a server that have ended.
+    /// The highest number of the ended jobs of a server.
     fn last_number(&mut self, server: &str) -> Result<Option<u32>, JournalError>;
 
-    /// How many jobs have ended. Reads an index from end to end.
+    /// The number of ended jobs. Reads a whole index.
     fn ended(&mut self) -> Result<u64, JournalError>;
 }
 
-/// Opens the journal in a folder, made if it is not there, whose commits survive the loss of power.
+/// Opens the journal in a folder, created if it does not exist, with [`Durability::Power`].
 ///
 /// # Errors
 ///
-/// If the folder cannot be used, another daemon has the journal open, or what is there is no journal, a
-/// damaged one or one of a later version.
+/// If the folder cannot be used, another daemon has the journal open, or the file is not a journal, damaged or of
+/// another version.
 pub fn open_sqlite(folder: &Path) -> Result<Box<dyn Journal>, JournalError> {
     open_sqlite_for(folder, Durability::Power)
 }
 
-/// The same, for what commits are to survive.
+/// Opens the journal in a folder like [`open_sqlite`], with a given durability.
 ///
 /// # Errors
 ///
@@ -162,23 +157,22 @@ pub fn open_sqlite_for(folder: &Path, durability: Durability) -> Result<Box<dyn 
     Ok(Box::new(sqlite::Sqlite::open(folder, durability)?))
 }
 
-fn of_owner(place: &str, expected: &str, found: String) -> Result<(), JournalError> {
+fn check_owner(place: &str, expected: &str, found: String) -> Result<(), JournalError> {
     if found == expected {
         return Ok(());
     }
     Err(JournalError::Owner { place: place.to_owned(), expected: expected.to_owned(), found })
 }
 
-/// Opens the journal in a PostgreSQL database (its schema `pliant`), made if it is not there. Waits as long
-/// as another daemon has it. Not to be called, nor the journal's other functions but [`Journal::archive`], on
-/// a thread that drives tokio: they block.
+/// Opens the journal in a PostgreSQL database (its schema `pliant`), created if it does not exist. Waits while another
+/// daemon leads. This function and the methods of the journal except [`Journal::archive`] block: do not call them on a
+/// thread that drives tokio.
 ///
-/// `connection` is a connection string as libpq knows it, `host=... user=... dbname=...` or
-/// `postgresql://...`.
+/// `connection` is a connection string of libpq, `host=... user=... dbname=...` or `postgresql://...`.
 ///
 /// # Errors
 ///
-/// If the database cannot be reached, or what is there is no journal or one of a later version.
+/// If the database cannot be reached, or its schema is not a journal or one of another version.
 pub fn open_postgres(connection: &str) -> Result<Box<dyn Journal>, JournalError> {
     Ok(Box::new(postgres::Postgres::open(connection)?))
 }

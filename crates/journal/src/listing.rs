@@ -1,32 +1,23 @@
-//! Questions about ended jobs, as both databases understand them.
+//! Queries for lists of ended jobs.
 //!
-//! Every question is answered from the end of one index: jobs that equal in some columns, the last to end
-//! first. Several states are one question each, merged here, as no index holds them in one order.
+//! Each query reads one index from its end: jobs with equal values in some columns, the last to end first. No index holds
+//! several states in this order, so each state is a query of its own, and the results are merged.
 
 use std::cmp::Reverse;
 
-use super::{Filter, JobRow, LocalPlace};
+use crate::database::Value;
+use crate::queries::JOB_COLUMNS;
+use crate::{Filter, JobRow};
 
-/// The columns of a job, in the order of [`JobRow`].
-pub(super) const COLUMNS: &str = "server, number, key, owner, name, state, submitted, started, ended, \
-                                  expected_start, expected_completion, record, last_server";
-
-/// A value of a question.
+/// A query and its parameters.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Value {
-    Text(String),
-    Number(i64),
-}
-
-/// A question and its values, numbered from 1.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Question {
+pub(crate) struct Query {
     pub text: String,
     pub values: Vec<Value>,
 }
 
-/// What to ask for a filter. `mark` stands before the number of a value: `?` or `$`.
-pub(super) fn questions(filter: &Filter, mark: char) -> Vec<Question> {
+/// The queries for a filter.
+pub(crate) fn queries(filter: &Filter) -> Vec<Query> {
     if filter.limit == 0 {
         return Vec::new();
     }
@@ -34,52 +25,46 @@ pub(super) fn questions(filter: &Filter, mark: char) -> Vec<Question> {
     states.sort_unstable();
     states.dedup();
     if states.is_empty() {
-        return vec![question(filter, None, mark)];
+        return vec![query(filter, None)];
     }
-    states.into_iter().map(|state| question(filter, Some(state), mark)).collect()
+    states.into_iter().map(|state| query(filter, Some(state))).collect()
 }
 
-fn question(filter: &Filter, state: Option<String>, mark: char) -> Question {
+fn query(filter: &Filter, state: Option<String>) -> Query {
     let mut conditions = Vec::new();
     let mut values = Vec::new();
-    let mut value = |value: Value| {
+    let mut parameter = |value: Value| {
         values.push(value);
-        format!("{mark}{}", values.len())
+        format!("${}", values.len())
     };
     if let Some(owner) = &filter.owner {
-        conditions.push(format!("owner = {}", value(Value::Text(owner.clone()))));
+        conditions.push(format!("owner = {}", parameter(Value::Text(owner.clone()))));
     }
     if let Some(server) = &filter.server {
-        conditions.push(format!("last_server = {}", value(Value::Text(server.clone()))));
+        conditions.push(format!("last_server = {}", parameter(Value::Text(server.clone()))));
     }
     if let Some(state) = state {
-        conditions.push(format!("state = {}", value(Value::Text(state))));
+        conditions.push(format!("state = {}", parameter(Value::Text(state))));
     }
     if let Some(after) = filter.ended_after {
-        conditions.push(format!("ended > {}", value(Value::Number(after))));
+        conditions.push(format!("ended > {}", parameter(after.into())));
     }
     if let Some((ended, server, number)) = &filter.before {
-        let ended = value(Value::Number(*ended));
-        let server = value(Value::Text(server.clone()));
-        let number = value(Value::Number(i64::from(*number)));
+        let ended = parameter((*ended).into());
+        let server = parameter(Value::Text(server.clone()));
+        let number = parameter((*number).into());
         conditions.push(format!("(ended, server, number) < ({ended}, {server}, {number})"));
     }
     let conditions = if conditions.is_empty() { "TRUE".to_owned() } else { conditions.join(" AND ") };
-    let limit = value(Value::Number(i64::from(filter.limit)));
+    let limit = parameter(filter.limit.into());
     let text = format!(
-        "SELECT {COLUMNS} FROM jobs WHERE {conditions} ORDER BY ended DESC, server DESC, number DESC LIMIT {limit}"
+        "SELECT {JOB_COLUMNS} FROM jobs WHERE {conditions} ORDER BY ended DESC, server DESC, number DESC LIMIT {limit}"
     );
-    Question { text, values }
+    Query { text, values }
 }
 
-/// The place after which runs of local users' jobs are read.
-pub(super) fn from(since: i64, after: Option<LocalPlace>) -> (i64, i64) {
-    let since = (since, 0);
-    after.map_or(since, |(ended, number)| since.max((ended, i64::try_from(number).unwrap_or(i64::MAX))))
-}
-
-/// The answers to all questions of a filter as one.
-pub(super) fn merged(filter: &Filter, mut rows: Vec<JobRow>) -> Vec<JobRow> {
+/// The rows of all queries of a filter, in order and cut to its limit.
+pub(crate) fn merged(filter: &Filter, mut rows: Vec<JobRow>) -> Vec<JobRow> {
     rows.sort_by(|a, b| {
         Reverse((a.ended, &a.server, a.number)).cmp(&Reverse((b.ended, &b.server, b.number)))
     });

@@ -1,63 +1,63 @@
-//! That nothing is missing: entries and news are numbered without gaps, and the journal says where they end.
+//! Checks of completeness: entries and status updates are numbered without gaps, and the journal stores their ends.
 
-use super::{Batch, Entry, JournalError, Loaded, Notice};
+use super::{Batch, Entry, JournalError, Loaded, StatusUpdate};
 
 const ENTRY: &str = "entry";
-const NEWS: &str = "news";
+const STATUS_UPDATE: &str = "status update";
 
-/// Where a journal ends. Kept in a row of its own, changed in the same transaction as what it counts, so that
-/// what is missing at the end is missed as well.
+/// The end of a journal. Stored in a row of its own and changed in the same transaction as the numbered rows, so that rows
+/// missing at the end are noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tail {
-    /// The last entry; 0 if there was none.
+    /// The last entry; 0 if there is none.
     pub last_entry: u64,
-    /// The number of the next news.
-    pub next_notice: u64,
+    /// The number of the next status update.
+    pub next_update: u64,
 }
 
-/// What a batch adds.
+/// The new part of a batch.
 #[derive(PartialEq, Debug)]
 pub(super) struct Fresh<'b> {
     pub entries: &'b [Entry],
-    pub notices: &'b [Notice],
-    /// Where the journal ends after it.
+    pub status_updates: &'b [StatusUpdate],
+    /// The end of the journal after the batch.
     pub tail: Tail,
 }
 
 impl Tail {
     /// The end of a new journal.
-    pub(super) const START: Tail = Tail { last_entry: 0, next_notice: 1 };
+    pub(super) const START: Tail = Tail { last_entry: 0, next_update: 1 };
 
-    /// What a batch adds to a journal that ends here. None if its entries are there, and so all of it.
+    /// The part of a batch that is not in the journal yet. None if the journal has its entries, and so all of it.
     pub(super) fn fresh(self, batch: &Batch) -> Result<Option<Fresh<'_>>, JournalError> {
         let entries = batch.entries.iter().map(|entry| entry.seq);
-        let notices = batch.notices.iter().map(|notice| notice.seq);
+        let updates = batch.status_updates.iter().map(|update| update.seq);
         contiguous(ENTRY, entries)?;
-        contiguous(NEWS, notices.clone())?;
+        contiguous(STATUS_UPDATE, updates.clone())?;
         let repeated = batch.entries.last().is_some_and(|last| last.seq <= self.last_entry);
-        let new_notices = notices.clone().filter(|seq| *seq >= self.next_notice).count();
-        if repeated && new_notices == 0 {
+        let new_updates = updates.clone().filter(|seq| *seq >= self.next_update).count();
+        if repeated && new_updates == 0 {
             return Ok(None);
         }
         follows(ENTRY, self.last_entry + 1, batch.entries.first().map(|first| first.seq))?;
-        let fresh = &batch.notices[batch.notices.len() - new_notices..];
-        follows(NEWS, self.next_notice, fresh.first().map(|notice| notice.seq))?;
+        let fresh = &batch.status_updates[batch.status_updates.len() - new_updates..];
+        follows(STATUS_UPDATE, self.next_update, fresh.first().map(|update| update.seq))?;
         let tail = Tail {
             last_entry: batch.entries.last().map_or(self.last_entry, |last| last.seq),
-            next_notice: self.next_notice + new_notices as u64,
+            next_update: self.next_update + new_updates as u64,
         };
-        Ok(Some(Fresh { entries: &batch.entries, notices: fresh, tail }))
+        Ok(Some(Fresh { entries: &batch.entries, status_updates: fresh, tail }))
     }
 
-    /// An error if a snapshot has entries that the journal never had.
-    pub(super) fn covers(self, snapshot: u64) -> Result<(), JournalError> {
+    /// Checks that a snapshot has no entries that the journal never had.
+    pub(super) fn check_snapshot(self, snapshot: u64) -> Result<(), JournalError> {
         if snapshot <= self.last_entry {
             return Ok(());
         }
         Err(JournalError::Order { what: ENTRY, expected: self.last_entry + 1, found: snapshot })
     }
 
-    /// An error if what was loaded is not all that was committed.
+    /// Checks that everything committed was loaded.
     pub(super) fn check(self, place: &str, loaded: &Loaded) -> Result<(), JournalError> {
         let gap =
             |what, expected, found| Err(JournalError::Gap { place: place.to_owned(), what, expected, found });
@@ -75,23 +75,23 @@ impl Tail {
             let why = format!("expected entry {} to be the last, found {}", self.last_entry, expected - 1);
             return Err(JournalError::Damaged { place: place.to_owned(), why });
         }
-        // Those acknowledged are gone: the first may be any.
-        let mut expected = loaded.notices.first().copied().unwrap_or(self.next_notice);
-        for notice in &loaded.notices {
-            if *notice != expected {
-                return gap(NEWS, expected, Some(*notice));
+        // Acknowledged updates are deleted: the first may have any number.
+        let mut expected = loaded.status_updates.first().copied().unwrap_or(self.next_update);
+        for update in &loaded.status_updates {
+            if *update != expected {
+                return gap(STATUS_UPDATE, expected, Some(*update));
             }
             expected += 1;
         }
-        if expected != self.next_notice {
-            return gap(NEWS, expected, None);
+        if expected != self.next_update {
+            return gap(STATUS_UPDATE, expected, None);
         }
         Ok(())
     }
 }
 
-/// An error if a batch that seems to be there already says something else than what is there: `kept` is the
-/// entry with the number of its last, if that was not dropped.
+/// Checks that a repeated batch equals the committed one: `kept` is the journal's entry with the number of the batch's
+/// last entry, if it was not deleted.
 pub(super) fn same(batch: &Batch, kept: Option<&Entry>) -> Result<(), JournalError> {
     match (batch.entries.last(), kept) {
         (Some(last), Some(kept)) if last != kept => {
@@ -101,7 +101,7 @@ pub(super) fn same(batch: &Batch, kept: Option<&Entry>) -> Result<(), JournalErr
     }
 }
 
-/// An error if entries of the past are not all there.
+/// Checks that entries read from the past are contiguous.
 pub(super) fn whole(place: &str, entries: Vec<Entry>) -> Result<Vec<Entry>, JournalError> {
     for pair in entries.windows(2) {
         let expected = pair[0].seq + 1;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{ClusterId, JobId, Procs, Span, Time};
 
-/// What a cluster would give a request now. Its completion is the ECT.
+/// A cluster's offer for a request at the present time. Its completion is the ECT.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Estimate {
@@ -23,16 +23,16 @@ impl Estimate {
     }
 }
 
-/// Why a request was first sent to a cluster.
+/// Why a request was mapped to a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MapReason {
     /// It gave the earliest expected completion (MCT).
     EarliestCompletion,
-    /// Drawn at random among the clusters that can run it.
+    /// It was drawn at random among the clusters that can run the request.
     Drawn,
-    /// The user or the log chose it, or there is only one.
+    /// The user or the log chose it, or it is the only one.
     Given,
-    /// Submitted straight to the batch system, not through the federation (non-dedicated platforms).
+    /// A local user submitted directly to its batch system, not through the federation (non-dedicated platforms).
     Local,
 }
 
@@ -44,21 +44,21 @@ pub enum MoveReason {
     EarlierCompletion,
     /// Every waiting job was cancelled and the target gave the earliest completion (all-cancellation).
     Resubmitted,
-    /// A copy of it waited there, and was the first to start (copies).
+    /// A sibling job waited there and was the first to start (siblings).
     FirstStart,
 }
 
-/// Why a job ended up where it is: its mapping, or the last move.
+/// Why a job runs on its cluster: its mapping or its last move.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
-    /// Where it was first sent.
+    /// It was mapped there.
     Mapped(MapReason),
-    /// Where it was last moved.
+    /// It was moved there.
     Moved(MoveReason),
 }
 
 impl Reason {
-    /// The stable word used in result files.
+    /// The stable keyword used in result files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Mapped(MapReason::EarliestCompletion) => "mct",
@@ -71,7 +71,7 @@ impl Reason {
         }
     }
 
-    /// The reason of that word.
+    /// The reason with that keyword.
     pub fn from_word(word: &str) -> Option<Reason> {
         Some(match word {
             "mct" => Self::Mapped(MapReason::EarliestCompletion),
@@ -92,7 +92,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A request that no cluster can take. A normal result, not an error.
+/// A request that no cluster can take: a normal result, not an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The job.
@@ -104,23 +104,23 @@ pub struct Refusal {
 /// Why a request was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RefusalCause {
-    /// It asks for more processors than the cluster it is bound to has.
+    /// It requests more processors than its origin cluster has.
     LargerThanCluster {
         /// The cluster.
         cluster: ClusterId,
-        /// What was asked for.
+        /// Processors requested.
         requested: Procs,
-        /// What there is.
+        /// Processors of the cluster.
         available: Procs,
     },
-    /// It asks for more processors than any cluster has.
+    /// It requests more processors than any cluster has.
     LargerThanAll {
-        /// What was asked for.
+        /// Processors requested.
         requested: Procs,
-        /// The largest cluster.
+        /// Processors of the largest cluster.
         available: Procs,
     },
-    /// It must go to the cluster that its user chose, but names none of the platform.
+    /// It must run on the cluster that its user chose, but names no cluster of the platform.
     NoOrigin,
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_a_word_of_its_own() {
+    fn every_reason_has_a_unique_keyword() {
         let mapped = [MapReason::EarliestCompletion, MapReason::Drawn, MapReason::Given, MapReason::Local];
         let moved = [MoveReason::EarlierCompletion, MoveReason::Resubmitted, MoveReason::FirstStart];
         let reasons = mapped.map(Reason::Mapped).into_iter().chain(moved.map(Reason::Moved));

@@ -1,39 +1,38 @@
-//! What is left of a run of optional computations (paper 004) when it is over: the interface between the driver
-//! and the reports.
+//! Finished runs of optional computations (paper 004): the interface between drivers and reports.
 
 use crate::{SpanMs, TimeMs};
 
-/// One user with mandatory and optional requests, who has left.
+/// One user with mandatory and optional requests, after departure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Exploration {
-    /// When the user came (t0).
+    /// Arrival time (t0).
     pub arrival: TimeMs,
-    /// Until when the mandatory requests are wanted (t0 + d).
+    /// Deadline of the mandatory requests (t0 + d).
     pub deadline: TimeMs,
-    /// The user's weight: of two users who are there, one of twice the weight deserves twice the resources.
+    /// The user's weight: the fair share of active users is proportional to it.
     pub weight: u32,
     /// Mandatory requests (n_min).
     pub mandatory: u32,
-    /// When the last mandatory request was completed; none if some never was.
+    /// When the last mandatory request was completed; none if one never was.
     pub mandatory_done: Option<TimeMs>,
     /// Completed requests, mandatory and optional.
     pub completed: u32,
     /// Resource time consumed on servers of speed 1, killed and cancelled runs included.
     pub consumed: SpanMs,
-    /// The part of it that went into completed requests.
+    /// The part of `consumed` spent on completed requests.
     pub useful: SpanMs,
     /// Runs that were killed for another user's mandatory request.
     pub killed: u32,
-    /// When the user was done with everything.
+    /// When the user left.
     pub left: TimeMs,
 }
 
-/// How many resources there are from an instant on: cores times their speed.
+/// The capacity of the platform from an instant on: cores times speed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
-    /// Since when.
+    /// Start of the interval.
     pub since: TimeMs,
-    /// How many.
+    /// Cores times speed.
     pub resources: f64,
 }
 
@@ -44,8 +43,8 @@ pub struct ExplorationRun {
     pub capacity: Vec<Capacity>,
     /// Every user, in the order of arrival.
     pub explorations: Vec<Exploration>,
-    /// The most requests that were stored on the platform at a time beside mandatory ones.
+    /// The largest number of optional requests stored on the platform at one time.
     pub stored_most: u32,
-    /// Submissions sent by clients, those that were sent again included.
+    /// Submissions sent by clients, including repeated ones.
     pub submissions: u64,
 }

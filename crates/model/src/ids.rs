@@ -1,9 +1,9 @@
-//! Names of things, as newtypes: no bare integer crosses a boundary.
+//! Identifiers as newtypes: no bare integer crosses a boundary.
 
 use std::fmt;
 
-/// A job, numbered by whoever drives the policies (dense from 0 in a simulation). The number that a log
-/// gave the job is kept beside it by the driver ([`crate::Job::log_id`]).
+/// A job ID given by the driver (dense from 0 in a simulation). The driver keeps the number in the log
+/// ([`crate::Job::log_id`]) with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobId(pub u32);
@@ -12,7 +12,7 @@ pub struct JobId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClusterId(pub u32);
 
-/// The user whose job it is, as far as queue orders need to know: who is the same as whom.
+/// The user who owns a job. Queue orders only compare owners for equality.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Owner(pub u64);
@@ -37,15 +37,15 @@ impl ClusterId {
 }
 
 impl Owner {
-    /// Stands for all users that are not known.
+    /// All unknown users.
     pub const UNKNOWN: Owner = Owner(u64::MAX);
 
-    /// The user of that number in a log; a negative number means that the log does not say.
+    /// The user with that number in a log; negative numbers mean unknown.
     pub const fn numbered(user: i32) -> Owner {
         if user < 0 { Owner::UNKNOWN } else { Owner(user as u64) }
     }
 
-    /// The user of that name: the 64-bit FNV-1a hash of it, the same in every process and release.
+    /// The user with that name: its 64-bit FNV-1a hash, the same in every process and release.
     pub fn named(name: &str) -> Owner {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         Owner(name.bytes().fold(0xcbf2_9ce4_8422_2325, step))
@@ -84,9 +84,9 @@ impl fmt::Display for Procs {
 mod tests {
     use super::*;
 
-    /// Test vectors of the hash's authors (draft-eastlake-fnv): journals and pictures of queues depend on them.
+    /// Test vectors of the hash's authors (draft-eastlake-fnv): journals and snapshots of queues depend on them.
     #[test]
-    fn users_are_told_apart_by_the_hash_of_their_name() {
+    fn users_are_identified_by_the_hash_of_their_name() {
         let check = |name: &str, expected: u64| assert_eq!(Owner::named(name), Owner(expected), "{name}");
         check("", 0xcbf2_9ce4_8422_2325);
         check("a", 0xaf63_dc4c_8601_ec8c);

@@ -1,20 +1,20 @@
-//! Jobs as logs tell them, and requests as policies see them.
+//! Jobs as read from logs, and requests as policies see them.
 
 use crate::{ClusterId, JobId, Owner, Procs, Span, Speed, Speedup, Time};
 
-/// One job of a workload, after repairs: what a user asked for and, because it comes from a log, how long
-/// it really ran. Only drivers see [`Job::runtime`]; policies get a [`Request`].
+/// One job of a workload after repairs: the user's request and the runtime in the log. Only drivers see
+/// [`Job::runtime`]; policies get a [`Request`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// The number in the log or file it came from.
+    /// The number in the log or file.
     pub log_id: u64,
-    /// When it was submitted, since the first submission of the workload.
+    /// Submission time, relative to the first submission of the workload.
     pub submit: Time,
     /// Processors requested (at least 1).
     pub procs: Procs,
     /// Requested limit on the run, on a cluster of speed 1 (at least 1 s).
     pub walltime: Span,
-    /// The time it really ran, on a cluster of speed 1 (1 s ..= walltime).
+    /// The actual runtime on a cluster of speed 1 (1 s ..= walltime).
     pub runtime: Span,
     /// The user, numbered by the log; -1 if unknown.
     pub user: i32,
@@ -22,22 +22,22 @@ pub struct Job {
     pub group: i32,
     /// The application, numbered by the log; -1 if unknown.
     pub executable: i32,
-    /// The cluster that the log's user chose, as a position in the platform.
+    /// The cluster chosen by the log's user, as a position in the platform.
     pub origin: Option<ClusterId>,
 }
 
-/// What a client asks for, as the policies see it: everything about a job but its future.
+/// A client's request as policies see it: a job without its runtime.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
-    /// The driver's number for it.
+    /// The job ID given by the driver.
     pub id: JobId,
-    /// When it was submitted to the federation; decides the "original submission order" of paper 000.
+    /// When it was submitted to the federation; defines the "original submission order" of paper 000.
     pub submit: Time,
-    /// Processors that the user asked for; the walltime is given on this many.
+    /// Processors that the user requested; the walltime refers to this number.
     pub procs: Procs,
     /// Walltime on `procs` processors of speed 1.
     pub walltime: Span,
-    /// How the time changes with the number of processors.
+    /// The speedup model.
     pub speedup: Speedup,
     /// The cluster that the user chose, if any.
     pub origin: Option<ClusterId>,
@@ -46,7 +46,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// The same request of that user.
+    /// A request of an unknown user who chose no cluster.
+    pub fn new(id: JobId, submit: Time, procs: Procs, walltime: Span, speedup: Speedup) -> Request {
+        Request { id, submit, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN }
+    }
+
+    /// The same request with another owner.
     #[must_use]
     pub fn owned_by(self, owner: Owner) -> Request {
         Request { owner, ..self }
@@ -62,7 +67,7 @@ impl Request {
     }
 }
 
-/// The walltime of one request as a function of its size on one cluster. Never grows with the size.
+/// The walltime of one request as a function of its size on one cluster. It never grows with the size.
 #[derive(Clone, Copy, Debug)]
 pub struct Walltimes<'a> {
     speedup: &'a Speedup,
@@ -83,12 +88,12 @@ impl Walltimes<'_> {
         self.submit
     }
 
-    /// Whose request it is.
+    /// The user who submitted the request.
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// The same for the sizes from `least` to `most` that may be tried.
+    /// The same request limited to the sizes from `least` to `most`.
     #[must_use]
     pub fn between(mut self, least: Procs, most: Procs) -> Self {
         debug_assert!(self.least <= least && least <= most && most <= self.most);
@@ -96,17 +101,17 @@ impl Walltimes<'_> {
         self
     }
 
-    /// The smallest size that may be tried.
+    /// The smallest allowed size.
     pub fn least(&self) -> Procs {
         self.least
     }
 
-    /// The largest size that may be tried: the cluster or the speedup's limit.
+    /// The largest allowed size: that of the cluster or the speedup model's limit.
     pub fn most(&self) -> Procs {
         self.most
     }
 
-    /// The same for the sizes with a walltime of at most `longest`; none if there is none. O(log sizes).
+    /// The same request limited to sizes with a walltime of at most `longest`; none if no size qualifies. O(log sizes).
     pub fn within(mut self, longest: Span) -> Option<Self> {
         let (mut least, mut most) = (self.least.0, self.most.0);
         if self.at(self.most) > longest {
@@ -125,8 +130,8 @@ impl Walltimes<'_> {
 
     /// `w(n, c) = max(1, ceil(w_t * S(n_t) / S(n) / s_c))` (paper 000, section 4.2.2; spec A.0.1).
     ///
-    /// One part in 10^12 is shaved before rounding up, so that a size whose exact walltime is a whole
-    /// number does not gain a second by rounding noise; the requested size on speed 1 gives `w_t` itself.
+    /// One part in 10^12 is subtracted before rounding up, so that rounding errors add no second to an exact whole
+    /// number; the requested size on speed 1 gives `w_t` itself.
     pub fn at(&self, n: Procs) -> Span {
         let seconds = self.scale * self.ratio(n) * (1.0 - 1e-12);
         // Rounding up through the integer is several times cheaper than `f64::ceil` without SSE 4.1.
@@ -134,7 +139,7 @@ impl Walltimes<'_> {
         Span(whole.saturating_add(i64::from((whole as f64) < seconds)).clamp(1, Span::MAX.0))
     }
 
-    /// The walltime on `n` processors relative to the requested shape's: the same on every cluster.
+    /// The walltime on `n` processors relative to that of the requested shape, which is the same on every cluster.
     pub fn ratio(&self, n: Procs) -> f64 {
         self.speedup.relative_time(n, self.requested) / self.reference
     }
@@ -145,8 +150,8 @@ impl Walltimes<'_> {
     }
 }
 
-/// The actual runtime when the walltime becomes `walltime`: the log's runtime/walltime ratio is kept at any
-/// size (paper 000, section 4.2.2), rounded up, at least 1 s and at most the walltime.
+/// The runtime under another `walltime`: the runtime/walltime ratio of the log is kept at any size (paper 000,
+/// section 4.2.2), rounded up, at least 1 s and at most the walltime.
 pub fn runtime_at(job: &Job, walltime: Span) -> Span {
     let scaled = (i128::from(walltime.0) * i128::from(job.runtime.0)).div_euclid(i128::from(job.walltime.0));
     let exact = scaled * i128::from(job.walltime.0) == i128::from(walltime.0) * i128::from(job.runtime.0);
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_whose_walltime_is_too_long_are_left_out() {
+    fn sizes_with_too_long_a_walltime_are_excluded() {
         let check = |speedup: Speedup, longest: i64, expected: Option<(u32, u32)>| {
             let request = request(8, 100, speedup);
             let walltimes = request.on(Procs(16), speed(1.0)).unwrap();
@@ -215,7 +220,7 @@ mod tests {
         }
     }
 
-    /// What the exact tuner relies on.
+    /// The exact tuner relies on this property.
     #[test]
     fn walltimes_never_grow_with_the_size_and_are_never_zero() {
         let table = [(Procs(2), 9.0), (Procs(3), 11.0), (Procs(7), 2.5), (Procs(60), 2.0)];
@@ -248,16 +253,16 @@ mod tests {
         assert_eq!(at(1, 1.4), Span(1), "never less than a second");
     }
 
-    /// Walltimes beyond what an integer holds, or a cluster so slow that they become so.
+    /// Walltimes that exceed the range of integers.
     #[test]
-    fn a_walltime_too_long_for_an_integer_is_the_longest() {
+    fn walltimes_are_capped_at_the_longest() {
         let on_one = |walltime, speedup, factor| {
             request(1000, walltime, speedup).on(Procs(1000), speed(factor)).unwrap().at(Procs::ONE)
         };
         let perfect = Speedup::Amdahl { parallel: 1.0, limit: Procs(1000) };
         assert_eq!(on_one(Span::MAX.0, Speedup::Folding, 1.0), Span::MAX);
         assert_eq!(on_one(i64::MAX, perfect, 0.001), Span::MAX);
-        // The last that is within: four rounds of a quarter, less what a float cannot tell apart.
+        // The last size within the limit: four rounds of a quarter, less the precision of a float.
         let quarter = request(4, Span::MAX.0 / 4, Speedup::Folding);
         let longest = quarter.on(Procs(4), Speed::REFERENCE).unwrap().at(Procs::ONE);
         assert!(longest < Span::MAX && Span::MAX.0 - longest.0 < Span::MAX.0 / 1_000_000_000, "{longest}");
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_keeps_the_logs_share_of_the_walltime() {
+    fn the_runtime_keeps_its_ratio_to_the_walltime() {
         let runtime = |walltime, runtime, at| {
             let job = Job {
                 log_id: 1,

@@ -1,9 +1,8 @@
-//! The words of Pliant: time, processors, jobs and how they scale, clusters and platforms, estimates,
-//! and finished runs and campaigns.
+//! The values of Pliant: time, processors, jobs and their speedup models, clusters and platforms, estimates, decisions,
+//! finished runs and campaigns.
 //!
-//! This crate holds values and the arithmetic on them. It reads no clock, no file and no environment,
-//! draws no random numbers and knows no wire format (ARCHITECTURE.md, invariants 2 and 3), so the same
-//! values serve the simulator and the live federation.
+//! This crate reads no clock, file or environment and knows no wire format (ARCHITECTURE.md, invariants 2 and 3), so
+//! that simulator and live federation share the same values.
 
 #[cfg(feature = "serde")]
 pub mod campaign;

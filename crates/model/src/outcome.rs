@@ -1,13 +1,13 @@
-//! What is left of a run when it is over: the interface between the drivers and the reports.
+//! Finished simulation runs: the interface between drivers and reports.
 
 use crate::{ClusterId, Platform, Procs, Reason, RefusalCause, Span, Time};
 
 /// One finished job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobOutcome {
-    /// The number in the log it came from.
+    /// The job's number in its log.
     pub log_id: u64,
-    /// Where it ran.
+    /// The cluster that ran it.
     pub cluster: ClusterId,
     /// When it was submitted.
     pub submit: Time,
@@ -15,15 +15,15 @@ pub struct JobOutcome {
     pub start: Time,
     /// When it ended.
     pub end: Time,
-    /// On how many processors.
+    /// Processors used.
     pub procs: Procs,
-    /// The walltime it had there.
+    /// The walltime on that cluster.
     pub walltime: Span,
-    /// How often it was moved to another cluster while it waited.
+    /// Number of moves to another cluster while it waited.
     pub moves: u32,
-    /// True if it came through the federation, false if a local user submitted it straight to its cluster.
+    /// True if it was submitted through the federation, false if it was submitted directly to its cluster.
     pub managed: bool,
-    /// Why it ran where it ran.
+    /// Why it ran on this cluster.
     pub reason: Reason,
 }
 
@@ -47,19 +47,19 @@ impl JobOutcome {
 /// One move of a waiting job between clusters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MoveRecord {
-    /// When.
+    /// Time of the move.
     pub at: Time,
-    /// The job, by its number in the log.
+    /// The job's number in its log.
     pub log_id: u64,
-    /// From where.
+    /// The source cluster.
     pub from: ClusterId,
-    /// To where.
+    /// The target cluster.
     pub to: ClusterId,
-    /// The completion expected before.
+    /// The expected completion at the source.
     pub before: Time,
-    /// The completion expected after.
+    /// The expected completion at the target.
     pub after: Time,
-    /// Processors after.
+    /// Processors at the target.
     pub procs: Procs,
 }
 
@@ -72,7 +72,7 @@ pub struct Run {
     pub jobs: Vec<JobOutcome>,
     /// Every job that was refused, by its number in the log.
     pub refused: Vec<(u64, RefusalCause)>,
-    /// Every move, in order. Empty if the driver was told not to keep them; `reallocations` counts all.
+    /// Every move, in order; empty if the driver does not record moves. `reallocations` counts all.
     pub moves: Vec<MoveRecord>,
     /// Number of moves.
     pub reallocations: u64,

@@ -1,38 +1,28 @@
 //! Clusters and federations of them.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::{ClusterId, Procs};
 
-/// How fast a cluster's processors are, relative to the reference (1.0). Times are divided by it.
+/// The speed of a cluster's processors relative to the reference (1.0). Times are divided by it.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "f64", into = "f64"))]
 pub struct Speed(f64);
 
 /// A speed outside [`Speed::RANGE`].
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+#[error("expected a speed of {} to {}, found {found}", Speed::RANGE.start(), Speed::RANGE.end())]
 pub struct SpeedError {
-    /// What was found.
+    /// The value found.
     pub found: f64,
 }
-
-impl fmt::Display for SpeedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, most) = (Speed::RANGE.start(), Speed::RANGE.end());
-        write!(f, "expected a speed of {least} to {most}, found {}", self.found)
-    }
-}
-
-impl std::error::Error for SpeedError {}
 
 impl Speed {
     /// The reference speed.
     pub const REFERENCE: Speed = Speed(1.0);
 
-    /// What a speed may be. No two machines are further apart, and scaled times stay far from the limits
-    /// of integers.
+    /// The valid speeds. The range keeps scaled times far from the limits of integers.
     pub const RANGE: RangeInclusive<f64> = 0.001..=1_000.0;
 
     /// A speed within [`Speed::RANGE`].
@@ -62,13 +52,13 @@ impl From<Speed> for f64 {
 /// Processors of one speed behind one batch system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cluster {
-    /// Its name, unique in the platform; [`check_name`] says what it may be.
+    /// The name, unique in the platform; [`check_name`] says which names are valid.
     pub name: String,
     /// How many processors it has.
     pub procs: Procs,
     /// How fast they are.
     pub speed: Speed,
-    /// The local batch policy, by its registered name, with its queue order and aging if these are not the usual ones
+    /// The local batch policy by its registered name, followed by queue order and aging where they are not the defaults
     /// (`cbf`, `easy`, `easy/f1`, `easy/f1/none`, ...).
     pub batch: String,
 }
@@ -79,31 +69,40 @@ pub struct Platform {
     clusters: Vec<Cluster>,
 }
 
-/// A platform that cannot be.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// An invalid platform.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlatformError {
     /// There is no cluster.
+    #[error("expected at least one cluster, found none")]
     Empty,
     /// A cluster has no processors.
+    #[error("expected cluster `{0}` to have processors, found 0")]
     NoProcessors(String),
     /// Two clusters share a name.
+    #[error("expected unique cluster names, found `{0}` twice")]
     DuplicateName(String),
-    /// A cluster's name is none.
+    /// A cluster has an invalid name.
+    #[error(transparent)]
     Name(NameError),
 }
 
-/// A name that cannot be a cluster's.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// An invalid name of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "expected a name of 1 to {NAME_MAX} printable characters, none of them a comma, semicolon or double quote, \
+     found `{}`",
+    shown(found)
+)]
 pub struct NameError {
-    /// What was found.
+    /// The name found.
     pub found: String,
 }
 
 /// The longest name of a cluster, in characters.
 pub const NAME_MAX: usize = 64;
 
-/// Whether a cluster may have that name. Names go into tables, logs and pages: 1 to [`NAME_MAX`] printable
-/// characters, none of them a comma, semicolon or double quote, without white space at the ends.
+/// Checks a cluster's name, which appears in tables, logs and pages: 1 to [`NAME_MAX`] printable characters except
+/// comma, semicolon and double quote, without white space at the ends.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let filled = !name.is_empty() && name.trim() == name && name.chars().count() <= NAME_MAX;
     if filled && name.chars().all(may_be_in_name) {
@@ -113,43 +112,15 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
 }
 
 fn may_be_in_name(letter: char) -> bool {
-    // What shows nothing, ends lines or turns the direction of writing.
-    let unseen = letter.is_control()
+    // Invisible characters, line ends and marks of writing direction.
+    let invisible = letter.is_control()
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    !unseen && !matches!(letter, ',' | ';' | '"')
+    !invisible && !matches!(letter, ',' | ';' | '"')
 }
 
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found: String = self.found.chars().take(NAME_MAX + 1).flat_map(char::escape_debug).collect();
-        write!(
-            f,
-            "expected a name of 1 to {NAME_MAX} printable characters, none of them a comma, semicolon or \
-             double quote, found `{found}`"
-        )
-    }
-}
-
-impl std::error::Error for NameError {}
-
-impl fmt::Display for PlatformError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "expected at least one cluster, found none"),
-            Self::NoProcessors(name) => write!(f, "expected cluster `{name}` to have processors, found 0"),
-            Self::DuplicateName(name) => write!(f, "expected unique cluster names, found `{name}` twice"),
-            Self::Name(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for PlatformError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Name(error) => Some(error),
-            _ => None,
-        }
-    }
+/// The name cut to a printable length, with control characters escaped.
+fn shown(found: &str) -> String {
+    found.chars().take(NAME_MAX + 1).flat_map(char::escape_debug).collect()
 }
 
 impl Platform {
@@ -183,7 +154,7 @@ impl Platform {
         Platform { clusters: self.clusters.iter().map(under).collect() }
     }
 
-    /// The same clusters, each under the local batch policy that `choose` says; fails where that does.
+    /// The same clusters, each under the local batch policy that `choose` returns for its name. Errors of `choose` are passed on.
     pub fn with_batches<E>(&self, choose: impl Fn(&str) -> Result<String, E>) -> Result<Platform, E> {
         let under = |cluster: &Cluster| Ok(Cluster { batch: choose(&cluster.batch)?, ..cluster.clone() });
         Ok(Platform { clusters: self.clusters.iter().map(under).collect::<Result<_, E>>()? })
@@ -215,8 +186,8 @@ impl Platform {
         self.clusters.iter().map(|cluster| u64::from(cluster.procs.0)).sum()
     }
 
-    /// What all clusters together work off in a second, in processor seconds of the reference speed:
-    /// processors times speed. Offered load is measured against it.
+    /// Processors times speed, summed over the clusters: the work in processor seconds of the reference speed that the
+    /// platform completes in a second. Offered load is relative to it.
     pub fn capacity(&self) -> f64 {
         self.clusters.iter().map(|cluster| f64::from(cluster.procs.0) * cluster.speed.get()).sum()
     }
@@ -232,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_platforms_are_refused() {
+    fn invalid_platforms_are_refused() {
         assert_eq!(Platform::new(vec![]), Err(PlatformError::Empty));
         let no_processors = Platform::new(vec![cluster("a", 1), cluster("b", 0)]);
         assert_eq!(no_processors, Err(PlatformError::NoProcessors("b".to_owned())));
@@ -252,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_can_be_printed_in_tables() {
+    fn cluster_names_are_printable() {
         let longest = "x".repeat(NAME_MAX);
         for good in ["a", "ctc", "Genève 2", "tr-1.bull_x/gpu@site (old)", "<b>&'", "超算", &longest] {
             assert_eq!(check_name(good), Ok(()), "{good}");

@@ -1,6 +1,5 @@
-//! Named streams of a seed, so that drawing more numbers for one purpose never changes another.
-//!
-//! This module derives numbers; the generators themselves are handed in by the drivers.
+//! Named random streams derived from one seed: drawing more numbers for one purpose never changes another.
+//! Drivers hand in the generators themselves.
 
 /// The seed of stream `name` under `seed`: FNV-1a over the name, then two rounds of the SplitMix64
 /// finaliser. Stable across versions: results depend on it.
@@ -12,8 +11,8 @@ pub fn stream_seed(seed: u64, name: &str) -> u64 {
     mix(mix(seed ^ hash).wrapping_add(hash))
 }
 
-/// Numbers drawn one after the other from a seed by counting: all of its state is two numbers, so that a machine
-/// that draws can be journaled, taken down as data, and told again.
+/// A generator whose state is two numbers (a counter and a key), so that a machine that draws from it can be
+/// journaled and replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Draws {
@@ -27,14 +26,14 @@ impl Draws {
         Draws { seed: stream_seed(seed, name), drawn: 0 }
     }
 
-    /// The next one, of `0..bound`; 0 if there is nothing to draw from. Uniform but for one part in 2^32.
+    /// The next number of `0..bound`; 0 if `bound` is 0. Uniform except for one part in 2^32.
     pub fn below(&mut self, bound: u32) -> u32 {
         self.drawn += 1;
         let number = mix(self.seed.wrapping_add(self.drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         (((number >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Brings a list into a drawn order (Fisher and Yates).
+    /// Shuffles a list (Fisher and Yates).
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             let other = self.below(last as u32 + 1) as usize;
@@ -56,7 +55,7 @@ mod tests {
 
     /// Results of published campaigns depend on these numbers.
     #[test]
-    fn streams_are_stable_and_apart() {
+    fn streams_are_stable_and_independent() {
         let streams = [stream_seed(1, "mapping"), stream_seed(1, "types"), stream_seed(2, "mapping")];
         // Computed from the description by another program.
         let expected =
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_uniform_and_go_on_where_they_were() {
+    fn draws_are_uniform_and_resume_at_their_counter() {
         let mut draws = Draws::new(1, "ties");
         let mut found = [0_u32; 6];
         (0..6_000).for_each(|_| found[draws.below(6) as usize] += 1);
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_of_a_list_comes_up() {
+    fn shuffling_yields_every_order() {
         let mut draws = Draws::new(3, "order");
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! How a job's time changes with the number of processors.
+//! Speedup models: a job's time as a function of its number of processors.
 
 use std::sync::Arc;
 
@@ -29,19 +29,25 @@ pub enum Speedup {
         /// Coefficient of variation of parallelism, at least 0 (0 is ideal up to the average).
         sigma: f64,
     },
-    /// Measured times: (processors, time relative to any unit), sorted by processors. Between two
-    /// entries the smaller one's time holds; a larger count that is slower is never used.
+    /// Measured times: (processors, time relative to any unit), sorted by processors. Between two entries the
+    /// time of the smaller one holds; a larger size that is slower is never used.
     Table(Arc<[(Procs, f64)]>),
 }
 
-/// A speedup model that cannot be.
-#[derive(Clone, PartialEq, Debug)]
+/// Invalid parameters of a speedup model.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SpeedupError {
     /// The parallel fraction is not in 0..=1.
+    #[error("expected a parallel fraction between 0 and 1, found {0}")]
     ParallelFraction(f64),
     /// The processor limit is 0.
+    #[error("expected a limit of at least 1 processor, found 0")]
     Limit,
     /// Downey's parameters are outside their domain.
+    #[error(
+        "expected an average parallelism of at least 1 and a sigma of at least 0, found {average_parallelism} \
+         and {sigma}"
+    )]
     Downey {
         /// The average parallelism given.
         average_parallelism: f64,
@@ -49,28 +55,9 @@ pub enum SpeedupError {
         sigma: f64,
     },
     /// A table is empty, has a zero count or a non-positive time, or is not sorted by processors.
+    #[error("expected a table of positive times sorted by increasing processor counts")]
     Table,
 }
-
-impl std::fmt::Display for SpeedupError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ParallelFraction(found) => {
-                write!(f, "expected a parallel fraction between 0 and 1, found {found}")
-            }
-            Self::Limit => write!(f, "expected a limit of at least 1 processor, found 0"),
-            Self::Downey { average_parallelism, sigma } => write!(
-                f,
-                "expected an average parallelism of at least 1 and a sigma of at least 0, found {average_parallelism} and {sigma}"
-            ),
-            Self::Table => {
-                write!(f, "expected a table of positive times sorted by increasing processor counts")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SpeedupError {}
 
 impl Speedup {
     /// Checks the parameters.
@@ -100,9 +87,8 @@ impl Speedup {
         }
     }
 
-    /// Time on `n` processors relative to the model's own unit: `1 / S(n)`. `requested` matters to
-    /// folding and rigid jobs only. Not capped at the model's limit: a log may have used more
-    /// processors than the model allows (spec A000-7).
+    /// The time on `n` processors relative to the model's own unit: `1 / S(n)`. Only folding and rigid jobs use
+    /// `requested`. Not capped at the model's limit: a log may have used more processors (spec A000-7).
     pub fn relative_time(&self, n: Procs, requested: Procs) -> f64 {
         let count = f64::from(n.0.max(1));
         match self {
@@ -122,8 +108,7 @@ impl Speedup {
         1.0 / self.relative_time(n, requested)
     }
 
-    /// The sizes worth trying on a cluster of `cluster` processors, as (smallest, largest); none if the
-    /// job cannot run there.
+    /// The smallest and the largest useful size on a cluster of `cluster` processors; none if the job cannot run there.
     pub fn sizes(&self, requested: Procs, cluster: Procs) -> Option<(Procs, Procs)> {
         let (least, most) = match self {
             Self::Rigid => (requested, requested),

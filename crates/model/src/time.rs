@@ -1,7 +1,7 @@
 //! Integer time: floating-point time double-books processors (ARCHITECTURE.md, invariant 3).
 //!
-//! One tick is one second, but for optional computations (paper 004), whose requests may take a second each: they
-//! are timed in milliseconds. The two never mix without a conversion.
+//! One tick is one second, except for optional computations (paper 004), whose requests may take a second each: they
+//! use milliseconds. Types keep the two apart.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -19,7 +19,7 @@ pub struct Span(pub i64);
 impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens. Leaves room to add any walltime without overflow.
+    /// Later than any event. Adding any walltime does not overflow.
     pub const MAX: Time = Time(i64::MAX / 4);
 
     /// Seconds since the origin.
@@ -29,9 +29,9 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// A length of 0.
     pub const ZERO: Span = Span(0);
-    /// Longer than anything that runs.
+    /// Longer than any run.
     pub const MAX: Span = Span(i64::MAX / 4);
 
     /// Length in seconds.
@@ -53,12 +53,12 @@ pub struct SpanMs(pub i64);
 impl TimeMs {
     /// The origin.
     pub const ZERO: TimeMs = TimeMs(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const MAX: TimeMs = TimeMs(i64::MAX / 4);
 }
 
 impl SpanMs {
-    /// No time at all.
+    /// A length of 0.
     pub const ZERO: SpanMs = SpanMs(0);
 
     /// Length in seconds.
@@ -67,7 +67,7 @@ impl SpanMs {
     }
 }
 
-/// The arithmetic of instants and lengths of time.
+/// The arithmetic of instants and lengths.
 macro_rules! arithmetic {
     ($time:ident, $span:ident) => {
         impl Add<$span> for $time {

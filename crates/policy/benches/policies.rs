@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, Owner, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
+    Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
 };
 use pliant_policy::allocation::{self, ClusterState, Free, Offer, Strategy, levels};
 use pliant_policy::batch::{self, BatchScheduler, Submission};
@@ -30,10 +30,7 @@ fn loaded(queue: usize) -> (Box<dyn BatchScheduler>, Vec<JobId>) {
     let mut cluster = (batch::by_name("cbf").expect("registered").new)(PROCS, Time::ZERO);
     for job in 0..queue as u32 + 40 {
         let (procs, walltime) = shape(&mut rng);
-        cluster.submit(
-            Time::ZERO,
-            Submission { job: JobId(job), procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN },
-        );
+        cluster.submit(Time::ZERO, Submission::new(JobId(job), procs, walltime));
     }
     let mut started = Vec::new();
     cluster.start_due(Time::ZERO, &mut started);
@@ -55,15 +52,7 @@ fn profile(steps: usize) -> Profile {
 fn request(id: u32, rng: &mut ChaCha8Rng) -> Request {
     let (procs, walltime) = shape(rng);
     let speedup = Speedup::Amdahl { parallel: 0.99, limit: Procs(256) };
-    Request {
-        id: JobId(id),
-        submit: Time::ZERO,
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    }
+    Request::new(JobId(id), Time::ZERO, procs, walltime, speedup)
 }
 
 /// A termination long before its walltime, with the compression of the queue behind it.

@@ -1,30 +1,30 @@
-//! The sizes worth trying of a moldable job, for a batch system that chooses among alternatives itself: OAR takes, of
-//! the requests that a job is submitted with, the one that would end first.
+//! Candidate sizes of a moldable job for a batch system that chooses among alternatives: OAR takes the request of a job that
+//! ends first.
 //!
-//! A larger size that is not faster is worth nothing, so the walltimes of what is offered differ, by which the
-//! alternative that was chosen is known from its walltime. The batch system plans the job once for each, so there are few
-//! ([`AT_MOST`]): both ends, and between them those whose walltimes divide the range into about equal ratios, since that
-//! is how the completions that they can reach differ. Fewer processors come first: OAR keeps the earlier one of two that end together, as our tuners do.
+//! A larger size that is not faster is dropped, so walltimes differ and identify the chosen alternative. The batch system
+//! plans the job once per alternative, so there are at most [`AT_MOST`]: the smallest and the largest size, and between
+//! them sizes that divide the range of walltimes into about equal ratios. Smaller sizes come first, because OAR keeps the
+//! first of two alternatives that end together, as Pliant's tuners do.
 //!
 //! Cost: one walltime per size.
 
 use pliant_model::{Procs, Span, Walltimes};
 
-/// Most alternatives of one job.
+/// The largest number of alternatives of a job.
 pub const AT_MOST: usize = 8;
 
-/// A size that would do.
+/// A candidate size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Alternative {
     /// Processors.
     pub procs: Procs,
-    /// The walltime on them.
+    /// The walltime on these processors.
     pub walltime: Span,
 }
 
-/// The sizes of a request worth trying on a cluster of that many processors, the smallest first. Empty if none fits.
-pub fn worth_trying(walltimes: &Walltimes<'_>, capacity: Procs) -> Vec<Alternative> {
+/// The candidate sizes of a request on a cluster of `capacity` processors, the smallest first. Empty if none fits.
+pub fn candidate_sizes(walltimes: &Walltimes<'_>, capacity: Procs) -> Vec<Alternative> {
     let (least, most) = (walltimes.least(), walltimes.most().min(capacity));
     let mut faster: Vec<Alternative> = Vec::new();
     for procs in (least.0..=most.0).map(Procs) {
@@ -33,11 +33,11 @@ pub fn worth_trying(walltimes: &Walltimes<'_>, capacity: Procs) -> Vec<Alternati
             faster.push(Alternative { procs, walltime });
         }
     }
-    thinned(faster)
+    reduced(faster)
 }
 
-/// At most [`AT_MOST`] of them, with both ends.
-fn thinned(sizes: Vec<Alternative>) -> Vec<Alternative> {
+/// At most [`AT_MOST`] sizes, including the first and the last.
+fn reduced(sizes: Vec<Alternative>) -> Vec<Alternative> {
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return sizes };
     if sizes.len() <= AT_MOST {
         return sizes;
@@ -49,7 +49,7 @@ fn thinned(sizes: Vec<Alternative>) -> Vec<Alternative> {
     for (index, size) in between.iter().enumerate() {
         let room = AT_MOST - 1 - chosen.len();
         let step = (seconds(last) / wanted).powf(1.0 / (room + 1) as f64);
-        // The first that is as fast as the next step asks for; all of them once there are no more than places.
+        // The first size as fast as the next ratio requires; all sizes once there are no more than free positions.
         if room > 0 && (seconds(size) <= wanted * step || between.len() - index <= room) {
             chosen.push(*size);
             wanted = seconds(size);
@@ -61,23 +61,16 @@ fn thinned(sizes: Vec<Alternative>) -> Vec<Alternative> {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{JobId, Owner, Request, Speed, Speedup, Time};
+    use pliant_model::{JobId, Request, Speed, Speedup, Time};
 
     use super::*;
 
     fn offered(procs: u32, walltime: i64, speedup: Speedup, capacity: u32) -> Vec<(u32, i64)> {
         let (procs, walltime) = (Procs(procs), Span(walltime));
-        let request = Request {
-            id: JobId(0),
-            submit: Time::ZERO,
-            procs,
-            walltime,
-            speedup,
-            origin: None,
-            owner: Owner::UNKNOWN,
-        };
+        let request = Request::new(JobId(0), Time::ZERO, procs, walltime, speedup);
         let walltimes = request.on(Procs(capacity), Speed::REFERENCE);
-        let sizes = walltimes.map(|walltimes| worth_trying(&walltimes, Procs(capacity))).unwrap_or_default();
+        let sizes =
+            walltimes.map(|walltimes| candidate_sizes(&walltimes, Procs(capacity))).unwrap_or_default();
         sizes.iter().map(|size| (size.procs.0, size.walltime.0)).collect()
     }
 
@@ -92,7 +85,7 @@ mod tests {
         check((1, 600, amdahl(1.0, 4)), 8, &[(1, 600), (2, 300), (3, 200), (4, 150)]);
         // Of nothing in parallel one processor is enough.
         check((1, 600, amdahl(0.0, 4)), 8, &[(1, 600)]);
-        // In whole seconds some sizes are no faster than smaller ones.
+        // Rounded to seconds, some sizes are no faster than smaller ones.
         check((1, 4, amdahl(1.0, 8)), 8, &[(1, 4), (2, 2), (4, 1)]);
         check(
             (1, 6400, amdahl(1.0, 64)),

@@ -1,25 +1,24 @@
-//! Completions compared: which of several offers a request takes, and until when an offer holds.
+//! Comparison of completions: the choice among offers, and the time until which an offer is valid.
 //!
-//! The rule of choice is minimum completion time (MCT; paper 000, section 3.1): the earliest completion, ties to the lower
-//! rank. It is stated once, as the order of [`Preference`]. The simulator's federation ([`crate::federation`]), the agents that
-//! merge the offers of servers, the clients that go through these, and the moves of mandatory requests
-//! ([`crate::optional`]) choose by it. What an agent does not compare, a server checks: [`is_late`] against what
-//! [`tolerated`] or [`latest_with_gain`] allow.
+//! The rule is minimum completion time (MCT; paper 000, section 3.1): the earliest completion, ties to the lower rank, as the
+//! order of [`Preference`]. The federation ([`crate::federation`]), agents that merge offers, clients that try servers in turn
+//! and the moves of mandatory requests ([`crate::optional`]) all choose by it. A server checks at submission that its
+//! offer still holds: [`is_late`] against [`tolerated`] or [`latest_with_gain`].
 
 use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, Span, Time};
 
-/// The place of a candidate in the order of MCT: the least is preferred.
+/// The sort key of a candidate under MCT: the smallest is preferred.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Preference<Completion, Rank> {
-    /// When it would complete the request. Compared first.
+    /// The completion, compared first.
     pub completion: Completion,
-    /// Decides between equal completions: the number of a cluster, or the rank that operators gave a server, then its name.
+    /// The tie breaker: the number of a cluster, or a server's rank from its operators, then its name.
     pub rank: Rank,
 }
 
-/// The candidate with the least [`Preference`], of those that are offered one after the other.
+/// The candidate with the smallest [`Preference`] among those offered one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Earliest<Rank> {
     latest: Time,
@@ -27,12 +26,12 @@ pub struct Earliest<Rank> {
 }
 
 impl<Rank: Ord + Copy> Earliest<Rank> {
-    /// Nothing was offered yet; what completes after `latest` is not taken.
+    /// No candidate yet; candidates that complete after `latest` are rejected.
     pub fn until(latest: Time) -> Earliest<Rank> {
         Earliest { latest, best: None }
     }
 
-    /// Takes the candidate if it is better than all before it.
+    /// Keeps the candidate if it is better than all before it.
     pub fn offer(&mut self, rank: Rank, estimate: Estimate) {
         let offered = Preference { completion: estimate.completion(), rank };
         let is_better = self.best.is_none_or(|(best, _)| offered < best);
@@ -41,36 +40,36 @@ impl<Rank: Ord + Copy> Earliest<Rank> {
         }
     }
 
-    /// False if no candidate can be taken that completes at `bound` or later.
+    /// False if no candidate that completes at `bound` or later can be kept.
     pub fn may_take_from(&self, bound: Time) -> bool {
         bound <= self.latest && self.best.is_none_or(|(best, _)| bound <= best.completion)
     }
 
-    /// False if a candidate of that rank cannot be taken, which completes at `bound` or later.
+    /// False if a candidate of this rank that completes at `bound` or later cannot be kept.
     pub fn may_take(&self, bound: Time, rank: Rank) -> bool {
         let bound = Preference { completion: bound, rank };
         self.best.is_none_or(|(best, _)| bound <= best)
     }
 
-    /// The best one.
+    /// The best candidate.
     pub fn taken(self) -> Option<(Rank, Estimate)> {
         self.best.map(|(best, estimate)| (best.rank, estimate))
     }
 }
 
-/// What a server would give a request.
+/// A server's offer for a request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Offer<Server> {
-    /// Decides between equal completions: the lower first. Given by the federation's operators.
+    /// The rank given by the federation's operators: the lower one breaks ties of completion.
     pub rank: u32,
-    /// The server: the lower first between equal completions and ranks.
+    /// The server: the lower one breaks ties of completion and rank.
     pub server: Server,
-    /// What it would give.
+    /// The estimate.
     pub estimate: Estimate,
 }
 
-/// The positions of the `best` most preferred offers (at least one), the most preferred first. A server that moves from one
-/// agent to another may have answered through both: its better offer counts. O(n log n).
+/// The positions of the `best` most preferred offers (at least one), the most preferred first. A server that moved between
+/// agents may have answered through both: its better offer counts. O(n log n).
 pub fn merge_offers<Server: Ord>(offers: &[Offer<Server>], best: usize) -> Vec<usize> {
     let preference = |at: &usize| {
         let Offer { rank, server, estimate } = &offers[*at];
@@ -84,19 +83,19 @@ pub fn merge_offers<Server: Ord>(offers: &[Offer<Server>], best: usize) -> Vec<u
     order
 }
 
-/// The latest completion that is not stale for a request that was promised `promised`: later by a tenth of the promised response,
-/// and by a minute at least, since plans of batch systems are no more precise than that.
+/// The latest completion that is not stale for a request promised `promised`: a tenth of the promised response later, and at
+/// least a minute, the precision of plans of batch systems.
 pub fn tolerated(promised: &Estimate, now: Time) -> Time {
     let response = promised.completion() - now;
     promised.completion() + Span((response.0 / 10).max(60))
 }
 
-/// The latest completion at another cluster by which a request gains `gain`, which is expected to complete at `current`.
+/// The latest completion at another cluster that is `gain` earlier than `current`.
 pub fn latest_with_gain(current: Time, gain: Span) -> Time {
     current - gain
 }
 
-/// True if an offer completes a request later than allowed.
+/// True if an offer completes the request after `latest`.
 pub fn is_late(offered: &Estimate, latest: Time) -> bool {
     offered.completion() > latest
 }
@@ -129,7 +128,7 @@ mod tests {
         check(&[offer(0, 'a', 5), offer(0, 'b', 0), offer(9, 'c', 4)], 9, "bca");
         check(&[offer(2, 'a', 0), offer(1, 'b', 0), offer(1, 'c', 0)], 9, "bca");
         check(&[offer(1, 'b', 0), offer(1, 'a', 0), offer(0, 'c', 1)], 2, "ab");
-        // The better one of two answers; at least one is kept.
+        // The better one of two answers of a server; at least one offer is kept.
         check(&[offer(0, 'a', 9), offer(0, 'b', 5), offer(0, 'a', 1)], 9, "ab");
         check(&[offer(0, 'a', 9), offer(0, 'b', 5)], 0, "b");
     }
@@ -164,7 +163,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Offered one by one, in any order and with any bounds that hold, the same is chosen as by looking at all.
+        /// Candidates offered in any order, with any valid bounds, give the minimum of all.
         #[test]
         fn the_earliest_of_many_is_the_least_of_all(
             offered in prop::collection::vec((0..4_i64, 1..4_i64, 0..3_i64), 0..12),

@@ -1,9 +1,8 @@
-//! Every scheduling decision of Pliant, once: the availability profile, the local batch policies, the
-//! tuning of moldable jobs, the mapping of requests onto clusters, the reallocation of waiting jobs, the
-//! allocation of multi-jobs, and what finished runs teach about the next ones.
+//! All scheduling decisions of Pliant: the availability profile, local batch policies, sizing of moldable jobs, mapping of
+//! requests onto clusters, reallocation of waiting jobs, allocation of multi-jobs, and runtime predictions.
 //!
-//! Nothing here reads a clock, a file or the environment: `now` and the random generator are arguments
-//! (ARCHITECTURE.md, invariant 2). The simulator and the live federation call the same functions.
+//! Nothing here reads a clock, a file or the environment: `now` and the random generator are arguments (ARCHITECTURE.md,
+//! invariant 2). The simulator and the live federation call the same functions.
 
 pub mod allocation;
 pub mod alternatives;
@@ -19,26 +18,19 @@ pub mod runtimes;
 pub mod tuning;
 
 /// A name that is not in a registry, with the names that are.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected a {what} ({}), found `{found}`", expected.join(", "))]
 pub struct UnknownName {
-    /// What was being named: `batch policy`, `tuner`, ...
+    /// The kind of name: `batch policy`, `tuner`, ...
     pub what: &'static str,
-    /// What was found.
+    /// The name found.
     pub found: String,
-    /// What was expected: one of these.
+    /// The registered names.
     pub expected: Vec<&'static str>,
 }
 
-impl std::fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "expected a {} ({}), found `{}`", self.what, self.expected.join(", "), self.found)
-    }
-}
-
-impl std::error::Error for UnknownName {}
-
-/// Declares an enum whose variants have a stable name each, with `ALL`, `name`, `Display` and `FromStr`:
-/// the registries of policies that need no state of their own.
+/// Declares an enum with a stable name per variant, `ALL`, `name`, `Display` and `FromStr`: a registry of policies without
+/// state.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $name:ident, $what:literal, { $($(#[$vmeta:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
@@ -49,7 +41,7 @@ macro_rules! named_enum {
         }
 
         impl $name {
-            /// Every one, in the order in which they are listed to users.
+            /// All variants, in the order of listings.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
             /// The stable name, as in options and files.

@@ -17,30 +17,30 @@ crate::named_enum! {
     }
 }
 
-/// Where a request goes.
+/// The mapping of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapped {
+pub struct MappingDecision {
     /// The cluster.
     pub cluster: ClusterId,
-    /// In which shape, and when.
+    /// Its shape and start.
     pub estimate: Estimate,
-    /// Why there.
+    /// The reason.
     pub reason: MapReason,
 }
 
-/// Chooses the cluster of a request; a request that fits nowhere is refused with the reason.
+/// Chooses the cluster of a request; a request that fits no cluster is refused with the reason.
 pub fn map(
     mapping: Mapping,
     federation: &mut Federation,
     now: Time,
     request: &Request,
     rng: &mut impl Rng,
-) -> Result<Mapped, RefusalCause> {
+) -> Result<MappingDecision, RefusalCause> {
     match mapping {
         Mapping::Mct => {
             let found = federation.earliest(now, request, None, Time::MAX);
             let (cluster, estimate) = found.ok_or_else(|| too_large(federation, request))?;
-            Ok(Mapped { cluster, estimate, reason: MapReason::EarliestCompletion })
+            Ok(MappingDecision { cluster, estimate, reason: MapReason::EarliestCompletion })
         }
         Mapping::Random => {
             let fitting: Vec<(ClusterId, Estimate)> = federation
@@ -51,7 +51,7 @@ pub fn map(
                 return Err(too_large(federation, request));
             }
             let (cluster, estimate) = fitting[rng.random_range(0..fitting.len())];
-            Ok(Mapped { cluster, estimate, reason: MapReason::Drawn })
+            Ok(MappingDecision { cluster, estimate, reason: MapReason::Drawn })
         }
         Mapping::Given => {
             let only = (federation.len() == 1).then_some(ClusterId(0));
@@ -61,7 +61,7 @@ pub fn map(
                 let (requested, available) = (request.procs, federation.procs(cluster));
                 return Err(RefusalCause::LargerThanCluster { cluster, requested, available });
             };
-            Ok(Mapped { cluster, estimate, reason: MapReason::Given })
+            Ok(MappingDecision { cluster, estimate, reason: MapReason::Given })
         }
     }
 }
@@ -82,13 +82,13 @@ mod tests {
     use crate::federation::Tracked;
     use crate::tuning::Tuner;
 
-    /// The reference implementation: a choice among what all clusters offer.
+    /// The reference implementation: asks every cluster.
     fn choose(
         mapping: Mapping,
         offers: &[(ClusterId, Estimate)],
         origin: Option<ClusterId>,
         rng: &mut impl rand::Rng,
-    ) -> Option<Mapped> {
+    ) -> Option<MappingDecision> {
         let ((cluster, estimate), reason) = match mapping {
             Mapping::Mct => {
                 let earliest = offers.iter().min_by_key(|(cluster, offer)| (offer.completion(), *cluster))?;
@@ -101,7 +101,7 @@ mod tests {
                 (*given, MapReason::Given)
             }
         };
-        Some(Mapped { cluster, estimate, reason })
+        Some(MappingDecision { cluster, estimate, reason })
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Few sizes, speeds and walltimes, so that completions tie.
+    /// Few sizes, speeds and walltimes, so that completions tie often.
     fn platforms() -> impl Strategy<Value = Platform> {
         let cluster = (1..9_u32, prop::sample::select(vec![0.5, 1.0, 1.0, 2.0]), prop::bool::ANY);
         prop::collection::vec(cluster, 1..12).prop_map(|clusters| {
@@ -158,7 +158,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Every mapping of a federation is a choice among what all its clusters offer.
+        /// Every mapping equals that of the reference implementation.
         #[test]
         fn a_federation_is_mapped_onto_by_the_same_choice(
             platform in platforms(),
@@ -185,7 +185,7 @@ mod tests {
                 let expected = choose(mapping, &offers, request.origin, &mut rng.clone());
                 let mapped = map(mapping, &mut federation, now, &request, &mut rng).ok();
                 prop_assert_eq!(mapped, expected);
-                let Some(Mapped { cluster, estimate, reason }) = mapped else { continue };
+                let Some(MappingDecision { cluster, estimate, reason }) = mapped else { continue };
                 let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
                 federation.submit(now, tracked, estimate);
             }

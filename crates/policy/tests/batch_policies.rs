@@ -10,20 +10,20 @@ use pliant_policy::batch::{self, BatchScheduler, Waiting};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 
-/// How a policy has a slow version.
-enum Slow {
+/// The reference implementation of a policy.
+enum Comparison {
     /// Decided at events.
     Events(Rule),
     /// H1 with backfilling, in a table of places.
     Table,
     /// In `cbf_reference.rs`, after every event.
-    Elsewhere,
+    OtherTest,
 }
 
 /// Every registered policy has one: a new one fails here until it has. Queue orders have theirs in `orders.rs`.
-fn slow(policy: &str) -> Slow {
-    Slow::Events(match policy {
-        ordered if ordered.contains('/') => return Slow::Elsewhere,
+fn comparison(policy: &str) -> Comparison {
+    Comparison::Events(match policy {
+        ordered if ordered.contains('/') => return Comparison::OtherTest,
         "fcfs" => Rule::InOrder(Fold::Never),
         "easy" => Rule::Easy,
         "backfill" => Rule::AtReleases(Fold::Never),
@@ -31,15 +31,17 @@ fn slow(policy: &str) -> Slow {
         "h1-completion" => Rule::InOrder(Fold::H1Completion),
         "h2" => Rule::InOrder(Fold::H2),
         "h3-head" => Rule::AtReleases(Fold::H1Literal),
-        "h3" => return Slow::Table,
-        "cbf" => return Slow::Elsewhere,
-        other => panic!("no slow version of `{other}` to compare it with"),
+        "h3" => return Comparison::Table,
+        "cbf" => return Comparison::OtherTest,
+        other => panic!("no reference implementation of `{other}` to compare it with"),
     })
 }
 
 /// Policies in which no job starts before one that was submitted earlier.
 fn in_order() -> impl Iterator<Item = &'static str> {
-    batch::names().into_iter().filter(|policy| matches!(slow(policy), Slow::Events(Rule::InOrder(_))))
+    batch::names()
+        .into_iter()
+        .filter(|policy| matches!(comparison(policy), Comparison::Events(Rule::InOrder(_))))
 }
 
 /// Policies whose estimates are what to expect, not a promise.
@@ -122,10 +124,10 @@ proptest! {
     }
 
     #[test]
-    fn equals_the_slow_version((procs, jobs) in workloads(), ties in ties()) {
+    fn equals_the_reference_implementation((procs, jobs) in workloads(), ties in ties()) {
         let jobs = without_cancels(&jobs);
         for policy in batch::names() {
-            if let Slow::Events(rule) = slow(policy) {
+            if let Comparison::Events(rule) = comparison(policy) {
                 let ran = all(replay(policy, procs, &jobs, ties));
                 prop_assert_eq!(ran, reference::replay(rule, procs, &jobs, ties), "{}", policy);
             }
@@ -135,9 +137,9 @@ proptest! {
     }
 
     #[test]
-    fn h3_equals_the_slow_version((procs, jobs) in workloads(), ties in ties()) {
+    fn h3_equals_the_reference_implementation((procs, jobs) in workloads(), ties in ties()) {
         let jobs = &without_cancels(&jobs)[..jobs.len().min(30)];
-        for policy in batch::names().into_iter().filter(|policy| matches!(slow(policy), Slow::Table)) {
+        for policy in batch::names().into_iter().filter(|policy| matches!(comparison(policy), Comparison::Table)) {
             prop_assert_eq!(all(replay(policy, procs, jobs, ties)), table::replay(procs, jobs, ties));
         }
     }
@@ -242,7 +244,7 @@ proptest! {
                 let Moment::BeforeSubmit(next) = moment else { return };
                 let shape = (next.procs, next.walltime);
                 let request =
-                    Request { id: next.job, submit: now, procs: shape.0, walltime: shape.1, speedup: speedup.clone(), origin: None, owner: Owner::UNKNOWN };
+                    Request::new(next.job, now, shape.0, shape.1, speedup.clone());
                 let walltimes = request.on(Procs(procs), Speed::REFERENCE).unwrap();
                 let sizes = (1..=walltimes.most().0).map(Procs);
                 let each = sizes.filter_map(|n| estimate(scheduler, now, (n, walltimes.at(n)), procs));

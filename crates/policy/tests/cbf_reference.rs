@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
-use pliant_model::{JobId, Owner, Procs, Span, Time};
+use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::{self, BatchScheduler, Start, Submission, Waiting};
 use proptest::prelude::*;
 
-/// The slow and obvious one.
+/// The reference implementation.
 struct Reference {
     procs: i64,
     free: Vec<i64>,
@@ -79,8 +79,8 @@ impl Reference {
         self.compress(now);
     }
 
-    /// A running job is planned to end later; if others were to have its processors by then, everybody is planned anew.
-    fn outlive(&mut self, now: i64, job: JobId, later: i64) {
+    /// A running job is planned to end later; if others were to have its processors by then, every waiting job is planned anew.
+    fn extend_running(&mut self, now: i64, job: JobId, later: i64) {
         let (procs, end) = self.running.insert(job, (self.running[&job].0, later)).expect("it runs");
         if self.free[end as usize..later as usize].iter().all(|free| *free >= procs) {
             self.take(end, later, procs);
@@ -149,7 +149,7 @@ fn any_few(bits: u64) -> u64 {
 
 struct Pair {
     fast: Box<dyn BatchScheduler>,
-    slow: Reference,
+    reference: Reference,
     now: i64,
 }
 
@@ -158,20 +158,21 @@ impl Pair {
         let mut listed: Vec<Waiting> = Vec::new();
         self.fast.list(Time(self.now), &mut listed);
         let fast: Vec<_> = listed.iter().map(|one| (one.job, one.plan.start.0)).collect();
-        let slow: Vec<_> = self.slow.waiting.iter().map(|(job, _, _, start)| (*job, *start)).collect();
-        assert_eq!(fast, slow, "plans at {}", self.now);
-        assert_eq!(self.fast.queue_length(), slow.len());
-        assert_eq!(self.fast.next_start().map(|at| at.0), slow.iter().map(|(_, start)| *start).min());
+        let reference: Vec<_> =
+            self.reference.waiting.iter().map(|(job, _, _, start)| (*job, *start)).collect();
+        assert_eq!(fast, reference, "plans at {}", self.now);
+        assert_eq!(self.fast.queue_length(), reference.len());
+        assert_eq!(self.fast.next_start().map(|at| at.0), reference.iter().map(|(_, start)| *start).min());
     }
 
     fn start_due(&mut self) {
         let mut started: Vec<Start> = Vec::new();
         self.fast.start_due(Time(self.now), &mut started);
         let mut fast: Vec<JobId> = started.iter().map(|start| start.job).collect();
-        let mut slow = self.slow.start_due(self.now);
+        let mut reference = self.reference.start_due(self.now);
         fast.sort();
-        slow.sort();
-        assert_eq!(fast, slow, "starts at {}", self.now);
+        reference.sort();
+        assert_eq!(fast, reference, "starts at {}", self.now);
     }
 
     /// Lets time pass: jobs start when planned and end at their walltime.
@@ -180,7 +181,7 @@ impl Pair {
             self.start_due();
             self.now += 1;
             let due: Vec<JobId> = self
-                .slow
+                .reference
                 .running
                 .iter()
                 .filter(|(_, (_, end))| *end == self.now)
@@ -194,7 +195,7 @@ impl Pair {
 
     fn finish(&mut self, job: JobId) {
         self.fast.finish(Time(self.now), job);
-        self.slow.finish(self.now, job);
+        self.reference.finish(self.now, job);
         self.compare();
     }
 }
@@ -202,47 +203,41 @@ impl Pair {
 fn play(events: &[Event], with_estimates: bool) {
     let horizon = events.len() * 85 + 2000;
     let fast = (batch::by_name("cbf").expect("registered").new)(Procs(10), Time::ZERO);
-    let mut pair = Pair { fast, slow: Reference::new(10, horizon), now: 0 };
+    let mut pair = Pair { fast, reference: Reference::new(10, horizon), now: 0 };
     let mut next = 0;
     for event in events {
         match *event {
             Event::Submit { procs, walltime } => {
-                let submission = Submission {
-                    job: JobId(next),
-                    procs: Procs(procs),
-                    walltime: Span(walltime),
-                    submit: Time::ZERO,
-                    owner: Owner::UNKNOWN,
-                };
+                let submission = Submission::new(JobId(next), Procs(procs), Span(walltime));
                 next += 1;
                 pair.fast.submit(Time(pair.now), submission);
-                pair.slow.submit(pair.now, submission);
+                pair.reference.submit(pair.now, submission);
             }
             Event::Finish { which } => {
                 pair.start_due();
-                let running: Vec<JobId> = pair.slow.running.keys().copied().collect();
+                let running: Vec<JobId> = pair.reference.running.keys().copied().collect();
                 // A job runs for a second at least.
-                if let Some(job) = running.get(which).filter(|job| pair.slow.running[job].1 > pair.now) {
+                if let Some(job) = running.get(which).filter(|job| pair.reference.running[job].1 > pair.now) {
                     pair.finish(*job);
                 }
             }
             Event::Outlive { which, seconds } => {
                 pair.start_due();
-                let running: Vec<JobId> = pair.slow.running.keys().copied().collect();
+                let running: Vec<JobId> = pair.reference.running.keys().copied().collect();
                 if let Some(job) = running.get(which) {
-                    let later = pair.slow.running[job].1 + seconds;
-                    pair.fast.outlive(Time(pair.now), &[(*job, Time(later))]);
-                    pair.slow.outlive(pair.now, *job, later);
+                    let later = pair.reference.running[job].1 + seconds;
+                    pair.fast.extend_running(Time(pair.now), &[(*job, Time(later))]);
+                    pair.reference.extend_running(pair.now, *job, later);
                 }
             }
             Event::Cancel { bits } => {
-                let waiting = pair.slow.waiting.iter().enumerate();
+                let waiting = pair.reference.waiting.iter().enumerate();
                 let chosen: Vec<JobId> = waiting
                     .filter(|(index, _)| bits >> (index % 64) & 1 == 1)
                     .map(|(_, entry)| entry.0)
                     .collect();
                 let now = pair.now;
-                assert_eq!(pair.fast.cancel(Time(now), &chosen), pair.slow.cancel(now, &chosen));
+                assert_eq!(pair.fast.cancel(Time(now), &chosen), pair.reference.cancel(now, &chosen));
             }
             Event::Wait { seconds } => pair.wait(seconds),
         }
@@ -260,21 +255,13 @@ fn check_estimate(pair: &mut Pair) {
     use pliant_policy::tuning::Tuner;
     let speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(10) };
     let (procs, walltime) = (Procs(1 + pair.now as u32 % 10), Span(3 + pair.now % 37));
-    let request = Request {
-        id: JobId(u32::MAX),
-        submit: Time(pair.now),
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    };
+    let request = Request::new(JobId(u32::MAX), Time(pair.now), procs, walltime, speedup);
     let walltimes = request.on(Procs(10), Speed::REFERENCE).expect("it fits");
     let found = pair.fast.estimate(Time(pair.now), &walltimes, Tuner::Exact).expect("it fits");
     let best = (1..=10)
         .map(|n| {
             let span = walltimes.at(Procs(n)).0;
-            (pair.slow.earliest(pair.now, i64::from(n), span) + span, n)
+            (pair.reference.earliest(pair.now, i64::from(n), span) + span, n)
         })
         .min()
         .expect("ten sizes");
@@ -325,13 +312,7 @@ proptest! {
 fn g000_5_compression() {
     let mut cluster = (batch::by_name("cbf").expect("registered").new)(Procs(4), Time::ZERO);
     for (job, procs, walltime) in [(1, 4, 10), (2, 2, 10), (3, 2, 3)] {
-        let submission = Submission {
-            job: JobId(job),
-            procs: Procs(procs),
-            walltime: Span(walltime),
-            submit: Time::ZERO,
-            owner: Owner::UNKNOWN,
-        };
+        let submission = Submission::new(JobId(job), Procs(procs), Span(walltime));
         cluster.submit(Time::ZERO, submission);
     }
     let mut started = Vec::new();

@@ -4,8 +4,8 @@
 
 use insta::assert_snapshot;
 use pliant_model::{
-    Cluster, ClusterId, Estimate, JobId, MapReason, Owner, Platform, Procs, Reason, Request, Span, Speed,
-    Speedup, Time,
+    Cluster, ClusterId, Estimate, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
 };
 use pliant_policy::batch::{BatchScheduler, Start, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
@@ -18,15 +18,7 @@ fn amdahl(parallel: f64, limit: u32) -> Speedup {
 }
 
 fn request(id: u32, procs: u32, walltime: i64, speedup: Speedup) -> Request {
-    Request {
-        id: JobId(id),
-        submit: Time::ZERO,
-        procs: Procs(procs),
-        walltime: Span(walltime),
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    }
+    Request::new(JobId(id), Time::ZERO, Procs(procs), Span(walltime), speedup)
 }
 
 fn platform(procs: &[u32]) -> Platform {
@@ -193,13 +185,7 @@ fn g000_8_side_effect_of_a_reallocation() {
     let plans = |with_newcomer: bool| {
         let mut cluster: Box<dyn BatchScheduler> = (by_name("cbf").unwrap().new)(Procs(4), Time::ZERO);
         let mut submit = |job, procs, walltime| {
-            let submission = Submission {
-                job: JobId(job),
-                procs: Procs(procs),
-                walltime: Span(walltime),
-                submit: Time::ZERO,
-                owner: Owner::UNKNOWN,
-            };
+            let submission = Submission::new(JobId(job), Procs(procs), Span(walltime));
             cluster.submit(Time::ZERO, submission);
         };
         submit(0, 3, 6);

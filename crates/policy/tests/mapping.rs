@@ -11,7 +11,7 @@ use pliant_model::{
 };
 use pliant_policy::batch::{self, Start};
 use pliant_policy::federation::{Federation, Tracked};
-use pliant_policy::mapping::{Mapped, Mapping, map};
+use pliant_policy::mapping::{Mapping, MappingDecision, map};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -122,7 +122,7 @@ impl World {
         let offers = self.offers(&request);
         let now = Time(self.now);
         let mapped = map(mapping, &mut self.federation, now, &request, &mut self.rng);
-        let Ok(Mapped { cluster, estimate, reason }) = mapped else {
+        let Ok(MappingDecision { cluster, estimate, reason }) = mapped else {
             let home =
                 |(id, _): &(ClusterId, Estimate)| mapping != Mapping::Given || Some(*id) == request.origin;
             assert!(!offers.iter().any(home), "{mapping} refused what fits: {request:?}");
@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_pruned_search_finds_what_asking_every_cluster_of_a_copy_finds(
+    fn the_pruned_search_equals_asking_every_cluster_of_a_clone(
         platform in platforms(),
         actions in prop::collection::vec(action(), 1..400),
     ) {
@@ -272,7 +272,7 @@ fn occupy(world: &mut World, cluster: u32, seconds: i64) {
 
 /// A cluster far behind in the order, of which it was known that nothing starts for long, becomes free.
 #[test]
-fn what_is_freed_on_one_cluster_is_seen_by_the_search() {
+fn the_search_sees_processors_freed_on_one_cluster() {
     let mut world = World::new(&equal_clusters(40));
     for cluster in 0..40 {
         occupy(&mut world, cluster, if cluster == 3 { 900 } else { 1000 });

@@ -207,7 +207,7 @@ proptest! {
         }
     }
 
-    /// Among jobs that have aged nobody overtakes: strictly in order of submission.
+    /// Aged jobs start strictly in order of submission.
     #[test]
     fn aged_jobs_go_by_submission((procs, jobs) in workloads(4), aging in 0..60_i64) {
         for order in orders() {
@@ -235,8 +235,7 @@ fn estimates(policy: &str, procs: u32, walltimes: &[i64], (size, walltime): (u32
     }
     let speedup = Speedup::Amdahl { parallel: 0.8, limit: Procs(procs) };
     let (id, submit, walltime) = (JobId(u32::MAX - 1), Time::ZERO, Span(walltime));
-    let request =
-        Request { id, submit, procs: Procs(size), walltime, speedup, origin: None, owner: Owner::UNKNOWN };
+    let request = Request::new(id, submit, Procs(size), walltime, speedup);
     let sizes = request.on(Procs(procs), Speed::REFERENCE).unwrap();
     [Tuner::default(), Tuner::Exact].map(|tuner| scheduler.estimate(Time::ZERO, &sizes, tuner).unwrap())
 }

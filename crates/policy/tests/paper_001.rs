@@ -6,7 +6,7 @@ mod driver;
 
 use driver::{Ran, TestJob, Ties, replay};
 use insta::assert_snapshot;
-use pliant_model::{JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{JobId, Procs, Request, Span, Speed, Speedup, Time};
 
 const PROCS: u32 = 128;
 
@@ -61,15 +61,7 @@ fn schedule(policies: &[&str]) -> String {
 fn g001_1_fold_table() {
     let (procs, walltime) = (Procs(6), Span(10));
     let speedup = Speedup::Folding;
-    let request = Request {
-        id: JobId(0),
-        submit: Time(0),
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    };
+    let request = Request::new(JobId(0), Time(0), procs, walltime, speedup);
     let walltimes = request.on(Procs(PROCS), Speed::REFERENCE).unwrap();
     let runtimes = (1..=6).map(|n| walltimes.at(Procs(n)).0);
     assert!(runtimes.clone().eq([60, 30, 20, 20, 20, 10]));

@@ -33,7 +33,7 @@ enum Action {
 #[derive(Clone, Debug)]
 struct Step {
     gap: i64,
-    /// The driver sleeps until then: what was to start or ended in the meantime is told late.
+    /// The driver sleeps until then: starts and ends in the meantime are reported late.
     oversleeps: bool,
     /// Before the ends of this instant are told, not after them.
     first: bool,
@@ -119,15 +119,7 @@ impl<'a> World<'a> {
             }
             Action::Ask { procs, walltime, speedup, tuner } => {
                 let (procs, walltime, speedup) = (Procs(*procs), Span(*walltime), speedup.clone());
-                let request = Request {
-                    id: JobId(0),
-                    submit: Time(now),
-                    procs,
-                    walltime,
-                    speedup,
-                    origin: None,
-                    owner: Owner::UNKNOWN,
-                };
+                let request = Request::new(JobId(0), Time(now), procs, walltime, speedup);
                 let Some(walltimes) = request.on(Procs(self.procs), Speed::REFERENCE) else { return };
                 self.each(now, |cluster| cluster.estimate(Time(now), &walltimes, *tuner));
             }
@@ -150,24 +142,15 @@ impl<'a> World<'a> {
         let dump = self.clusters[0].dump();
         self.tally.running += usize::from(!dump.running.is_empty());
         self.tally.overdue += usize::from(dump.running.iter().any(|one| one.end.0 < now));
-        self.tally.placed_later += usize::from(dump.placed.iter().any(|one| one.plan.start.0 > now));
-        self.tally.due += usize::from(dump.placed.iter().any(|one| one.plan.start.0 <= now));
-        self.tally.line += usize::from(!dump.line.is_empty());
+        self.tally.placed_later += usize::from(dump.planned.iter().any(|one| one.plan.start.0 > now));
+        self.tally.due += usize::from(dump.planned.iter().any(|one| one.plan.start.0 <= now));
+        self.tally.line += usize::from(!dump.queued.is_empty());
         self.tally.heads += usize::from(dump.head.is_some());
-        let folded = |head: Start| dump.line[0].procs > head.procs;
+        let folded = |head: Start| dump.queued[0].procs > head.procs;
         self.tally.folded += usize::from(dump.head.is_some_and(folded));
         // What it held before does not matter.
         let mut restored = scheduler(self.policy, self.procs, now);
-        restored.submit(
-            Time(now),
-            Submission {
-                job: JobId(7),
-                procs: Procs::ONE,
-                walltime: Span(9),
-                submit: Time::ZERO,
-                owner: Owner::UNKNOWN,
-            },
-        );
+        restored.submit(Time(now), Submission::new(JobId(7), Procs::ONE, Span(9)));
         assert_eq!(restored.restore(Time(now), &dump), Ok(()), "{} at {now}: {dump:?}", self.policy);
         self.clusters.truncate(2);
         self.clusters.push(restored);
@@ -296,7 +279,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn so_it_does_with_long_queues(script in script(12, 1, 350..450)) {
+    fn a_restored_scheduler_with_a_long_queue_goes_on_like_the_original(script in script(12, 1, 350..450)) {
         for policy in &policies() {
             play(policy, 12, &script, &mut Tally::default());
         }
@@ -305,7 +288,7 @@ proptest! {
 
 /// The scripts above restore schedulers in every state that matters.
 #[test]
-fn the_scripts_restore_what_they_should() {
+fn the_scripts_restore_every_kind_of_state() {
     let mut runner = TestRunner::deterministic();
     let scripts: Vec<(u32, Vec<Step>)> =
         (0..60).map(|_| scripts().new_tree(&mut runner).unwrap().current()).collect();
@@ -332,18 +315,12 @@ fn running(job: u32, procs: u32, end: i64) -> RunningJob {
 }
 
 fn submitted(job: u32, procs: u32, walltime: i64) -> Submission {
-    Submission {
-        job: JobId(job),
-        procs: Procs(procs),
-        walltime: Span(walltime),
-        submit: Time::ZERO,
-        owner: Owner::UNKNOWN,
-    }
+    Submission::new(JobId(job), Procs(procs), Span(walltime))
 }
 
 /// A policy is changed by restoring what runs and submitting the rest again.
 #[test]
-fn running_jobs_alone_suit_every_policy() {
+fn running_jobs_alone_fit_every_policy() {
     // The third one is overdue, and its successor has its processors already.
     let dump =
         Dump { running: vec![running(1, 3, 40), running(2, 5, 30), running(3, 4, 10)], ..Dump::default() };
@@ -363,7 +340,7 @@ fn running_jobs_alone_suit_every_policy() {
 }
 
 #[test]
-fn dumps_that_cannot_be_are_refused() {
+fn invalid_dumps_are_refused() {
     let check = |policies: &[&str], dump: &Dump, expected: &str| {
         for policy in policies {
             let mut cluster = scheduler(policy, 8, 0);
@@ -378,30 +355,30 @@ fn dumps_that_cannot_be_are_refused() {
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let in_line: Vec<&str> = all.iter().copied().filter(|name| !["cbf", "h3"].contains(name)).collect();
     let nothing = Dump::default;
-    let dump = Dump { running: vec![running(1, 1, 30)], placed: vec![placed(1, 1, 20, 5)], ..nothing() };
+    let dump = Dump { running: vec![running(1, 1, 30)], planned: vec![placed(1, 1, 20, 5)], ..nothing() };
     check(&all, &dump, "expected every job once, found job 1 twice");
     for (dump, found) in [
         (Dump { running: vec![running(1, 0, 30)], ..nothing() }, 0),
-        (Dump { placed: vec![placed(1, 9, 20, 30)], ..nothing() }, 9),
-        (Dump { line: vec![submitted(1, 9, 30)], ..nothing() }, 9),
+        (Dump { planned: vec![placed(1, 9, 20, 30)], ..nothing() }, 9),
+        (Dump { queued: vec![submitted(1, 9, 30)], ..nothing() }, 9),
     ] {
         check(&all, &dump, &format!("expected 1 to 8 processors, found {found} for job 1"));
     }
-    let dump = Dump { line: vec![submitted(1, 8, 0)], ..nothing() };
+    let dump = Dump { queued: vec![submitted(1, 8, 0)], ..nothing() };
     let longest = Span::MAX;
     check(&all, &dump, &format!("expected a walltime of 1 s to {longest}, found 0 s for job 1"));
-    let dump = Dump { running: vec![running(1, 5, 21)], placed: vec![placed(2, 4, 19, 5)], ..nothing() };
+    let dump = Dump { running: vec![running(1, 5, 21)], planned: vec![placed(2, 4, 19, 5)], ..nothing() };
     check(&all, &dump, "expected at most 8 processors taken, found 9 at 20 s");
-    let hint = "restore the running jobs only and submit the others again if the policy was changed";
-    let line = Dump { line: vec![submitted(1, 8, 5)], ..nothing() };
+    let hint = "restore only the running jobs and submit the others again if the policy was changed";
+    let line = Dump { queued: vec![submitted(1, 8, 5)], ..nothing() };
     let expected = "expected a reservation for every waiting job, found job 1 otherwise";
     check(&["cbf", "h3"], &line, &format!("{expected}; {hint}"));
-    let later = Dump { placed: vec![placed(1, 8, 21, 5)], ..nothing() };
+    let later = Dump { planned: vec![placed(1, 8, 21, 5)], ..nothing() };
     let expected = "expected places for started jobs only, found job 1 otherwise";
     check(&in_line, &later, &format!("{expected}; {hint}"));
     let head = Start { job: JobId(2), procs: Procs(4), walltime: Span(10) };
-    let second = Dump { line: vec![submitted(1, 8, 5), submitted(2, 8, 5)], head: Some(head), ..nothing() };
-    let expected = "expected a kept shape only for the head of a line that is folded, found job 2";
+    let second = Dump { queued: vec![submitted(1, 8, 5), submitted(2, 8, 5)], head: Some(head), ..nothing() };
+    let expected = "expected a kept shape only for the head of a queue that is folded, found job 2";
     check(&in_line, &second, &format!("{expected} otherwise; {hint}"));
     let head = Some(Start { job: JobId(1), ..head });
     let expected = expected.replace("job 2", "job 1");

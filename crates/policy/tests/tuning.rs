@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time, Walltimes};
 use pliant_policy::profile::{Profile, StartBounds};
 use pliant_policy::tuning::{self, ClassTimes, OtherJobs, Present, Thousandths, Tuner, tune};
 use proptest::prelude::*;
@@ -46,8 +46,7 @@ proptest! {
         let mut bounds = StartBounds::new(Procs(capacity));
         for (speedup, procs, walltime, tenths) in requests {
             prop_assert_eq!(speedup.validate(), Ok(()));
-            let request = Request {
-                id: JobId(0), submit: Time::ZERO, procs: Procs(procs), walltime: Span(walltime), speedup, origin: None, owner: Owner::UNKNOWN };
+            let request = Request::new(JobId(0), Time::ZERO, Procs(procs), Span(walltime), speedup);
             let speed = Speed::new(f64::from(tenths) / 10.0).unwrap();
             let Some(walltimes) = request.on(Procs(capacity), speed) else { continue };
             let expected = tune(Tuner::Exhaustive, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes);
@@ -64,8 +63,8 @@ proptest! {
     }
 }
 
-/// Bounded-slack sizing the slow way: every size in its place.
-fn slow_slack(
+/// Reference implementation of bounded-slack sizing: tries every size.
+fn reference_slack(
     tuner: Tuner,
     profile: &Profile,
     now: Time,
@@ -91,7 +90,7 @@ fn slow_slack(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// The size is that of the slow way, its promise at most `1 + slack` times the earliest, and never below the share.
+    /// The size equals the reference, its promise at most `1 + slack` times the earliest, and never below the share.
     #[test]
     fn bounded_slack_equals_trying_every_size(
         capacity in 1..64_u32,
@@ -106,12 +105,10 @@ proptest! {
         profile.advance(now);
         let mut bounds = StartBounds::new(Procs(capacity));
         for (speedup, procs, walltime, count) in requests {
-            let request = Request {
-                id: JobId(0), submit: Time::ZERO, procs: Procs(procs), walltime: Span(walltime), speedup, origin: None, owner: Owner::UNKNOWN,
-            };
+            let request = Request::new(JobId(0), Time::ZERO, Procs(procs), Span(walltime), speedup);
             let Some(walltimes) = request.on(Procs(capacity), Speed::REFERENCE) else { continue };
             let present = Present { now, others: OtherJobs { count, shapes: &|_| {} } };
-            let expected = slow_slack(tuner, &profile, now, count, &walltimes);
+            let expected = reference_slack(tuner, &profile, now, count, &walltimes);
             prop_assert_eq!(tune(tuner, &profile, None, now, &present, &walltimes), expected);
             prop_assert_eq!(tune(tuner, &profile, Some(&mut bounds), now, &present, &walltimes), expected);
             prop_assert_eq!(tune(tuner, &profile, Some(&mut bounds), now, &present, &walltimes), expected);
@@ -196,7 +193,7 @@ proptest! {
                     let (parallel, limit) = TYPES[kind];
                     let speedup = Speedup::Amdahl { parallel, limit: Procs(limit) };
                     let (procs, walltime) = (Procs(procs), Span(walltime));
-                    let request = Request { id: JobId(0), submit: now, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
+                    let request = Request::new(JobId(0), now, procs, walltime, speedup);
                     let speed = Speed::new(f64::from(tenths) / 10.0).unwrap();
                     let walltimes = request.on(Procs(capacity), speed).unwrap();
                     let expected = tune(Tuner::Exhaustive, &profile, None, now, &Present::alone(now), &walltimes);
@@ -207,7 +204,7 @@ proptest! {
                     prop_assert_eq!(tune(Tuner::Exact, &profile, Some(&mut bounds), now, &Present::alone(now), &walltimes), expected);
                     let present = Present { now, others: OtherJobs { count: kind, shapes: &|_| {} } };
                     let slack = tune(Tuner::default(), &profile, Some(&mut bounds), now, &present, &walltimes);
-                    prop_assert_eq!(slack, slow_slack(Tuner::default(), &profile, now, kind, &walltimes));
+                    prop_assert_eq!(slack, reference_slack(Tuner::default(), &profile, now, kind, &walltimes));
                 }
                 Change::Release { .. } => {}
             }
@@ -226,15 +223,7 @@ fn binary_search_prefers_the_smaller_half_when_both_ends_complete_together() {
     let times = [(1, 100.0), (2, 80.0), (3, 70.0), (4, 20.0), (5, 10.0)];
     let speedup = Speedup::Table(times.map(|(n, time)| (Procs(n), time)).into());
     let (procs, walltime) = (Procs(1), Span(100));
-    let request = Request {
-        id: JobId(0),
-        submit: Time::ZERO,
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    };
+    let request = Request::new(JobId(0), Time::ZERO, procs, walltime, speedup);
     let walltimes = request.on(Procs(5), Speed::REFERENCE).unwrap();
     let completion = |n| {
         let span = walltimes.at(Procs(n));
@@ -286,15 +275,7 @@ fn the_binary_tuner_is_the_counted_search() {
     let profile = Profile::new(Procs(650), Time::ZERO);
     let speedup = Speedup::Amdahl { parallel: 0.999, limit: Procs(650) };
     let (procs, walltime) = (Procs(10), Span(1_000_000));
-    let request = Request {
-        id: JobId(0),
-        submit: Time::ZERO,
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    };
+    let request = Request::new(JobId(0), Time::ZERO, procs, walltime, speedup);
     let walltimes = request.on(Procs(650), Speed::REFERENCE).unwrap();
     let mut count = 0;
     let found = tuning::binary(walltimes.least(), walltimes.most(), |n| {

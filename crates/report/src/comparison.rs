@@ -5,7 +5,6 @@
 //! lists. A job that one run refused is skipped in the other; any other difference is an error.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pliant_model::{JobOutcome, Run};
 use serde::{Deserialize, Serialize};
@@ -37,7 +36,7 @@ pub struct Comparison {
 
 /// Paper 001's metrics of a run against its reference, over all jobs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Gained {
+pub struct JobGain {
     /// Jobs that ended earlier than in the reference.
     pub jobs_earlier: u64,
     /// The seconds that these jobs gained together.
@@ -51,9 +50,14 @@ pub struct Gained {
 }
 
 /// Two runs that are not of the same workload.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ComparisonError {
-    /// The jobs at one place of the two lists differ.
+    /// The jobs at one position of the two lists differ.
+    #[error(
+        "expected job {} submitted at {} at position {position}, as in the reference, found job {} submitted \
+         at {} (compare runs of the same workload and seed)",
+        expected.0, expected.1, found.0, found.1
+    )]
     DifferentJob {
         /// Position in the run, from 0.
         position: usize,
@@ -62,7 +66,10 @@ pub enum ComparisonError {
         /// Number and submission of the run's job.
         found: (u64, i64),
     },
-    /// One list goes on where the other ends.
+    /// One list is longer.
+    #[error(
+        "expected {expected} jobs, as in the reference, found {found} (compare runs of the same workload and seed)"
+    )]
     DifferentCount {
         /// Jobs in the reference.
         expected: usize,
@@ -70,24 +77,6 @@ pub enum ComparisonError {
         found: usize,
     },
 }
-
-impl fmt::Display for ComparisonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DifferentJob { position, expected, found } => write!(
-                f,
-                "expected job {} submitted at {} at position {position}, as in the reference, found job {} submitted at {}",
-                expected.0, expected.1, found.0, found.1
-            ),
-            Self::DifferentCount { expected, found } => {
-                write!(f, "expected {expected} jobs, as in the reference, found {found}")
-            }
-        }?;
-        f.write_str(" (compare runs of the same workload and seed)")
-    }
-}
-
-impl std::error::Error for ComparisonError {}
 
 /// Paper 000's metrics of `run` against `reference`.
 pub fn compare(run: &Run, reference: &Run) -> Result<Comparison, ComparisonError> {
@@ -123,10 +112,10 @@ pub fn compare(run: &Run, reference: &Run) -> Result<Comparison, ComparisonError
 }
 
 /// Paper 001's metrics of `run` against `reference` (there: FIFO).
-pub fn gained_before(run: &Run, reference: &Run) -> Result<Gained, ComparisonError> {
+pub fn gained_before(run: &Run, reference: &Run) -> Result<JobGain, ComparisonError> {
     let makespan = |run: &Run| run.jobs.iter().map(|job| job.end.0).max().unwrap_or(0);
     let makespan_gain_s = makespan(reference) - makespan(run);
-    let mut gained = Gained { jobs_earlier: 0, gained_s: 0, jobs_later: 0, lost_s: 0, makespan_gain_s };
+    let mut gained = JobGain { jobs_earlier: 0, gained_s: 0, jobs_later: 0, lost_s: 0, makespan_gain_s };
     for_each_pair(run, reference, |job, before| {
         let gain = (before.end - job.end).0;
         if gain > 0 {

@@ -19,11 +19,11 @@ mod relative;
 
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
 pub use campaign_table::{CampaignRow, CampaignTable};
-pub use comparison::{Comparison, ComparisonError, Gained, compare, gained_before};
+pub use comparison::{Comparison, ComparisonError, JobGain, compare, gained_before};
 pub use exploration::{ExplorationSummary, deserved, summarize_exploration};
 pub use files::{
-    FileError, FileFormat, Folder, InstanceRow, RESULT_FILES, prepare_folder, read_folder, write_folder,
-    write_formats, write_instances,
+    FileError, FileFormat, InstanceRow, RESULT_FILES, ResultFolder, prepare_folder, read_folder,
+    write_folder, write_formats, write_instances,
 };
 pub use metrics::{ClusterRow, SUMMARY_SCHEMA, Summary, summarize};
 pub use quantile::{Quartiles, quantile};

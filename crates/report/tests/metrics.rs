@@ -4,7 +4,7 @@
 mod support;
 
 use pliant_model::{ClusterId, MapReason, Reason, RefusalCause, Run, Time};
-use pliant_report::{Comparison, ComparisonError, Gained, compare, gained_before, summarize};
+use pliant_report::{Comparison, ComparisonError, JobGain, compare, gained_before, summarize};
 use support::{job, platform, run_of};
 
 fn two_jobs() -> Run {
@@ -118,7 +118,7 @@ fn nothing_impacted_has_no_ratio() {
 #[test]
 fn paper_001_metrics_count_all_jobs() {
     let (run, reference) = pair();
-    let expected = Gained { jobs_earlier: 2, gained_s: 51, jobs_later: 1, lost_s: 10, makespan_gain_s: -10 };
+    let expected = JobGain { jobs_earlier: 2, gained_s: 51, jobs_later: 1, lost_s: 10, makespan_gain_s: -10 };
     assert_eq!(gained_before(&run, &reference).unwrap(), expected);
 }
 

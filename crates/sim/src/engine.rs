@@ -16,7 +16,7 @@ use pliant_model::{
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
-use pliant_policy::mapping::{self, Mapped};
+use pliant_policy::mapping::{self, MappingDecision};
 use pliant_policy::reallocation::{Algorithm, Move, reallocate};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -100,7 +100,7 @@ where
             finishes: EventQueue::new(origin),
             next_event: policies
                 .reallocation
-                .filter(|policy| policy.algorithm != Algorithm::Copies)
+                .filter(|policy| policy.algorithm != Algorithm::Siblings)
                 .map_or(Time::MAX, |policy| Time::ZERO + policy.period),
             started: Vec::new(),
             ended: 0,
@@ -210,7 +210,7 @@ where
     /// A request of a client: tuned and mapped by the federation.
     fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
         let request = request(id, next, self.planning.planned(&next.job));
-        let Mapped { cluster, estimate, reason } =
+        let MappingDecision { cluster, estimate, reason } =
             mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
         self.federation.submit(now, tracked, estimate);

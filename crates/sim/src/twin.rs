@@ -25,8 +25,8 @@ use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, JobId, JobOutcome, Platform, PlatformError, Time};
 use pliant_policy::batch;
-use pliant_policy::federation::{ClusterDraft, Federation};
-use pliant_policy::nodes::{ClusterSnapshot, Nodes, PictureError, Shape};
+use pliant_policy::federation::{FederatedCluster, Federation};
+use pliant_policy::nodes::{ClusterSnapshot, Nodes, Shape, SnapshotError};
 use pliant_policy::tuning::Tuner;
 
 use crate::engine::Engine;
@@ -80,7 +80,7 @@ pub enum TwinError {
         /// The server.
         server: String,
         /// Why.
-        why: PictureError,
+        why: SnapshotError,
     },
     /// The simulation cannot be run.
     Sim(SimError),
@@ -167,8 +167,8 @@ impl Twin {
     ///
     /// If a cluster has a batch policy that is not known here, or nodes that make no sense.
     pub fn replay(&self, policies: &Policies) -> Result<Replayed, TwinError> {
-        let pictured = self.clusters.iter().map(|cluster| self.pictured(cluster));
-        let federation = Federation::pictured(pictured.collect::<Result<_, _>>()?, []);
+        let from_clusters = self.clusters.iter().map(|cluster| self.from_clusters(cluster));
+        let federation = Federation::from_clusters(from_clusters.collect::<Result<_, _>>()?, []);
         let jobs = self.jobs.iter().peekable();
         let engine = Engine::on(&self.platform, federation, Time::ZERO, jobs, policies);
         let run = engine.run(&mut Silent).map_err(TwinError::Sim)?;
@@ -177,12 +177,12 @@ impl Twin {
         Ok(Replayed { jobs, moves: run.reallocations })
     }
 
-    fn pictured(&self, cluster: &TwinCluster) -> Result<ClusterDraft, TwinError> {
+    fn from_clusters(&self, cluster: &TwinCluster) -> Result<FederatedCluster, TwinError> {
         let TwinCluster { info, tuner, nodes, .. } = cluster;
         let scheduler: Box<dyn batch::BatchScheduler> = match nodes {
             Some(picture) => {
                 let server = info.name.to_string();
-                let mut nodes = Nodes::from_picture(Time::ZERO, picture)
+                let mut nodes = Nodes::from_snapshot(Time::ZERO, picture)
                     .map_err(|why| TwinError::Nodes { server, why })?;
                 nodes.expect(self.shapes.clone());
                 Box::new(nodes)
@@ -193,6 +193,6 @@ impl Twin {
                 policy.scheduler(info.procs, Time::ZERO)
             }
         };
-        Ok(ClusterDraft { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })
+        Ok(FederatedCluster { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })
     }
 }

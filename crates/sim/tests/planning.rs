@@ -5,7 +5,7 @@ mod common;
 
 use std::num::NonZeroUsize;
 
-use pliant_model::{ClusterId, JobId, Owner, Procs, Request, Run, Span, Speedup, Time, runtime_at};
+use pliant_model::{ClusterId, JobId, Procs, Request, Run, Span, Speedup, Time, runtime_at};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::runtimes::Choice;
@@ -90,15 +90,7 @@ fn check_limits(run: &Run, jobs: &[SimJob]) {
         let SimJob { job, speedup, true_speedup, managed } = one;
         let speedup = true_speedup.as_ref().unwrap_or(speedup);
         let (id, submit, walltime) = (JobId(0), job.submit, job.walltime);
-        let asked = Request {
-            id,
-            submit,
-            procs: job.procs,
-            walltime,
-            speedup: speedup.clone(),
-            origin: None,
-            owner: Owner::UNKNOWN,
-        };
+        let asked = Request::new(id, submit, job.procs, walltime, speedup.clone());
         let there = run.platform.cluster(ran.cluster);
         let limit =
             if *managed { asked.on(there.procs, there.speed).unwrap().at(ran.procs) } else { walltime };

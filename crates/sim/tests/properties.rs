@@ -174,14 +174,14 @@ fn check_moves(run: &Run, policies: &Policies) {
     for one in &run.moves {
         let policy = policies.reallocation.unwrap();
         let is_event = one.at.0 > 0 && one.at.0 % policy.period.0 == 0;
-        assert!(is_event || policy.algorithm == Algorithm::Copies, "an event at {}", one.at);
+        assert!(is_event || policy.algorithm == Algorithm::Siblings, "an event at {}", one.at);
         assert_ne!(one.from, one.to);
         let before = place.insert(one.log_id, one.to).unwrap_or(one.from);
         assert_eq!(before, one.from, "job {} moves from where it is not", one.log_id);
         match policy.algorithm {
             Algorithm::Regular => assert!(one.after <= one.before - policy.threshold, "{one:?}"),
             Algorithm::NoWorse => assert!(one.after <= one.before, "{one:?}"),
-            Algorithm::AllCancellation | Algorithm::Copies => {}
+            Algorithm::AllCancellation | Algorithm::Siblings => {}
         }
     }
     for ran in &run.jobs {
@@ -280,7 +280,7 @@ fn only_what_came_through_the_federation_is_moved() {
         one.job.origin = Some(ClusterId(u32::from(one.job.log_id == 2)));
         one.managed = one.job.log_id % 2 == 0;
     }
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Copies) {
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Siblings) {
         let period = Span(100);
         let reallocation = Some(Reallocation { period, ..Reallocation::new(*algorithm, Heuristic::Mct) });
         let policies = Policies { mapping: Mapping::Given, reallocation, ..Policies::default() };
@@ -309,7 +309,7 @@ fn of_a_job_and_its_copies_the_first_to_start_runs() {
     for (one, origin) in jobs.iter_mut().zip([0, 1, 2, 0, 1, 0, 0]) {
         one.job.origin = Some(ClusterId(origin));
     }
-    let copies = Some(Reallocation::new(Algorithm::Copies, Heuristic::Mct));
+    let copies = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
     let policies = Policies { mapping: Mapping::Given, reallocation: copies, ..Policies::default() };
     let ran = run(&platform, &jobs, &policies);
     let places: Vec<(u64, u32, i64, u32)> =

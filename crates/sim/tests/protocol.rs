@@ -96,7 +96,7 @@ fn trees() -> impl Strategy<Value = Vec<u8>> {
 
 fn policies() -> impl Strategy<Value = Policies> {
     let ties = prop_oneof![Just(Ties::FinishFirst), Just(Ties::SubmitFirst)];
-    let algorithm = select(&[Algorithm::Regular, Algorithm::Copies][..]);
+    let algorithm = select(&[Algorithm::Regular, Algorithm::Siblings][..]);
     let reallocation = (algorithm, select(Heuristic::ALL), 1..300_i64, 1..90_i64, 1..30_usize);
     (select(Tuner::ALL), ties, prop::option::of(reallocation)).prop_map(|(tuner, ties, reallocation)| {
         let reallocation = reallocation.map(|(algorithm, heuristic, period, threshold, window)| {
@@ -147,7 +147,7 @@ fn both_speeds_agree_on_a_generated_month() {
             assert!(moved.run.reallocations > 100, "{heuristic}: {}", moved.run.reallocations);
             assert_eq!(moved.traffic.servers, 4 * moved.run.reallocations, "{heuristic}");
         }
-        let copies = Some(Reallocation::new(Algorithm::Copies, Heuristic::Mct));
+        let copies = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
         let policies = Policies { reallocation: copies, ..Policies::default() };
         let copied = check(&platform, &tree, &jobs[..2_000], &policies);
         assert!(copied.run.reallocations > 50, "{}", copied.run.reallocations);

@@ -1,6 +1,5 @@
-//! What daemons and clients report of themselves: [`logging`] sends structured log lines to standard error, a [`RequestId`]
-//! connects the lines of all daemons that a request went through, and [`names`] are the names of all metrics
-//! (`docs/metrics.md` is the page for operators).
+//! Telemetry of daemons and clients: [`logging`] sends structured log lines to standard error, a [`RequestId`] connects
+//! the log lines of one request across daemons, and [`names`] are the names of all metrics (`docs/metrics.md`).
 
 mod logs;
 pub mod names;

@@ -1,4 +1,4 @@
-//! Log lines: for people (text) or for machines (json), on standard error.
+//! Log lines on standard error, as text or JSON.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -12,14 +12,14 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogFormat {
-    /// For people: time in UTC, level, message, `key=value`.
+    /// Text: time in UTC, level, message, `key=value`.
     #[default]
     Text,
-    /// For machines: one JSON object per line, with `timestamp`, `level`, `target`, `message`, the fields of the
-    /// line, and `spans` with the fields of each span around it, outermost first.
+    /// JSON: one object per line with `timestamp`, `level`, `target`, `message`, the fields of the line, and `spans`
+    /// with the fields of each enclosing span, outermost first.
     Json,
 }
 
@@ -35,100 +35,76 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Why logging cannot begin.
-#[derive(Debug)]
+/// An error at the start of logging.
+#[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// There is no such format.
+    /// The format is unknown.
+    #[error("expected a log format (text, json), found `{found}`")]
     Format {
-        /// What was asked for.
+        /// The format requested.
         found: String,
     },
-    /// A part of the filter names neither a level nor `target=level`.
+    /// A part of the filter is neither a level nor `target=level`.
+    #[error(
+        "log filter: expected a level (off, error, warn, info, debug, trace) or `target=level`, found `{found}`"
+    )]
     Level {
         /// The part.
         found: String,
     },
-    /// The filter cannot be read.
+    /// The filter cannot be parsed.
+    #[error("log filter: expected levels and `target=level`, found `{found}`: {source}")]
     Filter {
         /// The filter.
         found: String,
-        /// What is wrong with it.
+        /// The parser's error.
         source: ParseError,
     },
-    /// Logging of this process has begun already.
+    /// Logging was started twice.
+    #[error("logging of this process has begun already")]
     Already {
-        /// Says so.
+        /// The cause.
         source: SetGlobalDefaultError,
     },
 }
 
 impl LoggingError {
-    /// A way out, if there is one.
+    /// What to do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             LoggingError::Format { .. } => None,
             LoggingError::Level { .. } | LoggingError::Filter { .. } => {
-                Some("`info` suits daily use; `info,pliant_daemon=debug` says more of one part")
+                Some("use `info`; `info,pliant_daemon=debug` adds details of one crate")
             }
             LoggingError::Already { .. } => None,
         }
     }
 }
 
-impl fmt::Display for LoggingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoggingError::Format { found } => {
-                write!(f, "expected a log format (text, json), found `{found}`")
-            }
-            LoggingError::Level { found } => {
-                write!(
-                    f,
-                    "log filter: expected a level (off, error, warn, info, debug, trace) or `target=level`, found `{found}`"
-                )
-            }
-            LoggingError::Filter { found, source } => {
-                write!(f, "log filter: expected levels and `target=level`, found `{found}`: {source}")
-            }
-            LoggingError::Already { .. } => f.write_str("logging of this process has begun already"),
-        }
-    }
-}
-
-impl std::error::Error for LoggingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            LoggingError::Format { .. } | LoggingError::Level { .. } => None,
-            LoggingError::Filter { source, .. } => Some(source),
-            LoggingError::Already { source } => Some(source),
-        }
-    }
-}
-
-/// Sends the log lines of this process that pass `filter` to standard error. A line that cannot be written is lost:
-/// a full disk behind standard error stops no daemon.
+/// Sends log lines that pass `filter` to standard error. A line that cannot be written is lost: a full disk behind
+/// standard error stops no daemon.
 ///
 /// # Errors
 ///
-/// If the filter cannot be read, or logging has begun already.
+/// If the filter cannot be parsed, or logging was started before.
 pub fn logging(format: LogFormat, filter: &str) -> Result<(), LoggingError> {
     tracing::dispatcher::set_global_default(subscriber(format, filter, std::io::stderr)?)
         .map_err(|source| LoggingError::Already { source })
 }
 
-/// What [`logging`] makes the process's own, for any writer: tests read what was written.
+/// The subscriber that [`logging`] installs, with any writer: tests read what it writes.
 ///
 /// # Errors
 ///
-/// If the filter cannot be read.
+/// If the filter cannot be parsed.
 pub fn subscriber<W>(format: LogFormat, filter: &str, writer: W) -> Result<Dispatch, LoggingError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let lines =
         tracing_subscriber::fmt().with_env_filter(filter_of(filter)?).with_writer(writer).with_ansi(false);
-    // An error of the writer is not reported: the report would go to the same place, and a report that fails
-    // ends the process.
+    // Errors of the writer are not reported: the report would go to the same writer, and a failing report aborts the
+    // process.
     let lines = lines.log_internal_errors(false);
     Ok(match format {
         LogFormat::Text => {
@@ -151,20 +127,20 @@ fn dispatch(subscriber: impl Subscriber + Send + Sync) -> Dispatch {
     Dispatch::new(subscriber)
 }
 
-/// The filter of a text like `info,pliant_daemon=debug`. A lone word must be a level: taken as the name of a target,
-/// a misspelt level would silence everything else.
+/// Parses a filter such as `info,pliant_daemon=debug`. A single word must be a level: as a target, a misspelt level would
+/// silence all other targets.
 fn filter_of(text: &str) -> Result<EnvFilter, LoggingError> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let mut words = parts.iter().filter(|part| !part.contains(['=', '[']));
     if let Some(word) = words.find(|word| word.is_empty() || LevelFilter::from_str(word).is_err()) {
         return Err(LoggingError::Level { found: (*word).to_owned() });
     }
-    // Patterns could take long to match, and nobody needs them.
+    // Patterns can be slow to match and have no use here.
     let filter = EnvFilter::builder().with_regex(false).parse(parts.join(","));
     filter.map_err(|source| LoggingError::Filter { found: text.to_owned(), source })
 }
 
-/// Writes control characters as escapes: what a caller named a file cannot end a log line or steer a terminal.
+/// Escapes control characters, so that names from users can neither end a log line nor control a terminal.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {

@@ -1,24 +1,24 @@
-//! Every metric of the daemons: name, kind, unit, labels, help. `docs/metrics.md` lists the same (there is a test).
+//! Every metric of the daemons: name, kind, unit, labels, help. A test compares `docs/metrics.md` with this list.
 //!
-//! Names follow Prometheus: the prefix `pliant_`, the unit as last word, `_total` for what only grows. The values of
-//! a label are words of Pliant's own, names from configuration or users' names from their certificates, never what a
-//! user sent: each value is a time series that stays.
+//! Names follow Prometheus: the prefix `pliant_`, the unit as last word, `_total` for counters. Each label value is a time
+//! series that stays: labels take fixed words, names from configuration and users' names from their certificates, never
+//! values from requests.
 
 use metrics::Unit;
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
     /// Only grows, until the daemon restarts.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// How often a value was at most each of these bounds.
+    /// Counts values up to each of these bounds.
     Histogram(&'static [f64]),
 }
 
 impl Kind {
-    /// As Prometheus calls it.
+    /// The name in Prometheus.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -31,19 +31,19 @@ impl Kind {
 /// A metric.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Metric {
-    /// Its name, unit and `_total` included.
+    /// The name, unit and `_total` included.
     pub name: &'static str,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// What it is measured in.
+    /// The unit.
     pub unit: Unit,
-    /// The labels that each value has.
+    /// The labels of each value.
     pub labels: &'static [&'static str],
-    /// What it means, in one line.
+    /// The help text, one line.
     pub help: &'static str,
 }
 
-/// One line per metric: the constant and its row of [`ALL`], so that neither is forgotten.
+/// Defines a constant and a row of [`ALL`] for each metric.
 macro_rules! table {
     ($($constant:ident = $name:literal, $kind:expr, $unit:ident, [$($label:literal),*], $help:literal;)*) => {
         $(#[doc = $help] pub const $constant: &str = $name;)*
@@ -55,14 +55,14 @@ macro_rules! table {
     };
 }
 
-/// Bounds for what should take milliseconds, in seconds.
+/// Bounds for durations of milliseconds to seconds, in seconds.
 const SHORT_S: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Bounds for how many things were done at once.
+/// Bounds for batch sizes.
 const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// Bounds for how wrong an estimate was, in seconds: below zero the job was early.
+/// Bounds for errors of estimates, in seconds; a job that was early has a negative error.
 const ERRORS_S: &[f64] = &[
     -3600.0, -1800.0, -600.0, -300.0, -60.0, -30.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 30.0, 60.0,
     300.0, 600.0, 1800.0, 3600.0,
@@ -70,41 +70,41 @@ const ERRORS_S: &[f64] = &[
 
 table! {
     SUBMISSIONS_ACCEPTED = "pliant_submissions_accepted_total", Kind::Counter, Count, [],
-        "Submissions accepted: journaled, and the user told so.";
+        "Submissions journaled and acknowledged.";
     SUBMISSIONS_REFUSED = "pliant_submissions_refused_total", Kind::Counter, Count, ["reason"],
         "Submissions refused, by reason.";
     JOBS_MOVED = "pliant_jobs_moved_total", Kind::Counter, Count, [],
-        "Waiting jobs handed over to another server.";
+        "Waiting jobs moved to another server.";
     MOVES_REFUSED = "pliant_moves_refused_total", Kind::Counter, Count, ["reason"],
-        "Proposals of an agent to move a job that were not carried out, by reason.";
+        "Moves proposed by an agent and not carried out, by reason.";
     DISCOVERIES = "pliant_discoveries_total", Kind::Counter, Count, ["outcome"],
         "Discoveries answered, by outcome.";
     DISCOVERY_SECONDS = "pliant_discovery_seconds", Kind::Histogram(SHORT_S), Seconds, [],
-        "Time from a discovery's arrival to its answer.";
+        "Time from the arrival of a discovery to its answer.";
     JOBS = "pliant_jobs", Kind::Gauge, Count, ["state"],
-        "Jobs that this server holds, by state.";
+        "Jobs of this server, by state.";
     QUEUE_LENGTH = "pliant_queue_length", Kind::Gauge, Count, [],
-        "Jobs that wait in the batch system.";
+        "Jobs waiting in the batch system.";
     FREE_PROCS = "pliant_free_procs", Kind::Gauge, Count, [],
-        "Processors that no job uses.";
+        "Idle processors.";
     JOURNAL_COMMIT_SECONDS = "pliant_journal_commit_seconds", Kind::Histogram(SHORT_S), Seconds, [],
-        "Time that the journal took to make one batch of events durable.";
+        "Time to make one batch of events durable in the journal.";
     JOURNAL_BATCH_EVENTS = "pliant_journal_batch_events", Kind::Histogram(SIZES), Count, [],
-        "Events made durable at once.";
+        "Events per commit of the journal.";
     OPEN_CONNECTIONS = "pliant_open_connections", Kind::Gauge, Count, [],
-        "Connections of the protocol that are open now.";
+        "Open connections of the protocol.";
     CONNECTIONS_REFUSED = "pliant_connections_refused_total", Kind::Counter, Count, ["reason"],
         "Connections refused, by reason.";
     REQUESTS_LIMITED = "pliant_requests_limited_total", Kind::Counter, Count, ["limit"],
-        "Requests turned away because a user reached a limit, by limit.";
+        "Requests refused because a user reached a limit, by limit.";
     ESTIMATE_START_ERROR_SECONDS = "pliant_estimate_start_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
         "Start of a job minus its estimate at acceptance; below zero the job was early.";
     ESTIMATE_COMPLETION_ERROR_SECONDS = "pliant_estimate_completion_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
         "Completion of a job minus its estimate at acceptance; below zero the job was early.";
     RUNTIME_ERROR_PERCENT = "pliant_runtime_error_percent", Kind::Gauge, Percent, [],
-        "Error without its sign of the runtimes that the agent predicts from ended jobs, of the mean runtime.";
+        "Absolute error of the runtimes that the agent predicts from ended jobs, in percent of the mean runtime.";
     RUNTIME_WITHIN_PERCENT = "pliant_runtime_within_percent", Kind::Gauge, Percent, [],
-        "Jobs that ran no longer than the 0.8 quantile of runtimes that the agent predicts from ended jobs; 80 if that is right.";
+        "Jobs that ran no longer than the 0.8 quantile of runtimes that the agent predicts from ended jobs; ideally 80.";
     UPLOADED_BYTES = "pliant_uploaded_bytes_total", Kind::Counter, Bytes, [],
         "Bytes of input files received from clients.";
     DOWNLOADED_BYTES = "pliant_downloaded_bytes_total", Kind::Counter, Bytes, [],
@@ -114,38 +114,38 @@ table! {
     CLOCK_AHEAD_SECONDS = "pliant_clock_ahead_seconds", Kind::Gauge, Seconds, ["peer"],
         "How far the clock of a child is ahead of this agent's; below zero it is behind.";
     LAUNCHES_ENDED = "pliant_launches_ended_total", Kind::Counter, Count, ["outcome"],
-        "Launches that are over, by outcome.";
+        "Ended launches, by outcome.";
     PROBES = "pliant_probes_total", Kind::Counter, Count, ["outcome"],
         "Measurements of links between servers, by outcome.";
     LINK_BITS_PER_SECOND = "pliant_link_bits_per_second", Kind::Gauge, BitsPerSecond, ["one", "other"],
-        "What goes over the link between two servers: the median of the last measurements.";
+        "Bandwidth of the link between two servers: the median of the last measurements.";
     OPTIONAL_CORES = "pliant_optional_cores", Kind::Gauge, Count, [],
         "Cores for the requests of explorations.";
     OPTIONAL_ENDED = "pliant_optional_ended_total", Kind::Counter, Count, ["outcome"],
-        "Requests of explorations that ended, by outcome; those that wait again do not count.";
+        "Ended requests of explorations, by outcome; requests that were requeued do not count.";
     OPTIONAL_REQUESTS = "pliant_optional_requests", Kind::Gauge, Count, ["user"],
         "Requests of explorations that wait or run, by user.";
-    OPTIONAL_CONSUMED_SECONDS = "pliant_optional_consumed_seconds", Kind::Gauge, Seconds, ["user"],
-        "Core time that a user's requests have had, runs that were ended early included.";
-    OPTIONAL_DESERVED_SECONDS = "pliant_optional_deserved_seconds", Kind::Gauge, Seconds, ["user"],
-        "Core time that a user deserved: an equal share, by weight, while requests were there.";
+    OPTIONAL_USAGE_SECONDS = "pliant_optional_usage_seconds", Kind::Gauge, Seconds, ["user"],
+        "Core time used by a user's requests, including runs that were ended early.";
+    OPTIONAL_FAIR_SHARE_SECONDS = "pliant_optional_fair_share_seconds", Kind::Gauge, Seconds, ["user"],
+        "Fair share of a user in core time: a share proportional to the weight while the user has requests.";
     OPTIONAL_SATISFACTION_RATIO = "pliant_optional_satisfaction_ratio", Kind::Gauge, Count, ["user"],
-        "What a user has had over what the user deserved.";
+        "Usage of a user divided by the fair share.";
     OPTIONAL_COMPLETED_REQUESTS = "pliant_optional_completed_requests", Kind::Gauge, Count, ["user"],
-        "Requests of a user that were completed, mandatory and optional.";
+        "Completed requests of a user, mandatory and optional.";
     OPTIONAL_USEFUL_SECONDS = "pliant_optional_useful_seconds", Kind::Gauge, Seconds, ["user"],
-        "Core time that went into a user's completed requests.";
+        "Core time used by a user's completed requests.";
     OPTIONAL_KILLED_RUNS = "pliant_optional_killed_runs", Kind::Gauge, Count, ["user"],
-        "Runs of a user's optional requests that were ended for a mandatory one.";
+        "Runs of a user's optional requests that were ended for a mandatory request.";
     OPTIONAL_LATE_REQUESTS = "pliant_optional_late_requests", Kind::Gauge, Count, ["user"],
-        "Mandatory requests of a user that missed the deadline: completed or cancelled after it, failed at any time, or there after it.";
+        "Mandatory requests of a user that missed the deadline: failed, completed or cancelled after it, or still unfinished after it.";
     OPTIONAL_UNHAPPY_USERS = "pliant_optional_unhappy_users", Kind::Gauge, Count, [],
-        "Users of whom a mandatory request missed the deadline.";
+        "Users with a mandatory request that missed the deadline.";
     OPTIONAL_UNFAIRNESS_RATIO = "pliant_optional_unfairness_ratio", Kind::Gauge, Count, [],
-        "The greatest satisfaction of a user minus the least.";
+        "The largest satisfaction of a user minus the smallest.";
 }
 
-/// Tells the present recorder what each metric means.
+/// Describes all metrics to the present recorder.
 pub fn describe() {
     for Metric { name, kind, unit, help, .. } in ALL.iter().copied() {
         match kind {

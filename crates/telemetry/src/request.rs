@@ -1,4 +1,4 @@
-//! The id of a request: made by the client, carried along every call as metadata, named in every log line.
+//! Request IDs: created by the client, passed along every call as metadata, contained in every log line.
 
 use std::fmt;
 use std::future::Future;
@@ -16,25 +16,25 @@ pub const REQUEST_HEADER: HeaderName = HeaderName::from_static("x-pliant-request
 /// Digits of an id.
 const DIGITS: usize = 16;
 
-/// Ties together what one request caused on the client, on agents, on servers and in the batch system. It is for
-/// people who read logs: nothing is decided by it, and two requests with the same id harm nobody.
+/// Connects the log lines that one request caused on the client, on agents and on servers. Only people who read logs use
+/// it: no decision depends on it, and duplicates are harmless.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId(u64);
 
 impl RequestId {
-    /// A new id, different from all others with overwhelming probability.
+    /// A new ID, unique with overwhelming probability.
     pub fn fresh() -> RequestId {
-        // Each `RandomState` has keys of its own, so that hashing nothing gives another number every time.
+        // Each `RandomState` has its own keys: the hash of nothing is another number every time.
         RequestId(RandomState::new().hash_one(()))
     }
 
-    /// The id that a call came with. None if there is none or it is not 16 hexadecimal digits in lower case: an id
-    /// is written to logs, so that nothing else a caller makes up is taken.
+    /// The ID in the headers of a call; none if it is missing or not 16 hexadecimal digits in lower case, since anything
+    /// else that a caller sends must not appear in logs.
     pub fn from_headers(headers: &HeaderMap) -> Option<RequestId> {
         headers.get(REQUEST_HEADER)?.to_str().ok()?.parse().ok()
     }
 
-    /// The id that a gRPC call came with, or a new one.
+    /// The ID in the metadata of a gRPC call, or a new one.
     pub fn of_call(metadata: &MetadataMap) -> RequestId {
         RequestId::from_headers(metadata.as_ref()).unwrap_or_else(RequestId::fresh)
     }
@@ -53,11 +53,11 @@ impl RequestId {
 
     /// A span whose field `request` is in every log line written inside.
     pub fn span(self) -> Span {
-        // At the level of errors, so that no filter that lets a line through drops the id from it.
+        // At level error, so that every filter that passes a line keeps the ID.
         tracing::error_span!("call", request = %self)
     }
 
-    /// The number behind it.
+    /// The ID as a number.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -73,7 +73,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Spawns a task that goes on with the present call: its log lines have the call's id.
+/// Spawns a task whose log lines have the ID of the present call.
 pub fn spawn_of_call<F>(task: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -81,28 +81,21 @@ where
     tokio::spawn(task.in_current_span())
 }
 
-/// The text was not 16 hexadecimal digits in lower case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotARequestId;
-
-impl fmt::Display for NotARequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected a request id, {DIGITS} hexadecimal digits in lower case")
-    }
-}
-
-impl std::error::Error for NotARequestId {}
+/// A text that is not 16 hexadecimal digits in lower case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected a request id, {DIGITS} hexadecimal digits in lower case")]
+pub struct RequestIdError;
 
 impl FromStr for RequestId {
-    type Err = NotARequestId;
+    type Err = RequestIdError;
 
-    fn from_str(text: &str) -> Result<RequestId, NotARequestId> {
+    fn from_str(text: &str) -> Result<RequestId, RequestIdError> {
         let digits =
             text.len() == DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         if !digits {
-            return Err(NotARequestId);
+            return Err(RequestIdError);
         }
-        u64::from_str_radix(text, 16).map(RequestId).map_err(|_| NotARequestId)
+        u64::from_str_radix(text, 16).map(RequestId).map_err(|_| RequestIdError)
     }
 }
 

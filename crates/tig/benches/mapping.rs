@@ -17,7 +17,7 @@ use criterion::{
 };
 use pliant_tig::clustering::{Clustering, Weights, cluster, relax, round, threshold};
 use pliant_tig::wase::{self, Options};
-use pliant_tig::{Availability, Mapping, TaskGraph, Unplaceable, best_fit};
+use pliant_tig::{Availability, Mapping, MappingError, TaskGraph, best_fit};
 use support::{random_graph, random_grid};
 
 /// Tasks per application, as in paper 003.
@@ -85,7 +85,7 @@ fn mapping(criterion: &mut Criterion) {
         let applications: Vec<Clustered> =
             (0..).map(clustered).filter(are_mapped).take(GRAPHS as usize).collect();
         let mut bench =
-            |name, map: &dyn Fn(&Clustered, &mut Availability) -> Result<Mapping, Unplaceable>| {
+            |name, map: &dyn Fn(&Clustered, &mut Availability) -> Result<Mapping, MappingError>| {
                 group.bench_function(BenchmarkId::new(name, tasks), |bencher| {
                     let free = || vec![Availability::of(&grid); applications.len()];
                     let map_all = |mut free: Vec<Availability>| {

@@ -1,7 +1,6 @@
-//! What is left of a grid while tasks are placed: the power of its machines (eq. 2) and the room on its links.
+//! The remaining capacity of a grid while tasks are placed: power of machines (eq. 2) and bandwidth of links.
 //!
-//! Everything that is taken is noted with what was there before, so that a mapping that fails half-way gives
-//! back exactly what it found: no sum is undone by a difference.
+//! Every change is recorded with the previous value, so that a failed mapping restores the exact state without rounding.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub struct Availability {
     taken: Vec<Taken>,
 }
 
-/// What was there before something was taken.
+/// The value before a change.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Taken {
     Power(MachineId, f64),
@@ -33,7 +32,7 @@ enum Taken {
 
 /// A moment to go back to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark(usize);
+pub struct Savepoint(usize);
 
 impl Availability {
     /// All that a grid has: eq. 2 for each machine, and empty links.
@@ -47,7 +46,7 @@ impl Availability {
         }
     }
 
-    /// What a machine has left, in MFlop/s; 0 if that is next to nothing.
+    /// The remaining power of a machine, in MFlop/s; 0 if it is negligible.
     pub fn power(&self, machine: MachineId) -> f64 {
         let power = self.power[machine.index()];
         if power <= self.nothing[machine.index()] { 0.0 } else { power }
@@ -65,24 +64,24 @@ impl Availability {
         self.carried.get(&link).copied().unwrap_or(0.0)
     }
 
-    /// Whether a link has room for that much more.
-    pub fn has_room(&self, grid: &Grid, link: LinkId, mbps: f64) -> bool {
+    /// True if a link has this much bandwidth left.
+    pub fn has_bandwidth(&self, grid: &Grid, link: LinkId, mbps: f64) -> bool {
         self.carried(link) + mbps <= grid.capacity(link) * (1.0 + ROUNDING)
     }
 
-    /// Takes room on a link.
+    /// Takes bandwidth of a link.
     pub fn take_link(&mut self, link: LinkId, mbps: f64) {
         let before = self.carried.insert(link, self.carried(link) + mbps);
         self.taken.push(Taken::Link(link, before));
     }
 
     /// This moment.
-    pub fn mark(&self) -> Mark {
-        Mark(self.taken.len())
+    pub fn mark(&self) -> Savepoint {
+        Savepoint(self.taken.len())
     }
 
     /// Gives back everything that was taken since that moment.
-    pub fn roll_back(&mut self, mark: Mark) {
+    pub fn roll_back(&mut self, mark: Savepoint) {
         for taken in self.taken.drain(mark.0.min(self.taken.len())..).rev() {
             match taken {
                 Taken::Power(machine, before) => self.power[machine.index()] = before,

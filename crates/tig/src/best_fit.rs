@@ -3,10 +3,10 @@
 //! Tasks by decreasing RCR, each to the machine with the least power that is enough for it. A sorted list of
 //! the machines makes it O(m log m + t (log m + m)) for t tasks on m machines; the last term moves one entry.
 
-use crate::{Availability, Grid, MachineId, Mapping, Placement, Stage, TaskGraph, Unplaceable};
+use crate::{Availability, Grid, MachineId, Mapping, MappingError, Placement, Stage, TaskGraph};
 
-/// Maps an application, or takes nothing of the grid.
-pub fn map(graph: &TaskGraph, grid: &Grid, free: &mut Availability) -> Result<Mapping, Unplaceable> {
+/// Maps an application; a failure changes nothing.
+pub fn map(graph: &TaskGraph, grid: &Grid, free: &mut Availability) -> Result<Mapping, MappingError> {
     let mark = free.mark();
     let mut queue: Vec<(f64, MachineId)> =
         grid.machines_below(Grid::ROOT).map(|machine| (free.power(machine), machine)).collect();
@@ -21,7 +21,7 @@ pub fn map(graph: &TaskGraph, grid: &Grid, free: &mut Availability) -> Result<Ma
         let Some(&(power, machine)) = queue.get(fits) else {
             let best = queue.last().map_or(0.0, |(power, _)| *power);
             free.roll_back(mark);
-            return Err(Unplaceable::Task { task, mcr_mflops: mcr, best });
+            return Err(MappingError::Task { task, mcr_mflops: mcr, best });
         };
         free.take_power(machine, mcr);
         placements[task.index()] = Some(Placement { machine, affinity: power / mcr, stage: Stage::BestFit });

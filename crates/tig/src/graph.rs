@@ -6,7 +6,6 @@
 //! which is the authors' future work.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use pliant_model::{NameError, check_name};
 
@@ -50,8 +49,8 @@ pub struct TaskGraph {
 }
 
 impl TaskGraph {
-    /// Checks an application. `mcr_mflops` is what a task of RCR 1 needs of a machine, `bandwidth_mbps` what an
-    /// edge of RQoC 1 needs of a link, if that is known.
+    /// Checks an application. `mcr_mflops` is the demand of a task of RCR 1 on a machine, `bandwidth_mbps` that of an edge of
+    /// RQoC 1 on a link, if known.
     pub fn new(
         mcr_mflops: f64,
         bandwidth_mbps: Option<f64>,
@@ -84,12 +83,12 @@ impl TaskGraph {
         Ok(TaskGraph { mcr_mflops, ..self.clone() })
     }
 
-    /// What a task of RCR 1 needs of a machine, in MFlop/s.
+    /// The demand of a task of RCR 1 on a machine, in MFlop/s.
     pub fn mcr_mflops(&self) -> f64 {
         self.mcr_mflops
     }
 
-    /// What an edge of RQoC 1 needs of a link, in Mb/s.
+    /// The demand of an edge of RQoC 1 on a link, in Mb/s.
     pub fn bandwidth_mbps(&self) -> Option<f64> {
         self.bandwidth_mbps
     }
@@ -114,12 +113,12 @@ impl TaskGraph {
         &self.tasks[task.index()]
     }
 
-    /// Who a task communicates with, and the RQoC.
+    /// The tasks with which a task communicates, with the RQoC.
     pub fn neighbours(&self, task: TaskId) -> &[(TaskId, f64)] {
         &self.neighbours[task.index()]
     }
 
-    /// Eq. 1: what a task needs of its machine, in MFlop/s.
+    /// Eq. 1: the demand of a task on its machine, in MFlop/s.
     pub fn mcr(&self, task: TaskId) -> f64 {
         self.mcr_mflops * self.task(task).rcr
     }
@@ -129,7 +128,7 @@ impl TaskGraph {
         self.edges.iter().map(|edge| edge.rqoc).sum()
     }
 
-    /// The traffic over the edges that `counts`, in % of all traffic; 0 if there is none.
+    /// The traffic over the edges for which `counts` is true, in % of all traffic; 0 without traffic.
     pub(crate) fn traffic_percent(&self, counts: impl Fn(TaskId, TaskId) -> bool) -> f64 {
         let counted = self.edges.iter().filter(|edge| counts(edge.ends[0], edge.ends[1]));
         let counted: f64 = counted.map(|edge| edge.rqoc).sum();
@@ -201,37 +200,48 @@ fn check_edges(tasks: &[Task], edges: &[Edge]) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// An application that cannot be mapped by anybody. `at` is the position of the task or edge.
-#[derive(Clone, PartialEq, Debug)]
+/// An invalid application. `at` is the position of the task or edge.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what its fields are")]
 pub enum GraphError {
     /// It has no task.
+    #[error("expected a task, found none")]
     NoTask,
     /// Its MCR is not above 0.
+    #[error("expected an MCR above 0, found {0}")]
     Mcr(f64),
     /// Its bandwidth is not above 0.
+    #[error("expected a bandwidth above 0, found {0}")]
     Bandwidth(f64),
-    /// A task has a name that cannot be shown.
+    /// A task has an invalid name.
+    #[error("{source}")]
     Name { at: usize, source: NameError },
     /// Two tasks have one name.
+    #[error("expected unique names of tasks, found `{name}` twice")]
     SameName { at: usize, name: String },
     /// A task's RCR is not above 0.
+    #[error("task `{task}`: expected an RCR above 0, found {found}")]
     Rcr { at: usize, task: String, found: f64 },
-    /// An edge ends nowhere.
+    /// An edge ends at a task that does not exist.
+    #[error("expected an edge between two of {tasks} tasks, found an end {found}")]
     NoSuchTask { at: usize, found: u32, tasks: usize },
-    /// An edge has one end only.
+    /// An edge joins a task to itself.
+    #[error("expected an edge between two tasks, found `{task}` twice")]
     Loop { at: usize, task: String },
     /// Two edges join the same tasks.
+    #[error("expected one edge between `{}` and `{}`, found two", ends[0], ends[1])]
     SameEdge { at: usize, ends: [String; 2] },
     /// An edge's RQoC is not above 0.
+    #[error("edge between `{}` and `{}`: expected an RQoC above 0, found {found}", ends[0], ends[1])]
     Rqoc { at: usize, ends: [String; 2], found: f64 },
-    /// It falls apart.
+    /// The graph is not connected.
+    #[error("expected a connected graph, found no path from `{from}` to `{apart}`")]
     Disconnected { at: usize, apart: String, from: String },
 }
 
-/// What of a graph an error is about, for those who know where it was written.
+/// The item of a graph that an error refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GraphPlace {
+pub enum GraphItem {
     /// The graph as a whole.
     Whole,
     /// The task at this position.
@@ -241,64 +251,34 @@ pub enum GraphPlace {
 }
 
 impl GraphError {
-    /// What it is about.
-    pub fn place(&self) -> GraphPlace {
+    /// The item that the error refers to.
+    pub fn item(&self) -> GraphItem {
         match self {
-            Self::NoTask | Self::Mcr(_) | Self::Bandwidth(_) => GraphPlace::Whole,
+            Self::NoTask | Self::Mcr(_) | Self::Bandwidth(_) => GraphItem::Whole,
             Self::Name { at, .. }
             | Self::SameName { at, .. }
             | Self::Rcr { at, .. }
-            | Self::Disconnected { at, .. } => GraphPlace::Task(*at),
+            | Self::Disconnected { at, .. } => GraphItem::Task(*at),
             Self::NoSuchTask { at, .. }
             | Self::Loop { at, .. }
             | Self::SameEdge { at, .. }
-            | Self::Rqoc { at, .. } => GraphPlace::Edge(*at),
+            | Self::Rqoc { at, .. } => GraphItem::Edge(*at),
         }
     }
 
-    /// What to do about it.
+    /// What to do about the error.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoTask => "an application has one task at least",
-            Self::Mcr(_) => "the MCR is what a task of RCR 1 needs of a machine, in MFlop/s",
-            Self::Bandwidth(_) => "the bandwidth is what an edge of RQoC 1 needs of a link, in Mb/s",
-            Self::Name { .. } | Self::SameName { .. } => "mappings name tasks by it",
-            Self::Rcr { .. } => "the task that needs least has RCR 1",
+            Self::NoTask => "an application has at least one task",
+            Self::Mcr(_) => "the MCR is the demand of a task of RCR 1, in MFlop/s",
+            Self::Bandwidth(_) => "the bandwidth is the demand of an edge of RQoC 1, in Mb/s",
+            Self::Name { .. } | Self::SameName { .. } => "mappings identify tasks by their names",
+            Self::Rcr { .. } => "the task with the smallest demand has RCR 1",
             Self::NoSuchTask { .. } => "both ends of an edge are tasks of the graph",
-            Self::Loop { .. } => "what a task says to itself needs no link; leave the edge out",
-            Self::SameEdge { .. } => "add their RQoC up in one edge",
-            Self::Rqoc { .. } => "the edge with the least traffic has RQoC 1; leave out what has none",
+            Self::Loop { .. } => "traffic of a task with itself needs no link; remove the edge",
+            Self::SameEdge { .. } => "use one edge with the sum of their RQoC",
+            Self::Rqoc { .. } => "the edge with the least traffic has RQoC 1; remove edges without traffic",
             Self::Disconnected { .. } => "join them by an edge, or map two applications",
         }
     }
 }
-
-impl fmt::Display for GraphError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTask => write!(f, "expected a task, found none"),
-            Self::Mcr(found) => write!(f, "expected an MCR above 0, found {found}"),
-            Self::Bandwidth(found) => write!(f, "expected a bandwidth above 0, found {found}"),
-            Self::Name { source, .. } => source.fmt(f),
-            Self::SameName { name, .. } => write!(f, "expected unique names of tasks, found `{name}` twice"),
-            Self::Rcr { task, found, .. } => {
-                write!(f, "task `{task}`: expected an RCR above 0, found {found}")
-            }
-            Self::NoSuchTask { found, tasks, .. } => {
-                write!(f, "expected an edge between two of {tasks} tasks, found an end {found}")
-            }
-            Self::Loop { task, .. } => write!(f, "expected an edge between two tasks, found `{task}` twice"),
-            Self::SameEdge { ends: [one, other], .. } => {
-                write!(f, "expected one edge between `{one}` and `{other}`, found two")
-            }
-            Self::Rqoc { ends: [one, other], found, .. } => {
-                write!(f, "edge between `{one}` and `{other}`: expected an RQoC above 0, found {found}")
-            }
-            Self::Disconnected { apart, from, .. } => {
-                write!(f, "expected a connected graph, found no path from `{from}` to `{apart}`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for GraphError {}

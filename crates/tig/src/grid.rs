@@ -1,7 +1,7 @@
 //! The platform: a dendrogram of networks with machines at its leaves (paper 003, section 3.2).
 //!
 //! The root joins WANs, a WAN joins MANs, a MAN joins LANs, a LAN holds machines. Between any two siblings the
-//! bandwidth is known. What two machines say to each other goes over one link: the one between the children of
+//! bandwidth is known. The traffic between two machines uses one link: the one between the children of
 //! their lowest common node, or the inside of their LAN.
 
 mod builder;
@@ -62,7 +62,7 @@ impl Level {
         }
     }
 
-    /// How far apart two machines are whose lowest common node is of this level: 0 on one LAN to 3.
+    /// The distance of two machines whose lowest common node is of this level: 0 on one LAN to 3.
     pub const fn hops(self) -> usize {
         self as usize
     }
@@ -76,7 +76,7 @@ pub struct Node {
     /// What it is.
     pub level: Level,
     /// The node above; none above the root.
-    pub father: Option<NodeId>,
+    pub parent: Option<NodeId>,
     /// The nodes below; a LAN has none.
     pub children: Vec<NodeId>,
     /// Position among its siblings.
@@ -107,7 +107,7 @@ impl Machine {
 /// A link: between two siblings, or the inside of a LAN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId {
-    /// The common father, or the LAN.
+    /// The common parent, or the LAN.
     pub node: NodeId,
     /// Positions of the siblings, the lower one first; both 0 inside a LAN.
     ends: [u32; 2],
@@ -120,7 +120,7 @@ pub struct Grid {
     machines: Vec<Machine>,
     lan_of: Vec<NodeId>,
     user_lan: NodeId,
-    /// What others send over links, in Mb/s; nothing over those that are absent.
+    /// Background traffic of links, in Mb/s; absent links have none.
     others_mbps: BTreeMap<LinkId, f64>,
 }
 
@@ -158,7 +158,7 @@ impl Grid {
         &self.nodes[node.index()]
     }
 
-    /// Every node, fathers before their children.
+    /// All nodes, parents before their children.
     pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)
     }
@@ -199,10 +199,10 @@ impl Grid {
             // The lower one climbs; both if they are on one level.
             let (low, high) = (self.node(one).level, self.node(other).level);
             if low <= high {
-                one = self.node(one).father.unwrap_or(Grid::ROOT);
+                one = self.node(one).parent.unwrap_or(Grid::ROOT);
             }
             if high <= low {
-                other = self.node(other).father.unwrap_or(Grid::ROOT);
+                other = self.node(other).parent.unwrap_or(Grid::ROOT);
             }
         }
         one
@@ -215,8 +215,8 @@ impl Grid {
 
     /// Bandwidth between two siblings, in Mb/s.
     pub fn bandwidth(&self, one: NodeId, other: NodeId) -> f64 {
-        let father = self.node(self.node(one).father.unwrap_or(Grid::ROOT));
-        father.links_mbps[self.node(one).position * father.children.len() + self.node(other).position]
+        let parent = self.node(self.node(one).parent.unwrap_or(Grid::ROOT));
+        parent.links_mbps[self.node(one).position * parent.children.len() + self.node(other).position]
     }
 
     /// The link between two LANs, or the inside of one.
@@ -236,13 +236,13 @@ impl Grid {
     /// The child of `node` that is at or above `lan`.
     fn below(&self, node: NodeId, lan: NodeId) -> NodeId {
         let mut at = lan;
-        while let Some(father) = self.node(at).father.filter(|father| *father != node) {
-            at = father;
+        while let Some(parent) = self.node(at).parent.filter(|parent| *parent != node) {
+            at = parent;
         }
         at
     }
 
-    /// What a link carries, in Mb/s, beside what others send over it.
+    /// The capacity of a link in Mb/s, without its background traffic.
     pub fn capacity(&self, link: LinkId) -> f64 {
         let node = self.node(link.node);
         let [one, other] = link.ends;
@@ -257,9 +257,9 @@ impl Grid {
 
     /// The siblings of a node, the best connected first, ties by position.
     pub fn siblings(&self, node: NodeId) -> Vec<NodeId> {
-        let Some(father) = self.node(node).father else { return Vec::new() };
+        let Some(parent) = self.node(node).parent else { return Vec::new() };
         let mut siblings: Vec<NodeId> =
-            self.node(father).children.iter().copied().filter(|sibling| *sibling != node).collect();
+            self.node(parent).children.iter().copied().filter(|sibling| *sibling != node).collect();
         siblings.sort_by(|one, other| self.bandwidth(node, *other).total_cmp(&self.bandwidth(node, *one)));
         siblings
     }

@@ -2,9 +2,8 @@
 //! into clusters of tasks by their traffic, and the clusters are mapped onto LANs, closest to the user first.
 //!
 //! [`TaskGraph`] and [`Grid`] are the two inputs (section 3), [`clustering`] the first step (section 4),
-//! [`wase`] the second, [`best_fit`] and [`random`] the baselines, [`refine`] a search that goes beyond the paper,
-//! [`Metrics`] what a mapping is worth (section 5.2), and [`generate`] graphs and grids like those of
-//! section 5.1.
+//! [`wase`] the second, [`best_fit`] and [`random`] the baselines, [`refine`] a search beyond the paper, [`Metrics`] the
+//! measures of a mapping (section 5.2), and [`generate`] graphs and grids like those of section 5.1.
 //!
 //! Nothing here reads a clock, a file or the environment: the random generator is an argument
 //! (ARCHITECTURE.md, invariant 2).
@@ -21,8 +20,8 @@ pub mod random;
 pub mod refine;
 pub mod wase;
 
-pub use availability::{Availability, Mark};
-pub use graph::{Edge, GraphError, GraphPlace, Task, TaskGraph, TaskId};
+pub use availability::{Availability, Savepoint};
+pub use graph::{Edge, GraphError, GraphItem, Task, TaskGraph, TaskId};
 pub use grid::{Grid, GridBuilder, GridError, GridItem, Level, LinkId, Machine, MachineId, Node, NodeId};
-pub use mapping::{ClusterPlace, Mapping, Placement, Stage, Unplaceable};
+pub use mapping::{ClusterPlacement, Mapping, MappingError, Placement, Stage};
 pub use metrics::{Metrics, overload_percent};

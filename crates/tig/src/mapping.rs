@@ -1,47 +1,45 @@
-//! A mapping: which machine each task goes to, and why there.
-
-use std::fmt;
+//! A mapping: the machine of each task, and the step that placed it.
 
 use crate::clustering::ClusterId;
 use crate::{Level, MachineId, NodeId, TaskGraph, TaskId};
 
-/// A whole application on machines.
+/// A mapping of a whole application.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mapping {
-    /// Where each task goes.
+    /// The placement of each task.
     pub placements: Vec<Placement>,
-    /// Where each cluster was sent; empty if the algorithm knows no clusters.
-    pub clusters: Vec<ClusterPlace>,
+    /// The selected LAN of each cluster; empty for algorithms without clusters.
+    pub clusters: Vec<ClusterPlacement>,
 }
 
-/// Where a task goes.
+/// The placement of a task.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Placement {
     /// The machine.
     pub machine: MachineId,
-    /// Eq. 10 at the moment of the placement: what the machine had left over what the task needs. At least 1.
+    /// Eq. 10 at placement: the machine's remaining power over the task's demand. At least 1.
     pub affinity: f64,
-    /// By which step.
+    /// The step that placed it.
     pub stage: Stage,
 }
 
 /// The step that placed a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// On the LAN that was selected for its cluster.
+    /// On the LAN selected for its cluster.
     Selected,
-    /// That LAN was full: on a machine that is this far up the dendrogram.
+    /// On a machine this far up the dendrogram, since that LAN was full.
     Proxy(Level),
     /// Best fit over the whole grid.
     BestFit,
-    /// On any machine with enough power.
+    /// On a random machine with enough power.
     Drawn,
-    /// Moved there by the search that follows the mapping.
+    /// Moved by the search after the mapping.
     Refined,
 }
 
 impl Stage {
-    /// The stable word.
+    /// The stable keyword.
     pub fn word(self) -> &'static str {
         match self {
             Self::Selected => "selected-lan",
@@ -55,19 +53,23 @@ impl Stage {
     }
 }
 
-/// Where a cluster was sent.
+/// The selected LAN of a cluster.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ClusterPlace {
-    /// The LAN that was selected for it.
+pub struct ClusterPlacement {
+    /// The LAN.
     pub lan: NodeId,
-    /// Eqs. 7 to 9 at that moment.
+    /// Its suitability at that moment (eqs. 7 to 9).
     pub suitability: f64,
 }
 
-/// An application that was not mapped. Nothing of it is left on the grid.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Unplaceable {
+/// An application that could not be mapped. The grid is unchanged.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum MappingError {
     /// No LAN was suitable for a cluster.
+    #[error(
+        "expected a LAN of suitability 1 for cluster {} ({tasks} tasks, {mcr_mflops:.1} MFlop/s), found \
+         {best:.3} at most", cluster.0
+    )]
     Cluster {
         /// The cluster.
         cluster: ClusterId,
@@ -79,6 +81,7 @@ pub enum Unplaceable {
         best: f64,
     },
     /// No machine that may be used had room for a task.
+    #[error("expected a machine with {mcr_mflops:.1} MFlop/s left, found {best:.1} at most")]
     Task {
         /// The task.
         task: TaskId,
@@ -89,7 +92,7 @@ pub enum Unplaceable {
     },
 }
 
-impl Unplaceable {
+impl MappingError {
     /// With the names of the application.
     pub fn describe(&self, graph: &TaskGraph) -> String {
         match self {
@@ -102,21 +105,3 @@ impl Unplaceable {
         }
     }
 }
-
-impl fmt::Display for Unplaceable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cluster { cluster, tasks, mcr_mflops, best } => write!(
-                f,
-                "expected a LAN of suitability 1 for cluster {} ({tasks} tasks, {mcr_mflops:.1} MFlop/s), \
-                 found {best:.3} at most",
-                cluster.0
-            ),
-            Self::Task { mcr_mflops, best, .. } => {
-                write!(f, "expected a machine with {mcr_mflops:.1} MFlop/s left, found {best:.1} at most")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unplaceable {}

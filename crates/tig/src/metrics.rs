@@ -1,4 +1,4 @@
-//! What a mapping is worth: the measures of paper 003, section 5.2, and what it does to links.
+//! The measures of a mapping in paper 003, section 5.2, and its load on links.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,13 @@ pub struct Metrics {
     pub distance_mean: f64,
     /// Traffic between LANs, in % of all traffic.
     pub inter_lan_percent: f64,
-    /// Traffic between clusters, in % of all traffic: what the clustering cuts.
+    /// Traffic between clusters, in % of all traffic.
     pub cut_percent: f64,
     /// Share of the clusters that are on the user's LAN, in its MAN, in its WAN, beyond.
     pub reach: [f64; 4],
     /// LANs with a task.
     pub lans_used: usize,
-    /// Traffic that links between LANs cannot carry, in % of all traffic; none if the application does not say
-    /// what bandwidth it needs.
+    /// Traffic between LANs beyond the capacity of links, in % of all traffic; none if the application states no bandwidth.
     pub overload_percent: Option<f64>,
 }
 
@@ -82,7 +81,7 @@ fn homes(grid: &Grid, clustering: &Clustering, mapping: &Mapping) -> Vec<NodeId>
     clustering.ids().map(plurality).collect()
 }
 
-/// What links carry of an application's traffic: nothing of what stays on one machine.
+/// The load of an application on links; traffic within a machine uses none.
 pub(crate) fn loads(graph: &TaskGraph, grid: &Grid, mapping: &Mapping) -> BTreeMap<LinkId, f64> {
     let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
     let machine = |task: TaskId| mapping.placements[task.index()].machine;
@@ -95,14 +94,13 @@ pub(crate) fn loads(graph: &TaskGraph, grid: &Grid, mapping: &Mapping) -> BTreeM
     loads
 }
 
-/// Traffic of a mapping that links cannot carry, in % of all traffic; none if the application does not say what bandwidth it
-/// needs.
+/// Traffic of a mapping beyond the capacity of links, in % of all traffic; none if the application states no bandwidth.
 pub fn overload_percent(graph: &TaskGraph, grid: &Grid, mapping: &Mapping) -> Option<f64> {
     let bandwidth = graph.bandwidth_mbps()?;
     let excess: f64 = loads(graph, grid, mapping)
         .into_iter()
         .map(|(link, rqoc)| (rqoc * bandwidth - grid.capacity(link)).max(0.0))
-        // Sums of what exactly fits may be rounded up.
+        // Sums that fit exactly may be rounded up.
         .filter(|excess| *excess > 1e-6)
         .sum();
     let all = graph.traffic() * bandwidth;

@@ -1,18 +1,17 @@
-//! A baseline below the paper's: each task on any machine that has the power for it, blind to traffic and to what fits.
+//! A weak baseline: each task on a random machine with enough power, without regard to traffic or fit.
 
 use pliant_model::rng::Draws;
 
 use crate::best_fit::by_demand;
-use crate::{Availability, Grid, MachineId, Mapping, Placement, Stage, TaskGraph, Unplaceable};
+use crate::{Availability, Grid, MachineId, Mapping, MappingError, Placement, Stage, TaskGraph};
 
-/// Maps an application, or takes nothing of the grid. Tasks by decreasing RCR, so that a large one is not left over when it
-/// could have been placed first.
+/// Maps an application; a failure changes nothing. Tasks are placed by decreasing RCR, so that large ones come first.
 pub fn map(
     graph: &TaskGraph,
     grid: &Grid,
     free: &mut Availability,
     draws: &mut Draws,
-) -> Result<Mapping, Unplaceable> {
+) -> Result<Mapping, MappingError> {
     let mark = free.mark();
     let mut placements: Vec<Option<Placement>> = vec![None; graph.tasks().len()];
     for task in by_demand(graph) {
@@ -23,7 +22,7 @@ pub fn map(
         let Some(&machine) = enough.get(draws.below(enough.len() as u32) as usize) else {
             let best = grid.machines_below(Grid::ROOT).map(|machine| free.power(machine)).fold(0.0, f64::max);
             free.roll_back(mark);
-            return Err(Unplaceable::Task { task, mcr_mflops: mcr, best });
+            return Err(MappingError::Task { task, mcr_mflops: mcr, best });
         };
         let affinity = free.power(machine) / mcr;
         free.take_power(machine, mcr);
@@ -73,7 +72,7 @@ mod tests {
         let (graph, grid) = (row(&[2.0, 2.0]), grid(&[250.0, 150.0]));
         let mut free = Availability::of(&grid);
         let failed = map(&graph, &grid, &mut free, &mut Draws::new(1, "test"));
-        assert!(matches!(failed, Err(Unplaceable::Task { best, .. }) if best == 150.0), "{failed:?}");
+        assert!(matches!(failed, Err(MappingError::Task { best, .. }) if best == 150.0), "{failed:?}");
         assert_eq!(free, Availability::of(&grid));
     }
 }

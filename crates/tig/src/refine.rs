@@ -1,9 +1,9 @@
-//! Local search on a finished mapping, beyond the paper: tasks move or trade places while that brings
-//! communicating tasks closer together, and nobody's affinity falls below 1.
+//! Local search on a finished mapping, beyond the paper: tasks move or swap while that brings communicating tasks closer
+//! together, and no affinity falls below 1.
 //!
-//! The objective is the sum over the edges of RQoC times hops (0 on one LAN, 3 beyond the WAN). A sweep tries,
-//! for each task, the roomiest machine of every LAN that has one of its neighbours, and a trade with every task
-//! on these LANs: O(t (d l + t d)) for t tasks with d neighbours on l LANs.
+//! The objective is the sum over the edges of RQoC times hops (0 on one LAN, 3 beyond the WAN). A sweep tries for each task the
+//! machine with the most remaining power of every LAN with one of its neighbours, and a swap with every task on these LANs:
+//! O(t (d l + t d)) for t tasks with d neighbours on l LANs.
 
 use crate::metrics::loads;
 use crate::{Availability, Grid, LinkId, MachineId, Mapping, NodeId, Placement, Stage, TaskGraph, TaskId};
@@ -14,8 +14,7 @@ const LEAST_GAIN: f64 = 1e-9;
 /// Sweeps after which the search ends even if it still gains. A few are enough in practice.
 const SWEEPS_MAX: usize = 50;
 
-/// Improves a mapping that was made on `free`, which follows the moves. `bandwidth` says that no link may carry
-/// more than it can, or more than it did.
+/// Improves a mapping made on `free`, which is updated. With `bandwidth`, no link may exceed its capacity or its former load.
 pub fn refine(
     graph: &TaskGraph,
     grid: &Grid,
@@ -42,7 +41,7 @@ struct Refiner<'a> {
 }
 
 impl Refiner<'_> {
-    /// Does the best thing for a task, if there is anything better than staying.
+    /// Applies the best improvement for a task, if there is one.
     fn improve(&mut self, task: TaskId) -> bool {
         let own = self.lan(task);
         let mut lans: Vec<NodeId> =
@@ -62,20 +61,20 @@ impl Refiner<'_> {
         true
     }
 
-    /// What a task could do: move to the roomiest machine of a LAN, or trade places with a task there.
+    /// The possible changes for a task: a move to the machine with the most remaining power of a LAN, or a swap with a task there.
     fn changes(&self, task: TaskId, lans: &[NodeId]) -> Vec<Change> {
         let demand = self.graph.mcr(task);
         let mut changes: Vec<Change> = Vec::new();
         for lan in lans {
             let machines = self.grid.machines_below(*lan);
-            let mut roomiest: Option<(f64, MachineId)> = None;
+            let mut most_free: Option<(f64, MachineId)> = None;
             for machine in machines {
                 let power = self.free.power(machine);
-                if power >= demand && roomiest.is_none_or(|(most, _)| power > most) {
-                    roomiest = Some((power, machine));
+                if power >= demand && most_free.is_none_or(|(most, _)| power > most) {
+                    most_free = Some((power, machine));
                 }
             }
-            changes.extend(roomiest.map(|(_, machine)| Change::Move(machine)));
+            changes.extend(most_free.map(|(_, machine)| Change::Move(machine)));
         }
         for other in self.graph.task_ids().filter(|other| lans.contains(&self.lan(*other))) {
             changes.push(Change::Trade(other));
@@ -111,7 +110,7 @@ impl Refiner<'_> {
         others.map(|(other, rqoc)| rqoc * self.grid.hops(lan, self.lan(*other)) as f64).sum()
     }
 
-    /// Whether the machines hold what would come, and the links carry it.
+    /// True if the machines have the power and the links the bandwidth.
     fn is_allowed(&mut self, task: TaskId, change: Change) -> bool {
         if let Change::Trade(other) = change {
             let (mine, others) = (self.graph.mcr(task), self.graph.mcr(other));
@@ -134,7 +133,7 @@ impl Refiner<'_> {
         !after.iter().any(worse)
     }
 
-    /// Changes the machines in the mapping; returns what undoes it.
+    /// Applies a change to the mapping; returns its inverse.
     fn exchange(&mut self, task: TaskId, change: Change) -> Change {
         let here = self.machine(task);
         match change {

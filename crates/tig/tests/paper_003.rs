@@ -6,7 +6,7 @@ mod support;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use pliant_tig::clustering::{Clustering, Weight, Weights, cluster, greedy, relax, round};
 use pliant_tig::wase::{self, Options, closest_first, pack, suitability};
-use pliant_tig::{Availability, Grid, Machine, Stage, TaskId, Unplaceable};
+use pliant_tig::{Availability, Grid, Machine, MappingError, Stage, TaskId};
 use support::{builder, graph, grid, machine_name, names, path, random_graph};
 
 /// Eqs. 7 to 9 are neither necessary nor sufficient (A003-10); packing is both.
@@ -128,7 +128,7 @@ fn g003_5_proxy() {
     let graph = path(&[6.0; 7]);
     let failed = wase::map(&graph, &grid, &Clustering::of_labels(&[0; 7]), &Options::default(), &mut free)
         .unwrap_err();
-    assert_eq!(failed, Unplaceable::Task { task: TaskId(6), mcr_mflops: 6.0, best: 4.0 });
+    assert_eq!(failed, MappingError::Task { task: TaskId(6), mcr_mflops: 6.0, best: 4.0 });
     assert_eq!(free, untouched);
 }
 

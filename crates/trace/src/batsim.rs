@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::error::{Problem, TraceError};
 use crate::lines::read_all;
 use crate::record::Record;
-use pliant_config::in_plain_words;
+use pliant_config::plain_message;
 
 /// A workload as its file gives it.
 pub(crate) struct Log {
@@ -59,7 +59,7 @@ pub(crate) fn read(path: &Path, input: impl Read) -> Result<Log, TraceError> {
         fail(Problem::Key {
             line: error.line() as u64,
             column: error.column().max(1) as u64,
-            message: in_plain_words(message.strip_suffix(&place).unwrap_or(&message)),
+            message: plain_message(message.strip_suffix(&place).unwrap_or(&message)),
             hint: "expected a Batsim workload: `nb_res`, `jobs` and `profiles`".to_owned(),
         })
     })?;

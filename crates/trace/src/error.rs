@@ -1,26 +1,30 @@
-//! What can be wrong with a file: what was expected, what was found, where, and what to do about it.
+//! Errors of workload files: what was expected, what was found, where, and what to do.
 
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A file that cannot be used.
-#[derive(Debug)]
+/// An error of a file.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{problem}", path.display())]
 pub struct TraceError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// What is wrong; its message continues the path.
+    #[source]
     pub problem: Problem,
 }
 
-/// What is wrong with a file.
-#[derive(Debug)]
+/// The kinds of errors of a file.
+#[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// It cannot be read; of kind `InvalidData` if it cannot be decompressed.
-    Io(std::io::Error),
+    #[error(": {}", reading(.0))]
+    Io(#[source] std::io::Error),
     /// It cannot be written.
-    Write(std::io::Error),
-    /// A line is not what the format says.
+    #[error(": cannot write this file: {0}")]
+    Write(#[source] std::io::Error),
+    /// A line does not follow the format.
+    #[error(":{line}:{column}: expected {expected}, found {found}")]
     Line {
         /// The line; 1 is the first.
         line: u64,
@@ -31,7 +35,8 @@ pub enum Problem {
         /// What was found.
         found: String,
     },
-    /// A key of a TOML or JSON file is unknown, missing or has a bad value.
+    /// A key of a TOML or JSON file is unknown, missing or has an invalid value.
+    #[error(":{line}:{column}: {message}")]
     Key {
         /// The line.
         line: u64,
@@ -42,7 +47,8 @@ pub enum Problem {
         /// What to do.
         hint: String,
     },
-    /// A job would have to be dropped or repaired, and strictness was asked for.
+    /// A job needs repair, which the strict mode refuses.
+    #[error(":{line}: job {job}: {reason}")]
     Strict {
         /// The line.
         line: u64,
@@ -52,6 +58,7 @@ pub enum Problem {
         reason: &'static str,
     },
     /// The file as a whole is not usable.
+    #[error(": {message}")]
     Content {
         /// What is wrong.
         message: String,
@@ -65,7 +72,7 @@ impl TraceError {
         TraceError { path: path.to_owned(), problem }
     }
 
-    /// What to do about it, if there is something to say.
+    /// What to do about the error, if anything.
     pub fn hint(&self) -> Option<String> {
         match &self.problem {
             Problem::Io(error) if error.kind() == ErrorKind::InvalidData => {
@@ -81,13 +88,21 @@ impl TraceError {
         }
     }
 
-    /// True if the file system is to blame, not the file's content.
+    /// True if the error is one of the file system, not of the content.
     pub fn is_io(&self) -> bool {
         match &self.problem {
             Problem::Io(error) => error.kind() != ErrorKind::InvalidData,
             Problem::Write(_) => true,
             _ => false,
         }
+    }
+}
+
+/// The message of a reading error. Errors of damaged data are complete by themselves.
+fn reading(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::InvalidData => error.to_string(),
+        _ => format!("cannot read this file: {error}"),
     }
 }
 
@@ -98,8 +113,8 @@ fn reading_hint(kind: ErrorKind) -> Option<&'static str> {
             Some("check the path; one that does not begin with / starts from the folder you are in")
         }
         ErrorKind::IsADirectory => Some("give a file in that folder"),
-        ErrorKind::NotADirectory => Some("check the path; a file stands where it needs a folder"),
-        ErrorKind::PermissionDenied => Some("ask its owner for the permission to read it"),
+        ErrorKind::NotADirectory => Some("check the path: one of its folders is a file"),
+        ErrorKind::PermissionDenied => Some("ask its owner for permission to read it"),
         _ => None,
     }
 }
@@ -107,42 +122,15 @@ fn reading_hint(kind: ErrorKind) -> Option<&'static str> {
 /// What to do about a file that cannot be written.
 fn writing_hint(kind: ErrorKind) -> Option<&'static str> {
     match kind {
-        ErrorKind::NotFound => Some("make its folder first, or give another place"),
+        ErrorKind::NotFound => Some("create its folder first, or give another path"),
         ErrorKind::IsADirectory => Some("give the name of a file, not of a folder"),
-        ErrorKind::NotADirectory => Some("check the path; a file stands where it needs a folder"),
+        ErrorKind::NotADirectory => Some("check the path: one of its folders is a file"),
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            Some("give a place that you may write to")
+            Some("give a path that you can write to")
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            Some("make room, or give a place on another disk")
+            Some("free space, or give a path on another disk")
         }
         _ => None,
-    }
-}
-
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        match &self.problem {
-            // What is wrong with damaged data is said in full by its reader.
-            Problem::Io(error) if error.kind() == ErrorKind::InvalidData => write!(f, "{path}: {error}"),
-            Problem::Io(error) => write!(f, "{path}: cannot read this file: {error}"),
-            Problem::Write(error) => write!(f, "{path}: cannot write this file: {error}"),
-            Problem::Line { line, column, expected, found } => {
-                write!(f, "{path}:{line}:{column}: expected {expected}, found {found}")
-            }
-            Problem::Key { line, column, message, .. } => write!(f, "{path}:{line}:{column}: {message}"),
-            Problem::Strict { line, job, reason } => write!(f, "{path}:{line}: job {job}: {reason}"),
-            Problem::Content { message, .. } => write!(f, "{path}: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for TraceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.problem {
-            Problem::Io(error) | Problem::Write(error) => Some(error),
-            _ => None,
-        }
     }
 }

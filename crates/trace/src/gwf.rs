@@ -41,7 +41,7 @@ const COLUMNS: usize = 29;
 /// Bytes that tell names apart.
 const LONGEST_NAME: usize = 256;
 
-/// Numbers for names, in order of appearance.
+/// JobNumbers for names, in order of appearance.
 #[derive(Default)]
 struct Names {
     numbers: BTreeMap<Vec<u8>, i32>,

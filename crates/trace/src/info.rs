@@ -41,18 +41,18 @@ pub struct Info {
     /// Different partitions or sites.
     pub partitions: usize,
     /// Processors per job.
-    pub procs: Spread,
+    pub procs: Quantiles,
     /// Runtimes, s.
-    pub runtime_s: Spread,
+    pub runtime_s: Quantiles,
     /// Requested walltimes, s.
-    pub walltime_s: Spread,
+    pub walltime_s: Quantiles,
     /// Walltime over runtime: how much users over-estimate.
-    pub overestimate: Spread,
+    pub overestimate: Quantiles,
 }
 
 /// Quantiles of a quantity over the jobs (nearest rank).
 #[derive(Clone, Copy, PartialEq, Serialize, Debug, Default)]
-pub struct Spread {
+pub struct Quantiles {
     /// Least.
     pub min: f64,
     /// A quarter is at most this.
@@ -69,14 +69,14 @@ pub struct Spread {
     pub mean: f64,
 }
 
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Spread {
+impl Quantiles {
+    fn of(mut values: Vec<f64>) -> Quantiles {
         if values.is_empty() {
-            return Spread::default();
+            return Quantiles::default();
         }
         values.sort_by(f64::total_cmp);
         let rank = |q: f64| values[((q * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1];
-        Spread {
+        Quantiles {
             min: values[0],
             q25: rank(0.25),
             median: rank(0.5),
@@ -97,7 +97,7 @@ pub fn info(workload: &Workload) -> Info {
         all.dedup();
         all.len()
     };
-    let spread = |value: &dyn Fn(usize) -> f64| Spread::of((0..jobs.len()).map(value).collect());
+    let spread = |value: &dyn Fn(usize) -> f64| Quantiles::of((0..jobs.len()).map(value).collect());
     let machine = workload.max_procs.and_then(|procs| u32::try_from(procs).ok()).filter(|procs| *procs > 0);
     Info {
         name: workload.name.clone(),

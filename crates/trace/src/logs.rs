@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::{Problem, TraceError};
 use crate::lines::open;
-use crate::repair::{Collected, LONGEST_S, RepairReport, Repairer};
+use crate::repair::{CollectedJobs, LONGEST_S, RepairReport, Repairer};
 use crate::workload::{Format, LoadOptions, Workload};
 use crate::{batsim, gwf, swf};
 
@@ -23,22 +23,22 @@ pub(crate) fn load_from(
     options: &LoadOptions,
 ) -> Result<Workload, TraceError> {
     let mut repairer = Repairer::new(path, options.repair);
-    let mut collected = Collected::default();
-    let mut facts = Facts::default();
+    let mut collected = CollectedJobs::default();
+    let mut metadata = LogMetadata::default();
     match Format::of(path) {
         Format::Gwf => {
             let mut reader = gwf::Reader::new(path, input);
             for record in &mut reader {
                 collected.add(repairer.repair(&record?)?);
             }
-            facts.extra_columns = reader.extra_columns();
-            facts.names = reader.site_names();
-            facts.unix_start = reader.unix_start_time();
-            facts.max_procs = reader.header().processors();
+            metadata.extra_columns = reader.extra_columns();
+            metadata.names = reader.site_names();
+            metadata.unix_start = reader.unix_start_time();
+            metadata.max_procs = reader.header().processors();
         }
         Format::Batsim => {
             let log = batsim::read(path, input)?;
-            facts.max_procs = log.procs;
+            metadata.max_procs = log.procs;
             for (record, derived) in &log.jobs {
                 if *derived {
                     repairer.note_from_profile(record)?;
@@ -51,26 +51,26 @@ pub(crate) fn load_from(
             for record in &mut reader {
                 collected.add(repairer.repair(&record?)?);
             }
-            facts.extra_columns = reader.extra_columns();
-            facts.max_procs = reader.header().processors();
-            facts.unix_start = reader.header().unix_start_time;
-            facts.names = reader.header().partition_names();
+            metadata.extra_columns = reader.extra_columns();
+            metadata.max_procs = reader.header().processors();
+            metadata.unix_start = reader.header().unix_start_time;
+            metadata.names = reader.header().partition_names();
         }
     }
-    Ok(facts.workload(path, &repairer, collected))
+    Ok(metadata.workload(path, &repairer, collected))
 }
 
 /// What a log says about the whole.
 #[derive(Default)]
-struct Facts {
+struct LogMetadata {
     extra_columns: u64,
     names: BTreeMap<i32, String>,
     max_procs: Option<i64>,
     unix_start: Option<i64>,
 }
 
-impl Facts {
-    fn workload(self, path: &Path, repairer: &Repairer, mut collected: Collected) -> Workload {
+impl LogMetadata {
+    fn workload(self, path: &Path, repairer: &Repairer, mut collected: CollectedJobs) -> Workload {
         let first = collected.finish(repairer.is_sorted());
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         // A start that is not a time of the calendar cannot place jobs on it.

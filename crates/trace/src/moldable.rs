@@ -11,14 +11,14 @@ pub const TYPES: [(f64, u32, f64); 4] =
 
 /// Draws the jobs' types, one job after the other.
 #[derive(Clone, Debug)]
-pub struct Types {
+pub struct JobTypes {
     rng: ChaCha8Rng,
 }
 
-impl Types {
+impl JobTypes {
     /// Drawn from `seed`.
-    pub fn new(seed: u64) -> Types {
-        Types { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "job types")) }
+    pub fn new(seed: u64) -> JobTypes {
+        JobTypes { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "job types")) }
     }
 
     /// The speedup of the next job: a type drawn with the paper's probabilities; jobs on one processor stay
@@ -50,24 +50,24 @@ impl MoldableShare {
 }
 
 /// By which factors the sequential fraction of a job is misjudged, all equally likely.
-pub const MISJUDGED: [f64; 4] = [0.25, 0.5, 2.0, 4.0];
+pub const MISJUDGEMENTS: [f64; 4] = [0.25, 0.5, 2.0, 4.0];
 
 /// Draws how wrong users are about the speedups of their jobs, one job after the other.
 #[derive(Clone, Debug)]
-pub struct Beliefs {
+pub struct PerceivedSpeedups {
     rng: ChaCha8Rng,
 }
 
-impl Beliefs {
+impl PerceivedSpeedups {
     /// Drawn from `seed`.
-    pub fn new(seed: u64) -> Beliefs {
-        Beliefs { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "beliefs about speedups")) }
+    pub fn new(seed: u64) -> PerceivedSpeedups {
+        PerceivedSpeedups { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "beliefs about speedups")) }
     }
 
     /// What is believed of the next job, which scales by `speedup`: Amdahl's law with a sequential fraction that is one of
-    /// [`MISJUDGED`] times the true one, and the same limit of processors. Other models are known.
+    /// [`MISJUDGEMENTS`] times the true one, and the same limit of processors. Other models are known.
     pub fn draw(&mut self, speedup: &Speedup) -> Speedup {
-        let factor = MISJUDGED[self.rng.random_range(0..MISJUDGED.len())];
+        let factor = MISJUDGEMENTS[self.rng.random_range(0..MISJUDGEMENTS.len())];
         match speedup {
             Speedup::Amdahl { parallel, limit } => {
                 let sequential = ((1.0 - parallel) * factor).min(1.0);
@@ -89,16 +89,16 @@ pub fn within_twice(speedup: &Speedup, requested: Procs) -> Speedup {
 
 /// Draws which jobs come through the federation, one job after the other.
 #[derive(Clone, Debug)]
-pub struct Locality {
+pub struct ManagedShare {
     rng: ChaCha8Rng,
     dedicated_share: f64,
 }
 
-impl Locality {
+impl ManagedShare {
     /// Drawn from `seed`: a job is managed with probability `dedicated_share` (1 for a dedicated platform, a
     /// third for the paper's non-dedicated one).
-    pub fn new(dedicated_share: f64, seed: u64) -> Locality {
-        Locality { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "locality")), dedicated_share }
+    pub fn new(dedicated_share: f64, seed: u64) -> ManagedShare {
+        ManagedShare { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "locality")), dedicated_share }
     }
 
     /// Whether the next job comes through the federation.
@@ -107,9 +107,9 @@ impl Locality {
     }
 }
 
-/// One speedup per job, drawn by [`Types`].
+/// One speedup per job, drawn by [`JobTypes`].
 pub fn assign_types(jobs: &[Job], seed: u64) -> Vec<Speedup> {
-    let mut types = Types::new(seed);
+    let mut types = JobTypes::new(seed);
     jobs.iter().map(|job| types.draw(job)).collect()
 }
 
@@ -124,8 +124,8 @@ fn draw_type(mut uniform: f64) -> Speedup {
     Speedup::Amdahl { parallel, limit: Procs(limit) }
 }
 
-/// Whether each job comes through the federation, drawn by [`Locality`].
+/// Whether each job comes through the federation, drawn by [`ManagedShare`].
 pub fn assign_managed(jobs: &[Job], dedicated_share: f64, seed: u64) -> Vec<bool> {
-    let mut locality = Locality::new(dedicated_share, seed);
+    let mut locality = ManagedShare::new(dedicated_share, seed);
     jobs.iter().map(|_| locality.draw()).collect()
 }

@@ -37,7 +37,7 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
 /// leaves alone what was there.
 pub(crate) struct Output {
     encoder: Encoder,
-    place: Place,
+    place: OutputPath,
 }
 
 enum Encoder {
@@ -46,14 +46,14 @@ enum Encoder {
 }
 
 /// Where the bytes go, and where they are to be.
-struct Place {
+struct OutputPath {
     path: PathBuf,
     /// None if the file is written in place, as pipes and devices are.
     temporary: Option<PathBuf>,
 }
 
-impl Place {
-    fn of(path: &Path) -> Place {
+impl OutputPath {
+    fn of(path: &Path) -> OutputPath {
         // A link goes on leading to the file.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let replaced = fs::metadata(&path).map_or(true, |there| there.is_file());
@@ -62,10 +62,10 @@ impl Place {
             name.push(format!(".partial-{}", std::process::id()));
             path.with_file_name(name)
         });
-        Place { path, temporary }
+        OutputPath { path, temporary }
     }
 
-    fn settle(mut self) -> io::Result<()> {
+    fn rename(mut self) -> io::Result<()> {
         match self.temporary.take() {
             Some(temporary) => fs::rename(&temporary, &self.path).inspect_err(|_| {
                 // Nobody asked for it, and there is nothing to say about it that the error does not say.
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for OutputPath {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             let _ = fs::remove_file(temporary);
@@ -87,7 +87,7 @@ impl Drop for Place {
 impl Output {
     /// Makes the file.
     pub(crate) fn create(path: &Path) -> io::Result<Output> {
-        let place = Place::of(path);
+        let place = OutputPath::of(path);
         let target = place.temporary.as_ref().unwrap_or(&place.path);
         let file = BufWriter::with_capacity(256 * 1024, File::create(target)?);
         let gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
@@ -104,7 +104,7 @@ impl Output {
             Encoder::Plain(mut file) => file.flush()?,
             Encoder::Gzip(file) => file.finish()?.flush()?,
         }
-        self.place.settle()
+        self.place.rename()
     }
 }
 

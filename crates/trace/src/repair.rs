@@ -15,7 +15,7 @@ use std::str::FromStr;
 use pliant_model::{Job, Procs, Span, Time};
 
 use crate::error::{Problem, TraceError};
-use crate::numbers::Numbers;
+use crate::job_numbers::JobNumbers;
 use crate::record::Record;
 
 /// How jobs are repaired.
@@ -205,7 +205,7 @@ pub(crate) struct Repairer {
     report: RepairReport,
     last_submit: i64,
     sorted: bool,
-    numbers: Numbers,
+    numbers: JobNumbers,
 }
 
 impl Repairer {
@@ -216,7 +216,7 @@ impl Repairer {
             report: RepairReport::default(),
             last_submit: i64::MIN,
             sorted: true,
-            numbers: Numbers::default(),
+            numbers: JobNumbers::default(),
         }
     }
 
@@ -333,13 +333,13 @@ impl Repairer {
 
 /// Jobs of a log, put in order once all are known.
 #[derive(Default)]
-pub(crate) struct Collected {
+pub(crate) struct CollectedJobs {
     pub(crate) jobs: Vec<Job>,
     /// Per job, the partition that its log put it on; -1 if unknown.
     pub(crate) partitions: Vec<i32>,
 }
 
-impl Collected {
+impl CollectedJobs {
     /// Takes up one more.
     pub(crate) fn add(&mut self, job: Option<(Job, i32)>) {
         if let Some((job, partition)) = job {

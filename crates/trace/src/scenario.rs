@@ -47,7 +47,7 @@ struct File {
     #[serde(default)]
     log: Vec<Log>,
     #[serde(default)]
-    generate: Vec<Generate>,
+    generate: Vec<GeneratedPart>,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ struct Log {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Generate {
+struct GeneratedPart {
     cluster: Spanned<String>,
     procs: Spanned<u32>,
     jobs: Spanned<u32>,
@@ -77,7 +77,7 @@ fn first_seed() -> u64 {
 }
 
 /// Jobs of one part, on the common clock once `calendar` parts know their origin.
-struct Part {
+struct ScenarioPart {
     cluster: String,
     jobs: Vec<Job>,
     /// Unix time of its second 0, if it is placed by the calendar.
@@ -118,7 +118,7 @@ fn read_log(
     log: &Log,
     options: &LoadOptions,
     report: &mut RepairReport,
-) -> Result<Part, TraceError> {
+) -> Result<ScenarioPart, TraceError> {
     let file = log.file.get_ref();
     let cluster = cluster_name(source, &log.cluster)?;
     if Format::of(file) == Format::Scenario {
@@ -162,7 +162,7 @@ fn read_log(
             job.submit = Time(job.submit.0 - first);
         }
     }
-    Ok(Part { cluster, jobs, calendar, procs })
+    Ok(ScenarioPart { cluster, jobs, calendar, procs })
 }
 
 fn cluster_name(source: &Source, name: &Spanned<String>) -> Result<String, TraceError> {
@@ -229,7 +229,11 @@ fn window_end(
     }
 }
 
-fn generate(source: &Source, one: &Generate, report: &mut RepairReport) -> Result<Part, TraceError> {
+fn generate(
+    source: &Source,
+    one: &GeneratedPart,
+    report: &mut RepairReport,
+) -> Result<ScenarioPart, TraceError> {
     let positive = |value: &Spanned<f64>, key: &str, most: f64| {
         let found = *value.get_ref();
         if found > 0.0 && found <= most {
@@ -259,12 +263,12 @@ fn generate(source: &Source, one: &Generate, report: &mut RepairReport) -> Resul
     let jobs = site(&wanted, one.seed);
     report.read += jobs.len() as u64;
     report.kept += jobs.len() as u64;
-    Ok(Part { cluster, jobs, calendar: None, procs: Some(i64::from(procs)) })
+    Ok(ScenarioPart { cluster, jobs, calendar: None, procs: Some(i64::from(procs)) })
 }
 
 /// Logs number their users, groups and applications from 1, some from 0. Those of different clusters are made
 /// different: each cluster's numbers are shifted to begin behind the largest one before.
-fn keep_apart(parts: &mut [Part]) {
+fn keep_apart(parts: &mut [ScenarioPart]) {
     let mut clusters: Vec<String> = Vec::new();
     for part in parts.iter() {
         if !clusters.contains(&part.cluster) {
@@ -288,7 +292,7 @@ fn keep_apart(parts: &mut [Part]) {
     }
 }
 
-fn join(name: String, mut parts: Vec<Part>, report: RepairReport) -> Workload {
+fn join(name: String, mut parts: Vec<ScenarioPart>, report: RepairReport) -> Workload {
     keep_apart(&mut parts);
     // The clock starts with the first job of any part that the calendar places.
     let placed = parts.iter().filter_map(|part| Some(part.calendar? + part.jobs.first()?.submit.0));
@@ -346,7 +350,7 @@ mod tests {
                 load: 0.5,
             };
             let jobs = site(&wanted, 1).into_iter().zip(users).map(|(job, user)| Job { user: *user, ..job });
-            Part { cluster: cluster.to_owned(), jobs: jobs.collect(), calendar: None, procs: None }
+            ScenarioPart { cluster: cluster.to_owned(), jobs: jobs.collect(), calendar: None, procs: None }
         };
         let mut parts =
             [part("a", &[2, -1, 1]), part("b", &[0, 5]), part("a", &[3, 2]), part("c", &[1, i32::MAX, -1])];

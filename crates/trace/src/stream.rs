@@ -1,11 +1,10 @@
 //! A log as a stream of jobs, for simulations that take jobs one by one: memory does not grow with the log.
 //!
 //! Only what is in order can be streamed. A job that was submitted before an earlier line's, or a partition
-//! that is named after the first job, interrupts the stream ([`Interruption::NeedsWhole`]); [`crate::load`]
+//! that is named after the first job, interrupts the stream ([`LogStreamError::OutOfOrder`]); [`crate::load`]
 //! then gives the same jobs, sorted. Without interruption both give the same jobs and the same report.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -20,30 +19,14 @@ use crate::workload::Format;
 use crate::{gwf, swf};
 
 /// Why a stream ends before the log does.
-#[derive(Debug)]
-pub enum Interruption {
+#[derive(Debug, thiserror::Error)]
+pub enum LogStreamError {
     /// The log cannot be read or understood.
+    #[error(transparent)]
     Failed(TraceError),
     /// The log is not in order: it must be loaded as a whole.
-    NeedsWhole,
-}
-
-impl fmt::Display for Interruption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(error) => write!(f, "{error}"),
-            Self::NeedsWhole => write!(f, "expected a log in order of submission, found one that is not"),
-        }
-    }
-}
-
-impl std::error::Error for Interruption {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Failed(error) => Some(error),
-            Self::NeedsWhole => None,
-        }
-    }
+    #[error("expected a log in order of submission, found one that is not")]
+    OutOfOrder,
 }
 
 enum Reader<'a> {
@@ -140,7 +123,7 @@ impl<'a> JobStream<'a> {
     }
 
     /// How many jobs the log's header promises; cleaned logs often have fewer.
-    pub fn promised(&self) -> Option<u64> {
+    pub fn expected_jobs(&self) -> Option<u64> {
         let header = match &self.reader {
             Reader::Swf(reader) => reader.header(),
             Reader::Gwf(reader) => reader.header(),
@@ -203,7 +186,7 @@ impl<'a> JobStream<'a> {
 }
 
 impl Iterator for JobStream<'_> {
-    type Item = Result<Job, Interruption>;
+    type Item = Result<Job, LogStreamError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(first) = self.pending.take() {
@@ -213,8 +196,8 @@ impl Iterator for JobStream<'_> {
             return None;
         }
         let item = match self.read() {
-            Err(error) => Some(Err(Interruption::Failed(error))),
-            Ok(_) if !self.in_order() => Some(Err(Interruption::NeedsWhole)),
+            Err(error) => Some(Err(LogStreamError::Failed(error))),
+            Ok(_) if !self.in_order() => Some(Err(LogStreamError::OutOfOrder)),
             Ok(job) => job.map(|(job, partition)| Ok(self.placed(job, partition))),
         };
         self.ended = !matches!(item, Some(Ok(_)));

@@ -1,4 +1,4 @@
-//! TOML files that users write: errors with line, column, key and a hint.
+//! TOML files of workloads, platforms and applications, read with bounds.
 
 use std::io::Read;
 use std::ops::Range;
@@ -20,18 +20,21 @@ impl Source {
         Source::read_from(path, input)
     }
 
-    /// Reads what is open already.
+    /// Reads an open file.
     pub(crate) fn read_from(path: &Path, input: impl Read) -> Result<Source, TraceError> {
         let content = read_all(input, 64 << 20).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
         let text = String::from_utf8(content).map_err(|error| {
             let message =
                 format!("expected UTF-8 text, found another byte at {}", error.utf8_error().valid_up_to());
-            TraceError::new(path, Problem::Content { message, hint: "is this a TOML file?".to_owned() })
+            TraceError::new(
+                path,
+                Problem::Content { message, hint: "check that the file is TOML".to_owned() },
+            )
         })?;
         Ok(Source(pliant_config::Source::new(path, text)))
     }
 
-    /// A text that is in memory; `path` is for errors.
+    /// A text in memory; errors name `path`.
     pub fn of(path: &Path, text: &str) -> Source {
         Source(pliant_config::Source::new(path, text.to_owned()))
     }
@@ -41,22 +44,22 @@ impl Source {
         self.0.text()
     }
 
-    /// The path of a file that the text names: relative to its own folder.
-    pub fn beside(&self, named: &Path) -> PathBuf {
+    /// The path of a file named in the text, resolved against the folder of this file.
+    pub fn resolve(&self, named: &Path) -> PathBuf {
         self.0.path().parent().map_or_else(|| named.to_owned(), |folder| folder.join(named))
     }
 
-    /// Reads the values. `hint` says what such a file looks like.
+    /// Deserializes the text. `hint` describes the expected content.
     pub fn parse<T: DeserializeOwned>(&self, hint: &str) -> Result<T, TraceError> {
         self.0.parse(hint).map_err(TraceError::from)
     }
 
-    /// The message, behind the key whose value begins in `span`, if its line has one.
+    /// The message, prefixed with the key whose value begins at `span` if its line has one.
     pub fn about_key(&self, span: &Range<usize>, message: String) -> String {
         self.0.about_key(span, message)
     }
 
-    /// An error about the bytes of `span`.
+    /// An error at the first byte of `span`.
     pub fn error(&self, span: Range<usize>, message: String, hint: String) -> TraceError {
         self.0.error(span, message, hint).into()
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pliant_model::{Procs, Speedup, Time};
 use pliant_trace::generate::federation;
-use pliant_trace::moldable::{Beliefs, MISJUDGED, MoldableShare, TYPES, within_twice};
+use pliant_trace::moldable::{MISJUDGEMENTS, MoldableShare, PerceivedSpeedups, TYPES, within_twice};
 use pliant_trace::{Workload, offered_load};
 use support::{CLEAN, read};
 
@@ -96,7 +96,7 @@ fn sizes_within_twice_the_request_keep_their_times() {
 
 #[test]
 fn sequential_fractions_are_misjudged_by_each_factor_equally_often() {
-    let mut beliefs = Beliefs::new(3);
+    let mut beliefs = PerceivedSpeedups::new(3);
     let mut factors: BTreeMap<u64, u32> = BTreeMap::new();
     for (parallel, limit, _) in TYPES.iter().cycle().take(4_000) {
         let real = Speedup::Amdahl { parallel: *parallel, limit: Procs(*limit) };
@@ -107,7 +107,10 @@ fn sequential_fractions_are_misjudged_by_each_factor_equally_often() {
         let factor = (1.0 - believed) / (1.0 - parallel);
         *factors.entry((factor * 100.0).round() as u64).or_default() += 1;
     }
-    assert_eq!(factors.keys().copied().collect::<Vec<_>>(), MISJUDGED.map(|factor| (factor * 100.0) as u64));
+    assert_eq!(
+        factors.keys().copied().collect::<Vec<_>>(),
+        MISJUDGEMENTS.map(|factor| (factor * 100.0) as u64)
+    );
     assert!(factors.values().all(|count| (900..1_100).contains(count)), "{factors:?}");
     assert_eq!(beliefs.draw(&Speedup::Rigid), Speedup::Rigid);
 }

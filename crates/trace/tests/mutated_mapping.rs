@@ -7,7 +7,7 @@ mod mapping;
 use std::path::Path;
 
 use mapping::hold;
-use pliant_trace::tig::{Form, graph_to_dot, grid_to_dot, parse_graph, parse_grid};
+use pliant_trace::tig::{TigFormat, graph_to_dot, grid_to_dot, parse_graph, parse_grid};
 use proptest::prelude::*;
 
 const GRAPH: &str = include_str!("../../../campaigns/paper-003/render.toml");
@@ -35,13 +35,13 @@ proptest! {
     #[test]
     fn applications_and_grids_hold(changes in prop::collection::vec((0..=1_000_usize, 0..6_u8, any::<u8>()), 1..6)) {
         let path = Path::new("whole.toml");
-        let graph = parse_graph(GRAPH, Form::Toml, path).unwrap();
-        let grid = parse_grid(GRID, Form::Toml, path).unwrap();
+        let graph = parse_graph(GRAPH, TigFormat::Toml, path).unwrap();
+        let grid = parse_grid(GRID, TigFormat::Toml, path).unwrap();
         let texts = [
-            (GRAPH.to_owned(), Form::Toml),
-            (GRID.to_owned(), Form::Toml),
-            (graph_to_dot(&graph), Form::Dot),
-            (grid_to_dot(&grid), Form::Dot),
+            (GRAPH.to_owned(), TigFormat::Toml),
+            (GRID.to_owned(), TigFormat::Toml),
+            (graph_to_dot(&graph), TigFormat::Dot),
+            (grid_to_dot(&grid), TigFormat::Dot),
         ];
         for (mut text, form) in texts {
             hold(&text, form);

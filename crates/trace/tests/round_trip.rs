@@ -63,7 +63,7 @@ fn through(workload: &Workload, file: &str) -> Workload {
     read
 }
 
-/// Numbers as GWF gives them: in order of appearance, from 1.
+/// JobNumbers as GWF gives them: in order of appearance, from 1.
 fn renumbered(values: impl Iterator<Item = i32>) -> Vec<i32> {
     let mut numbers = BTreeMap::new();
     values

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pliant_model::{ClusterId, Job, Platform};
 use pliant_testing::log;
-use pliant_trace::{Interruption, RepairReport, load, platform, stream, stream_from};
+use pliant_trace::{LogStreamError, RepairReport, load, platform, stream, stream_from};
 use support::{CLEAN, STRICT};
 
 fn grid() -> Platform {
@@ -23,8 +23,8 @@ fn streamed(name: &str, text: &str) -> Result<(Vec<Job>, RepairReport), String> 
     let mut stream =
         stream_from(Path::new(name), text.as_bytes(), CLEAN, &grid()).map_err(|e| e.to_string())?;
     let jobs = stream.by_ref().collect::<Result<Vec<_>, _>>().map_err(|end| match end {
-        Interruption::NeedsWhole => "needs the whole".to_owned(),
-        Interruption::Failed(error) => error.to_string(),
+        LogStreamError::OutOfOrder => "needs the whole".to_owned(),
+        LogStreamError::Failed(error) => error.to_string(),
     })?;
     Ok((jobs, stream.report()))
 }
@@ -39,7 +39,7 @@ fn jobs_come_with_origins_from_the_first_submission() {
     assert_eq!(seen, [(2, 0, Some(ClusterId(1))), (3, 4, Some(ClusterId(2)))]);
     assert_eq!((report.read, report.kept), (3, 2));
     let stream = stream_from(Path::new("log.swf"), text.as_bytes(), CLEAN, &grid()).unwrap();
-    assert_eq!((stream.promised(), stream.is_empty()), (Some(9), false));
+    assert_eq!((stream.expected_jobs(), stream.is_empty()), (Some(9), false));
 }
 
 #[test]

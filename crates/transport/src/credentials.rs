@@ -41,7 +41,7 @@ impl Credentials {
     pub fn beside(&mut self, file: &Path) {
         let Credentials { ca, cert, key, crl } = self;
         for path in [Some(ca), Some(cert), Some(key), crl.as_mut()].into_iter().flatten() {
-            pliant_config::beside(file, path);
+            pliant_config::resolve_relative(file, path);
         }
     }
 }

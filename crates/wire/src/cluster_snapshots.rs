@@ -17,8 +17,8 @@ message! {
         tuner: TUNER,
         queue: Dump {
             running: list(nested(), bounds::QUEUE_MAX).exact(),
-            placed: list(nested(), bounds::QUEUE_MAX).exact(),
-            line: list(nested(), bounds::QUEUE_MAX).exact(),
+            planned: list(nested(), bounds::QUEUE_MAX).exact(),
+            queued: list(nested(), bounds::QUEUE_MAX).exact(),
             head: optional(nested()),
             shares: optional(nested()),
         },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::multi_job::{Expectation, Places, Prospects, Told};
+use pliant_control::multi_job::{Expectation, Places, Prospects, RuntimeSource};
 use pliant_control::names::Key;
 use pliant_policy::runtimes::Level;
 #[cfg(test)]
@@ -120,19 +120,19 @@ fn one_value_each(field: &str, calls: &[InstanceCall], varied: &[String]) -> Res
 }
 
 /// The number of jobs behind an expected runtime, and their level if they are of the federation.
-fn source_parts(told: &Told) -> (u64, Option<Level>) {
+fn source_parts(told: &RuntimeSource) -> (u64, Option<Level>) {
     match told {
-        Told::Walltime => (0, None),
-        Told::Statistics { jobs } | Told::Own { instances: jobs } => (*jobs, None),
-        Told::Federation { level, jobs } => (*jobs, Some(*level)),
+        RuntimeSource::Walltime => (0, None),
+        RuntimeSource::Statistics { jobs } | RuntimeSource::Own { instances: jobs } => (*jobs, None),
+        RuntimeSource::Federation { level, jobs } => (*jobs, Some(*level)),
     }
 }
 
-fn source((jobs, level): (u64, Option<Level>)) -> Result<Told, Malformed> {
+fn source((jobs, level): (u64, Option<Level>)) -> Result<RuntimeSource, Malformed> {
     Ok(match (jobs, level) {
-        (0, _) => Told::Walltime,
-        (jobs, None) => Told::Statistics { jobs },
-        (jobs, Some(level)) => Told::Federation { level, jobs },
+        (0, _) => RuntimeSource::Walltime,
+        (jobs, None) => RuntimeSource::Statistics { jobs },
+        (jobs, Some(level)) => RuntimeSource::Federation { level, jobs },
     })
 }
 

@@ -1,6 +1,6 @@
 //! The snapshot of a cluster with an external batch system, as a server shows it to agents.
 
-use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Pending, Reserve, Rules, Shape, Share};
+use pliant_policy::nodes::{AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, Reserve, Rules, Shape};
 
 use super::field::*;
 use super::table::message;
@@ -29,7 +29,7 @@ message! {
         taken: optional(PROCS_OR_NONE),
     }
 
-    proto::Holder <=> Holder {
+    proto::Holder <=> AllocatedJob {
         job: JOB_ID,
         cores: PROCS_OR_NONE,
         on: list(nested(), bounds::QUEUE_MAX),
@@ -37,7 +37,7 @@ message! {
         expected_end <=> expected: optional(TIME),
     }
 
-    proto::holder::Share <=> Share {
+    proto::holder::Share <=> NodeShare {
         node,
         cores: optional(PROCS_OR_NONE),
     }

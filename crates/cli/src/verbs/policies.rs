@@ -69,7 +69,7 @@ fn of_algorithm(algorithm: Algorithm) -> &'static str {
             "cancels every waiting job and submits each again where it completes first"
         }
         Algorithm::NoWorse => "all-cancellation after which no job expects to complete later than before",
-        Algorithm::Copies => {
+        Algorithm::Siblings => {
             "queues copies of a waiting job on all clusters: the first to start runs it (baseline)"
         }
     }

@@ -17,7 +17,7 @@ use pliant_report::html::{NamedRun, render_runs};
 use pliant_report::{FileFormat, RESULT_FILES, Summary, prepare_folder, summarize, write_formats};
 use pliant_sim::campaign::{Moldable, SimJobs};
 use pliant_sim::{PlanBy, Policies, StreamError, Ties, limits, simulate, simulate_stream};
-use pliant_trace::{Interruption, RepairReport, is_same_file};
+use pliant_trace::{LogStreamError, RepairReport, is_same_file};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -255,7 +255,7 @@ impl Arguments {
         let mut drawn = SimJobs::new(self.moldable, self.dedicated_share, self.seed);
         match jobs {
             Jobs::Stream(mut stream) => {
-                let progress = bar_of_unknown(stream.promised());
+                let progress = bar_of_unknown(stream.expected_jobs());
                 let ended = read_ahead(stream.by_ref(), |jobs| {
                     let taken = jobs.map(|job| job.map(|job| drawn.take(job)));
                     simulate_stream(workload.platform, taken, policies, &mut JobProgress::new(&progress))
@@ -263,11 +263,11 @@ impl Arguments {
                 progress.finish_and_clear();
                 match ended {
                     Ok(run) => Ok((run, stream.report())),
-                    Err(StreamError::Source(Interruption::NeedsWhole)) => {
+                    Err(StreamError::Source(LogStreamError::OutOfOrder)) => {
                         drop(stream);
                         self.simulate(workload, workload.load()?, policies)
                     }
-                    Err(StreamError::Source(Interruption::Failed(error))) => Err(error.into()),
+                    Err(StreamError::Source(LogStreamError::Failed(error))) => Err(error.into()),
                     Err(StreamError::Sim(error)) => Err(Failure::input(error)),
                 }
             }

@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use pliant_client::{
     InstanceRecord, InstanceState, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
 };
-use pliant_control::multi_job::{Progress, RETRIES_MAX, Share, Told};
+use pliant_control::multi_job::{Progress, RETRIES_MAX, RuntimeSource, Share};
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Strategy;
 use pliant_policy::runtimes::Level;
@@ -322,11 +322,11 @@ fn dry_run(output: Output, session: &Session, spec: &SweepSpec) -> Result<(), Fa
     output.print("sweep", || allocation(spec, &preview), value)
 }
 
-fn known_from(told: Told) -> String {
+fn known_from(told: RuntimeSource) -> String {
     match told {
-        Told::Walltime => "walltime".to_owned(),
-        Told::Statistics { jobs } => counted(jobs, "job"),
-        Told::Federation { level, jobs } => {
+        RuntimeSource::Walltime => "walltime".to_owned(),
+        RuntimeSource::Statistics { jobs } => counted(jobs, "job"),
+        RuntimeSource::Federation { level, jobs } => {
             let whose = match level {
                 Level::Executable => "elsewhere",
                 Level::User => "of the user",
@@ -335,7 +335,7 @@ fn known_from(told: Told) -> String {
             };
             format!("{} {whose}", counted(jobs, "job"))
         }
-        Told::Own { instances } => counted(instances, "instance"),
+        RuntimeSource::Own { instances } => counted(instances, "instance"),
     }
 }
 
@@ -359,7 +359,7 @@ fn allocation(spec: &SweepSpec, preview: &SweepPreview) -> String {
     let instances = counted(spec.parameters.combinations().unwrap_or(0).into(), "instance");
     let mut text = table.render();
     text += &format!("{instances} by {}, expected to be done after {}\n", spec.strategy, seconds(*makespan));
-    if shares.iter().any(|share| share.told == Told::Walltime) {
+    if shares.iter().any(|share| share.told == RuntimeSource::Walltime) {
         text += "known from walltime: no such job has ended there yet, so each is expected to take its whole walltime\n";
     }
     for one in others {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use pliant_trace::{LeftOut, Workload, is_same_file, left_out, load, written_format};
+use pliant_trace::{OmittedField, Workload, is_same_file, load, omitted_fields, written_format};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -41,19 +41,19 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let options = load_options(arguments.repair.options(arguments.strict), arguments.traces.as_deref());
     let workload = load(&arguments.from, &options)?;
-    let left_out = left_out(&arguments.from)?;
+    let omitted_fields = omitted_fields(&arguments.from)?;
     workload.write(&arguments.to)?;
     let value = json!({
         "jobs_read": workload.report.read,
         "jobs": workload.jobs.len(),
         "repairs": repair_counts(&workload.report),
-        "left_out": left_out.iter().map(|one| (one.what, one.jobs)).collect::<BTreeMap<_, _>>(),
+        "omitted_fields": omitted_fields.iter().map(|one| (one.what, one.jobs)).collect::<BTreeMap<_, _>>(),
         "out": arguments.to,
     });
-    output.print("trace-convert", || text(arguments, &workload, &left_out), value)
+    output.print("trace-convert", || text(arguments, &workload, &omitted_fields), value)
 }
 
-fn text(arguments: &Arguments, workload: &Workload, left_out: &[LeftOut]) -> String {
+fn text(arguments: &Arguments, workload: &Workload, omitted_fields: &[OmittedField]) -> String {
     let report = &workload.report;
     let mut text = format!("wrote {} of {} jobs\n", grouped(report.kept), grouped(report.read));
     for (repair, count) in &report.counts {
@@ -63,7 +63,7 @@ fn text(arguments: &Arguments, workload: &Workload, left_out: &[LeftOut]) -> Str
         text.push_str(&format!("  {} (extra columns left out)\n", grouped(report.extra_columns)));
     }
     text.push_str(&format!("to {}\n", arguments.to.display()));
-    for LeftOut { what, jobs } in left_out {
+    for OmittedField { what, jobs } in omitted_fields {
         let jobs = jobs.map_or_else(String::new, |jobs| format!(", known of {} jobs", grouped(jobs)));
         text.push_str(&format!("left out: {what}{jobs}\n"));
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pliant_model::{Platform, Procs};
-use pliant_sim::campaign::{Generator, LONGEST_RANGE_S, Misfit, Recipe};
+use pliant_sim::campaign::{Generator, LONGEST_RANGE_S, ParameterError, Recipe};
 use pliant_trace::generate::{DAYS_MAX, JOBS_MAX, LOAD_MAX, Month};
 use pliant_trace::written_format;
 use serde_json::json;
@@ -110,7 +110,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// What a generator cannot be given, in the words of options.
-fn misfit(misfit: Misfit) -> Failure {
+fn misfit(misfit: ParameterError) -> Failure {
     let option = match misfit.key {
         "generate" => "KIND".to_owned(),
         "walltime_max_s" => "--walltime-max".to_owned(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pliant_trace::{Info, RepairReport, Spread, info, load};
+use pliant_trace::{Info, Quantiles, RepairReport, info, load};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -68,8 +68,8 @@ fn describe(info: &Info, repairs: &RepairReport) -> String {
         ),
     );
     let mut table = Table::new(1, &["", "min", "25 %", "median", "75 %", "95 %", "max", "mean"]);
-    let mut row = |name: &str, spread: &Spread, digits: usize| {
-        let Spread { min, q25, median, q75, p95, max, mean } = *spread;
+    let mut row = |name: &str, spread: &Quantiles, digits: usize| {
+        let Quantiles { min, q25, median, q75, p95, max, mean } = *spread;
         let values = [min, q25, median, q75, p95, max].map(|value| format!("{value:.digits$}"));
         let mut cells = vec![format!("  {name}")];
         cells.extend(values);

@@ -20,7 +20,7 @@ const NAMES: [&str; 3] = ["lyon", "oslo", "paris"];
 
 /// Copies as soon as a job waits, and every so many seconds for those that have none somewhere.
 pub(crate) fn copies(period: i64) -> Moving {
-    let policy = Reallocation::new(Algorithm::Copies, Heuristic::Mct);
+    let policy = Reallocation::new(Algorithm::Siblings, Heuristic::Mct);
     Moving { policy: Reallocation { period: Span(period), ..policy }, early: None }
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-use pliant_control::multi_job::{Command, Event, MultiJob, Places, Plan, Prospects, Told};
+use pliant_control::multi_job::{Command, Event, MultiJob, Places, Plan, Prospects, RuntimeSource};
 use pliant_control::names::{Key, Name};
 use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
@@ -50,7 +50,7 @@ fn prospects() -> Vec<(Name, Prospects)> {
         free: vec![Places { at: SpanMs::ZERO, places }],
         instance: SpanMs(2),
         scale: 1.0,
-        told: Told::Statistics { jobs: 9 },
+        told: RuntimeSource::Statistics { jobs: 9 },
         jobs: 0,
         failures: 0,
         pack_most: None,

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
 use pliant_policy::batch::{BatchScheduler, LocalPolicy};
-use pliant_policy::federation::{ClusterDraft, Federation, Tracked};
+use pliant_policy::federation::{FederatedCluster, Federation, Tracked};
 use pliant_policy::nodes::Nodes;
 use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl Agent {
         let early = early
             .filter(|_| self.freed)
             .map(|pause| self.last_round.map_or(Time(i64::MIN), |last| last + pause));
-        let at_once = self.arrived && policy.algorithm == Algorithm::Copies;
+        let at_once = self.arrived && policy.algorithm == Algorithm::Siblings;
         early.into_iter().chain([regular]).chain(at_once.then_some(Time(i64::MIN))).min()
     }
 
@@ -142,7 +142,7 @@ impl Agent {
         let Some(Moving { policy, .. }) = self.moving() else { return };
         if self.next_round().is_some_and(|at| at <= now) {
             self.last_round = Some(now);
-            let arrived = std::mem::take(&mut self.arrived) && policy.algorithm == Algorithm::Copies;
+            let arrived = std::mem::take(&mut self.arrived) && policy.algorithm == Algorithm::Siblings;
             let freed = std::mem::take(&mut self.freed);
             match &mut self.round {
                 // What is under way does not know of it, or moves nothing.
@@ -283,7 +283,7 @@ impl ReallocationCycle {
         let Drawn { drawn, jobs, mut federation, .. } = drawn;
         let server = |cluster: ClusterId| &drawn[cluster.index()].info;
         let moves = reallocate(&self.policy, &mut federation, now);
-        let copy = self.policy.algorithm == Algorithm::Copies;
+        let copy = self.policy.algorithm == Algorithm::Siblings;
         let proposals = moves.into_iter().filter_map(|one| {
             let job = jobs.get(one.job.0 as usize)?.job.clone();
             let (from, to) = (server(one.from), server(one.to));
@@ -358,7 +358,7 @@ fn draw(pictures: &[ServerSnapshot], now: Time) -> Drawn<'_> {
         match scheduler(picture, now, |job| *known.entry(job).or_insert_with(&mut fresh)) {
             Some(scheduler) => {
                 places[index] = Some(ClusterId(clusters.len() as u32));
-                clusters.push(ClusterDraft {
+                clusters.push(FederatedCluster {
                     procs: info.procs,
                     speed: info.speed,
                     tuner: picture.tuner,
@@ -375,14 +375,14 @@ fn draw(pictures: &[ServerSnapshot], now: Time) -> Drawn<'_> {
         let reason = Reason::Mapped(pliant_model::MapReason::EarliestCompletion);
         Some(Tracked { request, cluster: places[*cluster]?, moves: job.moves, reason })
     });
-    let mut federation = Federation::pictured(clusters, tracked.collect::<Vec<_>>());
+    let mut federation = Federation::from_clusters(clusters, tracked.collect::<Vec<_>>());
     for (number, (_, job)) in (0..).zip(&jobs) {
         for (cluster, picture) in (0..).zip(&drawn) {
             if job.copies.contains(&picture.info.name) {
-                federation.has_copy(JobId(number), ClusterId(cluster));
+                federation.add_sibling(JobId(number), ClusterId(cluster));
             }
             if job.avoids.contains(&picture.info.name) {
-                federation.avoid(JobId(number), ClusterId(cluster));
+                federation.exclude(JobId(number), ClusterId(cluster));
             }
         }
     }
@@ -403,7 +403,7 @@ fn scheduler(
         let mut nodes = nodes.clone();
         nodes.running.iter_mut().for_each(|one| one.job = number(one.job));
         nodes.pending.iter_mut().for_each(|one| one.job = number(one.job));
-        return Some(Box::new(Nodes::from_picture(now, &nodes).ok()?));
+        return Some(Box::new(Nodes::from_snapshot(now, &nodes).ok()?));
     }
     let queue = picture.queue.clone().renumbered(number);
     let policy: LocalPolicy = picture.info.policy.parse().ok()?;

@@ -65,7 +65,7 @@ impl Agent {
         let is_public = record.taught.is_some() && self.servers().any(|(info, ..)| is_offered(info));
         let executable = is_public.then(|| record.name.clone());
         let of = Categories { executable, user: Some(record.owner.to_string()), group: None };
-        self.learned.tell(&of, Span(record.taught.unwrap_or(ran).0), Span(ran.0));
+        self.learned.record(&of, Span(record.taught.unwrap_or(ran).0), Span(ran.0));
     }
 
     /// How long a user's next job of a service is expected to run: by the service or, where too few jobs of it have ended,

@@ -328,7 +328,7 @@ fn a_job_that_goes_to_another_agents_server_is_left_to_that_agent() {
 /// Rounds are not journaled: whether one is under way must not change when the next one is due.
 #[test]
 fn rounds_leave_nothing_that_a_journal_would_not_tell() {
-    for algorithm in [Algorithm::Regular, Algorithm::Copies] {
+    for algorithm in [Algorithm::Regular, Algorithm::Siblings] {
         check_rounds(algorithm);
     }
 }

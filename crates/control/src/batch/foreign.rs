@@ -36,7 +36,7 @@ use pliant_model::{JobId, Procs, Time, Walltimes};
 use pliant_policy::alternatives;
 use pliant_policy::batch::Submission;
 use pliant_policy::nodes::{Nodes, Rules};
-use pliant_policy::runtimes::used::{Expect, Shares, Used};
+use pliant_policy::runtimes::limit_usage::{Expect, GroupShares, LimitUsage};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, Effects, News};
@@ -58,7 +58,7 @@ pub struct Foreign {
     /// How long others' jobs are taken to run.
     expect: Expect,
     /// What those that ended have taught.
-    used: Used,
+    used: LimitUsage,
     mirror: Listing,
     jobs: BTreeMap<JobId, Job>,
     /// The lowest and the highest number that was submitted here.
@@ -81,7 +81,7 @@ pub struct Dump {
     partition: Option<String>,
     expect: Expect,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    used: Vec<Shares>,
+    used: Vec<GroupShares>,
     mirror: Listing,
     ours: Vec<Job>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ impl Foreign {
             rules,
             partition,
             expect,
-            used: Used::restore(&used),
+            used: LimitUsage::restore(&used),
             mirror,
             jobs,
             numbers,
@@ -161,7 +161,7 @@ impl Foreign {
         let mut job = Job::new(submission, held);
         if self.system.is_moldable() {
             let capacity = capacity(&self.mirror, self.partition.as_deref());
-            job.alternatives = alternatives::worth_trying(walltimes, capacity);
+            job.alternatives = alternatives::candidate_sizes(walltimes, capacity);
         }
         self.queue_one(now, job, effects);
     }
@@ -217,7 +217,7 @@ impl Foreign {
             }
             Event::Unclaimed { job } => self.unclaimed(job, effects),
             Event::Ended { job, exit, started, elapsed_ms } => {
-                if matches!(exit, Exit::NotStarted(_)) && self.has_copy(job) {
+                if matches!(exit, Exit::NotStarted(_)) && self.add_sibling(job) {
                     // That one could not begin says nothing of the other.
                     return self.unclaimed(job, effects);
                 }
@@ -360,12 +360,12 @@ impl Foreign {
 
     /// The batch system has forgotten a job that nobody has begun.
     fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
-        let has_copy = self.has_copy(number);
+        let add_sibling = self.add_sibling(number);
         let copies = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
         let is_held = copies.into_iter().any(job::is_held_by_us);
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.looking) else { return };
         job.looking = false;
-        if has_copy {
+        if add_sibling {
             // Nobody has begun it, so that this one has to.
             return job.release_again(is_held, effects);
         }
@@ -380,7 +380,7 @@ impl Foreign {
     }
 
     /// True if a job is listed that is not over: as a copy of one that is, if it was submitted twice.
-    fn has_copy(&self, job: JobId) -> bool {
+    fn add_sibling(&self, job: JobId) -> bool {
         self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Over)
     }
 

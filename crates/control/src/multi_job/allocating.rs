@@ -11,14 +11,15 @@ use crate::names::Name;
 
 impl MultiJob {
     /// Servers were looked at anew: packs that wait there come back if the last of them would end earlier elsewhere.
-    pub(super) fn allocate_anew(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
+    pub(super) fn reallocate_instances(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.plan.once {
             return;
         }
         let (names, states) = self.usable();
         let waiting = self.waiting_at(&names);
         let strategy = self.plan.strategy;
-        let better = allocation::allocate_anew(strategy, &states, &waiting, self.waiting(), LEAST_GAIN, rng);
+        let better =
+            allocation::reallocate_instances(strategy, &states, &waiting, self.waiting(), LEAST_GAIN, rng);
         let Some(better) = better else { return };
         for (name, keeps) in names.iter().zip(better.instances) {
             let mut keeps = keeps;

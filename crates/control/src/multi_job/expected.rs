@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{Span, SpanMs};
-use pliant_policy::allocation::instances::{self, Expected, with_own_places};
+use pliant_policy::allocation::instances::{self, Expected, with_own_processors};
 use pliant_policy::allocation::{self, ClusterState, Offer, Strategy};
 
 use super::{MultiJob, Pack, Places, Progress, Prospects, Share, Site};
@@ -13,14 +13,14 @@ impl MultiJob {
     /// What each server is to get, and when the last instance is expected to end.
     pub fn shares(&self) -> (Vec<Share>, SpanMs) {
         let share = |(server, site): (&Name, &Site)| {
-            let Expected { time: instance, told } = self.expected(server, &site.prospects);
+            let Expected { time: instance, source } = self.expected(server, &site.prospects);
             let makespan = self.state(server, site).offer.finish(site.share);
             Share {
                 server: server.clone(),
                 instances: site.share,
                 places: site.prospects.places(),
                 instance,
-                told,
+                told: source,
                 makespan: SpanMs(makespan.0),
             }
         };
@@ -33,7 +33,7 @@ impl MultiJob {
     /// `since` ago; of packs that run, `running` says for how long their present instance has.
     pub fn left(&self, since: SpanMs, running: &BTreeMap<u32, SpanMs>) -> Option<SpanMs> {
         let offer =
-            |server, site: &Site| with_own_places(self.state(server, site).offer, site.running, since);
+            |server, site: &Site| with_own_processors(self.state(server, site).offer, site.running, since);
         let offers = self.sites.iter().map(|(server, site)| (server, offer(server, site)));
         let offers: Vec<(&Name, Offer)> = offers.filter(|(_, offer)| offer.processors() > 0).collect();
         if offers.is_empty() {
@@ -41,7 +41,7 @@ impl MultiJob {
         }
         let counts = self.spread(&offers)?;
         let spread = offers.iter().zip(counts).map(|((_, offer), count)| offer.finish(count)).max();
-        let packs = running.iter().filter_map(|(pack, elapsed)| self.pack_left(*pack, *elapsed)).max();
+        let packs = running.iter().filter_map(|(pack, elapsed)| self.batch_time_left(*pack, *elapsed)).max();
         spread.map(|spread| SpanMs(spread.0)).max(packs)
     }
 
@@ -65,10 +65,10 @@ impl MultiJob {
     }
 
     /// When a pack is expected to end whose present instance has run for so long.
-    fn pack_left(&self, pack: u32, elapsed: SpanMs) -> Option<SpanMs> {
+    fn batch_time_left(&self, pack: u32, elapsed: SpanMs) -> Option<SpanMs> {
         let Pack { server, left, .. } = self.packs.get(&pack)?;
         let instance = self.expected(server, &self.sites.get(server)?.prospects).time;
-        Some(instances::pack_left(left.len(), instance, elapsed))
+        Some(instances::batch_time_left(left.len(), instance, elapsed))
     }
 
     /// How long an instance is expected to take on a server.

@@ -6,7 +6,7 @@ use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
 use serde::{Deserialize, Serialize};
 
-use super::{Prospects, Told};
+use super::{Prospects, RuntimeSource};
 use crate::job::is_false;
 use crate::names::Name;
 use crate::reason::Cause;
@@ -160,7 +160,7 @@ pub struct Share {
     /// How long one is expected to take there.
     pub instance: SpanMs,
     /// From where that is known.
-    pub told: Told,
+    pub told: RuntimeSource,
     /// When the last of them is expected to end, from now.
     pub makespan: SpanMs,
 }

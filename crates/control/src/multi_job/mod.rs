@@ -4,12 +4,12 @@
 //! ([`Prospects`]); [`pliant_policy::allocation`], which the simulator calls as well, says how many instances each gets.
 //! It is asked again for what has not started whenever servers were looked at anew, so that a server that is slower
 //! than expected, or gone, loses its share to others; packs that wait there are withdrawn
-//! ([`allocation::allocate_anew`], as in the simulator). Where arguments make instances longer or shorter, what has ended tells how
+//! ([`allocation::reallocate_instances`], as in the simulator). Where arguments make instances longer or shorter, what has ended tells how
 //! long a unit of the service takes, and some instances from all over the rest ([`MultiJob::samples`]) how many units one has.
 //! If instances are to stay where they were put, how they were is noted ([`Command::Keep`]) for whoever goes on.
 //!
 //! *Packing*: short instances go out in packs, of which each is one job that runs them one after the other. How many of them
-//! are in one, and how many packs a server has, [`pliant_policy::allocation::packs`] says.
+//! are in one, and how many packs a server has, [`pliant_policy::allocation::instance_batches`] says.
 //!
 //! *Outcomes*: an instance that failed, or whose pack ended without having run it, goes out again, a bounded number of
 //! times. What never began costs no try. An instance that a server does not take alone goes to another one, and if nobody takes it
@@ -41,8 +41,8 @@ use rand::Rng;
 use crate::names::{Key, Name};
 
 pub use messages::{Command, Event, Plan, Progress, RETRIES_MAX, Share};
-pub use pliant_policy::allocation::instances::{Expectation, Told};
-pub use pliant_policy::allocation::packs::PACK_MS;
+pub use pliant_policy::allocation::instance_batches::BATCH_MS;
+pub use pliant_policy::allocation::instances::{Expectation, RuntimeSource};
 pub use prospects::{Places, Prospects};
 
 /// An instance that is done.
@@ -225,7 +225,7 @@ impl MultiJob {
             Event::Found { .. } if self.cancelled => {}
             Event::Found { servers, waiting } => {
                 self.found(servers, &waiting);
-                self.allocate_anew(rng, commands);
+                self.reallocate_instances(rng, commands);
             }
             Event::Recalled { pack, server, instances } => return self.recall(pack, server, instances),
             Event::Kept { shares } => {

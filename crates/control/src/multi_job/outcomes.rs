@@ -29,7 +29,7 @@ impl MultiJob {
         if !completed {
             return self.failed(instance);
         }
-        self.runtimes.tell(&pack.server, took, scale);
+        self.runtimes.record(&pack.server, took, scale);
         self.fates[instance as usize] = DONE;
         self.progress.done += 1;
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pliant_policy::allocation::instance_batches::{NextBatch, window};
 use pliant_policy::allocation::instances::Expected;
-use pliant_policy::allocation::packs::{NextPack, window};
 use rand::Rng;
 
 use super::{Command, MultiJob, Pack, Site};
@@ -56,12 +56,12 @@ impl MultiJob {
     /// How many instances the next pack of a server has; none if it has no share left.
     fn pack_size(&self, name: &Name) -> Option<u64> {
         let Site { prospects, share, .. } = &self.sites[name];
-        let Expected { time: instance, told } = self.expected(name, prospects);
-        let next = NextPack {
+        let Expected { time: instance, source } = self.expected(name, prospects);
+        let next = NextBatch {
             share: *share,
             places: prospects.places(),
             instance,
-            is_known: told.is_of_service(),
+            is_known: source.is_of_service(),
             most: self.plan.pack_most,
             // By its walltime, and by what it has refused.
             taken: prospects.pack_most.into_iter().chain(self.narrowed.get(name).copied()).min(),

@@ -2,8 +2,8 @@
 
 use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::Free;
-use pliant_policy::allocation::instances::{Expected, Told};
-use pliant_policy::allocation::packs::free_soon;
+use pliant_policy::allocation::instance_batches::free_soon;
+use pliant_policy::allocation::instances::{Expected, RuntimeSource};
 
 /// What a server says to whoever has a multi-job.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,7 +15,7 @@ pub struct Prospects {
     /// In how many units of its service that is: what the arguments make of it, 1 if they make nothing of it.
     pub scale: f64,
     /// From where that is known.
-    pub told: Told,
+    pub told: RuntimeSource,
     /// Jobs that wait or run.
     pub jobs: u32,
     /// Jobs that failed, of all that the server has had.
@@ -50,7 +50,7 @@ impl Prospects {
 
     /// How long the server says that an instance takes.
     pub(super) fn expected(&self) -> Expected {
-        Expected { time: self.instance, told: self.told }
+        Expected { time: self.instance, source: self.told }
     }
 }
 

@@ -17,7 +17,7 @@ fn plan(instances: u32, retries: u8) -> Plan {
     Plan { instances, retries, strategy: Strategy::Statistics, pack_most: 1_000, once: false }
 }
 
-fn prospects(places: u32, instance_ms: i64, told: Told) -> Prospects {
+fn prospects(places: u32, instance_ms: i64, told: RuntimeSource) -> Prospects {
     let free = vec![Places { at: SpanMs::ZERO, places }];
     Prospects {
         free,
@@ -146,7 +146,7 @@ fn every_instance_is_done_once_whatever_happens() {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut world = World::new(Plan { once: seed % 2 == 1, ..plan(3_000, 2) }, seed);
         let servers = [("lyon", 4, 20), ("nancy", 2, 10), ("rennes", 1, 40)];
-        let told = |jobs| Told::Statistics { jobs };
+        let told = |jobs| RuntimeSource::Statistics { jobs };
         let all = || {
             let one =
                 |(server, places, ms): &(&str, u32, i64)| (name(server), prospects(*places, *ms, told(5)));
@@ -186,7 +186,7 @@ fn every_instance_is_done_once_whatever_happens() {
 #[test]
 fn what_fails_is_tried_again_so_often_and_then_given_up() {
     let mut world = World::new(plan(100, 2), 1);
-    world.tell(found_all(vec![(name("lyon"), prospects(2, 10, Told::Walltime))]));
+    world.tell(found_all(vec![(name("lyon"), prospects(2, 10, RuntimeSource::Walltime))]));
     let mut turn = 0;
     while !world.done {
         // Every third pack is lost after one instance; 7 always fails.
@@ -209,7 +209,7 @@ fn shares_follow_what_is_learned() {
     let mut world = World::new(plan(10_000, 0), 1);
     let found =
         |told| vec![(name("lyon"), prospects(2, 10_000, told)), (name("nancy"), prospects(2, 10_000, told))];
-    world.tell(found_all(found(Told::Walltime)));
+    world.tell(found_all(found(RuntimeSource::Walltime)));
     let (shares, _) = world.machine.shares();
     let first: Vec<u64> = shares.iter().map(|share| share.instances).collect();
     assert!(first[0].abs_diff(first[1]) < 20, "{first:?}");
@@ -219,10 +219,10 @@ fn shares_follow_what_is_learned() {
         let took = if world.open[0].1 == name("lyon") { 100 } else { 300 };
         world.step(None, |_| false, took);
     }
-    world.tell(found_all(found(Told::Walltime)));
+    world.tell(found_all(found(RuntimeSource::Walltime)));
     let (shares, makespan) = world.machine.shares();
     assert_eq!(shares[0].instance, SpanMs(100));
-    assert!(matches!(shares[1].told, Told::Own { instances } if instances >= 3));
+    assert!(matches!(shares[1].told, RuntimeSource::Own { instances } if instances >= 3));
     let ratio = shares[0].instances as f64 / shares[1].instances as f64;
     assert!((2.5..3.5).contains(&ratio), "{shares:?}");
     assert!(
@@ -230,12 +230,12 @@ fn shares_follow_what_is_learned() {
             && world.machine.left(SpanMs::ZERO, &BTreeMap::new()).unwrap() < SpanMs(500_000)
     );
     // What others have run of the same service is known of the server itself; what else its user runs says less than that.
-    let of_federation = |level| found(Told::Federation { level, jobs: 9 });
+    let of_federation = |level| found(RuntimeSource::Federation { level, jobs: 9 });
     let told = |world: &World| world.machine.shares().0[1].told;
     let mut fresh = World::new(plan(10_000, 0), 1);
     fresh.tell(found_all(of_federation(Level::All)));
     assert!(fresh.packs.iter().all(|size| *size <= 4), "{:?}", fresh.packs);
-    assert_eq!(told(&fresh), Told::Federation { level: Level::All, jobs: 9 });
+    assert_eq!(told(&fresh), RuntimeSource::Federation { level: Level::All, jobs: 9 });
     for _ in 0..8 {
         fresh.step(None, |_| false, 100);
     }
@@ -243,9 +243,9 @@ fn shares_follow_what_is_learned() {
     let servers =
         |level| vec![of_federation(level).remove(0), (name("rennes"), of_federation(level)[1].1.clone())];
     fresh.tell(found_all(servers(Level::User)));
-    assert!(matches!(told(&fresh), Told::Own { .. }), "{:?}", told(&fresh));
+    assert!(matches!(told(&fresh), RuntimeSource::Own { .. }), "{:?}", told(&fresh));
     fresh.tell(found_all(servers(Level::Executable)));
-    assert_eq!(told(&fresh), Told::Federation { level: Level::Executable, jobs: 9 });
+    assert_eq!(told(&fresh), RuntimeSource::Federation { level: Level::Executable, jobs: 9 });
     // Now that it is known how short they are, packs are large: about what takes half a minute.
     assert!(world.packs.contains(&300) && world.packs.contains(&100), "{:?}", world.packs);
 }
@@ -253,7 +253,7 @@ fn shares_follow_what_is_learned() {
 #[test]
 fn the_last_packs_of_a_share_are_small() {
     let mut world = World::new(plan(2_000, 0), 1);
-    world.tell(found_all(vec![(name("lyon"), prospects(4, 1, Told::Statistics { jobs: 9 }))]));
+    world.tell(found_all(vec![(name("lyon"), prospects(4, 1, RuntimeSource::Statistics { jobs: 9 }))]));
     while !world.done {
         world.step(None, |_| false, 1);
     }
@@ -268,9 +268,9 @@ fn a_preview_is_what_the_policy_allocates() {
     let mut machine = MultiJob::new(plan(90, 0));
     let busy = Prospects {
         free: vec![Places { at: SpanMs(1_000), places: 1 }],
-        ..prospects(1, 100, Told::Statistics { jobs: 3 })
+        ..prospects(1, 100, RuntimeSource::Statistics { jobs: 3 })
     };
-    let idle = prospects(1, 100, Told::Statistics { jobs: 3 });
+    let idle = prospects(1, 100, RuntimeSource::Statistics { jobs: 3 });
     let found = vec![(name("busy"), busy), (name("idle"), idle)];
     let (shares, makespan) = machine.preview(found, &mut ChaCha8Rng::seed_from_u64(1));
     let counts: Vec<u64> = shares.iter().map(|share| share.instances).collect();
@@ -288,7 +288,7 @@ fn keys_of_packs_differ_and_are_found_again() {
 
 fn free_at(at_ms: i64, places: u32, instance_ms: i64) -> Prospects {
     let free = vec![Places { at: SpanMs(at_ms), places }];
-    Prospects { free, ..prospects(places, instance_ms, Told::Statistics { jobs: 9 }) }
+    Prospects { free, ..prospects(places, instance_ms, RuntimeSource::Statistics { jobs: 9 }) }
 }
 
 /// What a machine wants done after an event.
@@ -381,17 +381,17 @@ fn own_instances_tell_what_a_unit_takes_and_samples_how_many_units_are_left() {
     let (pack, count) = (submitted[0].0, submitted[0].2 as u32);
     let expected = |machine: &MultiJob, scale| {
         let expected = machine.expected(&name("lyon"), &at(scale));
-        (expected.time, expected.told)
+        (expected.time, expected.source)
     };
     assert!(count >= 3);
-    assert_eq!(expected(&machine, 2.0), (SpanMs(77), Told::Statistics { jobs: 9 }));
+    assert_eq!(expected(&machine, 2.0), (SpanMs(77), RuntimeSource::Statistics { jobs: 9 }));
     for instance in 0..3 {
         // A unit takes 0.4 ms, whatever instances make of it.
         let (scale, took) = (5.0 * f64::from(instance + 1), SpanMs(2 * i64::from(instance + 1)));
         wanted(&mut machine, Event::Ended { pack, instance, completed: true, took, scale });
     }
-    assert_eq!(expected(&machine, 2.0), (SpanMs(1), Told::Own { instances: 3 }));
-    assert_eq!(expected(&machine, 1_000.0), (SpanMs(400), Told::Own { instances: 3 }));
+    assert_eq!(expected(&machine, 2.0), (SpanMs(1), RuntimeSource::Own { instances: 3 }));
+    assert_eq!(expected(&machine, 1_000.0), (SpanMs(400), RuntimeSource::Own { instances: 3 }));
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn samples_are_from_all_over_what_is_not_handed_out() {
 
 #[test]
 fn what_is_not_wanted_any_more_is_ended_and_nothing_else_is_handed_out() {
-    let told = Told::Statistics { jobs: 9 };
+    let told = RuntimeSource::Statistics { jobs: 9 };
     let servers = vec![(name("lyon"), prospects(2, 1_000, told)), (name("nancy"), prospects(2, 1_000, told))];
     let mut world = World::new(plan(1_000, 2), 1);
     world.tell(found_all(servers.clone()));

@@ -56,7 +56,7 @@ impl Server {
         if sample.packed {
             let Some(longest) = longest else { return };
             let reference = *longest as f64 * self.config.speed.get() / f64::from(rounds);
-            self.history.tell_reference(&sample.category, reference.ceil() as u64);
+            self.history.record_reference(&sample.category, reference.ceil() as u64);
             return;
         }
         let Some(started) = record.started else { return };
@@ -68,6 +68,6 @@ impl Server {
             requested: record.work.procs,
             speedup: &record.work.speedup,
         };
-        self.history.tell(&sample.category, &run);
+        self.history.record(&sample.category, &run);
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pliant_model::{JobId, Procs, Span, SpanMs, Time};
 use pliant_policy::allocation::ClusterState;
-use pliant_policy::allocation::instances::{Expected, before_the_first, places};
+use pliant_policy::allocation::instances::{Expected, expected_before_samples, places};
 use pliant_policy::allocation::pending::{PendingJob, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
@@ -70,7 +70,7 @@ impl Server {
             let most = (most - spare).0 / walltime.0;
             u32::try_from(most.max(1)).unwrap_or(u32::MAX)
         });
-        let Expected { time: length, told } =
+        let Expected { time: length, source } =
             self.length(user, instance, SpanMs(walltime.0.saturating_mul(1_000)));
         let processors = self.procs();
         let is_withdrawable = |number: &u32| {
@@ -86,14 +86,24 @@ impl Server {
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;
         let refused = Vec::new();
-        Ok(Prospects { free, instance: length, scale, told, jobs, failures, pack_most, waiting, refused })
+        Ok(Prospects {
+            free,
+            instance: length,
+            scale,
+            told: source,
+            jobs,
+            failures,
+            pack_most,
+            waiting,
+            refused,
+        })
     }
 
     /// How long an instance is expected to take here, `most` at most.
     fn length(&self, user: &User, instance: &Instance, most: SpanMs) -> Expected {
         let of = Categories { executable: Some(instance.service.clone()), ..of_user(user) };
         let own = self.runtimes.predict(&of, Level::Executable, Estimator::Mean);
-        before_the_first(own, instance.elsewhere, instance.scale, self.config.speed.get(), most)
+        expected_before_samples(own, instance.elsewhere, instance.scale, self.config.speed.get(), most)
     }
 
     /// The jobs of the cluster in the order in which they start, without some that wait, with how long they are expected
@@ -118,12 +128,12 @@ impl Server {
         for job in &queue.running {
             pending.push(self.runs(now, job.job, job.procs, ms((job.end - now).max(Span::ZERO))));
         }
-        let mut placed = queue.placed;
+        let mut placed = queue.planned;
         placed.sort_by_key(|waiting| (waiting.plan.start, waiting.job));
         for waiting in placed.iter().filter(|waiting| counts(waiting.job)) {
             pending.push(self.waits(waiting.job, waiting.plan.procs, ms(waiting.plan.walltime)));
         }
-        for waiting in queue.line.iter().filter(|waiting| counts(waiting.job)) {
+        for waiting in queue.queued.iter().filter(|waiting| counts(waiting.job)) {
             pending.push(self.waits(waiting.job, waiting.procs, ms(waiting.walltime)));
         }
         pending
@@ -174,7 +184,7 @@ impl Server {
         record.taught = unit.map(|unit| SpanMs(unit.0));
         record.ran = Some(SpanMs(ran.0));
         let categories = categories(record, sample.as_ref());
-        self.runtimes.tell_scaled(&categories, unit.unwrap_or(ran), ran);
+        self.runtimes.record_scaled(&categories, unit.unwrap_or(ran), ran);
     }
 }
 

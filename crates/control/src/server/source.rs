@@ -117,8 +117,8 @@ impl Server {
         if kept.record.pinned {
             return Err(StayReason::Pinned);
         }
-        let has_copy = order.copy && self.copies_of(number).any(|server| *server == order.to);
-        if self.leaving.contains_key(&number) || has_copy {
+        let add_sibling = order.copy && self.copies_of(number).any(|server| *server == order.to);
+        if self.leaving.contains_key(&number) || add_sibling {
             return Err(StayReason::OnItsWay);
         }
         if self.batch.kept().contains(&JobId(number)) {

@@ -9,7 +9,7 @@ use pliant_control::batch::foreign::{Event, Foreign};
 use pliant_control::batch::{self, BatchSystem, Effects};
 use pliant_control::listing::{Listing, Phase};
 use pliant_model::{Span, Time};
-use pliant_policy::runtimes::used::Expect;
+use pliant_policy::runtimes::limit_usage::Expect;
 
 use crate::Outcome;
 use crate::recording::Line;

@@ -53,7 +53,7 @@ impl Driver<Agent> for AgentDriver {
 
     fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Tell(record) => DurableRecord::Notice(json(record)),
+            Command::Tell(record) => DurableRecord::StatusUpdate(json(record)),
             Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
             _ => DurableRecord::Nothing,
         }

@@ -60,7 +60,7 @@ pub async fn serve(
     };
     let Launches { service: launches, thread: coordinator, health: launches_health } =
         launches::start(context).await?;
-    let (upward, outbound) = upward(host.next_notice());
+    let (upward, outbound) = upward(host.next_update());
     let (connections, parent_requests) = (ChildConnections::default(), ParentRequests::default());
     let has_parent = !file.parent.is_empty();
     let upward = has_parent.then_some(upward);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use pliant_config::{ConfigError, beside, read};
+use pliant_config::{ConfigError, read, resolve_relative};
 use pliant_control::agent::Moving;
 use pliant_control::names::Name;
 use pliant_model::Span;
@@ -141,7 +141,7 @@ impl AgentFile {
         let (mut file, _): (AgentFile, _) = read(path, HINT)?;
         file.tls.beside(path);
         if let Some(state) = &mut file.state {
-            beside(path, state);
+            resolve_relative(path, state);
         }
         let wrong = |key, message: String| wrong_value(path, key, message);
         if !(1..=60).contains(&file.patience_s) {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use pliant_config::{ConfigError, beside, read};
+use pliant_config::{ConfigError, read, resolve_relative};
 use pliant_control::batch::foreign;
 use pliant_control::names::Name;
 use pliant_model::{Procs, Speed};
@@ -160,12 +160,12 @@ impl ServerFile {
     pub fn read(path: &Path) -> Result<ServerFile, ConfigError> {
         let (mut file, source): (ServerFile, _) = read(path, HINT)?;
         file.tls.beside(path);
-        beside(path, &mut file.state);
+        resolve_relative(path, &mut file.state);
         if let Some(conf) = file.cluster.slurm.as_mut().and_then(|slurm| slurm.conf.as_mut()) {
-            beside(path, conf);
+            resolve_relative(path, conf);
         }
         if let Some(commands) = file.cluster.oar.as_mut().and_then(|oar| oar.commands.as_mut()) {
-            beside(path, commands);
+            resolve_relative(path, commands);
         }
         file.catalogue =
             Catalogue::new(&file.service, file.scripts, &source).map_err(ConfigError::Content)?;

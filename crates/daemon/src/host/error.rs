@@ -110,7 +110,7 @@ impl DaemonError {
 /// True if the journal stays as it is however often the daemon is started.
 fn is_wrong(error: &JournalError) -> bool {
     // One that another daemon has taken over is in order, and so is one that we were about to write disorder to.
-    !error.may_pass() && !matches!(error, JournalError::Deposed { .. } | JournalError::Order { .. })
+    !error.is_transient() && !matches!(error, JournalError::Deposed { .. } | JournalError::Order { .. })
 }
 
 #[cfg(test)]

@@ -97,8 +97,8 @@ where
     }
 
     /// The number of the next notice to the parent.
-    pub(crate) fn next_notice(&self) -> u64 {
-        self.recovered.next_notice
+    pub(crate) fn next_update(&self) -> u64 {
+        self.recovered.next_update
     }
 
     /// A connection of its own to the journal's archive.

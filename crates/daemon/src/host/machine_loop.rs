@@ -17,7 +17,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
-use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, LocalRow, Notice, Snapshot};
+use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, Snapshot, StatusUpdate};
 use pliant_model::{Span, Time};
 use pliant_telemetry::names;
 use pliant_transport::Clock;
@@ -62,11 +62,11 @@ pub enum DurableRecord {
     /// Nothing.
     Nothing,
     /// Status updates for the parent, until they are acknowledged.
-    Notice(String),
+    StatusUpdate(String),
     /// The row of a job that has ended.
     Ended(Box<JobRow>),
     /// A run of a local user's job that is over.
-    Local(LocalRow),
+    Local(LocalJobRow),
 }
 
 /// How the loop is to run.
@@ -127,7 +127,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
     settings: Settings,
     health: JournalHealth,
 ) -> Result<(), MachineError> {
-    let Recovered { machine, sequence, since_snapshot, next_notice, clock, .. } = recovered;
+    let Recovered { machine, sequence, since_snapshot, next_update, clock, .. } = recovered;
     let batch = Batch::default();
     let backlog = Vec::new();
     let shared = Arc::new(Shared::new(machine, clock));
@@ -141,7 +141,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         health,
         sequence,
         since_snapshot,
-        next_notice,
+        next_update,
         clock,
         batch,
         backlog,
@@ -163,7 +163,7 @@ struct Runner<M: Machine, D> {
     health: JournalHealth,
     sequence: u64,
     since_snapshot: Since,
-    next_notice: u64,
+    next_update: u64,
     clock: Clock,
     batch: Batch,
     /// What follows from the present batch, to be carried out when it is durable.
@@ -208,7 +208,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let since = *self.unwritten_since.get_or_insert_with(Instant::now);
         !self.backlog.is_empty()
             || !self.barriers.is_empty()
-            || !self.batch.notices.is_empty()
+            || !self.batch.status_updates.is_empty()
             || !self.batch.ended.is_empty()
             || self.batch.entries.len() >= BATCH
             || since.elapsed() >= UNWRITTEN
@@ -250,8 +250,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     fn acknowledged(&mut self, sequence: u64) {
-        let before = self.batch.notices_acknowledged;
-        self.batch.notices_acknowledged = before.max(Some(sequence));
+        let before = self.batch.updates_acknowledged;
+        self.batch.updates_acknowledged = before.max(Some(sequence));
     }
 
     fn answer(&self, question: Question<M>) {
@@ -279,15 +279,15 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             let mut notice = None;
             match self.driver.keeps(&command) {
                 DurableRecord::Nothing => {}
-                DurableRecord::Notice(_) if !self.settings.notices => {}
-                DurableRecord::Notice(body) => {
-                    let seq = self.next_notice;
-                    self.next_notice += 1;
+                DurableRecord::StatusUpdate(_) if !self.settings.notices => {}
+                DurableRecord::StatusUpdate(body) => {
+                    let seq = self.next_update;
+                    self.next_update += 1;
                     notice = Some(seq);
-                    self.batch.notices.push(Notice { seq, body });
+                    self.batch.status_updates.push(StatusUpdate { seq, body });
                 }
                 DurableRecord::Ended(row) => self.batch.ended.push(*row),
-                DurableRecord::Local(row) => self.batch.locals.push(row),
+                DurableRecord::Local(row) => self.batch.local_jobs.push(row),
             }
             if M::is_of_question(&command) {
                 self.driver.carry_out(&machine, now, command, notice);
@@ -319,7 +319,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                     }
                     break;
                 }
-                Err(error) if error.may_pass() => {
+                Err(error) if error.is_transient() => {
                     // Often on the same full disk: logged once, and then every minute.
                     if failures.is_multiple_of(TOLD_EVERY) {
                         tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
@@ -387,7 +387,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             match self.journal.trim((self.clock.now() - self.settings.history).0) {
                 Ok(is_more) => self.is_long = is_more,
                 // The journal is longer than it need be: no harm yet.
-                Err(error) if error.may_pass() => tracing::warn!(%error, "cannot trim the journal"),
+                Err(error) if error.is_transient() => tracing::warn!(%error, "cannot trim the journal"),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -410,7 +410,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 self.since_snapshot = Since::snapshot(snapshot_bytes);
             }
             // The journal is longer than it need be: no harm yet.
-            Err(error) if error.may_pass() => tracing::warn!(%error, "cannot compact the journal"),
+            Err(error) if error.is_transient() => tracing::warn!(%error, "cannot compact the journal"),
             Err(error) => return Err(error.into()),
         }
         Ok(())

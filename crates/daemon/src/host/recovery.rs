@@ -22,7 +22,7 @@ pub(crate) struct Recovered<M> {
     pub(super) sequence: u64,
     pub(super) since_snapshot: Since,
     /// The number of the next status update.
-    pub(crate) next_notice: u64,
+    pub(crate) next_update: u64,
     /// The clock to go on with.
     pub clock: Clock,
 }
@@ -86,8 +86,8 @@ pub(crate) fn recover<M: Machine>(
         machine.on(Time(entry.at), event, &mut commands);
         commands.clear();
     }
-    let next_notice = loaded.next_notice;
-    Ok(Recovered { machine, sequence, since_snapshot, next_notice, clock })
+    let next_update = loaded.next_update;
+    Ok(Recovered { machine, sequence, since_snapshot, next_update, clock })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::local::LocalJob;
 use pliant_control::server::{Answer, Command, Server};
-use pliant_journal::LocalRow;
+use pliant_journal::LocalJobRow;
 use pliant_model::Time;
 use pliant_telemetry::names;
 use tokio::sync::broadcast;
@@ -35,7 +35,7 @@ pub(super) struct ServerDriver {
 impl Driver<Server> for ServerDriver {
     fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Tell(record) => DurableRecord::Notice(json(record)),
+            Command::Tell(record) => DurableRecord::StatusUpdate(json(record)),
             Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
             Command::KeepLocal(job) => DurableRecord::Local(local_row(job)),
             _ => DurableRecord::Nothing,
@@ -104,9 +104,9 @@ impl ServerDriver {
 }
 
 /// The row of a run of a local user's job.
-fn local_row(job: &LocalJob) -> LocalRow {
+fn local_row(job: &LocalJob) -> LocalJobRow {
     let record = serde_json::to_string(job).expect("local jobs are plain data with text keys");
-    LocalRow { ended: job.ended.unwrap_or(job.submitted).0, record }
+    LocalJobRow { ended: job.ended.unwrap_or(job.submitted).0, record }
 }
 
 fn count(answer: &Answer) {

@@ -26,7 +26,7 @@ pub(super) async fn page(
     let nodes = nodes.map(|nodes| ClusterSnapshot { running: Vec::new(), pending: Vec::new(), ..nodes });
     let after = query.after.map(|place| (place.ended.0, place.number));
     let (since, limit) = (query.since.0, query.limit);
-    let rows = archived(archive, move |archive| archive.locals(since, after, limit)).await?;
+    let rows = archived(archive, move |archive| archive.local_jobs(since, after, limit)).await?;
     let is_full = rows.len() == limit as usize;
     let next = rows.last().filter(|_| is_full);
     let next = next.map(|((ended, number), _)| LocalJobCursor { ended: Time(*ended), number: *number });

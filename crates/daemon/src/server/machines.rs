@@ -177,7 +177,7 @@ fn host_processors() -> f64 {
 #[cfg(test)]
 mod tests {
     use pliant_model::{JobId, Procs, Time};
-    use pliant_policy::nodes::{Holder, Node, Rules, Share};
+    use pliant_policy::nodes::{AllocatedJob, Node, NodeShare, Rules};
 
     use super::*;
 
@@ -213,8 +213,9 @@ mod tests {
             up,
             taken: taken.map(Procs),
         };
-        let share = |node, cores: Option<u32>| Share { node, cores: cores.map(Procs) };
-        let job = |cores, on| Holder { job: JobId(1), cores: Procs(cores), on, end: Time(9), expected: None };
+        let share = |node, cores: Option<u32>| NodeShare { node, cores: cores.map(Procs) };
+        let job =
+            |cores, on| AllocatedJob { job: JobId(1), cores: Procs(cores), on, end: Time(9), expected: None };
         let mut picture = ClusterSnapshot {
             nodes: vec![
                 node("a", true, None),

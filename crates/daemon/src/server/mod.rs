@@ -74,7 +74,7 @@ pub async fn serve(
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
     let (mailbox, clock, health) = (machine.mailbox.clone(), machine.clock, machine.health.clone());
-    let (upward, outbound) = upward(machine.next_notice());
+    let (upward, outbound) = upward(machine.next_update());
     let (is_numbered, numbered) = watch::channel(machine.machine().is_numbered());
     let (changes, _) = broadcast::channel(CHANGES);
     let replies = Replies::new(&clock);

@@ -45,9 +45,9 @@ pub(crate) struct Outbound {
     pub(super) said: mpsc::Receiver<TransientMessage>,
 }
 
-/// A way up and its end. `next_notice` is the number of the next status update.
-pub(crate) fn upward(next_notice: u64) -> (Upward, Outbound) {
-    let (last_update, news) = watch::channel(next_notice - 1);
+/// A way up and its end. `next_update` is the number of the next status update.
+pub(crate) fn upward(next_update: u64) -> (Upward, Outbound) {
+    let (last_update, news) = watch::channel(next_update - 1);
     let (said, receiver) = mpsc::channel(SAID_MAX);
     let (announce, freed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let outbound =

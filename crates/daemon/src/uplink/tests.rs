@@ -8,7 +8,7 @@ use pliant_control::agent::DiscoveryResult;
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
-use pliant_journal::{Entry, Filter, JobRow, JournalError, LocalPlace, LocalRow};
+use pliant_journal::{Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow};
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
 use pliant_policy::tuning::Tuner;
@@ -34,13 +34,13 @@ const RECORD: &str = r#"{"handle":"lyon.1","key":"0123456789abcdef0123456789abcd
     "expected":{"procs":1,"walltime":1,"start":100},"procs":1,"walltime":1,"started":null,"ended":null,"exit":null}"#;
 
 impl Archive for News {
-    fn notices(&mut self, after: u64, limit: u32) -> Result<Vec<Notice>, JournalError> {
+    fn status_updates(&mut self, after: u64, limit: u32) -> Result<Vec<StatusUpdate>, JournalError> {
         let numbers = (after + 1).max(self.from)..=self.to.load(Ordering::Relaxed);
         if self.attempts.fetch_add(1, Ordering::Relaxed) < self.failing {
             return Err(JournalError::Unreachable { why: "for now".to_owned() });
         }
-        let news = |seq| Notice { seq, body: RECORD.to_owned() };
-        let page: Vec<Notice> = numbers.take(limit as usize).map(news).collect();
+        let news = |seq| StatusUpdate { seq, body: RECORD.to_owned() };
+        let page: Vec<StatusUpdate> = numbers.take(limit as usize).map(news).collect();
         self.read.fetch_add(page.len() as u64, Ordering::Relaxed);
         Ok(page)
     }
@@ -61,12 +61,12 @@ impl Archive for News {
         unreachable!("news alone are read")
     }
 
-    fn locals(
+    fn local_jobs(
         &mut self,
         _: i64,
-        _: Option<LocalPlace>,
+        _: Option<LocalJobCursor>,
         _: u32,
-    ) -> Result<Vec<(LocalPlace, LocalRow)>, JournalError> {
+    ) -> Result<Vec<(LocalJobCursor, LocalJobRow)>, JournalError> {
         unreachable!("news alone are read")
     }
 
@@ -302,7 +302,7 @@ fn queue(waiting: u32) -> DiscoveryResult {
         optional_cores: 0,
         optional_per_core: 0,
     };
-    let queue = Dump { placed, ..Dump::default() };
+    let queue = Dump { planned: placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();
     let picture = ServerSnapshot { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
     DiscoveryResult { pictures: vec![picture], ..DiscoveryResult::default() }

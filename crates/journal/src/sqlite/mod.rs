@@ -1,8 +1,7 @@
-//! The journal in SQLite: a write-ahead log that is synced at each commit, or when its pages go into the file.
+//! The journal in SQLite: a write-ahead log, synced at each commit or when its pages go into the file.
 
-mod archive;
-mod rows;
 mod schema;
+mod statements;
 #[cfg(test)]
 mod tests;
 
@@ -11,15 +10,17 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use rustix::fs::{FlockOperation, flock};
 
-use self::archive::SqliteArchive;
-use self::rows::{entry, failed};
-use super::sequence::{Fresh, Tail, same};
-use super::{
-    Archive, Batch, DROPPED_AT_ONCE, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalRow,
-    Notice, Snapshot, of_owner,
+use self::statements::{SqliteReader, SqliteStatements, failed};
+use crate::archive::Reader;
+use crate::database::Statements;
+use crate::queries::{self, JOB_COLUMNS, REPLACE_JOB};
+use crate::sequence::{Fresh, Tail};
+use crate::{
+    Archive, Batch, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalJobRow, Snapshot,
+    StatusUpdate, check_owner,
 };
 
 /// A journal in a folder.
@@ -28,7 +29,7 @@ pub(super) struct Sqlite {
     path: PathBuf,
     id: u64,
     tail: Tail,
-    /// Held as long as the journal is open: one daemon at a time. Dropped last.
+    /// Locked while the journal is open. Dropped last.
     _lock: File,
 }
 
@@ -40,56 +41,27 @@ impl Sqlite {
         let path = folder.join("journal.db");
         if !path.try_exists().map_err(unusable)? {
             if folder.join("journal.db-wal").try_exists().map_err(unusable)? {
-                let why = "its log (journal.db-wal) is there, it is not".to_owned();
+                let why = "found its log (journal.db-wal) without it".to_owned();
                 return Err(JournalError::Damaged { place: path.display().to_string(), why });
             }
-            schema::make(folder, &path)?;
+            schema::create(folder, &path)?;
         }
         let connection = schema::open(&path, durability)?;
-        let (id, tail) = schema::about(&connection).map_err(|error| failed(&path, &error))?;
+        let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
         Ok(Sqlite { connection, path, id, tail, _lock: lock })
     }
 
-    /// Runs `work` in a transaction: all of it is done, durably, or nothing.
+    /// Runs `work` in a transaction, which is committed if `work` succeeds and rolled back otherwise.
     fn transact<A>(
         &mut self,
-        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<A>,
+        work: impl FnOnce(&Transaction<'_>, &mut dyn Statements) -> Result<A, JournalError>,
     ) -> Result<A, JournalError> {
-        // Dropped without a commit, a transaction is rolled back.
-        let done = self.connection.transaction().and_then(|transaction| {
-            let done = work(&transaction)?;
-            transaction.commit()?;
-            Ok(done)
-        });
-        done.map_err(|error| failed(&self.path, &error))
-    }
-
-    fn read(&mut self) -> rusqlite::Result<(Tail, Loaded)> {
-        let transaction = self.connection.transaction()?;
-        let (_, tail) = schema::about(&transaction)?;
-        let snapshot = transaction
-            .query_row("SELECT seq, at, state FROM snapshots ORDER BY seq DESC LIMIT 1", [], |row| {
-                Ok(Snapshot { seq: row.get::<_, i64>(0)? as u64, at: row.get(1)?, state: row.get(2)? })
-            })
-            .optional()?;
-        let after = snapshot.as_ref().map_or(0, |snapshot| snapshot.seq) as i64;
-        let entries = transaction
-            .prepare("SELECT seq, at, event, commands FROM entries WHERE seq > ? ORDER BY seq")?
-            .query_map([after], entry)?
-            .collect::<rusqlite::Result<_>>()?;
-        let notices = transaction
-            .prepare("SELECT seq FROM notices ORDER BY seq")?
-            .query_map([], |row| row.get::<_, i64>(0).map(|seq| seq as u64))?
-            .collect::<rusqlite::Result<_>>()?;
-        Ok((tail, Loaded { snapshot, entries, notices, next_notice: tail.next_notice }))
-    }
-
-    /// The entry with the number of the last one of a batch.
-    fn last_of(&self, batch: &Batch) -> Result<Option<Entry>, JournalError> {
-        let seq = batch.entries.last().map_or(0, |entry| entry.seq) as i64;
-        let text = "SELECT seq, at, event, commands FROM entries WHERE seq = ?";
-        let found = self.connection.query_row(text, [seq], entry).optional();
-        found.map_err(|error| failed(&self.path, &error))
+        let path = &self.path;
+        let failed = |error| failed(path, &error);
+        let transaction = self.connection.transaction().map_err(failed)?;
+        let done = work(&transaction, &mut SqliteStatements { connection: &transaction, path })?;
+        transaction.commit().map_err(failed)?;
+        Ok(done)
     }
 }
 
@@ -99,52 +71,50 @@ impl Journal for Sqlite {
     }
 
     fn claim(&mut self, owner: &str) -> Result<(), JournalError> {
-        let found: String = self.transact(|transaction| {
-            transaction.execute("UPDATE about SET owner = ? WHERE owner IS NULL", [owner])?;
-            transaction.query_row("SELECT owner FROM about", [], |row| row.get(0))
-        })?;
-        of_owner(&self.path.display().to_string(), owner, found)
+        let found = self.transact(|_, db| queries::claim(db, owner))?;
+        check_owner(&self.path.display().to_string(), owner, found)
     }
 
     fn load(&mut self) -> Result<Loaded, JournalError> {
-        let (tail, loaded) = self.read().map_err(|error| failed(&self.path, &error))?;
-        tail.check(&self.path.display().to_string(), &loaded)?;
+        let path = self.path.clone();
+        let (tail, loaded) = self.transact(|transaction, db| {
+            let (_, tail) = schema::metadata(transaction).map_err(|error| failed(&path, &error))?;
+            Ok((tail, queries::load(db, tail)?))
+        })?;
         self.tail = tail;
         Ok(loaded)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         let Some(fresh) = self.tail.fresh(batch)? else {
-            return same(batch, self.last_of(batch)?.as_ref());
+            return self.transact(|_, db| queries::check_repeated(db, batch));
         };
-        self.transact(|transaction| write(transaction, batch, &fresh))?;
+        let path = self.path.clone();
+        self.transact(|transaction, _| {
+            write(transaction, batch, &fresh).map_err(|error| failed(&path, &error))
+        })?;
         self.tail = fresh.tail;
         Ok(())
     }
 
     fn compact(&mut self, snapshot: &Snapshot, keep_after: i64) -> Result<bool, JournalError> {
-        self.tail.covers(snapshot.seq)?;
-        self.transact(|transaction| {
-            transaction.execute(
-                "INSERT INTO snapshots (seq, at, state) VALUES (?, ?, ?) \
-                 ON CONFLICT (seq) DO UPDATE SET at = excluded.at, state = excluded.state",
-                params![snapshot.seq as i64, snapshot.at, snapshot.state],
-            )?;
-            transaction.execute("DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots)", [])?;
-            trim(transaction, keep_after)
+        self.tail.check_snapshot(snapshot.seq)?;
+        self.transact(|_, db| {
+            queries::store_snapshot(db, snapshot)?;
+            queries::trim(db, keep_after)
         })
     }
 
     fn trim(&mut self, keep_after: i64) -> Result<bool, JournalError> {
-        self.transact(|transaction| trim(transaction, keep_after))
+        self.transact(|_, db| queries::trim(db, keep_after))
     }
 
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
-        Ok(Box::new(SqliteArchive::open(&self.path)?))
+        Ok(Box::new(Reader(SqliteReader::open(&self.path)?)))
     }
 }
 
-/// Makes sure that no other daemon uses the folder, as long as the file is open.
+/// Locks the folder against other daemons while the returned file is open.
 fn lock(folder: &Path) -> Result<File, JournalError> {
     let unusable = |source| JournalError::Folder { path: folder.to_owned(), source };
     let mut options = OpenOptions::new();
@@ -159,18 +129,18 @@ fn lock(folder: &Path) -> Result<File, JournalError> {
         }
         Err(error) => return Err(unusable(error.into())),
     }
-    // Only for people: on a full disk it does without.
-    let _ = name_process(&mut file);
+    // Only used in messages: a full disk must not prevent the lock.
+    let _ = write_process_id(&mut file);
     Ok(file)
 }
 
-fn name_process(file: &mut File) -> io::Result<()> {
+fn write_process_id(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())
 }
 
-/// Makes the names in a folder durable.
+/// Syncs the names in a folder to the disk.
 fn sync(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
@@ -181,27 +151,30 @@ fn write(transaction: &Transaction<'_>, batch: &Batch, fresh: &Fresh<'_>) -> rus
     for Entry { seq, at, event, commands } in fresh.entries {
         entries.execute(params![*seq as i64, at, event, *commands as i64])?;
     }
-    let mut notices = transaction.prepare_cached("INSERT INTO notices (seq, body) VALUES (?, ?)")?;
-    for Notice { seq, body } in fresh.notices {
-        notices.execute(params![*seq as i64, body])?;
+    let mut updates = transaction.prepare_cached("INSERT INTO status_updates (seq, body) VALUES (?, ?)")?;
+    for StatusUpdate { seq, body } in fresh.status_updates {
+        updates.execute(params![*seq as i64, body])?;
     }
-    if let Some(seq) = batch.notices_acknowledged {
-        transaction.prepare_cached("DELETE FROM notices WHERE seq <= ?")?.execute([seq as i64])?;
+    if let Some(seq) = batch.updates_acknowledged {
+        transaction.prepare_cached("DELETE FROM status_updates WHERE seq <= ?")?.execute([seq as i64])?;
     }
     write_jobs(transaction, &batch.ended)?;
     let mut locals = transaction.prepare_cached("INSERT INTO local_jobs (ended, record) VALUES (?, ?)")?;
-    for LocalRow { ended, record } in &batch.locals {
+    for LocalJobRow { ended, record } in &batch.local_jobs {
         locals.execute(params![ended, record])?;
     }
-    let Tail { last_entry, next_notice } = fresh.tail;
+    let Tail { last_entry, next_update } = fresh.tail;
     transaction
-        .prepare_cached("UPDATE about SET last_entry = ?, next_notice = ?")?
-        .execute([last_entry as i64, next_notice as i64])?;
+        .prepare_cached("UPDATE metadata SET last_entry = ?, next_update = ?")?
+        .execute([last_entry as i64, next_update as i64])?;
     Ok(())
 }
 
 fn write_jobs(transaction: &Transaction<'_>, jobs: &[JobRow]) -> rusqlite::Result<()> {
-    let mut upsert = transaction.prepare_cached(schema::UPSERT_JOB)?;
+    let text = format!(
+        "INSERT INTO jobs ({JOB_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) {REPLACE_JOB}"
+    );
+    let mut upsert = transaction.prepare_cached(&text)?;
     for job in jobs {
         upsert.execute(params![
             job.server,
@@ -220,28 +193,4 @@ fn write_jobs(transaction: &Transaction<'_>, jobs: &[JobRow]) -> rusqlite::Resul
         ])?;
     }
     Ok(())
-}
-
-/// Drops the oldest entries, those before the first one, among the next few, that is to be kept; and runs of local users'
-/// jobs.
-fn trim(transaction: &Transaction<'_>, keep_after: i64) -> rusqlite::Result<bool> {
-    let locals = "DELETE FROM local_jobs WHERE seq IN \
-                  (SELECT seq FROM local_jobs WHERE ended < ? ORDER BY ended, seq LIMIT ?)";
-    transaction.prepare_cached(locals)?.execute(params![keep_after, DROPPED_AT_ONCE as i64])?;
-    let first: Option<i64> = transaction.query_row("SELECT min(seq) FROM entries", [], |row| row.get(0))?;
-    let snapshot: Option<i64> =
-        transaction.query_row("SELECT max(seq) FROM snapshots", [], |row| row.get(0))?;
-    let (Some(first), Some(snapshot)) = (first, snapshot) else { return Ok(false) };
-    let end = (first + DROPPED_AT_ONCE as i64).min(snapshot + 1);
-    let kept: Option<i64> = transaction
-        .prepare_cached(
-            "SELECT seq FROM entries WHERE seq >= ? AND seq < ? AND at >= ? ORDER BY seq LIMIT 1",
-        )?
-        .query_row([first, end, keep_after], |row| row.get(0))
-        .optional()?;
-    let end = kept.unwrap_or(end);
-    transaction.prepare_cached("DELETE FROM entries WHERE seq < ?")?.execute([end])?;
-    transaction
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM entries WHERE seq = ? AND seq <= ? AND at < ?)")?
-        .query_row([end, snapshot, keep_after], |row| row.get(0))
 }

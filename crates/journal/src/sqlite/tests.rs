@@ -1,10 +1,11 @@
-//! What only the inside shows: a full disk without one, and that listings are read from the end of an index.
+//! Tests of internals: a full disk without one, and the index that each listing reads.
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::Filter;
-use crate::listing::{Value, questions};
+use crate::database::Value;
+use crate::listing::queries;
 
 fn entries(from: u64, to: u64, length: usize) -> Batch {
     let entry = |seq| Entry { seq, at: seq as i64, event: "x".repeat(length), commands: seq };
@@ -25,7 +26,7 @@ fn no_room_is_rolled_back_and_the_journal_goes_on() {
     for _ in 0..3 {
         let error = journal.commit(&large).unwrap_err();
         assert!(matches!(error, JournalError::Full { .. }), "{error:?}");
-        assert!(error.may_pass());
+        assert!(error.is_transient());
     }
     let snapshot = Snapshot { seq: 3, at: 3, state: "y".repeat(1_000_000) };
     let error = journal.compact(&snapshot, i64::MIN).unwrap_err();
@@ -52,7 +53,7 @@ fn a_commit_is_synced() {
     assert_eq!(synchronous, 2, "FULL");
 }
 
-/// The plan of a question: which index is read how.
+/// The query plan: which index is read how.
 fn plan(connection: &Connection, text: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
     let values = vec![Value::Number(1); statement.parameter_count()];
@@ -76,8 +77,8 @@ fn every_listing_is_read_from_an_index_in_its_order() {
             limit: 10,
             before: has(4).then(|| (1, "s".to_owned(), 1)),
         };
-        for question in questions(&filter, '?') {
-            let plan = plan(&question.text);
+        for query in queries(&filter) {
+            let plan = plan(&query.text);
             assert!(plan.contains("USING INDEX jobs_"), "{filter:?}: {plan}");
             assert!(!plan.contains("TEMP B-TREE"), "sorts: {filter:?}: {plan}");
             // Reading all of an index in its order is right only if nothing narrows the search.

@@ -1,4 +1,4 @@
-//! The journals: what SQLite and PostgreSQL must do alike, and what only one of them can.
+//! Tests of both journals, and of SQLite alone.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod postgres;
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use pliant_journal::{Batch, Journal, JournalError, Loaded, Snapshot, open_sqlite};
 use pliant_testing::postgres::Server;
 use pliant_testing::{Needed, skip};
-use support::{Folder, Place, entries, job, model, notices, open_address, scenarios, told};
+use support::{Folder, Place, entries, entry_batch, job, model, open_address, scenarios, status_updates};
 
-/// How long a test waits for what must come, on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Names the journal that [`as_writer`] writes.
-const WRITES: &str = "PLIANT_TEST_JOURNAL";
-/// Names the folder that [`on_small_disk`] fills.
-const FILLS: &str = "PLIANT_TEST_SMALL_DISK";
-/// Entries in each batch of [`as_writer`].
-const AT_ONCE: u64 = 7;
+/// The longest wait of a test, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The environment variable with the address of the journal that [`run_writer`] writes.
+const WRITER_ADDRESS: &str = "PLIANT_TEST_JOURNAL";
+/// The environment variable with the folder that [`fill_small_disk`] fills.
+const SMALL_DISK: &str = "PLIANT_TEST_SMALL_DISK";
+/// Entries in each batch of [`run_writer`].
+const BATCH_ENTRIES: u64 = 7;
 
 fn check_all(new: impl Fn() -> Box<dyn Place>) {
     for (name, scenario) in scenarios::ALL {
@@ -32,12 +32,12 @@ fn check_all(new: impl Fn() -> Box<dyn Place>) {
 }
 
 #[test]
-fn sqlite_does_what_a_journal_must() {
+fn sqlite_passes_all_scenarios() {
     check_all(|| Box::new(Folder::new()));
 }
 
 #[test]
-fn postgres_does_what_a_journal_must() {
+fn postgres_passes_all_scenarios() {
     let Some(server) = Server::start() else { return };
     check_all(|| Box::new(server.database()));
 }
@@ -64,13 +64,13 @@ fn postgres_survives_kill() {
     check_kill(&server.database());
 }
 
-/// What was acknowledged is there after the writer was killed, and no batch is there in part.
+/// Kills a writer and checks that every acknowledged batch is complete and no batch is partial.
 fn check_kill(place: &dyn Place) {
     let mut before = 0;
     for lines in [1, 40, 97] {
         let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--ignored", "--nocapture", "as_writer"])
-            .env(WRITES, place.address())
+            .args(["--exact", "--ignored", "--nocapture", "run_writer"])
+            .env(WRITER_ADDRESS, place.address())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -80,17 +80,17 @@ fn check_kill(place: &dyn Place) {
         writer.kill().unwrap();
         writer.wait().unwrap();
         let acknowledged = *acknowledged.last().unwrap();
-        assert!(acknowledged > before, "the writer went on where the last one was");
+        assert!(acknowledged > before, "the writer continued after the previous one");
 
         let mut journal = place.open().unwrap();
         let loaded = journal.load().unwrap();
         let last = last_entry(&loaded);
         assert!(last >= acknowledged, "{acknowledged} was acknowledged, {last} is there");
-        assert_eq!(last % AT_ONCE, 0, "a batch in part");
+        assert_eq!(last % BATCH_ENTRIES, 0, "a partial batch");
         let after = loaded.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq);
         assert_eq!(loaded.entries, entries(after + 1, last));
-        assert_eq!(loaded.next_notice - 1, last / AT_ONCE);
-        assert_eq!(journal.archive().unwrap().ended().unwrap(), last / AT_ONCE);
+        assert_eq!(loaded.next_update - 1, last / BATCH_ENTRIES);
+        assert_eq!(journal.archive().unwrap().ended().unwrap(), last / BATCH_ENTRIES);
         before = last;
     }
 }
@@ -100,22 +100,22 @@ fn last_entry(loaded: &Loaded) -> u64 {
     loaded.entries.last().map_or(covered, |entry| entry.seq)
 }
 
-/// Not a test: a daemon that commits and says what it has committed, until it is killed.
+/// Not a test: a writer that commits and prints what it has committed, until it is killed.
 #[test]
 #[ignore = "a writer, started by the other tests"]
-fn as_writer() {
-    let Ok(address) = std::env::var(WRITES) else { return };
+fn run_writer() {
+    let Ok(address) = std::env::var(WRITER_ADDRESS) else { return };
     let mut journal = open_address(&address).unwrap();
     let mut last = last_entry(&journal.load().unwrap());
     loop {
-        let number = last / AT_ONCE + 1;
+        let number = last / BATCH_ENTRIES + 1;
         let batch = Batch {
-            notices: notices(number, number),
+            status_updates: status_updates(number, number),
             ended: vec![job("north", number as u32, number as i64)],
-            ..told(last + 1, last + AT_ONCE)
+            ..entry_batch(last + 1, last + BATCH_ENTRIES)
         };
         journal.commit(&batch).unwrap();
-        last += AT_ONCE;
+        last += BATCH_ENTRIES;
         println!("committed {last}");
         if number.is_multiple_of(16) {
             journal.compact(&Snapshot { seq: last, at: 0, state: "{}".to_owned() }, last as i64 / 2).unwrap();
@@ -140,7 +140,7 @@ fn sqlite_refuses_a_second_daemon() {
 }
 
 #[test]
-fn sqlite_refuses_what_is_no_journal() {
+fn sqlite_refuses_files_that_are_not_journals() {
     let refused = |name: &str, prepare: &dyn Fn(&Path), why: &str| {
         let folder = Folder::new();
         prepare(&folder.file());
@@ -149,7 +149,7 @@ fn sqlite_refuses_what_is_no_journal() {
         let place = folder.file().display().to_string();
         assert!(error.to_string().starts_with(&place), "{name}: {error}");
         assert!(error.to_string().contains(why), "{name}: {error}");
-        assert!(!error.may_pass() && error.hint().is_some(), "{name}: {error:?}");
+        assert!(!error.is_transient() && error.hint().is_some(), "{name}: {error:?}");
         assert_eq!(fs::read(folder.file()).ok(), before, "{name} was changed");
     };
     let database = |path: &Path, text: &str| {
@@ -160,7 +160,7 @@ fn sqlite_refuses_what_is_no_journal() {
     refused("text", &|path| write(path, &b"not a journal\n".repeat(1000)), "not a database");
     refused("a short file", &|path| write(path, b"SQLite format 3\0"), "not a");
     let other = |path: &Path| database(path, "CREATE TABLE jobs (x); PRAGMA user_version = 1");
-    refused("another database", &other, "a database of something else");
+    refused("another database", &other, "a database of another application");
     let later = |path: &Path| {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
         database(path, "PRAGMA user_version = 3");
@@ -177,7 +177,7 @@ fn sqlite_refuses_what_is_no_journal() {
 fn large(folder: &Folder) -> Loaded {
     let mut journal = folder.open().unwrap();
     let ended = (1..=50).map(|number| job("north", number, i64::from(number))).collect();
-    journal.commit(&Batch { notices: notices(1, 200), ended, ..told(1, 1000) }).unwrap();
+    journal.commit(&Batch { status_updates: status_updates(1, 200), ended, ..entry_batch(1, 1000) }).unwrap();
     journal.compact(&Snapshot { seq: 100, at: 100, state: "s".repeat(10_000) }, 50).unwrap();
     journal.load().unwrap()
 }
@@ -196,7 +196,7 @@ fn sqlite_refuses_a_cut_file() {
 }
 
 #[test]
-fn sqlite_never_reads_a_damaged_page_as_if_it_were_whole() {
+fn sqlite_detects_damaged_pages() {
     let folder = Folder::new();
     let expected = large(&folder);
     let whole = fs::read(folder.file()).unwrap();
@@ -206,7 +206,7 @@ fn sqlite_never_reads_a_damaged_page_as_if_it_were_whole() {
         damaged[page * 4096..][..4096].fill(0xa5);
         fs::write(folder.file(), &damaged).unwrap();
         match folder.open().and_then(|mut journal| journal.load()) {
-            // A page of the jobs, which a restart does not read, or one that was free.
+            // A page of the table jobs, which a restart does not read, or a free page.
             Ok(loaded) => assert_eq!(loaded, expected, "page {page}"),
             Err(JournalError::Damaged { .. } | JournalError::Gap { .. }) => refused += 1,
             Err(error) => panic!("page {page}: {error:?}"),
@@ -216,17 +216,17 @@ fn sqlite_never_reads_a_damaged_page_as_if_it_were_whole() {
 }
 
 #[test]
-fn sqlite_begins_anew_where_nothing_was_begun() {
+fn sqlite_removes_an_unfinished_journal() {
     let folder = Folder::new();
-    // A daemon was killed while it made its journal.
+    // The state after a daemon was killed while it created its journal.
     fs::write(folder.path().join("journal.db.new"), "half").unwrap();
-    assert_eq!(folder.open().unwrap().load().unwrap(), Loaded { next_notice: 1, ..Loaded::default() });
+    assert_eq!(folder.open().unwrap().load().unwrap(), Loaded { next_update: 1, ..Loaded::default() });
     let error = open_sqlite(Path::new("/proc/none")).err().unwrap();
     assert!(matches!(error, JournalError::Folder { .. }), "{error:?}");
 }
 
 #[test]
-fn sqlite_waits_for_room_on_a_full_disk() {
+fn sqlite_continues_after_a_full_disk() {
     let folder = Folder::new();
     let script = r#"mount -t tmpfs -o size=2m none "$1" || exit 77; shift; exec "$@""#;
     let mut command = Command::new("unshare");
@@ -236,8 +236,8 @@ fn sqlite_waits_for_room_on_a_full_disk() {
     let outcome = command
         .args(["--mount", "sh", "-c", script, "sh"])
         .args([folder.path().as_os_str(), std::env::current_exe().unwrap().as_os_str()])
-        .args(["--exact", "--ignored", "--nocapture", "on_small_disk"])
-        .env(FILLS, folder.path())
+        .args(["--exact", "--ignored", "--nocapture", "fill_small_disk"])
+        .env(SMALL_DISK, folder.path())
         .output();
     let said = |outcome: &std::process::Output| {
         let text = [&outcome.stdout[..], &outcome.stderr[..]].concat();
@@ -245,25 +245,25 @@ fn sqlite_waits_for_room_on_a_full_disk() {
     };
     match outcome {
         Ok(outcome) if outcome.status.success() => {
-            assert!(said(&outcome).contains("it filled"), "{outcome:?}")
+            assert!(said(&outcome).contains("full after"), "{outcome:?}")
         }
         Ok(outcome) if said(&outcome).contains("running 1 test") => panic!("{}", said(&outcome)),
-        // Not allowed here, or the program is not there.
+        // Not permitted, or the program is missing.
         _ => skip(Needed::Program, "a file system of its own for a full disk (unshare, mount)"),
     }
 }
 
-/// Not a test: a journal on a disk of 2 MB, which nobody else sees.
+/// Not a test: fills a journal on a private file system of 2 MB.
 #[test]
 #[ignore = "on a file system of its own, made by another test"]
-fn on_small_disk() {
-    let Some(disk) = std::env::var_os(FILLS).map(std::path::PathBuf::from) else { return };
+fn fill_small_disk() {
+    let Some(disk) = std::env::var_os(SMALL_DISK).map(std::path::PathBuf::from) else { return };
     let filler = disk.join("filler");
     fs::write(&filler, vec![1; 1_200_000]).unwrap();
     let mut journal = open_sqlite(&disk.join("state")).unwrap();
     let mut last = 0;
     let full = loop {
-        let mut batch = told(last + 1, last + 20);
+        let mut batch = entry_batch(last + 1, last + 20);
         batch.entries[0].event = "x".repeat(20_000);
         match journal.commit(&batch) {
             Ok(()) => last += 20,
@@ -272,15 +272,15 @@ fn on_small_disk() {
         }
         assert!(last < 10_000, "the disk is never full");
     };
-    // Not one byte more.
+    // No free space remains.
     let mut rest = fs::File::create(disk.join("rest")).unwrap();
     while rest.write_all(&[0; 512]).is_ok() {}
     for _ in 0..3 {
         let error = journal.commit(&full).unwrap_err();
-        assert!(matches!(error, JournalError::Full { .. }) && error.may_pass(), "{error:?}");
+        assert!(matches!(error, JournalError::Full { .. }) && error.is_transient(), "{error:?}");
     }
-    assert_eq!(journal.load().unwrap().entries.len() as u64, last, "nothing was left behind");
-    // A restart loses nothing, and finds room or says that there is none.
+    assert_eq!(journal.load().unwrap().entries.len() as u64, last, "the failed batch left nothing");
+    // A restart loses nothing; it succeeds or reports a full disk.
     drop(journal);
     let opened = open_sqlite(&disk.join("state"));
     assert!(matches!(opened, Ok(_) | Err(JournalError::Full { .. })), "{:?}", opened.err());
@@ -292,15 +292,15 @@ fn on_small_disk() {
     let loaded = journal.load().unwrap();
     assert_eq!(loaded.entries.len() as u64, last + 20);
     assert_eq!(loaded.entries[last as usize..], full.entries);
-    println!("it filled after {last} entries");
+    println!("full after {last} entries");
 }
 
-/// Commits until it succeeds or fails for good.
-fn commit_at_last(journal: &mut dyn Journal, batch: &Batch) -> Result<(), JournalError> {
+/// Commits until it succeeds or fails permanently.
+fn commit_with_retries(journal: &mut dyn Journal, batch: &Batch) -> Result<(), JournalError> {
     let begun = Instant::now();
     loop {
         match journal.commit(batch) {
-            Err(error) if error.may_pass() && begun.elapsed() < PATIENCE => {
+            Err(error) if error.is_transient() && begun.elapsed() < TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             outcome => return outcome,

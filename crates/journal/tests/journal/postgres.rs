@@ -1,4 +1,4 @@
-//! What only PostgreSQL can: a standby, a leader that is deposed, and connections that break.
+//! Tests of PostgreSQL alone: standby, deposed leaders, broken connections.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -6,37 +6,37 @@ use std::time::{Duration, Instant};
 use pliant_journal::{Batch, JournalError, Snapshot, open_postgres};
 use pliant_testing::postgres::Server;
 
-use super::support::proxy::{Breaks, Door};
-use super::support::{Place, entries, job, notices, open_address, told};
-use super::{PATIENCE, commit_at_last};
+use super::support::proxy::{BreakAt, BreakingProxy};
+use super::support::{Place, entries, entry_batch, job, open_address, status_updates};
+use super::{TIMEOUT, commit_with_retries};
 
 #[test]
 fn a_standby_takes_over_and_the_deposed_cannot_commit() {
     let Some(server) = Server::start() else { return };
     let place = server.database();
     let mut first = place.open().unwrap();
-    first.commit(&told(1, 3)).unwrap();
+    first.commit(&entry_batch(1, 3)).unwrap();
     let address = place.address();
     let (leads, led) = mpsc::channel();
     let standby = std::thread::spawn(move || leads.send(open_address(&address).unwrap()).unwrap());
     let begun = Instant::now();
     while place.connections().len() < 2 {
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         std::thread::sleep(Duration::from_millis(5));
     }
-    first.commit(&told(4, 4)).unwrap();
+    first.commit(&entry_batch(4, 4)).unwrap();
     assert!(led.recv_timeout(Duration::from_millis(300)).is_err(), "two lead");
 
     place.end_leader();
-    let mut second = led.recv_timeout(PATIENCE).unwrap();
+    let mut second = led.recv_timeout(TIMEOUT).unwrap();
     standby.join().unwrap();
     assert_eq!(second.load().unwrap().entries, entries(1, 4));
     assert_eq!(second.id(), first.id());
-    let mut other = told(5, 5);
+    let mut other = entry_batch(5, 5);
     other.entries[0].event = "of the second".to_owned();
     second.commit(&other).unwrap();
     for _ in 0..2 {
-        let error = commit_at_last(&mut *first, &told(5, 5)).unwrap_err();
+        let error = commit_with_retries(&mut *first, &entry_batch(5, 5)).unwrap_err();
         assert!(matches!(error, JournalError::Deposed { .. }), "{error:?}");
     }
     let snapshot = Snapshot { seq: 4, at: 4, state: "{}".to_owned() };
@@ -45,7 +45,7 @@ fn a_standby_takes_over_and_the_deposed_cannot_commit() {
     let loaded = second.load().unwrap();
     assert_eq!((&loaded.entries[..4], &loaded.entries[4]), (&entries(1, 4)[..], &other.entries[0]));
     assert_eq!(loaded.snapshot, None);
-    second.commit(&told(6, 6)).unwrap();
+    second.commit(&entry_batch(6, 6)).unwrap();
 }
 
 #[test]
@@ -53,10 +53,10 @@ fn a_leader_whose_lock_was_lost_unnoticed_cannot_commit() {
     let Some(server) = Server::start() else { return };
     let place = server.database();
     let mut journal = place.open().unwrap();
-    journal.commit(&told(1, 3)).unwrap();
-    // As another one would, had the lock not kept it from that.
-    place.tamper("UPDATE about SET term = term + 1");
-    let batch = Batch { ended: vec![job("north", 1, 1)], ..told(4, 4) };
+    journal.commit(&entry_batch(1, 3)).unwrap();
+    // As a new leader does.
+    place.tamper("UPDATE metadata SET term = term + 1");
+    let batch = Batch { ended: vec![job("north", 1, 1)], ..entry_batch(4, 4) };
     assert!(matches!(journal.commit(&batch), Err(JournalError::Deposed { .. })));
     assert_eq!(place.query("SELECT max(seq) FROM entries"), ["3"]);
     assert_eq!(place.query("SELECT count(*) FROM jobs"), ["0"]);
@@ -68,16 +68,16 @@ fn a_leader_goes_on_after_a_broken_connection() {
     let place = server.database();
     let mut journal = place.open().unwrap();
     let mut archive = journal.archive().unwrap();
-    journal.commit(&Batch { ended: vec![job("north", 1, 1)], ..told(1, 3) }).unwrap();
+    journal.commit(&Batch { ended: vec![job("north", 1, 1)], ..entry_batch(1, 3) }).unwrap();
     assert_eq!(archive.ended().unwrap(), 1);
     for round in 1..=3_u64 {
         place.query(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'pliant'",
         );
-        let batch = told(3 + round, 3 + round);
+        let batch = entry_batch(3 + round, 3 + round);
         let error = journal.commit(&batch).unwrap_err();
-        assert!(matches!(error, JournalError::Unreachable { .. }) && error.may_pass(), "{error:?}");
-        commit_at_last(&mut *journal, &batch).unwrap();
+        assert!(matches!(error, JournalError::Unreachable { .. }) && error.is_transient(), "{error:?}");
+        commit_with_retries(&mut *journal, &batch).unwrap();
         assert_eq!(archive.ended().unwrap(), 1);
         assert_eq!(journal.load().unwrap().entries, entries(1, 3 + round));
         let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
@@ -86,60 +86,65 @@ fn a_leader_goes_on_after_a_broken_connection() {
 }
 
 #[test]
-fn a_commit_whose_outcome_is_not_known_counts_once() {
+fn a_commit_with_unknown_outcome_counts_once() {
     let Some(server) = Server::start() else { return };
-    for (when, done) in [(Breaks::Before, "3"), (Breaks::After, "6")] {
+    for (when, done) in [(BreakAt::Before, "3"), (BreakAt::After, "6")] {
         let place = server.database();
-        let door = Door::open(server.socket());
+        let proxy = BreakingProxy::open(server.socket());
         let mut journal =
-            open_address(&format!("postgres:{}", place.connection_by("127.0.0.1", door.port()))).unwrap();
-        journal.commit(&Batch { notices: notices(1, 1), ..told(1, 3) }).unwrap();
-        let batch = Batch { notices: notices(2, 3), ended: vec![job("north", 1, 1)], ..told(4, 6) };
-        door.will_break(when);
+            open_address(&format!("postgres:{}", place.connection_by("127.0.0.1", proxy.port()))).unwrap();
+        journal.commit(&Batch { status_updates: status_updates(1, 1), ..entry_batch(1, 3) }).unwrap();
+        let batch = Batch {
+            status_updates: status_updates(2, 3),
+            ended: vec![job("north", 1, 1)],
+            ..entry_batch(4, 6)
+        };
+        proxy.break_at_commit(when);
         let error = journal.commit(&batch).unwrap_err();
         assert!(matches!(error, JournalError::Unreachable { .. }), "{when:?}: {error:?}");
-        assert!(!door.is_waiting(), "{when:?}: the commit was on its way");
+        assert!(!proxy.is_waiting(), "{when:?}: the commit was on its way");
         let begun = Instant::now();
         while !place.connections().is_empty() {
-            assert!(begun.elapsed() < PATIENCE);
+            assert!(begun.elapsed() < TIMEOUT);
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(place.query("SELECT max(seq) FROM entries"), [done], "{when:?}");
-        commit_at_last(&mut *journal, &batch).unwrap();
+        commit_with_retries(&mut *journal, &batch).unwrap();
         let loaded = journal.load().unwrap();
-        assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), vec![1, 2, 3]), "{when:?}");
+        assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 6), vec![1, 2, 3]), "{when:?}");
         assert_eq!(journal.archive().unwrap().ended().unwrap(), 1);
-        journal.commit(&told(7, 7)).unwrap();
+        journal.commit(&entry_batch(7, 7)).unwrap();
     }
 }
 
 #[test]
-fn postgres_waits_for_room_on_a_full_disk() {
+fn postgres_continues_after_a_full_disk() {
     let Some(server) = Server::start() else { return };
     let place = server.database();
     let mut journal = place.open().unwrap();
-    journal.commit(&told(1, 3)).unwrap();
-    // What the database says on a full disk, at the last step of a commit.
+    journal.commit(&entry_batch(1, 3)).unwrap();
+    // The error of the database on a full disk, at the end of a commit.
     place.tamper(
         "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \
              $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
          CREATE TRIGGER full_disk BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION full_disk()",
     );
-    let batch = Batch { notices: notices(1, 1), ended: vec![job("north", 1, 1)], ..told(4, 6) };
+    let batch =
+        Batch { status_updates: status_updates(1, 1), ended: vec![job("north", 1, 1)], ..entry_batch(4, 6) };
     for _ in 0..3 {
         let error = journal.commit(&batch).unwrap_err();
-        assert!(matches!(error, JournalError::Full { .. }) && error.may_pass(), "{error:?}");
+        assert!(matches!(error, JournalError::Full { .. }) && error.is_transient(), "{error:?}");
         let loaded = journal.load().unwrap();
-        assert_eq!((loaded.entries, loaded.notices), (entries(1, 3), vec![]));
+        assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 3), vec![]));
     }
     place.tamper("DROP TRIGGER full_disk ON jobs");
     journal.commit(&batch).unwrap();
     let loaded = journal.load().unwrap();
-    assert_eq!((loaded.entries, loaded.notices), (entries(1, 6), vec![1]));
+    assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 6), vec![1]));
 }
 
 #[test]
-fn postgres_refuses_what_is_no_journal() {
+fn postgres_refuses_schemas_that_are_not_journals() {
     let error = open_postgres("nonsense").err().unwrap();
     assert!(matches!(error, JournalError::Connection { .. }) && error.hint().is_some(), "{error:?}");
     let error = open_postgres("host=/nowhere user=pliant").err().unwrap();
@@ -153,13 +158,13 @@ fn postgres_refuses_what_is_no_journal() {
 
     let later = server.database();
     drop(later.open().unwrap());
-    later.tamper("UPDATE about SET version = 3");
+    later.tamper("UPDATE metadata SET version = 3");
     let error = later.open().err().unwrap();
     assert!(error.to_string().ends_with("expected a journal of version 1, found 3"), "{error}");
 }
 
 #[test]
-fn daemons_that_start_together_lead_in_turn() {
+fn daemons_that_start_together_lead_one_after_the_other() {
     let Some(server) = Server::start() else { return };
     let place = server.database();
     let address = place.address();
@@ -168,10 +173,10 @@ fn daemons_that_start_together_lead_in_turn() {
             scope.spawn(|| {
                 let mut journal = open_address(&address).unwrap();
                 let next = journal.load().unwrap().entries.len() as u64 + 1;
-                journal.commit(&told(next, next)).unwrap();
+                journal.commit(&entry_batch(next, next)).unwrap();
             });
         }
     });
     assert_eq!(place.open().unwrap().load().unwrap().entries, entries(1, 4));
-    assert_eq!(place.query("SELECT term FROM about"), ["5"]);
+    assert_eq!(place.query("SELECT term FROM metadata"), ["5"]);
 }

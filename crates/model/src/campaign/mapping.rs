@@ -1,4 +1,4 @@
-//! What a campaign of mappings found: task interaction graphs on grids (paper 003).
+//! Results of a campaign of mappings: task interaction graphs on grids (paper 003).
 
 use std::collections::BTreeMap;
 
@@ -8,53 +8,52 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
-    /// The version of the file.
+    /// The version of the file format.
     pub schema: String,
     /// The campaign's name.
     pub name: String,
-    /// The policy that the others are compared with.
+    /// The reference policy of comparisons.
     pub reference: String,
-    /// The policies, in order.
+    /// The policies, in the order of the campaign file.
     pub policies: Vec<String>,
     /// Trials of each policy.
     pub trials: usize,
-    /// Means by each axis.
+    /// Means for each value of each axis.
     pub cells: Vec<Cell>,
-    /// Clusterings against their bound.
+    /// Clusterings compared with their lower bound.
     pub clusterings: Vec<ClusteringRow>,
-    /// Applications that were given as files.
+    /// Applications given as files.
     pub use_cases: Vec<UseCaseRow>,
-    /// How long it took; not in `results.json`.
+    /// Running times; not in `results.json`.
     #[serde(skip)]
     pub timing: Vec<Timing>,
 }
 
-/// What trials are grouped by.
+/// A parameter by which trials are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
     /// All trials.
     All,
-    /// Those that every policy mapped: where policies are compared without the bias of their failures.
+    /// The trials that every policy mapped, so that failures do not bias the comparison.
     MappedByAll,
     /// Tasks of the graph.
     Tasks,
-    /// Most tasks per cluster of the class.
+    /// The largest allowed number of tasks per cluster of the class.
     ClusterSize,
     /// MCR.
     Mcr,
     /// Machines of the grid.
     Machines,
-    /// Machines of the grid, over the applications that the policy mapped on every such grid: the same ones at
-    /// each value.
+    /// Machines of the grid, for the applications that the policy mapped at every value of the axis.
     MachinesPaired,
     /// Machines per LAN.
     LanHosts,
-    /// Tasks of the graph on grids of four machines per LAN, or whatever the least is: Figure 8.
+    /// Tasks of the graph on grids of four machines per LAN, or the smallest number if there is none of four: Figure 8.
     TasksOnSmallLans,
 }
 
-/// Trials of a policy that have one value of an axis.
+/// The trials of a policy for one value of an axis.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
@@ -64,15 +63,15 @@ pub struct Cell {
     pub value: f64,
     /// The policy.
     pub policy: String,
-    /// How many trials.
+    /// Number of trials.
     pub trials: usize,
-    /// How many of them failed.
+    /// Number of failed trials.
     pub failed: usize,
-    /// Means over the others.
+    /// Means over the successful trials.
     pub means: BTreeMap<String, f64>,
 }
 
-/// How good the clusterings of a graph are.
+/// The quality of the clusterings of a graph.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusteringRow {
@@ -80,35 +79,35 @@ pub struct ClusteringRow {
     pub tasks: usize,
     /// Its seed.
     pub seed: u64,
-    /// Least and most tasks per cluster, on average.
+    /// Bounds on the mean number of tasks per cluster.
     pub class: [usize; 2],
-    /// What a task of RCR 1 needs; it has no part in the clustering, but each has a graph of its own.
+    /// The demand of a task of RCR 1. It does not affect the clustering, but each value has a graph of its own.
     pub mcr_mflops: f64,
     /// Edges of the graph.
     pub edges: usize,
     /// The threshold.
     pub delta: f64,
-    /// Tasks per cluster that contraction found at it.
+    /// Tasks per cluster found by contraction at this threshold.
     pub mean_size: f64,
-    /// The largest of these clusters.
+    /// Tasks of the largest of these clusters.
     pub max_size: usize,
-    /// The optimum of the linear program: no clustering costs less.
+    /// The optimum of the linear program: a lower bound on the cost of any clustering.
     pub bound: f64,
     /// Rows of the program.
     pub rows: usize,
     /// Rounds of separation.
     pub rounds: usize,
-    /// Cost by contraction and local search.
+    /// Cost of the clustering by contraction and local search.
     pub contraction: f64,
-    /// Cost by region growing.
+    /// Cost of the clustering by region growing.
     pub rounding: f64,
-    /// The same with local search.
+    /// Cost of the clustering by region growing and local search.
     pub rounding_searched: f64,
-    /// Traffic between the clusters that contraction found, in %.
+    /// Traffic between the clusters found by contraction, in %.
     pub cut_percent: f64,
 }
 
-/// A use case, cut into so many clusters, at one MCR.
+/// A use case at one number of clusters and one MCR.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UseCaseRow {
@@ -116,9 +115,9 @@ pub struct UseCaseRow {
     pub name: String,
     /// Clusters.
     pub clusters: usize,
-    /// Clusters that were asked for.
+    /// Clusters requested.
     pub wanted_clusters: usize,
-    /// What a task of RCR 1 needs.
+    /// The demand of a task of RCR 1.
     pub mcr_mflops: f64,
     /// Tasks by LAN; all 0 if the mapping failed.
     pub lans: Vec<(String, usize)>,
@@ -132,7 +131,7 @@ pub struct UseCaseRow {
     pub cut_percent: f64,
 }
 
-/// Median times of a policy on graphs of one size.
+/// Median running times of a policy on graphs of one size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
@@ -142,6 +141,6 @@ pub struct Timing {
     pub tasks: usize,
     /// Milliseconds to map.
     pub map_ms: f64,
-    /// Milliseconds to find the threshold and the clusters; 0 if it needs none.
+    /// Milliseconds to find the threshold and the clusters; 0 if the policy does not cluster.
     pub cut_ms: f64,
 }

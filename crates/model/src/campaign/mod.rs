@@ -1,4 +1,4 @@
-//! What finished campaigns found, one module per kind: the interface between the campaign runner and the reports.
+//! Results of finished campaigns, one module per kind: the interface between the campaign runner and the reports.
 
 pub mod mapping;
 pub mod multi_job;

@@ -1,4 +1,4 @@
-//! What a campaign of multi-jobs found: parameter sweeps on clusters that have the jobs of others (paper 002).
+//! Results of a campaign of multi-jobs: parameter sweeps on clusters with background load (paper 002).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
-    /// The version of the file.
+    /// The version of the file format.
     pub schema: String,
     /// The campaign's name.
     pub name: String,
-    /// How often each thing that is drawn was drawn.
+    /// Number of random draws per cell.
     pub draws: usize,
     /// The logs.
     pub logs: Vec<LogRow>,
@@ -20,13 +20,13 @@ pub struct Results {
     pub frozen: Vec<FrozenCell>,
     /// Scenarios 3 and 4.
     pub arriving: Vec<ArrivingCell>,
-    /// How policies of scenarios 3 and 4 compare with one of them.
+    /// Makespans of policies of scenarios 3 and 4 relative to a reference policy.
     pub ratios: Vec<RatioRow>,
-    /// How far predictions were off.
+    /// Prediction errors.
     pub errors: Vec<ErrorRow>,
 }
 
-/// A log as clusters.
+/// A log and the clusters made from it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogRow {
@@ -42,7 +42,7 @@ pub struct LogRow {
     pub users: usize,
     /// Groups of the whole log.
     pub groups: usize,
-    /// Processors that the jobs of each cluster would keep busy.
+    /// Processors that the background jobs of each cluster keep busy.
     pub busy_processors: Vec<f64>,
 }
 
@@ -54,19 +54,19 @@ pub struct ExperimentRow {
     pub experiment: String,
     /// The log.
     pub log: String,
-    /// Processors of the clusters, in turn.
+    /// Processors of each cluster.
     pub processors: Vec<u32>,
-    /// How many starts in the log were drawn.
+    /// Number of starts drawn in the log.
     pub starts: usize,
-    /// From how much of the log, beginning with its first job, they were drawn, s.
+    /// Length of the part of the log, from its first job, in which starts are drawn, s.
     pub within_s: i64,
-    /// For how long the log runs after a start at most, s.
+    /// The longest simulated time after a start, s.
     pub longest_delay_s: i64,
 }
 
 impl ExperimentRow {
-    /// True if there are several starts, all of them closer to each other than the log runs after each: they have mostly the same
-    /// jobs, and are hardly more than one.
+    /// True if all of several starts are closer to each other than the simulated time after each: they share most
+    /// background jobs and hardly count as independent.
     pub fn starts_overlap(&self) -> bool {
         self.starts > 1 && self.within_s < self.longest_delay_s
     }
@@ -92,7 +92,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values.
+    /// The spread of these values.
     pub fn of(values: &[f64]) -> Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -105,7 +105,7 @@ impl Spread {
     }
 }
 
-/// What a policy is worth if nobody comes after.
+/// Makespans of a policy without later background jobs: scenarios 1 and 2.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrozenCell {
@@ -113,25 +113,25 @@ pub struct FrozenCell {
     pub experiment: String,
     /// The log.
     pub log: String,
-    /// How long each job of the log took; none for its own time.
+    /// The runtime of every background job; none if each keeps its own.
     pub job_time_s: Option<i64>,
-    /// How long the log ran before.
+    /// Simulated time of the log before the start.
     pub delay_s: i64,
     /// Instances.
     pub instances: u64,
-    /// The law of their times.
+    /// The law of the instances' runtimes.
     pub law: String,
     /// The policy.
     pub policy: String,
-    /// The most pending work of a cluster, mean over the starts.
+    /// The largest pending work of a cluster, mean over the starts.
     pub largest_pending_s: f64,
     /// Makespans.
     pub makespan_s: Spread,
-    /// In how many of the starts Algorithm 1 as it is printed gives out another number of instances, in %.
+    /// Share of the starts in which Algorithm 1 as printed allocates another number of instances, in %.
     pub printed_wrong_percent: f64,
 }
 
-/// What a policy is worth while others go on submitting.
+/// Makespans of a policy while background jobs keep arriving: scenarios 3 and 4.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArrivingCell {
@@ -139,35 +139,34 @@ pub struct ArrivingCell {
     pub experiment: String,
     /// The log.
     pub log: String,
-    /// How long the log ran before.
+    /// Simulated time of the log before the start.
     pub delay_s: i64,
     /// Instances.
     pub instances: usize,
-    /// Their times.
+    /// The law of the instances' runtimes.
     pub times: String,
     /// The policy.
     pub policy: String,
     /// Makespans.
     pub makespan_s: Spread,
-    /// Mean times from the submission to the end of an instance.
+    /// Mean response times of instances.
     pub response_s: Spread,
-    /// Mean of the makespans that were expected.
+    /// Mean of the predicted makespans.
     pub expected_s: f64,
-    /// Mean number of waiting instances that went to another cluster.
+    /// Mean number of waiting instances that moved to another cluster.
     pub moves: f64,
-    /// Mean number of copies.
+    /// Mean number of sibling jobs.
     pub copies: f64,
 }
 
 impl ArrivingCell {
-    /// True if instances are like the jobs of a category, and not all of one time that the user knows.
+    /// True if runtimes are drawn from a category of jobs, false if all instances have one known runtime.
     pub fn is_like_a_category(&self) -> bool {
         !self.times.ends_with(" s")
     }
 }
 
-/// What a policy is worth beside another one: start by start, as whatever begins at the same moment of the log has the same
-/// jobs of others.
+/// Makespans of a policy relative to a reference policy, paired by start: both see the same background jobs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatioRow {
@@ -177,30 +176,30 @@ pub struct RatioRow {
     pub log: String,
     /// The policy.
     pub policy: String,
-    /// The other one.
+    /// The reference policy.
     pub reference: String,
-    /// Of each start, in the order of the log: the natural logarithm of its makespan (mean over draws) over that of the other
-    /// one, mean over all cells.
+    /// For each start, in the order of the log: the natural logarithm of the ratio of makespans (mean over draws),
+    /// averaged over all cells.
     pub log_ratios: Vec<f64>,
 }
 
-/// How far the predictions of an estimator were off on a log.
+/// Prediction errors of an estimator on a log.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorRow {
     /// The log.
     pub log: String,
-    /// The level that was asked first.
+    /// The level asked first.
     pub level: String,
     /// The estimator.
     pub estimator: String,
-    /// Jobs that were predicted.
+    /// Number of predicted jobs.
     pub jobs: u64,
-    /// Share of them that the level itself predicted, in %.
+    /// Share of them predicted by the level itself, in %.
     pub at_level_percent: f64,
-    /// Mean error without its sign over the mean runtime.
+    /// Mean absolute error over the mean runtime.
     pub relative_error: f64,
-    /// Mean of predicted less true runtime over the mean runtime.
+    /// Mean of predicted minus actual runtime over the mean runtime.
     pub relative_bias: f64,
     /// Share of the jobs that ran no longer than predicted, in %.
     pub within_percent: f64,

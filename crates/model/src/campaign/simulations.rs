@@ -1,4 +1,4 @@
-//! What a campaign of simulations found: workloads, or users with optional computations, under policies.
+//! Results of a campaign of simulations: workloads or explorations under several policies.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
-    /// The version of the file.
+    /// The version of the file format.
     pub schema: String,
     /// The campaign's name.
     pub name: String,
-    /// The policy that the others are compared with.
+    /// The reference policy of comparisons.
     pub reference: String,
-    /// Of each policy that has them, the policies that it is compared with beside the reference.
+    /// Additional reference policies of a policy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub compare_with: BTreeMap<String, Vec<String>>,
-    /// How many runs the whole campaign has.
+    /// Number of runs of the whole campaign.
     pub planned: usize,
-    /// Those that are there, in the order of the matrix.
+    /// The finished runs, in the order of the matrix.
     pub runs: Vec<Record>,
 }
 
@@ -33,14 +33,14 @@ pub struct Record {
     pub workload: String,
     /// The platform.
     pub platform: String,
-    /// Which jobs were moldable.
+    /// The jobs that were moldable.
     pub moldable: String,
-    /// Share of the jobs that came through the federation.
+    /// Share of the jobs submitted through the federation.
     pub dedicated_share: f64,
     /// The seed.
     pub seed: u64,
     /// The policy.
     pub policy: String,
-    /// What the run was worth, by the metric's name.
+    /// Metrics of the run by name.
     pub metrics: BTreeMap<String, f64>,
 }

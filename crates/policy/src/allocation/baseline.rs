@@ -1,5 +1,5 @@
-//! What Algorithm 1 is compared with: the brokers of paper 002 that know no runtimes (spec A.2.2), and the power of
-//! two choices (Mitzenmacher, IEEE TPDS 12(10), 2001).
+//! Baselines for Algorithm 1: the brokers of paper 002 without runtimes (spec A.2.2), and the power of two choices
+//! (Mitzenmacher, IEEE TPDS 12(10), 2001).
 
 use pliant_model::Span;
 use rand::Rng;
@@ -15,9 +15,9 @@ pub fn random(clusters: usize, instances: u64, rng: &mut impl Rng) -> Vec<u64> {
     counts
 }
 
-/// One by one to the cluster with most free processors, and when there are none to the one where fewest jobs wait;
-/// ties to the first. That is to fill the levels of jobs that wait or, below none, of free processors, so Algorithm 1 does it at
-/// once. A job that is expected to end at once still has its processors: at least one each.
+/// One by one to the cluster with the most free processors, and without free processors to the cluster with the fewest waiting
+/// jobs; ties to the first. This fills levels of waiting jobs or, below zero, of free processors, so Algorithm 1 does it at
+/// once. A job expected to end at once still has its processors: at least one each.
 pub(super) fn most_free(clusters: &[&ClusterState], instances: u64) -> Vec<u64> {
     let level = |cluster: &&ClusterState| {
         let bounded = |count: u64| count.min(1 << 40) as i64;
@@ -44,8 +44,8 @@ pub(super) fn fewest_failures(clusters: &[&ClusterState], instances: u64) -> Vec
     counts
 }
 
-/// Each instance to that of two drawn clusters that has fewer jobs for each processor, those allocated before
-/// included; ties to the first drawn. O(instances).
+/// Each instance to the less loaded of two random clusters by jobs per processor, including earlier instances; ties to
+/// the first drawn. O(instances).
 pub(super) fn two_choices(clusters: &[&ClusterState], instances: u64, rng: &mut impl Rng) -> Vec<u64> {
     let processors: Vec<u128> =
         clusters.iter().map(|cluster| u128::from(cluster.offer.processors())).collect();

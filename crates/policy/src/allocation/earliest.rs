@@ -1,52 +1,51 @@
 //! The earliest expected finish: equal jobs on clusters of several processors and of different speeds, the
 //! generalisation of Algorithm 1 (spec A.2.2, scenario 4).
 //!
-//! A processor that comes free at `f` on a cluster where an instance takes `d` finishes instances at `f + d`,
-//! `f + 2d`, ...; the `k` earliest of all these moments are an optimal allocation, because every allocation of `k`
-//! instances has one that ends at the `k`-th earliest or later. Instead of taking them one by one, the moment of the
-//! last is found by bisection, from where it would be if work could be divided at will. O(s log d) for `s` different
-//! moments at which processors come free, whatever `k` is.
+//! A processor that is free at `f` on a cluster with runtime `d` finishes instances at `f + d`, `f + 2d`, ...; the `k`
+//! earliest of these moments are an optimal allocation, because every allocation of `k` instances ends at the `k`-th
+//! earliest or later. The last moment is found by bisection, starting from a fluid bound. O(s log d) for `s` different
+//! moments at which processors become free, independent of `k`.
 
 use pliant_model::Span;
 
 use super::Free;
 
-/// What a cluster offers to the instances of a multi-job.
+/// The capacity that a cluster offers to a multi-job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// When its processors come free, from now.
+    /// When its processors become free, from now.
     pub free: Vec<Free>,
-    /// How long an instance takes, at least 1.
+    /// The runtime of an instance, at least 1.
     pub job: Span,
 }
 
 impl Offer {
-    /// How many processors it has.
+    /// Number of processors.
     pub fn processors(&self) -> u64 {
         self.free.iter().map(|free| u64::from(free.processors)).sum()
     }
 
-    /// How many instances could have ended by then.
+    /// Number of instances that can end by `moment`.
     fn ended_by(&self, moment: i64) -> u64 {
         let job = self.job.0.max(1);
         let ended = |free: &Free| u64::from(free.processors) * ((moment - free.at.0).max(0) / job) as u64;
         self.free.iter().map(ended).fold(0, u64::saturating_add)
     }
 
-    /// How many instances would end at that moment.
+    /// Number of instances that end at `moment`.
     fn ending_at(&self, moment: i64) -> u64 {
         let job = self.job.0.max(1);
         let ends = |free: &&Free| moment - free.at.0 >= job && (moment - free.at.0) % job == 0;
         self.free.iter().filter(ends).map(|free| u64::from(free.processors)).sum()
     }
 
-    /// When the last of so many instances ends, from now; 0 of none.
+    /// When the last of so many instances ends, from now; 0 for none.
     pub fn finish(&self, instances: u64) -> Span {
         if instances == 0 { Span::ZERO } else { Span(last(&[self], instances)) }
     }
 }
 
-/// How many instances each cluster gets. Ties go to the one that comes first. Without processors nobody gets any.
+/// The number of instances of each cluster. Ties go to the first. All 0 without processors.
 pub fn allocate(offers: &[&Offer], instances: u64) -> Vec<u64> {
     if instances == 0 || offers.iter().all(|offer| offer.processors() == 0) {
         return vec![0; offers.len()];
@@ -54,7 +53,7 @@ pub fn allocate(offers: &[&Offer], instances: u64) -> Vec<u64> {
     let moment = last(offers, instances);
     let mut counts: Vec<u64> = offers.iter().map(|offer| offer.ended_by(moment)).collect();
     let mut excess = counts.iter().copied().fold(0, u64::saturating_add).saturating_sub(instances);
-    // More than asked for end at that very moment only: fewer would end before it.
+    // Only instances that end at this very moment can be in excess.
     for (count, offer) in counts.iter_mut().zip(offers).rev() {
         let dropped = offer.ending_at(moment).min(excess);
         *count -= dropped;
@@ -66,7 +65,7 @@ pub fn allocate(offers: &[&Offer], instances: u64) -> Vec<u64> {
     counts
 }
 
-/// The first moment by which so many instances can have ended.
+/// The first moment by which so many instances can end.
 fn last(offers: &[&Offer], instances: u64) -> i64 {
     let enough = |moment: i64| {
         let mut ended: u64 = 0;
@@ -92,9 +91,8 @@ fn last(offers: &[&Offer], instances: u64) -> i64 {
     late
 }
 
-/// A moment before which so many instances cannot have ended, and how much later they will have, about: if work could
-/// be divided at will, processors would end `k` instances where the sum of their lines reaches `k`. That sum is convex, so
-/// Newton's method from its last slope comes down to it in a few steps.
+/// A lower bound on that moment and an estimate of the distance: with divisible work, the processors end `k` instances where
+/// the sum of their lines reaches `k`. The sum is convex, so Newton's method from its last slope converges in a few steps.
 fn fluid(offers: &[&Offer], instances: u64) -> (i64, i64) {
     let mut moment = f64::INFINITY;
     loop {
@@ -109,7 +107,7 @@ fn fluid(offers: &[&Offer], instances: u64) -> (i64, i64) {
             }
         }
         let next = missing / rate;
-        // Not below what rounding leaves in doubt.
+        // Not below the rounding error.
         if next >= moment * (1.0 - 1e-12) || !next.is_finite() {
             let early = (moment * (1.0 - 1e-9)) as i64 - 1;
             return (early.clamp(0, Span::MAX.0 - 1), ((processors / rate) as i64).clamp(1, Span::MAX.0));

@@ -1,6 +1,6 @@
-//! How long an instance of a multi-job is expected to take on a server, and when all of them have ended.
+//! The expected runtime of an instance on a server, and the expected end of batches.
 //!
-//! Times are in milliseconds, the unit of a service in nanoseconds, since it may be much shorter than its instances.
+//! Times are in milliseconds. The unit of a service is in nanoseconds, since it may be much shorter than an instance.
 
 use std::num::NonZeroUsize;
 
@@ -11,76 +11,76 @@ use crate::runtimes::{Categories, Estimator, Level, Predicted, Runtimes, Setting
 
 /// Nanoseconds in a millisecond.
 const NS_PER_MS: f64 = 1e6;
-/// The longest unit that is told apart, in nanoseconds: four months, so that squares of millions of them have a sum.
+/// The largest unit, in nanoseconds: four months, so that sums of squares of millions of units do not overflow.
 const UNIT_MOST: i64 = 10_000_000_000_000_000;
-/// What arguments make longer than that is not told apart: a thousand years.
+/// The largest expected runtime: a thousand years.
 const LONGEST_MS: f64 = 3.2e13;
-/// Which instances count: of a server the last 1000 for what is recent, and at least 3.
+/// The statistics of units: the last 1000 instances per server, and at least 3.
 const SETTINGS: Settings = Settings {
     window: NonZeroUsize::new(1_000).expect("more than none"),
     least: NonZeroUsize::new(3).expect("more than none"),
 };
 
-/// From where it is known how long an instance takes.
+/// The source of an expected runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
-    /// It is not: that is its walltime.
+pub enum RuntimeSource {
+    /// None: it is the walltime.
     Walltime,
-    /// From jobs of the service that ended on the server.
+    /// Jobs of the service that ended on the server.
     Statistics {
-        /// How many.
+        /// Number of jobs.
         jobs: u64,
     },
-    /// From jobs that ended anywhere in the federation: the server has seen too few of the service itself.
+    /// Jobs that ended in the federation, since the server has too few of the service.
     Federation {
-        /// What they have in common: the service or, where too few jobs of it are known, the user, or nothing.
+        /// The level: the service, the user, or all jobs.
         level: Level,
-        /// How many.
+        /// Number of jobs.
         jobs: u64,
     },
-    /// From instances of the same multi-job.
+    /// Instances of the same multi-job.
     Own {
-        /// How many.
+        /// Number of instances.
         instances: u64,
     },
 }
 
-impl Told {
-    /// True if jobs of the same service tell it.
+impl RuntimeSource {
+    /// True if the source is jobs of the same service.
     pub fn is_of_service(self) -> bool {
         match self {
-            Told::Statistics { .. } | Told::Own { .. } => true,
-            Told::Federation { level, .. } => level == Level::Executable,
-            Told::Walltime => false,
+            RuntimeSource::Statistics { .. } | RuntimeSource::Own { .. } => true,
+            RuntimeSource::Federation { level, .. } => level == Level::Executable,
+            RuntimeSource::Walltime => false,
         }
     }
 }
 
-/// How long a job is expected to run by all that has ended in a federation, on processors of speed 1 and the fewest that
-/// it takes, divided by what its arguments make of it.
+/// The expected runtime of a job from all jobs ended in a federation, on the smallest number of processors at speed 1,
+/// divided by the scale of its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expectation {
-    /// So long.
+    /// The runtime.
     pub runtime: SpanMs,
-    /// What the jobs that tell it have in common.
+    /// The level of the jobs.
     pub level: Level,
-    /// How many they are.
+    /// Number of jobs.
     pub jobs: u64,
 }
 
-/// How long an instance is expected to take on a server, and from where that is known.
+/// The expected runtime of an instance on a server, and its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// So long.
+    /// The runtime.
     pub time: SpanMs,
-    /// By what.
-    pub told: Told,
+    /// The source.
+    pub source: RuntimeSource,
 }
 
-/// How long an instance is expected to take that a server has not seen yet: as jobs of its service there (`own`, if enough of the
-/// service itself are known), as such jobs elsewhere, or as long as it may, at most. `scale` is what its arguments make of
-/// the service's unit, `speed` that of the server's processors.
-pub fn before_the_first(
+/// The expected runtime of an instance on a server without ended instances: from jobs of its service there (`own`, if there are
+/// enough), else from jobs elsewhere; at most, and by default, `most`. `scale` is the scale of its arguments, `speed` that of
+/// the server's processors.
+pub fn expected_before_samples(
     own: Option<Predicted>,
     elsewhere: Option<Expectation>,
     scale: f64,
@@ -88,47 +88,50 @@ pub fn before_the_first(
     most: SpanMs,
 ) -> Expected {
     let own = own.filter(|found| found.level == Level::Executable);
-    let own = own.map(|Predicted { runtime, level, jobs, .. }| (runtime.0, level, Told::Statistics { jobs }));
+    let own = own
+        .map(|Predicted { runtime, level, jobs, .. }| (runtime.0, level, RuntimeSource::Statistics { jobs }));
     let told_elsewhere = |Expectation { runtime, level, jobs }: Expectation| {
-        (runtime.0, level, Told::Federation { level, jobs })
+        (runtime.0, level, RuntimeSource::Federation { level, jobs })
     };
-    let found = own.or(elsewhere.map(told_elsewhere)).map(|(runtime, level, told)| {
+    let found = own.or(elsewhere.map(told_elsewhere)).map(|(runtime, level, source)| {
         let scale = if level == Level::Executable { scale } else { 1.0 };
         let ms = runtime as f64 * scale / speed;
-        Expected { time: SpanMs((ms.ceil() as i64).max(1)), told }
+        Expected { time: SpanMs((ms.ceil() as i64).max(1)), source }
     });
-    found.filter(|found| found.time <= most).unwrap_or(Expected { time: most, told: Told::Walltime })
+    found
+        .filter(|found| found.time <= most)
+        .unwrap_or(Expected { time: most, source: RuntimeSource::Walltime })
 }
 
-/// The runtimes of the instances of a multi-job that have ended, by server, and what is expected of the others.
+/// Runtimes of ended instances of a multi-job by server, and predictions for the others.
 #[derive(Clone, Debug)]
 pub struct InstanceRuntimes<Server> {
-    /// What a unit took, in nanoseconds.
+    /// Runtimes per unit, in nanoseconds.
     units: Runtimes<Server>,
 }
 
 impl<Server: Ord + Clone> InstanceRuntimes<Server> {
-    /// None has ended.
+    /// No instance has ended.
     pub fn new() -> InstanceRuntimes<Server> {
         InstanceRuntimes { units: Runtimes::new(SETTINGS) }
     }
 
-    /// An instance of `scale` units has ended well on a server, after `took`.
-    pub fn tell(&mut self, server: &Server, took: SpanMs, scale: f64) {
+    /// Records a completed instance of `scale` units on a server.
+    pub fn record(&mut self, server: &Server, took: SpanMs, scale: f64) {
         let unit = took.0.max(0) as f64 * NS_PER_MS / scale.max(f64::MIN_POSITIVE);
-        self.units.tell(&of(server), Span((unit as i64).min(UNIT_MOST)));
+        self.units.record(&of(server), Span((unit as i64).min(UNIT_MOST)));
     }
 
-    /// How long an instance of `scale` units is expected to take on a server: by those that ended there, by what the server says
-    /// of earlier jobs of the service, by those that ended elsewhere, or by what else the server says.
+    /// The expected runtime of an instance of `scale` units on a server: from instances that ended there, from the server's
+    /// own statistics of the service, from instances elsewhere, or from the server's other expectation.
     pub fn expected(&self, server: &Server, scale: f64, said: Expected) -> Expected {
         let found = self.units.predict(&of(server), Level::Executable, Estimator::Mean);
         let own = found.filter(|found| found.level == Level::Executable);
-        let found = own.or(found.filter(|_| !said.told.is_of_service()));
+        let found = own.or(found.filter(|_| !said.source.is_of_service()));
         found.map_or(said, |found| {
             let ms = found.runtime.0 as f64 * scale / NS_PER_MS;
             let time = SpanMs(ms.ceil().min(LONGEST_MS) as i64);
-            Expected { time, told: Told::Own { instances: found.jobs } }
+            Expected { time, source: RuntimeSource::Own { instances: found.jobs } }
         })
     }
 }
@@ -143,16 +146,16 @@ fn of<Server: Clone>(server: &Server) -> Categories<Server> {
     Categories { executable: Some(server.clone()), user: None, group: None }
 }
 
-/// When a pack is expected to end that has `left` instances, of which the present one has run for so long. One that runs
-/// longer than was expected is expected to run as long again as it is over.
-pub fn pack_left(left: usize, instance: SpanMs, elapsed: SpanMs) -> SpanMs {
+/// The remaining time of a batch with `left` instances, of which the present one has run for `elapsed`. An instance that exceeds
+/// its expectation is expected to run twice its excess longer.
+pub fn batch_time_left(left: usize, instance: SpanMs, elapsed: SpanMs) -> SpanMs {
     let behind = (left as i64 - 1).max(0).saturating_mul(instance.0);
     SpanMs(behind.saturating_add((instance.0 - elapsed.0).abs()))
 }
 
-/// A server's offer `since` after it was made, with the places of its `running` packs as free: instances in them are still to
-/// be done. Of the places that are taken the first to come free are theirs, as a pack is shorter than most jobs.
-pub fn with_own_places(mut offer: Offer, running: u32, since: SpanMs) -> Offer {
+/// A server's offer `since` after it was made, with the processors of its `running` batches as free, since instances in them
+/// are still to be done. These processors are assumed to be the first to become free.
+pub fn with_own_processors(mut offer: Offer, running: u32, since: SpanMs) -> Offer {
     let (mut own, mut freed) = (running, 0);
     offer.free.sort_by_key(|free| free.at);
     for free in &mut offer.free {
@@ -167,8 +170,8 @@ pub fn with_own_places(mut offer: Offer, running: u32, since: SpanMs) -> Offer {
     offer
 }
 
-/// Where so many processors at a time come free that one job needs: groups of `width`, from those that come free one after
-/// the other.
+/// When groups of `width` processors become free, from processors that become free one by one: the capacity for jobs of
+/// `width` processors.
 pub fn places(free: &[Free], width: u32) -> Vec<Free> {
     let width = width.max(1);
     let mut places = Vec::with_capacity(free.len());
@@ -188,10 +191,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_over_is_expected_to_run_as_long_again_as_it_is_over() {
+    fn an_instance_that_exceeds_its_expectation_is_extended_by_its_excess() {
         let check = |left, elapsed, expected| {
             assert_eq!(
-                pack_left(left, SpanMs(100), SpanMs(elapsed)),
+                batch_time_left(left, SpanMs(100), SpanMs(elapsed)),
                 SpanMs(expected),
                 "{left} after {elapsed}"
             );
@@ -207,17 +210,17 @@ mod tests {
     #[test]
     fn a_server_is_judged_by_its_own_instances_first() {
         let mut runtimes = InstanceRuntimes::new();
-        let said = |told| Expected { time: SpanMs(700), told };
-        let walltime = said(Told::Walltime);
+        let said = |source| Expected { time: SpanMs(700), source };
+        let walltime = said(RuntimeSource::Walltime);
         assert_eq!(runtimes.expected(&'a', 2.0, walltime), walltime);
-        (0..3).for_each(|_| runtimes.tell(&'a', SpanMs(100), 1.0));
-        let own = Expected { time: SpanMs(200), told: Told::Own { instances: 3 } };
-        assert_eq!(runtimes.expected(&'a', 2.0, said(Told::Statistics { jobs: 9 })), own);
+        (0..3).for_each(|_| runtimes.record(&'a', SpanMs(100), 1.0));
+        let own = Expected { time: SpanMs(200), source: RuntimeSource::Own { instances: 3 } };
+        assert_eq!(runtimes.expected(&'a', 2.0, said(RuntimeSource::Statistics { jobs: 9 })), own);
         assert_eq!(runtimes.expected(&'b', 2.0, walltime), own);
-        let federation = |level| said(Told::Federation { level, jobs: 9 });
+        let federation = |level| said(RuntimeSource::Federation { level, jobs: 9 });
         assert_eq!(runtimes.expected(&'b', 2.0, federation(Level::User)), own);
-        for told in [federation(Level::Executable), said(Told::Statistics { jobs: 9 })] {
-            assert_eq!(runtimes.expected(&'b', 2.0, told), told);
+        for source in [federation(Level::Executable), said(RuntimeSource::Statistics { jobs: 9 })] {
+            assert_eq!(runtimes.expected(&'b', 2.0, source), source);
         }
     }
 

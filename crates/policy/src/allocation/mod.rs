@@ -4,50 +4,49 @@
 //! |---|---|
 //! | [`levels`] | Algorithm 1: equal jobs on clusters of one processor each, corrected and as printed |
 //! | [`earliest`] | the same for clusters of several processors and of different speeds |
-//! | [`pending`] | nothing: when processors come free, judging by the expected runtimes of what is pending |
-//! | [`anew`] | whether instances that wait already are better spread anew |
-//! | [`sharing`] | what each cluster gets beside those that wait there, and which of these come back |
-//! | [`packs`] | how many instances go out as one job |
-//! | [`instances`] | how long an instance is expected to take, also one that has outlived that |
-//! | [`baseline`] | what Algorithm 1 is compared with: random, by free processors, by failures, of two choices |
+//! | [`pending`] | nothing: when processors become free, from expected runtimes of pending jobs |
+//! | [`reallocation`] | whether waiting instances are allocated again |
+//! | [`sharing`] | how many instances each cluster gets besides its waiting ones, and which waiting ones are withdrawn |
+//! | [`instance_batches`] | how many instances are submitted as one job |
+//! | [`instances`] | nothing: the expected runtime of an instance |
+//! | [`baseline`] | baselines: random, by free processors, by failures, two choices |
 //!
-//! [`allocate`] is the one way in for simulations and for live sweeps, and says what makespan to expect. Algorithm 2
-//! of the paper is [`Strategy::Statistics`] on what [`pending::state`] makes of expected runtimes, which
-//! [`crate::runtimes`] predicts.
+//! Simulations and live sweeps call [`allocate`], which also returns the expected makespan. Algorithm 2 of the paper is
+//! [`Strategy::Statistics`] on [`pending::state`] with runtimes predicted by [`crate::runtimes`].
 
-pub mod anew;
 pub mod baseline;
 pub mod earliest;
+pub mod instance_batches;
 pub mod instances;
 pub mod levels;
-pub mod packs;
 pub mod pending;
+pub mod reallocation;
 pub mod sharing;
 
 use pliant_model::Span;
 use rand::Rng;
 
-pub use anew::allocate_anew;
 pub use earliest::Offer;
 pub use pending::Free;
+pub use reallocation::reallocate_instances;
 
 crate::named_enum! {
-    /// How the instances of a multi-job are spread over clusters.
+    /// The rule by which instances are allocated to clusters.
     Strategy, "strategy of allocation", {
         /// The earliest expected finish, by statistics of runtimes (paper 002, Algorithms 1 and 2).
         Statistics = "statistics",
         /// Each instance to a cluster drawn uniformly.
         Random = "random",
-        /// Each instance to the cluster with most free processors, then to the one where fewest jobs wait.
+        /// Each instance to the cluster with the most free processors, then to the one with the fewest waiting jobs.
         MostFree = "most-free",
-        /// To the clusters that failed the fewest jobs.
+        /// To the clusters with the fewest failed jobs.
         FewestFailures = "fewest-failures",
-        /// Each instance to the less busy of two clusters that are drawn.
+        /// Each instance to the less loaded of two random clusters.
         TwoChoices = "two-choices",
     }
 }
 
-/// How many instances each cluster gets, and when the last of them is expected to end.
+/// The number of instances of each cluster, and the expected makespan.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Allocation {
     /// By cluster.
@@ -56,19 +55,19 @@ pub struct Allocation {
     pub makespan: Span,
 }
 
-/// What is known of a cluster when a multi-job is allocated.
+/// The state of a cluster when a multi-job is allocated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterState {
-    /// When its processors come free and how long an instance takes there, as far as statistics tell.
+    /// When its processors become free, and the runtime of an instance, from statistics.
     pub offer: Offer,
-    /// Jobs that wait or run.
+    /// Waiting and running jobs.
     pub jobs: u64,
-    /// Jobs that failed.
+    /// Failed jobs.
     pub failures: u64,
 }
 
-/// Spreads `instances` over clusters; none if no cluster has a processor. Instances never go to a cluster without
-/// processors. O(clusters log) by statistics, free processors and failures, O(instances) where they are drawn.
+/// Allocates `instances` to clusters; none if no cluster has a processor. Clusters without processors get none. O(clusters
+/// log clusters) by statistics, free processors and failures, O(instances) for random strategies.
 pub fn allocate(
     strategy: Strategy,
     clusters: &[ClusterState],

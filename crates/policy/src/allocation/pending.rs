@@ -1,8 +1,8 @@
-//! When the processors of a cluster come free, judging by the expected runtimes of what it has (paper 002,
-//! Algorithm 2: the pre-load of a cluster is the expected work of its jobs).
+//! When the processors of a cluster become free, from the expected runtimes of its jobs (paper 002, Algorithm 2: the
+//! pre-load of a cluster is the expected work of its jobs).
 //!
-//! First come, first served: a waiting job starts when enough processors are free and all that came before it have
-//! started. O(jobs log processors), and equal moments are one step, so an idle cluster is a single one.
+//! First come, first served: a waiting job starts when enough processors are free and all earlier jobs have started.
+//! O(jobs log processors); equal moments are one step, so an idle cluster is a single step.
 
 use std::collections::BTreeMap;
 
@@ -10,42 +10,41 @@ use pliant_model::{Procs, Span};
 
 use super::{ClusterState, Offer};
 
-/// Processors that come free at the same moment.
+/// Processors that become free at the same moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Free {
-    /// From now.
+    /// The moment, from now.
     pub at: Span,
-    /// How many.
+    /// Number of processors.
     pub processors: u32,
 }
 
-/// A job that runs or waits: its processors, and how long it is expected to occupy them from now or from its start.
+/// A running or waiting job: its processors and its expected remaining runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// How many processors.
+    /// Processors.
     pub procs: Procs,
-    /// For how long.
+    /// Remaining runtime, from now or from its start.
     pub time: Span,
 }
 
-/// A job of a cluster as statistics see it.
+/// A job of a cluster for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PendingJob {
-    /// How many processors.
+    /// Processors.
     pub procs: Procs,
-    /// How long it is expected to run, in all. Of one that runs that may be by those that have run as long
+    /// Expected total runtime. For a running job it may come from jobs that ran as long
     /// ([`Runtimes::predict_running`](crate::runtimes::Runtimes::predict_running)).
     pub runtime: Span,
-    /// The standard deviation of that.
+    /// Standard deviation of the runtime.
     pub deviation: Span,
-    /// For how long it has been running; none if it waits.
+    /// Time since its start; none if it waits.
     pub elapsed: Option<Span>,
 }
 
-/// What is known of a cluster that has these jobs, in the order in which they will start, when a multi-job is to be
-/// allocated whose instances take `job` there: Algorithm 2's expected pre-load. What runs longer than was expected is
-/// expected to end at once. `deviations` standard deviations of the sum of the work are added, shared by the
-/// processors that work it off; 0 is the paper's.
+/// The state of a cluster with these jobs, in starting order, for a multi-job whose instances take `job`: Algorithm 2's
+/// expected pre-load. A job that has exceeded its expectation is expected to end at once. `deviations` standard deviations of
+/// the total work are added, divided by the processors; the paper uses 0.
 pub fn state(
     processors: Procs,
     jobs: impl IntoIterator<Item = PendingJob>,
@@ -68,7 +67,7 @@ pub fn state(
     ClusterState { offer: Offer { free, job: job.max(Span(1)) }, jobs, failures }
 }
 
-/// When the processors of a cluster come free. A job of more processors than there are counts as one of all.
+/// When the processors of a cluster become free. A job wider than the cluster counts as one of all processors.
 pub fn free_times(
     processors: Procs,
     running: impl IntoIterator<Item = Expected>,
@@ -98,7 +97,7 @@ fn add(free: &mut BTreeMap<i64, u32>, at: i64, processors: u32) {
     }
 }
 
-/// Takes the first processors that come free, and says when the last of them does.
+/// Takes the first processors that become free, and returns when the last of them does.
 fn take(free: &mut BTreeMap<i64, u32>, mut wanted: u32) -> i64 {
     let mut at = 0;
     while wanted > 0

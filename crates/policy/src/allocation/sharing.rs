@@ -1,18 +1,18 @@
-//! How the instances that are not handed out are shared between clusters where some wait already, and which of those that wait
-//! come back.
+//! The shares of clusters in instances that are not submitted yet, while others already wait there, and the withdrawal of
+//! waiting ones.
 
 use pliant_model::Span;
 use rand::Rng;
 
 use super::{ClusterState, Strategy, allocate};
 
-/// By how much the last end must come earlier for instances that wait to be withdrawn, in milliseconds: more than what handing
-/// them out again costs.
+/// The smallest reduction of the makespan for which waiting instances are withdrawn, in milliseconds: more than the cost of
+/// submitting them again.
 pub const LEAST_GAIN: Span = Span(2_000);
 
-/// How many of `more` instances each cluster gets beside those that wait there (`waiting`, by cluster), as if it were
-/// allocated all of them at once. A cluster where more wait than its share gets nothing, and the others share the rest. None if
-/// no cluster has a processor. At most as many allocations as there are clusters.
+/// The number of `more` instances for each cluster besides its waiting ones (`waiting`, by cluster), as if all were
+/// allocated at once. A cluster with more waiting instances than its share gets none, and the others share the rest. None if
+/// no cluster has a processor. At most as many allocations as clusters.
 pub fn share(
     strategy: Strategy,
     mut clusters: Vec<ClusterState>,
@@ -40,8 +40,8 @@ pub fn share(
     None
 }
 
-/// True if the next one of a cluster's waiting packs, of `count` instances, stays there, of `keeps` that still may. The first ones
-/// stay, as they start next.
+/// True if a cluster's next waiting batch of `count` instances stays, given the number `keeps` that may still stay. The first
+/// batches stay, since they start next.
 pub fn stays(keeps: &mut u64, count: u64) -> bool {
     let stays = *keeps >= count;
     *keeps = keeps.saturating_sub(count);

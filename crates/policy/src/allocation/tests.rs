@@ -1,5 +1,5 @@
-//! Algorithm 1 and its generalisation against brute force, the smallest sufficient makespan, and jobs given out one
-//! by one; the golden tests of paper 002 that need no simulation.
+//! Compares Algorithm 1 and its generalisation with brute force, the smallest sufficient makespan, and one-by-one
+//! allocation; golden tests of paper 002 without simulation.
 
 use pliant_model::Procs;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn earliest_of(offers: &[Offer], instances: u64) -> Vec<u64> {
     earliest::allocate(&offers.iter().collect::<Vec<_>>(), instances)
 }
 
-/// The smallest makespan of all ways to give out the instances.
+/// The smallest makespan over all allocations.
 fn brute_force(pending: &[Span], job: Span, instances: u64) -> Span {
     fn best(pending: &[Span], job: Span, left: u64, highest: Span) -> Span {
         let Some((first, others)) = pending.split_first() else {
@@ -35,14 +35,14 @@ fn brute_force(pending: &[Span], job: Span, instances: u64) -> Span {
     best(pending, job, instances, Span::ZERO)
 }
 
-/// The smallest of the levels that can be reached by whose time enough jobs have ended.
+/// The smallest reachable level by which enough jobs have ended.
 fn smallest_sufficient(pending: &[Span], job: Span, instances: u64) -> Span {
     let levels = pending.iter().flat_map(|at| (1..=instances).map(move |j| at.0 + job.0 * j as i64));
     let ended = |moment: i64| pending.iter().map(|at| ((moment - at.0).max(0) / job.0) as u64).sum::<u64>();
     Span(levels.filter(|moment| ended(*moment) >= instances).min().unwrap_or(0))
 }
 
-/// One instance after the other to where it ends first, ties to the first cluster.
+/// Each instance to where it ends first, ties to the first cluster.
 fn one_by_one(offers: &[Offer], instances: u64) -> Vec<u64> {
     let each = |(at, offer): (usize, &Offer)| {
         let copies = offer.free.iter().flat_map(|free| vec![free.at.0; free.processors as usize]);
@@ -74,7 +74,7 @@ fn g002_1_the_printed_algorithm_gives_out_the_wrong_number() {
     check(&[7], 2, 3, &[3], &[3], 13);
 }
 
-/// Real levels, in tenths of a job: left-overs in the order of the pre-loads would end later.
+// Real levels, in tenths of a job: remainders in the order of the pre-loads would end later.
 #[test]
 fn g002_2_left_overs_go_to_the_lowest_levels() {
     let check = |pending: &[i64], instances, counts: &[u64], makespan| {
@@ -134,7 +134,7 @@ fn clusters_without_processors_get_nothing() {
 }
 
 #[test]
-fn each_strategy_spreads_by_what_it_looks_at() {
+fn each_strategy_uses_its_own_criterion() {
     let rng = &mut ChaCha8Rng::seed_from_u64(1);
     let job = |time| Expected { procs: Procs(1), time: Span(time) };
     // Four processors of which one is busy; two with five short jobs, of which three wait; one idle that failed.

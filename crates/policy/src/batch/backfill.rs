@@ -1,15 +1,14 @@
-//! Paper 001's backfilling baseline: EASY's rule, applied only when processors are released (spec A.1.5, fixed
-//! by the exact match of the paper's NASA figures). A job that arrives while others wait is not considered
-//! before the next release; one that arrives at an empty line starts at once if it fits. A cancellation,
-//! which the paper does not have, counts as a release. Estimates and plans are those of conservative
-//! backfilling from the next expected release on; as with EASY they are no promise.
+//! Paper 001's backfilling baseline: EASY's rule, applied only when processors are released (spec A.1.5, confirmed by the
+//! exact match of the paper's NASA figures). A job that arrives while others wait is considered at the next release; a
+//! job that arrives at an empty queue starts at once if it fits. A cancellation counts as a release. Estimates and plans
+//! are those of conservative backfilling from the next expected release on; they are not promises.
 
 use pliant_model::{Procs, Time};
 
 use super::BatchScheduler;
-use super::event_driven::{EventDriven, Occupied, Rule};
+use super::aggressive;
+use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
 use super::order::Ordering;
-use super::overtaking;
 
 #[derive(Clone, Debug)]
 struct ReleaseDriven;
@@ -25,17 +24,17 @@ pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn Ba
 impl Rule for ReleaseDriven {
     const IN_ORDER: bool = false;
 
-    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
-        if cluster.line.len() == 1 {
+    fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
+        if cluster.queue.len() == 1 {
             self.freed(now, cluster);
         }
     }
 
-    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
-        overtaking::serve(now, cluster, overtaking::as_submitted);
+    fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
+        aggressive::serve(now, cluster, aggressive::as_submitted);
     }
 
-    fn not_before(&self, now: Time, cluster: &Occupied) -> Time {
+    fn not_before(&self, now: Time, cluster: &EventDrivenCluster) -> Time {
         cluster.next_release(now)
     }
 }

@@ -1,42 +1,34 @@
-//! Conservative backfilling (Mu'alem and Feitelson 2001; spec A.0.2): every job gets a reservation at
-//! submission, at the earliest time that delays nobody, and keeps it or gets an earlier one.
+//! Conservative backfilling (Mu'alem and Feitelson 2001; spec A.0.2): every job gets a reservation at submission, at the
+//! earliest time that delays no other job, and keeps it or gets an earlier one.
 //!
-//! At every termination and cancellation the plan is *compressed*: each waiting job, in order of
-//! submission, gives up its reservation and takes the earliest place, the others staying where they are.
-//! The pass is not a fixpoint: what a later job gives up, an earlier one can use at the next pass only.
+//! At every termination and cancellation the plan is *compressed*: each waiting job, in order of submission, gives up its
+//! reservation and takes the earliest free one, while the others stay. One pass is not a fixpoint: a job can use
+//! processors released by a later job only in the next pass.
 //!
-//! # What makes a pass cheap, and why it skips nothing that matters
+//! # Efficient passes
 //!
-//! Reservations only narrow the profile, so a job that could not move when it was last tried can move now
-//! only with the help of processors freed since. There are two ways to move earlier: into a place that
-//! ends before the job's reservation begins, or by *sliding* left into processors that are free just
-//! before it.
+//! Reservations only narrow the profile, so a job that could not move in its last try can only move with the help of
+//! processors freed since. There are two cases: a reservation that ends before the present one begins, or *sliding* the
+//! present one left into processors that are free just before it.
 //!
-//! For the first, the place lies in a run of free processors that meets a freed interval. [`Touched`] knows
-//! how long such runs are, per class of sizes and stretch of time. A job that is longer than all runs of its
-//! class is passed over, and so are chunks of the queue with such jobs alone; for the others the profile is
-//! searched in those stretches alone that meet a run of at least the job's length. Where this fails for the
-//! least size of a class, no run of that class is so long any more, which the jobs that follow need not find
-//! out again; so a long queue does not search a long plan once for each job.
+//! In the first case the new reservation lies in a run of free processors that meets a freed interval. [`Touched`] keeps the
+//! lengths of such runs per class of sizes and stretch of time. Jobs longer than all runs of their class are skipped, as
+//! are chunks of the queue with only such jobs; for the others only matching stretches are searched. If the search fails
+//! for the smallest size of a class, the recorded length of its runs is reduced for the following jobs.
 //!
-//! For the second, the instant before the reservation was itself freed, so it lies between the first and the
-//! last freed interval, and some freed run is wide enough for the job's class. For the jobs that this holds
-//! of, one look at the profile just before the reservation answers the question. If neither holds, the job
-//! has its earliest place already.
+//! In the second case the instant before the reservation was freed, so it lies between the first and the last freed
+//! interval, and a freed run is wide enough for the job's class; one look at the profile decides.
 //!
-//! A job gains from an interval only if it asks for more processors than were free there before ([`Freed`]).
-//! What is freed during a pass counts at once for the jobs behind, unless all of them begin before it or are
-//! too small to gain, and again in the next pass, since the jobs ahead have not seen it, unless all of them
-//! begin before it. `tests` compares with a reference that tries
-//! every job at every pass.
+//! A job gains from an interval only if it requests more processors than were free there before ([`Freed`]). Processors
+//! freed during a pass count at once for the jobs behind, and again in the next pass for the jobs ahead, unless all of
+//! these begin earlier. The tests compare with a reference implementation that tries every job in every pass.
 //!
-//! Because nothing that matters is skipped, what was freed and not yet seen need not outlive a restart: a
-//! restored cluster tries every job once more, which moves nobody else than the pass would have moved.
+//! Freed intervals are not part of a dump: a restored cluster tries every job once, with the same result.
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
+use super::reservation_queue::{Entry, Movable, ReservationQueue, Slot};
 use super::running::Running;
-use super::waiting::{Entry, Movable, Queue, Slot};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::{Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
@@ -46,32 +38,32 @@ use crate::tuning::{self, OtherJobs, Present, Tuner};
 pub(super) struct ConservativeBackfilling {
     profile: Profile,
     running: Running,
-    queue: Queue,
-    /// What was freed and not yet seen by every waiting job.
+    queue: ReservationQueue,
+    /// Intervals freed and not yet seen by every waiting job.
     freed: Vec<Freed>,
-    /// What was freed by moves in the present pass.
+    /// Intervals freed by moves in the present pass.
     vacated: Vec<Freed>,
-    /// What was freed by moves in the present pass behind the start of every job ahead in the queue: a job can only
-    /// use what begins before its own reservation, so none of them gains from it.
+    /// Intervals freed in the present pass behind the start of every job ahead in the queue. A job can only use processors
+    /// before its own reservation, so none of these jobs gains.
     beyond: Vec<Freed>,
-    ahead: Ahead,
+    ahead: PassedJobs,
     touched: Touched,
-    /// Kept once estimates of moldable requests are asked for.
+    /// Kept after the first estimate of a moldable request.
     bounds: Option<StartBounds>,
 }
 
-/// The jobs that the present pass has left behind.
+/// The jobs that the present pass has passed.
 #[derive(Clone, Copy, Debug)]
-struct Ahead {
+struct PassedJobs {
     /// The first job not counted yet.
     next: Slot,
     /// No job before it starts later.
     latest_start: Time,
 }
 
-impl Ahead {
-    /// False if none of the jobs ahead of `slot` starts after `time`.
-    fn any_starts_after(&mut self, time: Time, queue: &Queue, slot: Slot) -> bool {
+impl PassedJobs {
+    /// False if all jobs ahead of `slot` start by `time`.
+    fn any_starts_after(&mut self, time: Time, queue: &ReservationQueue, slot: Slot) -> bool {
         if self.latest_start <= time {
             self.latest_start = self.latest_start.max(queue.latest_start(self.next, slot));
             self.next = slot;
@@ -89,17 +81,17 @@ impl ConservativeBackfilling {
         Self {
             profile: Profile::new(procs, now),
             running: Running::default(),
-            queue: Queue::default(),
+            queue: ReservationQueue::default(),
             freed: Vec::new(),
             vacated: Vec::new(),
             beyond: Vec::new(),
-            ahead: Ahead { next: 0, latest_start: now },
+            ahead: PassedJobs { next: 0, latest_start: now },
             touched: Touched::default(),
             bounds: None,
         }
     }
 
-    /// Forgets what lies before `now`.
+    /// Drops the profile before `now`.
     pub(super) fn advance(&mut self, now: Time) {
         self.profile.advance(now);
     }
@@ -109,7 +101,7 @@ impl ConservativeBackfilling {
         &self.profile
     }
 
-    /// Calls a function with what a tuner knows of the cluster beside its plan.
+    /// Calls a function with the tuner's view of the other jobs.
     pub(super) fn with_present<R>(&self, now: Time, call: impl FnOnce(&Present<'_>) -> R) -> R {
         with_present(now, &self.running, &self.queue, call)
     }
@@ -119,12 +111,12 @@ impl ConservativeBackfilling {
         self.running.held().map(|held| held.end).min().map_or(now, |end| end.max(now))
     }
 
-    /// Queues a job with a place that is free, the earliest one that does not begin before `from`.
+    /// Queues a job with a reservation, the earliest one not before `from`.
     pub(super) fn submit_at(&mut self, now: Time, job: JobId, place: Estimate, from: Time) {
         let Estimate { procs, walltime, start } = place;
         self.reserve(Entry::new(job, procs, walltime, start));
         if from > now {
-            // What lies before `from` is news to this job.
+            // Processors freed before `from` were not considered for this job.
             self.freed.push(Freed { from: now, until: from, least: Procs::ONE });
         }
     }
@@ -134,13 +126,13 @@ impl ConservativeBackfilling {
         self.queue.push(entry);
     }
 
-    /// Gives processors back and notes where.
+    /// Releases processors and records the interval.
     fn free(&mut self, from: Time, until: Time, procs: Procs) {
         let freed = self.profile.release(from, until, procs);
         self.freed.push(freed);
     }
 
-    /// One pass over the queue.
+    /// Compresses the plan: one pass over the queue.
     fn compress(&mut self, now: Time) {
         self.freed.retain(|freed| freed.until > now);
         if self.freed.is_empty() && self.beyond.is_empty() {
@@ -153,7 +145,7 @@ impl ConservativeBackfilling {
         }
         self.vacated.clear();
         if !self.touched.is_empty() {
-            self.ahead = Ahead { next: 0, latest_start: now };
+            self.ahead = PassedJobs { next: 0, latest_start: now };
             let mut next = 0;
             while let Some(movable) = self.queue.next_movable(next, now, &self.touched, &self.profile) {
                 self.try_move(now, movable);
@@ -169,7 +161,7 @@ impl ConservativeBackfilling {
         std::mem::swap(&mut self.freed, &mut self.vacated);
     }
 
-    /// Gives one waiting job the earliest place, if that is earlier than the one it has.
+    /// Moves a waiting job to the earliest reservation, if that is earlier than its own.
     fn try_move(&mut self, now: Time, movable: Movable) {
         let Movable { slot, fits, slides } = movable;
         let Entry { procs, walltime, start, mut hints, .. } = self.queue.entry(slot);
@@ -191,23 +183,23 @@ impl ConservativeBackfilling {
         }
     }
 
-    /// Rebuilds the plan from what runs and what still waits: cheaper than many releases.
+    /// Rebuilds the plan from the running and the waiting jobs: cheaper than many releases.
     fn rebuild(&mut self, now: Time) {
         self.profile = Profile::new(self.profile.capacity(), now);
         for held in self.running.held() {
             self.profile.reserve(now, held.end, held.procs);
         }
         for (_, entry) in self.queue.iter() {
-            // A job that is due may not have been handed out yet.
+            // A due job may not have been started by the driver yet.
             self.profile.reserve(entry.start.max(now), entry.end(), entry.procs);
         }
     }
 
-    /// Gives every waiting job, in order of submission, the earliest place that the running jobs and those ahead of it
-    /// leave, whatever it had before: after this no pass can gain anything.
+    /// Plans every waiting job again, in order of submission, at the earliest time left by the running jobs and the jobs
+    /// ahead. After this no pass can gain anything.
     fn replan(&mut self, now: Time) {
         let waiting: Vec<Entry> = self.queue.iter().map(|(_, entry)| entry).collect();
-        self.queue = Queue::default();
+        self.queue = ReservationQueue::default();
         self.rebuild(now);
         for mut entry in waiting {
             let start = self.profile.earliest_fit(now, entry.procs, entry.walltime);
@@ -222,15 +214,20 @@ impl ConservativeBackfilling {
     }
 
     /// Lets the next pass try every waiting job.
-    fn try_everybody(&mut self, now: Time) {
+    fn try_all(&mut self, now: Time) {
         let Some(latest) = self.queue.last_start() else { return };
-        // A job can only use what begins before its own reservation.
+        // A job can only use processors before its own reservation.
         self.freed.push(Freed { from: now, until: latest, least: Procs::ONE });
     }
 }
 
-/// Calls a function with what a tuner knows of a cluster beside its plan.
-fn with_present<R>(now: Time, running: &Running, queue: &Queue, call: impl FnOnce(&Present<'_>) -> R) -> R {
+/// Calls a function with the tuner's view of the other jobs.
+fn with_present<R>(
+    now: Time,
+    running: &Running,
+    queue: &ReservationQueue,
+    call: impl FnOnce(&Present<'_>) -> R,
+) -> R {
     let shapes = |each: &mut dyn FnMut(Procs, Span)| {
         running.held().for_each(|held| each(held.procs, held.end - now));
         queue.iter().for_each(|(_, entry)| each(entry.procs, entry.walltime));
@@ -239,7 +236,7 @@ fn with_present<R>(now: Time, running: &Running, queue: &Queue, call: impl FnOnc
     call(&Present { now, others })
 }
 
-/// Replaces intervals that overlap by one that stands for all of them.
+/// Replaces overlapping intervals by one that covers them.
 fn join_overlapping(intervals: &mut Vec<Freed>) {
     if intervals.len() < 2 {
         return;
@@ -306,7 +303,7 @@ impl BatchScheduler for ConservativeBackfilling {
         self.compress(now);
     }
 
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
         self.profile.advance(now);
         let mut has_room = true;
         for (job, end) in jobs {
@@ -365,25 +362,25 @@ impl BatchScheduler for ConservativeBackfilling {
 
     fn dump(&self) -> Dump {
         let placed = self.queue.iter().map(|(_, entry)| Waiting { job: entry.job, plan: entry.plan() });
-        Dump { running: self.running.by_number(), placed: placed.collect(), ..Dump::default() }
+        Dump { running: self.running.by_number(), planned: placed.collect(), ..Dump::default() }
     }
 
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
         let capacity = self.profile.capacity();
         dump.check(now, capacity)?;
-        if let Some(job) = dump.line.first().map(|one| one.job).or(dump.head.map(|one| one.job)) {
+        if let Some(job) = dump.queued.first().map(|one| one.job).or(dump.head.map(|one| one.job)) {
             return Err(RestoreError::OtherPolicy { job, expected: "a reservation for every waiting job" });
         }
         let mut restored = Self::new(capacity, now);
         for RunningJob { job, procs, end } in &dump.running {
             restored.running.start(*job, *procs, *end);
         }
-        for Waiting { job, plan } in &dump.placed {
+        for Waiting { job, plan } in &dump.planned {
             let Estimate { procs, walltime, start } = *plan;
             restored.queue.push(Entry::new(*job, procs, walltime, start));
         }
         restored.rebuild(now);
-        restored.try_everybody(now);
+        restored.try_all(now);
         *self = restored;
         Ok(())
     }

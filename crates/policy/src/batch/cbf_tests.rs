@@ -1,11 +1,10 @@
-//! Conservative backfilling from the inside, event by event (spec A.0.2): the queue against a slow version
-//! that counts free processors anew, second by second, from its list of reservations, and the profile
-//! against one made from scratch. Beyond `tests/cbf_reference.rs`: clusters of any size, both orders of
-//! simultaneous events, and queues of hundreds of which most, but not all, are withdrawn in one call.
+//! Compares conservative backfilling event by event with a reference implementation (spec A.0.2) that counts free
+//! processors second by second, and its profile with one built from scratch. Beyond `tests/cbf_reference.rs`: clusters of
+//! any size, comparison orders of simultaneous events, and queues of hundreds of jobs of which most are cancelled at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time};
 use proptest::prelude::*;
 
 use super::super::{BatchScheduler, Submission, Waiting};
@@ -13,19 +12,18 @@ use super::ConservativeBackfilling;
 use crate::profile::Profile;
 use crate::tuning::Tuner;
 
-/// What happens to the cluster from outside.
+/// An event from outside.
 #[derive(Clone, Debug)]
 enum Action {
-    /// A job that runs that share of its walltime.
+    /// Submits a job that runs for this share of its walltime.
     Submit { procs: u32, walltime: i64, percent: i64 },
-    /// The jobs whose number has that remainder (or those whose number has not) are withdrawn in one call:
-    /// those that still wait.
+    /// Cancels in one call the waiting jobs whose ID has that remainder (or has not).
     Cancel { divisor: u32, remainder: u32, others: bool },
-    /// A request is tuned.
+    /// Estimates a request.
     Ask { procs: u32, walltime: i64, speedup: Speedup },
 }
 
-/// Actions, each so many seconds after the one before.
+/// Actions, each some seconds after the previous one.
 type Script = Vec<(i64, Action)>;
 
 /// A reservation.
@@ -37,16 +35,16 @@ struct Place {
     end: i64,
 }
 
-/// The slow version.
-struct Slow {
+/// The reference implementation.
+struct ReferenceBackfilling {
     procs: u32,
     running: Vec<Place>,
     /// In order of submission.
     waiting: Vec<Place>,
 }
 
-impl Slow {
-    /// Free processors in each second from `now` on; all of them after that.
+impl ReferenceBackfilling {
+    /// Free processors in each second from `now` on; all processors are free after that.
     fn seconds(&self, now: i64) -> Vec<i64> {
         let held = || self.running.iter().chain(&self.waiting);
         let end = held().map(|place| place.end).max().unwrap_or(now);
@@ -104,7 +102,7 @@ fn take(free: &mut [i64], now: i64, place: Place, sign: i64) {
     }
 }
 
-/// How many seconds until that many processors are free for so long.
+/// The number of seconds until `procs` processors are free for `walltime`.
 fn earliest(free: &[i64], procs: u32, walltime: i64) -> i64 {
     let mut start = 0;
     for (second, free) in free.iter().enumerate() {
@@ -118,7 +116,7 @@ fn earliest(free: &[i64], procs: u32, walltime: i64) -> i64 {
     start
 }
 
-/// What happened during a script: tests make sure that they saw what they are about.
+/// Counts of events in a script: tests check that the relevant cases occurred.
 #[derive(Default, Debug)]
 struct Tally {
     early_ends: usize,
@@ -128,13 +126,13 @@ struct Tally {
     longest_queue: usize,
 }
 
-/// Both versions, fed with the same events.
-struct Both {
+/// Comparison implementations, driven by the same events.
+struct Comparison {
     fast: ConservativeBackfilling,
-    slow: Slow,
+    reference: ReferenceBackfilling,
     /// Processors, walltime and runtime of each job.
     jobs: Vec<(u32, i64, i64)>,
-    /// (when, the how-manieth start it ends, job).
+    /// (end, index of the start, job).
     finishes: BTreeSet<(i64, usize, u32)>,
     /// The latest plan of each waiting job.
     plans: BTreeMap<u32, i64>,
@@ -142,11 +140,11 @@ struct Both {
     tally: Tally,
 }
 
-impl Both {
-    fn new(procs: u32) -> Both {
-        Both {
+impl Comparison {
+    fn new(procs: u32) -> Comparison {
+        Comparison {
             fast: ConservativeBackfilling::new(Procs(procs), Time::ZERO),
-            slow: Slow { procs, running: Vec::new(), waiting: Vec::new() },
+            reference: ReferenceBackfilling { procs, running: Vec::new(), waiting: Vec::new() },
             jobs: Vec::new(),
             finishes: BTreeSet::new(),
             plans: BTreeMap::new(),
@@ -160,23 +158,17 @@ impl Both {
             Action::Submit { procs, walltime, percent } => {
                 let job = self.jobs.len() as u32;
                 self.jobs.push((*procs, *walltime, (walltime * percent / 100).max(1)));
-                let submission = Submission {
-                    job: JobId(job),
-                    procs: Procs(*procs),
-                    walltime: Span(*walltime),
-                    submit: Time::ZERO,
-                    owner: Owner::UNKNOWN,
-                };
+                let submission = Submission::new(JobId(job), Procs(*procs), Span(*walltime));
                 self.fast.submit(Time(now), submission);
-                self.slow.submit(now, job, *procs, *walltime);
+                self.reference.submit(now, job, *procs, *walltime);
             }
             Action::Cancel { divisor, remainder, others } => {
                 let jobs = (0..self.jobs.len() as u32).filter(|job| (job % divisor == *remainder) != *others);
-                // Also those that run, have ended or were withdrawn before: they must be left alone.
+                // Includes running, ended and cancelled jobs, which must not be affected.
                 let jobs: Vec<u32> = jobs.collect();
                 let ids: Vec<JobId> = jobs.iter().copied().map(JobId).collect();
                 let cancelled = self.fast.cancel(Time(now), &ids);
-                assert_eq!(cancelled, self.slow.cancel(now, &jobs));
+                assert_eq!(cancelled, self.reference.cancel(now, &jobs));
                 self.tally.most_cancelled_at_once = self.tally.most_cancelled_at_once.max(cancelled);
             }
             Action::Ask { procs, walltime, speedup } => self.ask(now, *procs, *walltime, speedup),
@@ -184,20 +176,12 @@ impl Both {
         self.compare(now);
     }
 
-    /// The exact tuner on the fast version's profile, against every size on the slow one's.
+    /// Compares the exact tuner with trying every size on the reference implementation.
     fn ask(&mut self, now: i64, procs: u32, walltime: i64, speedup: &Speedup) {
         let (procs, walltime, speedup) = (Procs(procs), Span(walltime), speedup.clone());
-        let request = Request {
-            id: JobId(0),
-            submit: Time(now),
-            procs,
-            walltime,
-            speedup,
-            origin: None,
-            owner: Owner::UNKNOWN,
-        };
-        let Some(walltimes) = request.on(Procs(self.slow.procs), Speed::REFERENCE) else { return };
-        let free = self.slow.seconds(now);
+        let request = Request::new(JobId(0), Time(now), procs, walltime, speedup);
+        let Some(walltimes) = request.on(Procs(self.reference.procs), Speed::REFERENCE) else { return };
+        let free = self.reference.seconds(now);
         let shapes = (walltimes.least().0..=walltimes.most().0).map(|size| {
             let walltime = walltimes.at(Procs(size));
             let start = Time(now + earliest(&free, size, walltime.0));
@@ -212,11 +196,11 @@ impl Both {
             && at == now
         {
             self.finishes.pop_first();
-            let end = self.slow.running.iter().find(|place| place.job == job).unwrap().end;
+            let end = self.reference.running.iter().find(|place| place.job == job).unwrap().end;
             self.tally.early_ends += usize::from(now < end);
             self.tally.ends_on_time += usize::from(now == end);
             self.fast.finish(Time(now), JobId(job));
-            self.slow.finish(now, job);
+            self.reference.finish(now, job);
             self.compare(now);
         }
     }
@@ -224,7 +208,7 @@ impl Both {
     fn start(&mut self, now: i64) {
         let mut started = Vec::new();
         self.fast.start_due(Time(now), &mut started);
-        let expected = self.slow.start_due(now);
+        let expected = self.reference.start_due(now);
         assert_eq!(started.iter().map(|start| start.job.0).collect::<Vec<_>>(), expected);
         for start in started {
             let (procs, walltime, runtime) = self.jobs[start.job.index()];
@@ -232,12 +216,12 @@ impl Both {
             self.finishes.insert((now + runtime, self.starts, start.job.0));
             self.starts += 1;
         }
-        let taken: u32 = self.slow.running.iter().map(|place| place.procs).sum();
-        assert!(taken <= self.slow.procs, "{taken} of {} processors run jobs", self.slow.procs);
+        let taken: u32 = self.reference.running.iter().map(|place| place.procs).sum();
+        assert!(taken <= self.reference.procs, "{taken} of {} processors run jobs", self.reference.procs);
         self.compare(now);
     }
 
-    /// The queues are equal, and nobody's plan is later than before.
+    /// Checks that the queues are equal and no plan is later than before.
     fn compare(&mut self, now: i64) {
         let mut waiting = Vec::new();
         self.fast.list(Time(now), &mut waiting);
@@ -248,7 +232,7 @@ impl Both {
             end: one.plan.completion().0,
         };
         let places: Vec<Place> = waiting.iter().map(place).collect();
-        assert_eq!(places, self.slow.waiting, "at {now}");
+        assert_eq!(places, self.reference.waiting, "at {now}");
         assert_eq!(self.fast.queue_length(), places.len());
         assert_eq!(self.fast.next_start().map(|at| at.0), places.iter().map(|place| place.start).min());
         for place in &places {
@@ -260,45 +244,44 @@ impl Both {
         self.tally.longest_queue = self.tally.longest_queue.max(places.len());
     }
 
-    /// The profile is what the running and the waiting jobs take, and nothing else: no processor is lost or
-    /// taken twice.
+    /// Checks that the profile equals the running and the waiting jobs.
     fn check_profile(&self, now: i64) {
         assert_eq!(self.fast.profile.check(), Ok(()));
-        let mut anew = Profile::new(Procs(self.slow.procs), Time(now));
-        for place in self.slow.running.iter().chain(&self.slow.waiting) {
-            anew.reserve(Time(place.start.max(now)), Time(place.end), Procs(place.procs));
+        let mut rebuilt = Profile::new(Procs(self.reference.procs), Time(now));
+        for place in self.reference.running.iter().chain(&self.reference.waiting) {
+            rebuilt.reserve(Time(place.start.max(now)), Time(place.end), Procs(place.procs));
         }
         let mut kept = self.fast.profile.clone();
         kept.advance(Time(now));
         let from_now = |(at, free): (Time, Procs)| (at.max(Time(now)), free);
-        assert!(kept.iter().map(from_now).eq(anew.iter()), "the profile at {now}");
+        assert!(kept.iter().map(from_now).eq(rebuilt.iter()), "the profile at {now}");
     }
 }
 
-/// Plays a script to its end and until the cluster is empty.
+/// Runs a script until the cluster is empty.
 fn play(procs: u32, script: &Script, finish_first: bool) -> Tally {
-    let mut both = Both::new(procs);
+    let mut comparison = Comparison::new(procs);
     let mut actions = script.iter().peekable();
     let mut last = 0;
     loop {
         let action = actions.peek().map(|(gap, _)| last + gap);
-        let finish = both.finishes.first().map(|(at, ..)| *at);
-        let start = both.fast.next_start().map(|at| at.0);
+        let finish = comparison.finishes.first().map(|(at, ..)| *at);
+        let start = comparison.fast.next_start().map(|at| at.0);
         let Some(now) = [action, finish, start].into_iter().flatten().min() else { break };
         if finish_first {
-            both.finish(now);
+            comparison.finish(now);
         }
         while let Some((_, action)) = actions.next_if(|(gap, _)| last + gap == now) {
             last = now;
-            both.act(now, action);
+            comparison.act(now, action);
         }
         if !finish_first {
-            both.finish(now);
+            comparison.finish(now);
         }
-        both.start(now);
+        comparison.start(now);
     }
-    assert!(both.slow.running.is_empty() && both.slow.waiting.is_empty());
-    both.tally
+    assert!(comparison.reference.running.is_empty() && comparison.reference.waiting.is_empty());
+    comparison.tally
 }
 
 fn speedup() -> impl Strategy<Value = Speedup> {
@@ -337,7 +320,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn equals_the_slow_version(
+    fn equals_the_reference_implementation(
         (procs, script) in (1..=16_u32).prop_flat_map(|procs| (Just(procs), script(procs, 6, 1..120, 3))),
         finish_first: bool,
     ) {
@@ -349,7 +332,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn equals_the_slow_version_with_long_queues(
+    fn equals_the_reference_implementation_with_long_queues(
         mut script in script(12, 1, 350..450, 1),
         asked: bool,
         finish_first: bool,
@@ -362,9 +345,9 @@ proptest! {
     }
 }
 
-/// Queues of hundreds of which most are withdrawn in one call, so that the plan is rebuilt and gaps close.
+/// Queues of hundreds of jobs of which most are cancelled in one call, so that the plan is rebuilt and gaps close.
 #[test]
-fn equals_the_slow_version_when_most_of_a_long_queue_is_withdrawn() {
+fn equals_the_reference_implementation_when_most_of_a_long_queue_is_cancelled() {
     for asked in [false, true] {
         let mut script: Script = Vec::new();
         for job in 0..900_i64 {
@@ -392,9 +375,9 @@ fn equals_the_slow_version_when_most_of_a_long_queue_is_withdrawn() {
     }
 }
 
-/// The same, withdrawn little by little: gaps close while some jobs are known to be able to slide.
+/// The same, cancelled little by little: gaps close while some jobs are known to be able to slide.
 #[test]
-fn equals_the_slow_version_when_a_long_queue_is_withdrawn_bit_by_bit() {
+fn equals_the_reference_implementation_when_a_long_queue_is_cancelled_in_steps() {
     for seed in 0..2_i64 {
         let mut script: Script = Vec::new();
         for job in 0..1100_i64 {

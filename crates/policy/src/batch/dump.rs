@@ -1,146 +1,124 @@
-//! The state of a batch scheduler as plain data: what a snapshot of a live server holds, so that a restart
-//! need not replay everything since the beginning.
-//!
-//! Plans that are made when somebody asks, bounds and indexes are left out: they follow from the rest.
+//! The state of a batch scheduler as plain data, for snapshots of live servers. Plans made on demand, bounds and indexes
+//! are derived data and not included.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pliant_model::{JobId, Procs, Span, Time};
 
 use super::order::Shares;
 use super::{Start, Submission, Waiting};
 
-/// A job that was handed out and whose end was not told yet.
+/// A started job whose end was not reported yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RunningJob {
     /// The job.
     pub job: JobId,
-    /// The processors it holds.
+    /// Its processors.
     pub procs: Procs,
-    /// When its walltime ends; in the past if it is overdue.
+    /// The end of its walltime; in the past if it is overdue.
     pub end: Time,
 }
 
-/// What a [`super::BatchScheduler`] remembers. One that is restored from it goes on exactly like the one that
-/// was dumped.
+/// The state of a [`super::BatchScheduler`]. A scheduler restored from it behaves exactly like the original.
 ///
-/// It is meant for the policy that it comes from. With running jobs only it suits every policy: that is how
-/// a cluster changes its policy, what waits being submitted again.
+/// It belongs to one policy. A dump with only running jobs fits every policy: a cluster changes its policy by restoring
+/// these and submitting the waiting jobs again.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dump {
-    /// The running jobs, by number.
+    /// The running jobs, by ID.
     pub running: Vec<RunningJob>,
-    /// The jobs with a fixed place. Under policies with reservations every waiting job, in order of
-    /// submission; under policies that decide at events the jobs that were started and not yet handed out, in
-    /// starting order.
-    pub placed: Vec<Waiting>,
-    /// The jobs without a place, as submitted, in order of submission.
-    pub line: Vec<Submission>,
-    /// The job at the head of the line with the shape in which it will start, where a policy chooses that
-    /// once and keeps it.
+    /// The jobs with a fixed plan. Under policies with reservations every waiting job, in order of submission; under
+    /// event-driven policies the jobs that were started and not yet handed out, in starting order.
+    pub planned: Vec<Waiting>,
+    /// The jobs without a fixed plan, as submitted, in order of submission.
+    pub queued: Vec<Submission>,
+    /// The job at the head of the queue with its shape, where a policy chooses the shape once and keeps it.
     pub head: Option<Start>,
-    /// What a queue order other than that of submission remembers.
+    /// The state of a queue order other than that of submission.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub shares: Option<Shares>,
 }
 
 /// Why a scheduler cannot be restored from a [`Dump`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RestoreError {
     /// A job appears twice.
+    #[error("expected every job once, found job {0} twice")]
     Twice(JobId),
     /// A job has more processors than the cluster, or none.
+    #[error("expected 1 to {} processors, found {found} for job {job}", capacity.0)]
     Procs {
         /// The job.
         job: JobId,
-        /// What it has.
+        /// Its processors.
         found: Procs,
         /// Processors of the cluster.
         capacity: Procs,
     },
-    /// A job has a walltime that no job can have.
+    /// A job has an invalid walltime.
+    #[error("expected a walltime of 1 s to {}, found {found} for job {job}", Span::MAX)]
     Walltime {
         /// The job.
         job: JobId,
-        /// What it has.
+        /// Its walltime.
         found: Span,
     },
-    /// The running jobs and those with a place take more processors than there are.
+    /// Running and planned jobs exceed the processors of the cluster.
+    #[error("expected at most {} processors taken, found {taken} at {at} s", capacity.0)]
     Overbooked {
-        /// When they do, for the first time.
+        /// The first such time.
         at: Time,
-        /// What they take.
+        /// The processors taken.
         taken: u64,
         /// Processors of the cluster.
         capacity: Procs,
     },
-    /// The policy that is restored never leaves a job in such a state.
+    /// A job is in a state that the policy never produces.
+    #[error(
+        "expected {expected}, found job {job} otherwise; restore only the running jobs and submit the others \
+         again if the policy was changed"
+    )]
     OtherPolicy {
         /// The job.
         job: JobId,
-        /// How the policy leaves jobs.
+        /// The state expected by the policy.
         expected: &'static str,
     },
 }
 
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Twice(job) => write!(f, "expected every job once, found job {} twice", job.0),
-            Self::Procs { job, found, capacity } => {
-                write!(f, "expected 1 to {} processors, found {} for job {}", capacity.0, found.0, job.0)
-            }
-            Self::Walltime { job, found } => {
-                write!(f, "expected a walltime of 1 s to {}, found {found} for job {}", Span::MAX, job.0)
-            }
-            Self::Overbooked { at, taken, capacity } => {
-                write!(f, "expected at most {} processors taken, found {taken} at {at} s", capacity.0)
-            }
-            Self::OtherPolicy { job, expected } => write!(
-                f,
-                "expected {expected}, found job {} otherwise; restore the running jobs only and submit the \
-                 others again if the policy was changed",
-                job.0
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}
-
 impl Dump {
-    /// The same with other numbers for the jobs.
+    /// The same dump with other job IDs.
     #[must_use]
     pub fn renumbered(mut self, mut number: impl FnMut(JobId) -> JobId) -> Dump {
-        let Dump { running, placed, line, head, shares } = &mut self;
+        let Dump { running, planned, queued, head, shares } = &mut self;
         let jobs = running.iter_mut().map(|one| &mut one.job);
         let jobs =
             jobs.chain(shares.iter_mut().flat_map(|shares| &mut shares.running).map(|one| &mut one.job));
-        let jobs = jobs.chain(placed.iter_mut().map(|one| &mut one.job));
-        // The head is in the line as well, or a job that is nowhere else.
-        for job in
-            jobs.chain(line.iter_mut().map(|one| &mut one.job)).chain(head.iter_mut().map(|one| &mut one.job))
+        let jobs = jobs.chain(planned.iter_mut().map(|one| &mut one.job));
+        // The head is in the queue as well, or a job that appears nowhere else.
+        for job in jobs
+            .chain(queued.iter_mut().map(|one| &mut one.job))
+            .chain(head.iter_mut().map(|one| &mut one.job))
         {
             *job = number(*job);
         }
         self
     }
 
-    /// Checks what every policy relies on. O(jobs log jobs).
+    /// Checks the invariants of every policy. O(jobs log jobs).
     pub(crate) fn check(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
-        let placed = || self.placed.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));
-        let line = self.line.iter().map(|one| (one.job, one.procs, one.walltime));
+        let planned = || self.planned.iter().map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime));
+        let queued = self.queued.iter().map(|one| (one.job, one.procs, one.walltime));
         let head = self.head.iter().map(|one| (one.job, one.procs, one.walltime));
-        for (job, _, found) in placed().chain(line.clone()).chain(head.clone()) {
+        for (job, _, found) in planned().chain(queued.clone()).chain(head.clone()) {
             if !(Span(1)..=Span::MAX).contains(&found) {
                 return Err(RestoreError::Walltime { job, found });
             }
         }
         let running = self.running.iter().map(|one| (one.job, one.procs));
-        let sizes = placed().chain(line).map(|(job, procs, _)| (job, procs)).chain(running);
+        let sizes = planned().chain(queued).map(|(job, procs, _)| (job, procs)).chain(running);
         for (job, found) in sizes.clone().chain(head.map(|(job, procs, _)| (job, procs))) {
             if !(Procs::ONE..=capacity).contains(&found) {
                 return Err(RestoreError::Procs { job, found, capacity });
@@ -153,16 +131,16 @@ impl Dump {
         self.check_places(now, capacity)
     }
 
-    /// No more processors are taken than there are, at no time.
+    /// Checks that at no time more processors are taken than exist.
     fn check_places(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
         let running = self.running.iter().map(|one| (now, one.end, one.procs));
-        let placed = self.placed.iter().map(|one| (one.plan.start, one.plan.completion(), one.plan.procs));
+        let planned = self.planned.iter().map(|one| (one.plan.start, one.plan.completion(), one.plan.procs));
         let mut changes: Vec<(Time, i64)> = Vec::new();
-        for (from, until, procs) in running.chain(placed).filter(|(_, until, _)| *until > now) {
+        for (from, until, procs) in running.chain(planned).filter(|(_, until, _)| *until > now) {
             changes.push((from.max(now), i64::from(procs.0)));
             changes.push((until, -i64::from(procs.0)));
         }
-        // What is given back at an instant comes before what is taken.
+        // At equal times releases come before starts.
         changes.sort_unstable();
         let mut taken = 0;
         for (at, change) in changes {

@@ -1,47 +1,46 @@
-//! What the policies have in common that decide at events, without reservations: at a submission, a
-//! termination or a cancellation their [`Rule`] says which waiting jobs start at once.
+//! The common part of policies without reservations: at a submission, a termination or a cancellation their [`Rule`]
+//! decides which waiting jobs start.
 //!
-//! A job counts as running from the decision on, and is handed out when the driver next asks for what is
-//! due. Plans are made only when somebody asks: the waiting jobs, in order, on the profile of what runs
-//! ([`Plan`]). A submission extends a plan that is there; a termination, a cancellation or a start that was
-//! planned differently discards it, so a plan costs O(queue) searches after a change and O(1) otherwise,
-//! and a log that nobody asks about is replayed without any. In a queue order other than that of submission every
-//! event discards it, since the next job may go before others ([`by_rank`]).
+//! A job counts as running from the decision on and is handed out with the driver's next call of `start_due`. Plans are
+//! made on demand: the waiting jobs, in order, on the profile of the running jobs ([`Plan`]). A submission extends an
+//! existing plan; a termination, a cancellation or a start that was planned differently discards it. So a plan costs
+//! O(queue) searches after a change and O(1) otherwise, and a replay without queries makes no plan. In a queue order other
+//! than that of submission every event discards the plan, since the next job may go before others ([`by_rank`]).
 
 mod by_rank;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::line::{Slot, WaitingQueue};
 use super::occupancy::Occupancy;
 use super::order::{Ordering, Ranking};
+use super::queue::{Slot, WaitingQueue};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::Profile;
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
-/// Which waiting jobs start at an event, and what to expect for the others.
+/// The decision at an event, and the expected starts of the other jobs.
 pub(super) trait Rule: Clone + Send + 'static {
-    /// True if no job ever starts before one that was submitted earlier.
+    /// True if no job starts before one that was submitted earlier.
     const IN_ORDER: bool;
 
-    /// The job at the end of the line has just been submitted.
-    fn submitted(&mut self, now: Time, cluster: &mut Occupied);
+    /// Decides after a submission: the job is at the end of the queue.
+    fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster);
 
-    /// Processors were freed, or jobs left the line.
-    fn freed(&mut self, now: Time, cluster: &mut Occupied);
+    /// Decides after processors were freed or jobs left the queue.
+    fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster);
 
-    /// No waiting job, nor the next one submitted, starts before this.
-    fn not_before(&self, now: Time, _cluster: &Occupied) -> Time {
+    /// A lower bound on the start of the waiting jobs and of the next submitted one.
+    fn not_before(&self, now: Time, _cluster: &EventDrivenCluster) -> Time {
         now
     }
 
-    /// The expected shape and start of the next job in line.
+    /// The expected shape and start of the next job in the queue.
     fn expect(&self, horizon: &Horizon, job: Submission) -> Option<Estimate> {
         horizon.earliest(job.procs, job.walltime)
     }
 
-    /// The best size of a request at the end of the line. The estimate has the shape to be submitted.
+    /// The best size of a request at the end of the queue; the estimate has the shape to submit.
     fn tune(
         &self,
         horizon: &Horizon,
@@ -52,53 +51,52 @@ pub(super) trait Rule: Clone + Send + 'static {
         tuning::tune(tuner, &horizon.profile, None, horizon.from, present, walltimes)
     }
 
-    /// The last job that was at the head of the line when a shape was chosen for it, with that shape, if the
-    /// shape is kept: all that a rule may remember.
+    /// The last job for which a shape was chosen at the head of the queue, with that shape, if the rule keeps it. The only
+    /// state of a rule.
     fn chosen(&self) -> Option<Start> {
         None
     }
 
-    /// Keeps a shape that was chosen before ([`Rule::chosen`]).
+    /// Restores a chosen shape ([`Rule::chosen`]).
     fn keep(&mut self, _head: Option<Start>) {}
 }
 
-/// A cluster with its waiting line.
+/// A cluster with its queue.
 #[derive(Clone, Debug)]
-pub(super) struct Occupied {
+pub(super) struct EventDrivenCluster {
     pub(super) processors: Occupancy,
-    pub(super) line: WaitingQueue,
-    /// Jobs that were started and not yet handed out.
+    pub(super) queue: WaitingQueue,
+    /// Jobs started and not yet handed out.
     due: Vec<Waiting>,
 }
 
-impl Occupied {
-    fn empty(procs: Procs, line: WaitingQueue) -> Occupied {
-        Occupied { processors: Occupancy::new(procs), line, due: Vec::new() }
+impl EventDrivenCluster {
+    fn empty(procs: Procs, queue: WaitingQueue) -> EventDrivenCluster {
+        EventDrivenCluster { processors: Occupancy::new(procs), queue, due: Vec::new() }
     }
 
     fn is_head(&self, job: JobId) -> bool {
-        self.line.head().is_some_and(|(_, head)| head.job == job)
+        self.queue.head().is_some_and(|(_, head)| head.job == job)
     }
 
-    /// When the waiting jobs are considered next if that is at releases only: a job that nobody waits in
-    /// front of is considered at once.
+    /// When the waiting jobs are next considered if only releases count. A job at the head of the queue is considered at once.
     pub(super) fn next_release(&self, now: Time) -> Time {
         let first = self.processors.releases().next();
-        if self.line.len() == 0 { now } else { first.map_or(now, |(end, _)| end.max(now)) }
+        if self.queue.len() == 0 { now } else { first.map_or(now, |(end, _)| end.max(now)) }
     }
 
     /// Starts a waiting job on `procs` processors, for `walltime`.
     pub(super) fn start(&mut self, now: Time, slot: Slot, procs: Procs, walltime: Span) {
-        let Some(Submission { job, owner, .. }) = self.line.remove(slot) else { return };
+        let Some(Submission { job, owner, .. }) = self.queue.remove(slot) else { return };
         self.processors.start(job, procs, now + walltime);
-        if let Some(line) = self.line.ranked_mut() {
-            line.ranking_mut().started(now, job, owner, procs);
+        if let Some(queue) = self.queue.ranked_mut() {
+            queue.ranking_mut().started(now, job, owner, procs);
         }
         self.due.push(Waiting { job, plan: Estimate { procs, walltime, start: now } });
     }
 }
 
-/// What will be free once the jobs in line have their places: where the next one may look.
+/// The profile left by the planned jobs, on which the next job is planned.
 #[derive(Clone, Debug)]
 pub(super) struct Horizon {
     profile: Profile,
@@ -106,7 +104,7 @@ pub(super) struct Horizon {
 }
 
 impl Horizon {
-    /// The next job does not start before this.
+    /// A lower bound on the start of the next job.
     pub(super) fn from(&self) -> Time {
         self.from
     }
@@ -116,33 +114,33 @@ impl Horizon {
         self.profile.capacity()
     }
 
-    /// The earliest place.
+    /// The earliest start of a shape.
     pub(super) fn earliest(&self, procs: Procs, walltime: Span) -> Option<Estimate> {
         let start = self.profile.earliest_fit(self.from, procs, walltime)?;
         Some(Estimate { procs, walltime, start })
     }
 }
 
-/// The expected starts of the jobs in line.
+/// The expected starts of the waiting jobs.
 #[derive(Clone, Debug)]
 struct Plan {
-    /// When it was made.
+    /// When the plan was made.
     at: Time,
     horizon: Horizon,
     places: FxHashMap<JobId, Estimate>,
 }
 
 impl Plan {
-    fn new<R: Rule>(now: Time, rule: &R, cluster: &Occupied) -> Plan {
+    fn new<R: Rule>(now: Time, rule: &R, cluster: &EventDrivenCluster) -> Plan {
         let mut plan = Plan::without_jobs(now, rule, cluster);
-        for job in cluster.line.iter() {
+        for job in cluster.queue.iter() {
             plan.push(rule, job);
         }
         plan
     }
 
-    /// What the running jobs leave.
-    fn without_jobs<R: Rule>(now: Time, rule: &R, cluster: &Occupied) -> Plan {
+    /// A plan of the running jobs alone.
+    fn without_jobs<R: Rule>(now: Time, rule: &R, cluster: &EventDrivenCluster) -> Plan {
         let mut profile = Profile::new(cluster.processors.capacity(), now);
         for (end, procs) in cluster.processors.releases() {
             profile.reserve(now, end, procs);
@@ -163,43 +161,43 @@ impl Plan {
         self.places.insert(job.job, place);
     }
 
-    /// The next job starts at `from` at the earliest.
+    /// Sets a lower bound on the start of the next job.
     fn advance(&mut self, from: Time) {
         self.horizon.from = self.horizon.from.max(from);
         self.horizon.profile.advance(self.horizon.from);
     }
 }
 
-/// A cluster under a policy that decides at events.
+/// A cluster under an event-driven policy.
 #[derive(Clone, Debug)]
 pub(super) struct EventDriven<R> {
     rule: R,
-    cluster: Occupied,
+    cluster: EventDrivenCluster,
     plan: Option<Plan>,
 }
 
 impl<R: Rule> EventDriven<R> {
     pub(super) fn boxed(procs: Procs, rule: R) -> Box<dyn BatchScheduler> {
-        let cluster = Occupied::empty(procs, WaitingQueue::by_submission());
+        let cluster = EventDrivenCluster::empty(procs, WaitingQueue::by_submission());
         Box::new(EventDriven { rule, cluster, plan: None })
     }
 
-    /// A cluster that serves its line in a queue order.
+    /// A cluster that serves jobs in a queue order.
     pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering, rule: R) -> Box<dyn BatchScheduler> {
-        let line = WaitingQueue::by_rank(Ranking::new(ordering, procs, now));
-        Box::new(EventDriven { rule, cluster: Occupied::empty(procs, line), plan: None })
+        let queue = WaitingQueue::by_rank(Ranking::new(ordering, procs, now));
+        Box::new(EventDriven { rule, cluster: EventDrivenCluster::empty(procs, queue), plan: None })
     }
 
-    /// Lets the rule decide, and keeps the plan if what it started is what was planned.
-    fn decide(&mut self, now: Time, decision: impl FnOnce(&mut R, &mut Occupied)) {
-        if self.cluster.line.ranked().is_some() {
-            // Any event may change who is served next.
+    /// Lets the rule decide; keeps the plan if the started jobs were planned to start.
+    fn decide(&mut self, now: Time, decision: impl FnOnce(&mut R, &mut EventDrivenCluster)) {
+        if self.cluster.queue.ranked().is_some() {
+            // Any event may change the order.
             self.plan = None;
             let free = self.cluster.processors.free(now);
-            if self.cluster.line.next_where(0, |procs, _| procs <= free).is_none() {
+            if self.cluster.queue.next_where(0, |procs, _| procs <= free).is_none() {
                 return;
             }
-            self.cluster.line.arrange(now);
+            self.cluster.queue.arrange(now);
         }
         let before = self.cluster.due.len();
         decision(&mut self.rule, &mut self.cluster);
@@ -212,11 +210,16 @@ impl<R: Rule> EventDriven<R> {
 }
 
 /// The plan at `now`.
-fn planned<'a, R: Rule>(now: Time, rule: &R, cluster: &mut Occupied, plan: &'a mut Option<Plan>) -> &'a Plan {
-    cluster.line.arrange(now);
-    // Ranks change with time, and with them what is planned to start at once.
-    let has_other_ranks = plan.as_ref().is_some_and(|plan| plan.at < now && cluster.line.ranked().is_some());
-    // Starts are planned for the ends of jobs: once one is overdue, so may they be.
+fn planned<'a, R: Rule>(
+    now: Time,
+    rule: &R,
+    cluster: &mut EventDrivenCluster,
+    plan: &'a mut Option<Plan>,
+) -> &'a Plan {
+    cluster.queue.arrange(now);
+    // Ranks change with time, and with them the jobs planned to start at once.
+    let has_other_ranks = plan.as_ref().is_some_and(|plan| plan.at < now && cluster.queue.ranked().is_some());
+    // Starts are planned for the ends of jobs: with an overdue job the plan is stale.
     if has_other_ranks || cluster.processors.releases().next().is_some_and(|(end, _)| end < now) {
         *plan = None;
     }
@@ -231,21 +234,21 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             plan.advance(self.rule.not_before(now, &self.cluster));
             plan.push(&self.rule, submission);
         }
-        self.cluster.line.push(now, submission);
+        self.cluster.queue.push(now, submission);
         self.decide(now, |rule, cluster| rule.submitted(now, cluster));
     }
 
     fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
-        let line = &mut self.cluster.line;
-        let before = line.len();
+        let queue = &mut self.cluster.queue;
+        let before = queue.len();
         for job in jobs {
-            if let Some(slot) = line.slot(*job) {
-                line.remove(slot);
+            if let Some(slot) = queue.slot(*job) {
+                queue.remove(slot);
             }
         }
-        let cancelled = before - line.len();
+        let cancelled = before - queue.len();
         if cancelled > 0 {
-            // It may come back, and then it is a job like any other.
+            // If the job comes back, it has no chosen shape.
             if self.rule.chosen().is_some_and(|head| jobs.contains(&head.job)) {
                 self.rule.keep(None);
             }
@@ -257,20 +260,20 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
 
     fn finish(&mut self, now: Time, job: JobId) {
         if self.cluster.processors.finish(job).is_some() {
-            if let Some(line) = self.cluster.line.ranked_mut() {
-                line.ranking_mut().finished(now, job);
+            if let Some(queue) = self.cluster.queue.ranked_mut() {
+                queue.ranking_mut().finished(now, job);
             }
             self.plan = None;
             self.decide(now, |rule, cluster| rule.freed(now, cluster));
         }
     }
 
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
         for (job, end) in jobs {
             self.cluster.processors.extend(*job, *end);
         }
         self.plan = None;
-        // The head of the line starts later than it was to, so others may overtake it.
+        // The start of the head is delayed, so other jobs may be backfilled.
         self.decide(now, |rule, cluster| rule.freed(now, cluster));
     }
 
@@ -287,20 +290,20 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
     }
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
-        if self.cluster.line.ranked().is_some_and(|_| self.cluster.line.len() > 0) {
-            self.cluster.line.arrange(now);
+        if self.cluster.queue.ranked().is_some_and(|_| self.cluster.queue.len() > 0) {
+            self.cluster.queue.arrange(now);
         }
-        let plan = match self.cluster.line.ranked() {
-            Some(_) if self.cluster.line.len() > 0 => None,
+        let plan = match self.cluster.queue.ranked() {
+            Some(_) if self.cluster.queue.len() > 0 => None,
             _ => Some(planned(now, &self.rule, &mut self.cluster, &mut self.plan)),
         };
-        // Jobs that are due hold their processors already.
-        let Occupied { processors, line, .. } = &self.cluster;
+        // Due jobs occupy their processors already.
+        let EventDrivenCluster { processors, queue, .. } = &self.cluster;
         let shapes = |each: &mut dyn FnMut(Procs, Span)| {
             processors.held().for_each(|held| each(held.procs, held.end - now));
-            line.iter().for_each(|job| each(job.procs, job.walltime));
+            queue.iter().for_each(|job| each(job.procs, job.walltime));
         };
-        let others = OtherJobs { count: processors.jobs() + line.len(), shapes: &shapes };
+        let others = OtherJobs { count: processors.jobs() + queue.len(), shapes: &shapes };
         let present = Present { now, others };
         match plan {
             Some(plan) => self.rule.tune(&plan.horizon, tuner, &present, walltimes),
@@ -312,55 +315,56 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         waiting.extend_from_slice(&self.cluster.due);
         let plan = planned(now, &self.rule, &mut self.cluster, &mut self.plan);
         let place = |job: Submission| Some(Waiting { job: job.job, plan: *plan.places.get(&job.job)? });
-        waiting.extend(self.cluster.line.iter().filter_map(place));
+        waiting.extend(self.cluster.queue.iter().filter_map(place));
     }
 
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
         if let Some(due) = self.cluster.due.iter().find(|one| one.job == job) {
             return Some(due.plan);
         }
-        self.cluster.line.slot(job)?;
+        self.cluster.queue.slot(job)?;
         planned(now, &self.rule, &mut self.cluster, &mut self.plan).places.get(&job).copied()
     }
 
     fn queue_length(&self) -> usize {
-        self.cluster.due.len() + self.cluster.line.len()
+        self.cluster.due.len() + self.cluster.queue.len()
     }
 
     fn dump(&self) -> Dump {
-        let Occupied { processors, line, due } = &self.cluster;
+        let EventDrivenCluster { processors, queue, due } = &self.cluster;
         let not_handed_out: FxHashSet<JobId> = due.iter().map(|one| one.job).collect();
         let mut running = processors.running();
         running.retain(|one| !not_handed_out.contains(&one.job));
         let head = self.rule.chosen().filter(|head| self.cluster.is_head(head.job));
-        Dump { running, placed: due.clone(), line: line.submissions(), head, shares: line.shares() }
+        Dump { running, planned: due.clone(), queued: queue.submissions(), head, shares: queue.shares() }
     }
 
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
         let capacity = self.cluster.processors.capacity();
         dump.check(now, capacity)?;
         let other_policy = |job, expected| Err(RestoreError::OtherPolicy { job, expected });
-        if let Some(later) = dump.placed.iter().find(|one| one.plan.start > now) {
+        if let Some(later) = dump.planned.iter().find(|one| one.plan.start > now) {
             return other_policy(later.job, "places for started jobs only");
         }
-        let line = self.cluster.line.emptied();
-        let mut cluster = Occupied { due: dump.placed.clone(), ..Occupied::empty(capacity, line) };
-        if let (Some(line), Some(shares)) = (cluster.line.ranked_mut(), &dump.shares) {
-            line.ranking_mut().restore(shares);
+        let queue = self.cluster.queue.emptied();
+        let mut cluster =
+            EventDrivenCluster { due: dump.planned.clone(), ..EventDrivenCluster::empty(capacity, queue) };
+        if let (Some(queue), Some(shares)) = (cluster.queue.ranked_mut(), &dump.shares) {
+            queue.ranking_mut().restore(shares);
         }
         for RunningJob { job, procs, end } in &dump.running {
             cluster.processors.start(*job, *procs, *end);
         }
-        for Waiting { job, plan } in &dump.placed {
+        for Waiting { job, plan } in &dump.planned {
             cluster.processors.start(*job, plan.procs, plan.completion());
         }
-        dump.line.iter().for_each(|job| cluster.line.push(now, *job));
+        dump.queued.iter().for_each(|job| cluster.queue.push(now, *job));
         let mut rule = self.rule.clone();
         rule.keep(dump.head);
         if let Some(head) = dump.head
             && !(cluster.is_head(head.job) && rule.chosen() == dump.head)
         {
-            return other_policy(head.job, "a kept shape only for the head of a line that is folded");
+            return other_policy(head.job, "a kept shape only for the head of a queue that is folded");
         }
         *self = EventDriven { rule, cluster, plan: None };
         Ok(())

@@ -1,6 +1,6 @@
-//! First come, first served: the job at the head of the line starts as soon as enough processors are free,
-//! and nobody overtakes it (paper 001's FIFO; spec A.1.2). In another queue order ([`super::order`]) the head is the
-//! job with the lowest rank.
+//! First come, first served: the job at the head of the queue starts as soon as enough processors are free, and no job
+//! overtakes it (paper 001's FIFO; spec A.1.2). In another queue order ([`super::order`]) the head is the job with the lowest
+//! rank.
 //!
 //! A decision costs O(1) per started job. In a plan each job starts at the earliest time, not before its
 //! predecessor's start, at which its processors are free by the walltimes.
@@ -8,7 +8,7 @@
 use pliant_model::{Procs, Time};
 
 use super::BatchScheduler;
-use super::event_driven::{EventDriven, Occupied, Rule};
+use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
 use super::order::Ordering;
 
 #[derive(Clone, Debug)]
@@ -25,12 +25,12 @@ pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn Ba
 impl Rule for FirstComeFirstServed {
     const IN_ORDER: bool = true;
 
-    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
+    fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
         self.freed(now, cluster);
     }
 
-    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
-        while let Some((slot, head)) = cluster.line.head()
+    fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
+        while let Some((slot, head)) = cluster.queue.head()
             && head.procs <= cluster.processors.free(now)
         {
             cluster.start(now, slot, head.procs, head.walltime);

@@ -2,29 +2,29 @@
 //! them, each taking the place of up to `ceil(p / n)`, for `ceil(p / n)` times as long. Here: first come,
 //! first served with folding, the frame of H1 and H2.
 //!
-//! The shape is chosen once, when the job comes to the head of the line (spec A001-9), from the processors
+//! The shape is chosen once, when the job comes to the head of the queue (spec A001-9), from the processors
 //! free then and the expected releases. The job then waits until that many are free.
 
 use pliant_model::{Estimate, Procs, Span, Speedup, Time, Walltimes};
 
-use super::event_driven::{EventDriven, Horizon, Occupied, Rule};
+use super::event_driven::{EventDriven, EventDrivenCluster, Horizon, Rule};
 use super::{BatchScheduler, Start, Submission};
-use crate::tuning::{self, EveryPlace, Present, Tuner};
+use crate::tuning::{self, EverySize, Present, Tuner};
 
-/// How a policy folds: from the time before which nothing starts, the expected start for a shape, and the
-/// processors and the walltime asked for, the processors to give.
+/// The processors given to a job, from a lower bound on its start, the expected start of a shape, and the requested
+/// processors and walltime.
 pub(super) type ChooseProcs = fn(Time, &dyn Fn(Procs, Span) -> Time, Procs, Span) -> Procs;
 
-/// The walltime on `procs` processors of a job that asked for `walltime` on `requested`.
+/// The walltime on `procs` processors of a job that requested `walltime` on `requested`.
 pub(super) fn folded(requested: Procs, walltime: Span, procs: Procs) -> Span {
     let rounds = Speedup::Folding.relative_time(procs, requested) as i64;
     Span(walltime.0.saturating_mul(rounds).min(Span::MAX.0))
 }
 
-/// The size of a request, if `place` is where a shape would come to run. The estimate has the shape to be submitted
-/// and its true completion; its start is that of the folded job's last round.
+/// The size of a request if `place` returns the plan of a shape. The estimate has the shape to submit and its true
+/// completion; its start is that of the folded job's last round.
 ///
-/// Every size is tried, whatever the tuner searches: completions have no order to search in once jobs are folded.
+/// Every size is tried, since completions of folded jobs are not monotonic.
 pub(super) fn choose_size(
     tuner: Tuner,
     capacity: Procs,
@@ -38,14 +38,14 @@ pub(super) fn choose_size(
         let start = place(procs, walltime)?.completion() - walltime;
         Some(Estimate { procs, walltime, start })
     };
-    tuning::choose(tuner, &mut EveryPlace { capacity, walltimes, place }, present)
+    tuning::choose(tuner, &mut EverySize { capacity, walltimes, place }, present)
 }
 
 /// First come, first served with folding.
 #[derive(Clone, Debug)]
 struct Folding {
     choose: ChooseProcs,
-    /// The job that was at the head when a shape was last chosen, and the shape.
+    /// The job at the head when a shape was last chosen, and the shape.
     head: Option<Start>,
 }
 
@@ -55,8 +55,8 @@ pub(super) fn in_order(procs: Procs, choose: ChooseProcs) -> Box<dyn BatchSchedu
 }
 
 impl Folding {
-    /// The shape of the job at the head, chosen now if it has just come there.
-    fn shape(&mut self, now: Time, cluster: &Occupied, head: Submission) -> (Procs, Span) {
+    /// The shape of the job at the head, chosen when it becomes the head.
+    fn shape(&mut self, now: Time, cluster: &EventDrivenCluster, head: Submission) -> (Procs, Span) {
         match self.head {
             Some(Start { job, procs, walltime }) if job == head.job => (procs, walltime),
             _ => {
@@ -80,12 +80,12 @@ impl Folding {
 impl Rule for Folding {
     const IN_ORDER: bool = true;
 
-    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
+    fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
         self.freed(now, cluster);
     }
 
-    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
-        while let Some((slot, head)) = cluster.line.head() {
+    fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
+        while let Some((slot, head)) = cluster.queue.head() {
             let (procs, walltime) = self.shape(now, cluster, head);
             if procs > cluster.processors.free(now) {
                 return;

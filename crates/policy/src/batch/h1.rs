@@ -1,9 +1,9 @@
-//! H1, integer folding (paper 001, "Heuristic H1"; spec A.1.3): the job at the head of the line gets the largest
+//! H1, integer folding (paper 001, "Heuristic H1"; spec A.1.3): the job at the head of the queue gets the largest
 //! divisor `n` of its processors with `start(n) + walltime * p / n` within a limit, or, if there is none, all
 //! that it asked for.
 //!
 //! The paper's limit, read literally, is the start without folding: a folded job ends before it could have
-//! begun, and delays nobody. The other reading is the completion without folding, over proper divisors (the
+//! begun, and delays no other job. The other reading is the completion without folding, over proper divisors (the
 //! job itself always meets it). Cost: one look at the releases per divisor that could still meet the limit.
 
 use pliant_model::{Procs, Span, Time};

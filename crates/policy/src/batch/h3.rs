@@ -1,11 +1,10 @@
-//! H3, H1 with backfilling (paper 001, "Heuristic H3"; spec A.1.5, variant a): every job is folded by H1 against a
-//! table of reservations when it arrives and gets the earliest place in it, delaying nobody. When processors
-//! are released the table is compressed: each waiting job, in order of submission and in the shape it has,
-//! takes the earliest place.
+//! H3, H1 with backfilling (paper 001, "Heuristic H3"; spec A.1.5, variant a): on arrival every job is folded by H1 against
+//! a table of reservations and gets the earliest one that delays no other job. A release compresses the table: each waiting
+//! job, in order of submission and in its shape, takes the earliest reservation.
 //!
-//! As in the paper's backfilling only a release starts jobs that others wait in front of: the place of a job
-//! that arrives at a table with waiting jobs begins at the next expected release, not before. A cancellation
-//! counts as a release. The table is that of conservative backfilling, and costs what that costs.
+//! As in the paper's backfilling only a release starts jobs that others wait in front of: the reservation of a job that
+//! arrives while others wait begins at the next expected release or later. A cancellation counts as a release. The table
+//! is that of conservative backfilling, at the same cost.
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 
@@ -24,12 +23,12 @@ pub(super) fn new(procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
 }
 
 impl FoldedTable {
-    /// No place of a job that arrives now begins earlier.
+    /// A lower bound on the start of a job that arrives now.
     fn first_place(&self, now: Time) -> Time {
         if self.table.queue_length() == 0 { now } else { self.table.next_release(now) }
     }
 
-    /// The place of a job that arrives now.
+    /// The reservation of a job that arrives now.
     fn place(&self, from: Time, procs: Procs, walltime: Span) -> Option<Estimate> {
         let profile = self.table.profile();
         profile.earliest_fit(from, procs, walltime)?;
@@ -57,8 +56,8 @@ impl BatchScheduler for FoldedTable {
         self.table.finish(now, job);
     }
 
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
-        self.table.outlive(now, jobs);
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+        self.table.extend_running(now, jobs);
     }
 
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {

@@ -1,13 +1,12 @@
-//! H3 read without a table (spec A.1.5, variant b): at each release the job at the head of the line is folded by
-//! H1 as things stand, and started if that many processors are free; the others may overtake it unfolded
-//! ([`overtaking`]). The shape of a head that does not start is not kept. Plans are made with the shapes asked
-//! for.
+//! H3 without a table (spec A.1.5, variant b): at each release the job at the head of the queue is folded by H1 for the
+//! present state and started if its processors are free; others may be backfilled unfolded ([`aggressive`]). The shape of a
+//! head that does not start is not kept. Plans use the requested shapes.
 
 use pliant_model::{Procs, Span, Time};
 
-use super::event_driven::{EventDriven, Occupied, Rule};
+use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
 use super::folding::folded;
-use super::{BatchScheduler, Submission, h1, overtaking};
+use super::{BatchScheduler, Submission, aggressive, h1};
 
 #[derive(Clone, Debug)]
 struct FoldedHead;
@@ -16,7 +15,7 @@ pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, FoldedHead)
 }
 
-fn shape(now: Time, cluster: &Occupied, head: Submission) -> (Procs, Span) {
+fn shape(now: Time, cluster: &EventDrivenCluster, head: Submission) -> (Procs, Span) {
     let start = |procs, _| cluster.processors.when_free(now, procs).0;
     let procs = h1::literal(now, &start, head.procs, head.walltime);
     (procs, folded(head.procs, head.walltime, procs))
@@ -25,17 +24,17 @@ fn shape(now: Time, cluster: &Occupied, head: Submission) -> (Procs, Span) {
 impl Rule for FoldedHead {
     const IN_ORDER: bool = false;
 
-    fn submitted(&mut self, now: Time, cluster: &mut Occupied) {
-        if cluster.line.len() == 1 {
+    fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
+        if cluster.queue.len() == 1 {
             self.freed(now, cluster);
         }
     }
 
-    fn freed(&mut self, now: Time, cluster: &mut Occupied) {
-        overtaking::serve(now, cluster, shape);
+    fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
+        aggressive::serve(now, cluster, shape);
     }
 
-    fn not_before(&self, now: Time, cluster: &Occupied) -> Time {
+    fn not_before(&self, now: Time, cluster: &EventDrivenCluster) -> Time {
         cluster.next_release(now)
     }
 }

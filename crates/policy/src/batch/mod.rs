@@ -1,13 +1,13 @@
-//! Local batch policies: what starts when on one cluster.
+//! Local batch policies: when each job of one cluster starts.
 //!
-//! A [`BatchScheduler`] is the scheduling half of a batch system, without the processes: the simulator
-//! drives one per cluster, a server keeps one as its picture of a foreign queue, and the embedded batch
-//! system runs one for real. From outside it can be asked what a real batch system can be asked: submit,
-//! cancel while waiting, list, estimate (ARCHITECTURE.md, invariant 6).
+//! A [`BatchScheduler`] is the scheduling half of a batch system, without processes: the simulator drives one per
+//! cluster, a server keeps one as its model of an external queue, and the embedded batch system runs one. Its operations
+//! are those of a real batch system: submit, cancel while waiting, list, estimate (ARCHITECTURE.md, invariant 6).
 //!
-//! To add a policy: one file here, one line in [`REGISTRY`]. In which order waiting jobs are served is a matter of its
-//! own ([`order`]); [`LocalPolicy`] is the two together.
+//! To add a policy: one file here, one line in [`REGISTRY`]. The order of the waiting jobs is separate ([`order`]);
+//! [`LocalPolicy`] combines both.
 
+mod aggressive;
 mod backfill;
 mod cbf;
 mod dump;
@@ -19,14 +19,13 @@ mod h1;
 mod h2;
 mod h3;
 mod h3_head;
-mod line;
 mod occupancy;
 pub mod order;
-mod overtaking;
+mod queue;
+mod reservation_queue;
 mod running;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
@@ -37,28 +36,27 @@ use crate::UnknownName;
 use crate::profile::StartBounds;
 use crate::tuning::Tuner;
 
-/// A job as a batch system sees it: a fixed shape.
+/// A job of fixed shape, as submitted to a batch system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Submission {
     /// The job.
     pub job: JobId,
-    /// Processors asked for; at least 1 and at most the cluster's.
+    /// Processors requested, from 1 to those of the cluster.
     pub procs: Procs,
-    /// Walltime asked for; at least 1 s.
+    /// Walltime requested; at least 1 s.
     pub walltime: Span,
-    /// When it was submitted to the federation, which a move does not change.
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// When it was submitted to the federation; a move does not change it.
     pub submit: Time,
-    /// Whose it is.
-    #[cfg_attr(feature = "serde", serde(default = "unknown"))]
+    /// The user who owns it.
     pub owner: Owner,
 }
 
-/// The owner of submissions that were recorded before owners were.
-#[cfg(feature = "serde")]
-fn unknown() -> Owner {
-    Owner::UNKNOWN
+impl Submission {
+    /// A job of an unknown user, submitted at time 0.
+    pub fn new(job: JobId, procs: Procs, walltime: Span) -> Submission {
+        Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN }
+    }
 }
 
 /// A job that starts now.
@@ -67,19 +65,19 @@ fn unknown() -> Owner {
 pub struct Start {
     /// The job.
     pub job: JobId,
-    /// The processors it gets: fewer than it asked for if it is folded.
+    /// Its processors: fewer than requested if it is folded.
     pub procs: Procs,
-    /// The walltime it gets: longer than it asked for if it is folded.
+    /// Its walltime: longer than requested if it is folded.
     pub walltime: Span,
 }
 
-/// A job that waits, with the plan for it.
+/// A waiting job with its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiting {
     /// The job.
     pub job: JobId,
-    /// Planned shape and start.
+    /// The planned shape and start.
     pub plan: Estimate,
 }
 
@@ -91,28 +89,27 @@ pub trait BatchScheduler: Send {
     /// Queues a job.
     fn submit(&mut self, now: Time, submission: Submission);
 
-    /// Withdraws those of `jobs` that still wait and have not come due; returns how many. Running jobs are
-    /// left alone.
+    /// Cancels those of `jobs` that still wait and are not due; returns their number. Running jobs are not affected.
     fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize;
 
-    /// A started job has ended, at its walltime or before.
+    /// Removes a job that has ended, at its walltime or before.
     fn finish(&mut self, now: Time, job: JobId);
 
-    /// Running jobs have not ended when they were planned to, and are planned to end at these later times. Only where
-    /// plans are made by predictions ([`crate::runtimes::predicted`]); told before whatever else happens at `now`. What was
-    /// planned behind them is planned anew, and may start later than it was told.
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]);
+    /// Extends running jobs that did not end when planned to these later ends. Only for plans by predictions
+    /// ([`crate::runtimes::predicted`]); called before any other event of `now`. Jobs planned behind them are planned again and
+    /// may start later than before.
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]);
 
-    /// Appends the jobs that start at `now`, in starting order; they are running from now on.
+    /// Appends the jobs that start at `now`, in starting order; they count as running from now on.
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>);
 
-    /// When the next job will start if nothing else happens, as far as the policy plans ahead.
+    /// The next start if no other event occurs, as far as the policy plans ahead.
     fn next_start(&self) -> Option<Time>;
 
-    /// What a request would get if it were submitted now; none if it never fits.
+    /// The estimate for a request submitted now; none if it never fits.
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
 
-    /// Bounds on the earliest start of any estimate, if the policy keeps them; used to leave clusters out.
+    /// Lower bounds on the start of any estimate, if the policy keeps them; they allow skipping clusters.
     fn start_bounds(&self) -> Option<&StartBounds> {
         None
     }
@@ -120,45 +117,44 @@ pub trait BatchScheduler: Send {
     /// Appends the waiting jobs in queue order, each with its plan.
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>);
 
-    /// The plan of one waiting job; none if it does not wait here (any more).
+    /// The plan of a waiting job; none if the job does not wait here.
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate>;
 
-    /// How many jobs wait.
+    /// Number of waiting jobs.
     fn queue_length(&self) -> usize;
 
-    /// The state, as data: for the driver that owns the scheduler to survive a restart. No policy may look
-    /// at it, since no real batch system would show it.
+    /// The state as data, for the driver that owns the scheduler. Policies must not use it, since real batch systems do not
+    /// show theirs.
     fn dump(&self) -> Dump;
 
-    /// Takes over the state of a dump that was made at `now`, whatever the present one is. A dump that
-    /// cannot be is refused and leaves everything as it is.
+    /// Replaces the state by that of a dump made at `now`. An invalid dump is refused without any change.
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError>;
 
-    /// A copy, for plans that may be thrown away.
+    /// A clone, for plans that may be discarded.
     fn boxed_clone(&self) -> Box<dyn BatchScheduler>;
 }
 
-/// Makes a scheduler for a cluster of that many processors, empty at that time.
+/// Creates a scheduler for an empty cluster of that many processors at that time.
 pub type Constructor = fn(Procs, Time) -> Box<dyn BatchScheduler>;
 
-/// The same in a queue order.
+/// Creates a scheduler that serves jobs in a queue order.
 pub type OrderedConstructor = fn(Procs, Time, order::Ordering) -> Box<dyn BatchScheduler>;
 
 /// A registered policy.
 pub struct Registered {
-    /// Its name in options and files.
+    /// The name in options and files.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A summary of one line.
     pub summary: &'static str,
-    /// Whether it runs jobs in other shapes than they asked for.
+    /// True if jobs may run in other shapes than requested.
     pub folds: bool,
-    /// Makes one.
+    /// Creates a scheduler.
     pub new: Constructor,
-    /// Makes one that serves its line in another order than that of submission, if it can.
+    /// Creates a scheduler that serves jobs in a queue order, if the policy supports it.
     pub ordered: Option<OrderedConstructor>,
 }
 
-/// Every local batch policy, in the order in which they are listed to users.
+/// All local batch policies, in the order of listings.
 pub const REGISTRY: &[Registered] = &[
     Registered {
         name: "fcfs",
@@ -225,7 +221,7 @@ pub const REGISTRY: &[Registered] = &[
     },
 ];
 
-/// Names of every local policy: of each batch policy, and of it in each queue order that it can serve.
+/// Names of all local policies: each batch policy, alone and with each queue order that it supports.
 pub fn local_names() -> Vec<String> {
     let in_order = |batch: &'static Registered| {
         let orders = order::ORDERS.iter().filter(|order| batch.ordered.is_some() && !order.is_first_come());
@@ -239,7 +235,7 @@ pub fn names() -> Vec<&'static str> {
     REGISTRY.iter().map(|one| one.name).collect()
 }
 
-/// The policy of that name.
+/// The batch policy with that name.
 pub fn by_name(name: &str) -> Result<&'static Registered, UnknownName> {
     REGISTRY.iter().find(|one| one.name == name).ok_or_else(|| UnknownName {
         what: "batch policy",

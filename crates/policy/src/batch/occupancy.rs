@@ -1,25 +1,23 @@
-//! The processors of a cluster as policies without reservations see them: how many are free now, and when
-//! the running jobs will give theirs back by their walltimes.
+//! Processors for policies without reservations: those free now, and the expected releases by walltimes.
 //!
-//! A job whose walltime ends at the present instant counts as gone, even before its termination is
-//! delivered: it will be before anything starts, and decisions must not depend on which of several
-//! terminations of an instant comes first (docs/validation.md). A job that is overdue does not.
+//! A job whose walltime ends at the present instant counts as ended, even before its termination is delivered, so that
+//! decisions do not depend on the order of terminations at one instant (docs/validation.md). An overdue job does not.
 
 use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Procs, Time};
 
 use super::RunningJob;
-use super::running::{Running, RunningEntry};
+use super::running::{Running, RunningShape};
 
 /// Free processors and the expected releases.
 #[derive(Clone, Debug)]
 pub(super) struct Occupancy {
     capacity: Procs,
-    /// Negative while processors are handed on within an instant.
+    /// Negative while processors change hands within an instant.
     idle: i64,
     running: Running,
-    /// Processors given back at each expected end.
+    /// Processors released at each expected end.
     releases: BTreeMap<Time, u32>,
 }
 
@@ -33,40 +31,40 @@ impl Occupancy {
         self.capacity
     }
 
-    /// Processors that a job may take now.
+    /// Processors available to a job now.
     pub(super) fn free(&self, now: Time) -> Procs {
         let ending = self.releases.get(&now).copied().unwrap_or(0);
         Procs((self.idle + i64::from(ending)).max(0) as u32)
     }
 
-    /// True if the walltime of a job ends at this instant and its termination was not yet delivered.
+    /// True if the walltime of a job ends at this instant and its termination was not delivered yet.
     pub(super) fn awaits_end(&self, now: Time) -> bool {
         self.releases.contains_key(&now)
     }
 
-    /// A job takes processors that are free.
+    /// Starts a job on free processors.
     pub(super) fn start(&mut self, job: JobId, procs: Procs, end: Time) {
         self.idle -= i64::from(procs.0);
         self.running.start(job, procs, end);
         *self.releases.entry(end).or_default() += procs.0;
     }
 
-    /// A job gives its processors back; none if it was not running.
-    pub(super) fn finish(&mut self, job: JobId) -> Option<RunningEntry> {
+    /// Releases the processors of a job; none if it was not running.
+    pub(super) fn finish(&mut self, job: JobId) -> Option<RunningShape> {
         let held = self.running.finish(job)?;
         self.idle += i64::from(held.procs.0);
         self.forget_release(held);
         Some(held)
     }
 
-    /// A job is expected to give its processors back at `end` only.
+    /// Sets the expected end of a job.
     pub(super) fn extend(&mut self, job: JobId, end: Time) {
         let Some(held) = self.running.extend(job, end) else { return };
         self.forget_release(held);
         *self.releases.entry(end).or_default() += held.procs.0;
     }
 
-    fn forget_release(&mut self, held: RunningEntry) {
+    fn forget_release(&mut self, held: RunningShape) {
         if let Some(procs) = self.releases.get_mut(&held.end) {
             *procs -= held.procs.0;
             if *procs == 0 {
@@ -75,23 +73,22 @@ impl Occupancy {
         }
     }
 
-    /// How many jobs hold processors.
+    /// Number of running jobs.
     pub(super) fn jobs(&self) -> usize {
         self.running.len()
     }
 
-    /// What the jobs hold that run, in no particular order: only for sums.
-    pub(super) fn held(&self) -> impl Iterator<Item = RunningEntry> + '_ {
+    /// The running jobs in undefined order: only for sums.
+    pub(super) fn held(&self) -> impl Iterator<Item = RunningShape> + '_ {
         self.running.held()
     }
 
-    /// The jobs that hold processors, by number.
+    /// The running jobs, by ID.
     pub(super) fn running(&self) -> Vec<RunningJob> {
         self.running.by_number()
     }
 
-    /// The expected releases in order of time, as (time, processors). A job that should have ended is in
-    /// the past.
+    /// The expected releases in order of time, as (time, processors). That of an overdue job is in the past.
     pub(super) fn releases(&self) -> impl Iterator<Item = (Time, Procs)> + '_ {
         self.releases.iter().map(|(end, procs)| (*end, Procs(*procs)))
     }

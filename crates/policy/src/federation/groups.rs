@@ -1,7 +1,7 @@
 //! Groups of clusters of similar speed, so that a request asks a few groups instead of every cluster.
 //!
-//! A group keeps, per class of sizes and class of walltimes, the least of its clusters' [`StartBounds`]:
-//! nothing of that class starts on any of them before. With the group's fastest speed this bounds the
+//! A group keeps the smallest [`StartBounds`] of its clusters per class of sizes and walltimes: nothing of that class
+//! starts earlier on any of them. With the group's fastest speed this bounds the
 //! completion of a request on all of its clusters at once, and groups that cannot matter are passed over.
 //! The table is lowered at once when a cluster's bounds may have fallen, and raised entry by entry when a
 //! search has just looked at all clusters of the group.

@@ -1,10 +1,9 @@
-//! The agent's picture of its clusters, and what may be done with it: estimate, submit, cancel while
-//! waiting, list.
+//! The agent's view of its clusters, and the operations on it: estimate, submit, cancel while waiting, list.
 //!
-//! Grid policies ([`crate::mapping`], [`crate::reallocation`]) work on a [`Federation`] and return what they
-//! did as data, each decision with its reason. In a direct simulation the federation *is* the simulated
-//! clusters, so a decision is applied as it is made; a live agent hands in pictures of its servers' queues
-//! and carries the returned decisions out one by one, each checked again where it lands.
+//! Grid policies ([`crate::mapping`], [`crate::reallocation`]) work on a [`Federation`] and return their decisions as data,
+//! each with its reason. In a direct simulation the federation *is* the simulated clusters, and decisions apply at once. A live
+//! agent builds the federation from snapshots of its servers' queues and carries the decisions out one by one; each is checked
+//! again where it applies.
 
 mod groups;
 
@@ -18,16 +17,16 @@ use crate::batch::{BatchScheduler, LocalPolicy, Submission};
 use crate::completion::Earliest;
 use crate::tuning::{ClassTimes, Tuner};
 
-/// One cluster as the agent sees it.
+/// A cluster and its batch system.
 pub struct ClusterState {
     procs: Procs,
     speed: Speed,
     scheduler: Box<dyn BatchScheduler>,
     /// How it sizes moldable requests.
     tuner: Tuner,
-    /// Whether it takes requests.
+    /// True if it accepts requests.
     open: bool,
-    /// Grows whenever estimates may have changed for the worse or the better.
+    /// Changes whenever an estimate may have changed.
     version: u64,
 }
 
@@ -38,52 +37,52 @@ impl Clone for ClusterState {
     }
 }
 
-/// One cluster of a federation in the making.
-pub struct ClusterDraft {
+/// The description of a cluster from which a federation is built.
+pub struct FederatedCluster {
     /// Processors.
     pub procs: Procs,
-    /// How fast they are.
+    /// Their speed.
     pub speed: Speed,
     /// How it sizes moldable requests.
     pub tuner: Tuner,
-    /// Its batch system, or a picture of it.
+    /// Its batch system, or the snapshot of one.
     pub scheduler: Box<dyn BatchScheduler>,
-    /// Whether it takes requests at the moment: one that does not keeps what waits there, and gives no estimate.
+    /// True if it accepts requests at present. A cluster that does not gives no estimate and keeps its waiting jobs.
     pub open: bool,
 }
 
-/// A waiting request that is the federation's to move.
+/// A waiting request that the federation may move.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tracked {
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// Where it waits.
+    /// The cluster where it waits.
     pub cluster: ClusterId,
-    /// How often it was moved.
+    /// Number of moves so far.
     pub moves: u32,
-    /// Why it waits there.
+    /// The reason of its mapping or last move.
     pub reason: Reason,
 }
 
 impl Tracked {
-    /// What is submitted to a cluster that gives that estimate.
+    /// The submission for an estimate.
     fn submission(&self, estimate: Estimate) -> Submission {
         let Request { id: job, submit, owner, .. } = self.request;
         Submission { job, procs: estimate.procs, walltime: estimate.walltime, submit, owner }
     }
 }
 
-/// The clusters, and the requests waiting on them that came through the federation. Jobs that local users
-/// submitted are seen through the schedulers only, and never touched.
+/// The clusters and the waiting requests that were submitted through the federation. Jobs of local users are visible
+/// through the schedulers only and never moved.
 #[derive(Clone)]
 pub struct Federation {
     clusters: Vec<ClusterState>,
-    /// By job: in the order of submission, since drivers number jobs as they are submitted.
+    /// By job ID, which is the order of submission.
     waiting: BTreeMap<JobId, Tracked>,
-    /// Where else than at their own cluster they are queued ([`crate::reallocation::copies`]).
-    copies: BTreeMap<JobId, Vec<ClusterId>>,
-    /// Where they are not to go.
-    avoided: BTreeMap<JobId, Vec<ClusterId>>,
+    /// The other clusters where a request has a sibling job ([`crate::reallocation::siblings`]).
+    siblings: BTreeMap<JobId, Vec<ClusterId>>,
+    /// The clusters that a request must not use.
+    excluded: BTreeMap<JobId, Vec<ClusterId>>,
     /// Processors of the largest cluster.
     largest: Procs,
     groups: Groups,
@@ -99,16 +98,25 @@ impl Federation {
             .iter()
             .map(|cluster| {
                 let scheduler = cluster.batch.parse::<LocalPolicy>()?.scheduler(cluster.procs, now);
-                Ok(ClusterDraft { procs: cluster.procs, speed: cluster.speed, tuner, scheduler, open: true })
+                Ok(FederatedCluster {
+                    procs: cluster.procs,
+                    speed: cluster.speed,
+                    tuner,
+                    scheduler,
+                    open: true,
+                })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
-        Ok(Federation::pictured(clusters, []))
+        Ok(Federation::from_clusters(clusters, []))
     }
 
-    /// Clusters as they are at the moment, numbered in this order, with the requests that wait on them and may be
-    /// moved. A job has one number, and no other job of any cluster has it.
-    pub fn pictured(clusters: Vec<ClusterDraft>, waiting: impl IntoIterator<Item = Tracked>) -> Federation {
-        let state = |ClusterDraft { procs, speed, tuner, scheduler, open }| ClusterState {
+    /// A federation of clusters with present queues, numbered in this order, and their movable waiting requests. Job IDs
+    /// are unique over all clusters.
+    pub fn from_clusters(
+        clusters: Vec<FederatedCluster>,
+        waiting: impl IntoIterator<Item = Tracked>,
+    ) -> Federation {
+        let state = |FederatedCluster { procs, speed, tuner, scheduler, open }| ClusterState {
             procs,
             speed,
             scheduler,
@@ -122,8 +130,8 @@ impl Federation {
         Federation {
             clusters,
             waiting: waiting.into_iter().map(|tracked| (tracked.request.id, tracked)).collect(),
-            copies: BTreeMap::new(),
-            avoided: BTreeMap::new(),
+            siblings: BTreeMap::new(),
+            excluded: BTreeMap::new(),
             largest,
             groups,
             group_order: Vec::new(),
@@ -159,7 +167,7 @@ impl Federation {
         state.scheduler.as_mut()
     }
 
-    /// Puts another scheduler in the place of a cluster's: the picture of a foreign queue, or a newer one.
+    /// Replaces the scheduler of a cluster, for example by a newer snapshot of an external queue.
     pub fn replace(&mut self, cluster: ClusterId, scheduler: Box<dyn BatchScheduler>) {
         let state = &mut self.clusters[cluster.index()];
         state.scheduler = scheduler;
@@ -177,9 +185,9 @@ impl Federation {
         &self.waiting
     }
 
-    /// What a cluster would give a request now; none if it takes none, or not this one.
+    /// The estimate of a cluster for a request; none if the cluster accepts no requests or the request does not fit.
     pub fn estimate(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<Estimate> {
-        let is_avoided = || self.avoided.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
+        let is_avoided = || self.excluded.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
         if !self.clusters[cluster.index()].open || is_avoided() {
             return None;
         }
@@ -188,12 +196,11 @@ impl Federation {
         state.scheduler.estimate(now, &walltimes, state.tuner)
     }
 
-    /// The cluster that completes a request first, and how (MCT); `except` is left out, and so is whatever
-    /// completes after `latest`. Ties go to the first cluster.
+    /// The cluster that completes a request first (MCT), except `except` and completions after `latest`. Ties go to the
+    /// first cluster.
     ///
-    /// Groups of clusters, and clusters, whose completion bound is later than the best estimate so far are
-    /// not asked: the bound is one that no estimate beats, so the answer is the same (a test compares with
-    /// asking all).
+    /// Groups and clusters whose completion bound is later than the best estimate so far are not asked. No estimate is
+    /// earlier than its bound, so the result equals that of asking all clusters (there is a test).
     pub fn earliest(
         &mut self,
         now: Time,
@@ -241,7 +248,7 @@ impl Federation {
         earliest.taken()
     }
 
-    /// Submits a request in the shape of an estimate just made, and keeps track of it while it waits.
+    /// Submits a request in the shape of a present estimate and tracks it while it waits.
     pub fn submit(&mut self, now: Time, tracked: Tracked, estimate: Estimate) {
         let job = tracked.request.id;
         let submission = tracked.submission(estimate);
@@ -249,31 +256,31 @@ impl Federation {
         self.waiting.insert(job, tracked);
     }
 
-    /// The clusters that have a copy of a waiting request, beside the one where it waits itself.
-    pub fn copies(&self, job: JobId) -> &[ClusterId] {
-        self.copies.get(&job).map_or(&[], Vec::as_slice)
+    /// The clusters with a sibling job of a waiting request, without the cluster of the request itself.
+    pub fn siblings(&self, job: JobId) -> &[ClusterId] {
+        self.siblings.get(&job).map_or(&[], Vec::as_slice)
     }
 
-    /// The cluster's queue, as it was pictured, has a copy of a waiting request.
-    pub fn has_copy(&mut self, job: JobId, cluster: ClusterId) {
-        self.copies.entry(job).or_default().push(cluster);
+    /// Notes that the snapshot of the cluster's queue has a sibling job of a waiting request.
+    pub fn add_sibling(&mut self, job: JobId, cluster: ClusterId) {
+        self.siblings.entry(job).or_default().push(cluster);
     }
 
-    /// A request is not to go to a cluster, whatever that one would give it.
-    pub fn avoid(&mut self, job: JobId, cluster: ClusterId) {
-        self.avoided.entry(job).or_default().push(cluster);
+    /// Excludes a cluster for a request.
+    pub fn exclude(&mut self, job: JobId, cluster: ClusterId) {
+        self.excluded.entry(job).or_default().push(cluster);
     }
 
-    /// Submits a copy of a waiting request in the shape of an estimate just made.
-    pub fn submit_copy(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
+    /// Submits a sibling job of a waiting request in the shape of a present estimate.
+    pub fn submit_sibling(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
         let Some(submission) = self.waiting.get(&job).map(|tracked| tracked.submission(estimate)) else {
             return;
         };
         self.scheduler(cluster).submit(now, submission);
-        self.has_copy(job, cluster);
+        self.add_sibling(job, cluster);
     }
 
-    /// Cancels a waiting request where it waits; false (and nothing happens) if it has come due.
+    /// Cancels a waiting request; returns false without any change if its start is due.
     pub fn cancel(&mut self, now: Time, job: JobId) -> bool {
         let Some(tracked) = self.waiting.get(&job) else { return false };
         let cluster = tracked.cluster;
@@ -284,10 +291,9 @@ impl Federation {
         cancelled
     }
 
-    /// Cancels all of `jobs` that still wait, cluster by cluster, and returns them in order of submission, each with the
-    /// completion that was expected of it: [`Time::MAX`] of one that is not planned. Such a job is cancelled only if another
-    /// cluster takes it, since its own has no place for it; one that is planned on a cluster that takes no requests keeps its
-    /// place there, since it could not come back.
+    /// Cancels those of `jobs` that still wait, cluster by cluster, and returns them in order of submission with their expected
+    /// completions, [`Time::MAX`] for a job without a plan. A job without a plan is cancelled only if another cluster accepts
+    /// it, since its own could not take it back; likewise, jobs planned on a cluster that accepts no requests stay.
     pub fn cancel_all(&mut self, now: Time, jobs: &[JobId]) -> Vec<(Tracked, Time)> {
         let mut taken = Vec::with_capacity(jobs.len());
         let mut per_cluster: Vec<Vec<JobId>> = vec![Vec::new(); self.clusters.len()];
@@ -324,15 +330,15 @@ impl Federation {
         taken
     }
 
-    /// The plan of a waiting request; none if its cluster has none for it (a partition that is down, a limit on its owner).
+    /// The plan of a waiting request; none if its cluster has none (a partition that is down, a limit on its owner).
     pub fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
         let cluster = self.waiting.get(&job)?.cluster;
         self.clusters[cluster.index()].scheduler.plan(now, job)
     }
 
-    /// A job has started: if it was a request of the federation, it is nobody's to move any more.
+    /// Removes a request whose job has started: it can no longer be moved.
     pub fn started(&mut self, job: JobId) -> Option<Tracked> {
-        self.copies.remove(&job);
+        self.siblings.remove(&job);
         self.waiting.remove(&job)
     }
 }

@@ -13,8 +13,8 @@
 use pliant_model::{Span, Time};
 
 use super::choice::choose;
-use super::picture::{Rules, Shape};
 use super::search::NodeFit;
+use super::snapshot::{Rules, Shape};
 use super::timeline::{Stretch, Timeline};
 
 /// How long the first group is.

@@ -5,7 +5,7 @@
 //! the largest, then again among the rest. Costs O(nodes) per run taken, and one try per number of free cores
 //! that occurs if the first choice of a fixed number of nodes has too few.
 
-use super::picture::Shape;
+use super::snapshot::Shape;
 
 /// The nodes and cores that a job gets; none if it does not fit. `free` and `cores` are by node.
 pub(super) fn choose(free: &[u32], cores: &[u32], shape: Shape) -> Option<Vec<(u32, u32)>> {

@@ -8,7 +8,7 @@
 
 use pliant_model::Procs;
 
-use super::picture::{Node, Reserve, Rules, Shape};
+use super::snapshot::{Node, Reserve, Rules, Shape};
 
 /// How a cluster is planned.
 #[derive(Clone, Debug)]

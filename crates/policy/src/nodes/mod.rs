@@ -1,34 +1,30 @@
-//! The picture of a foreign cluster: its nodes, what runs and waits on them, and what its batch system will
-//! do next.
+//! The plan of an external cluster: its nodes, its jobs, and the next starts of its batch system.
 //!
-//! A server in front of a batch system that is not Pliant's cannot ask it what a request would get; it plans
-//! the queue itself, as that batch system does, from what a listing says ([`ClusterSnapshot`]). [`Nodes`] is that
-//! plan. It is a [`BatchScheduler`] like the others, so that a federation can hold it and try moves on it,
-//! but it plans on *sets of nodes*: eight free cores are not eight cores of one node, and a planned job may
-//! keep its nodes to itself ([`Rules`]).
+//! An external batch system cannot give estimates, so a server plans its queue as the batch system does, from listings
+//! ([`ClusterSnapshot`]). [`Nodes`] is that plan. It is a [`BatchScheduler`], so that a federation can try moves on it, but it
+//! plans on *sets of nodes*: eight free cores are not eight cores of one node, and a planned job may have exclusive nodes
+//! ([`Rules`]).
 //!
-//! The model is Slurm's backfill: jobs in order of priority, each at its earliest place among those planned
-//! before it, none moved for another (conservative backfilling, made anew at every change: spec A.0.2 without
-//! its promise that no job is ever delayed, which no real batch system keeps). There are two readings of it,
-//! by [`Rules`]: what Slurm *announces* ([`Rules::slurm_announced`]) and what it *does* ([`Rules::slurm`]), which
-//! differ more than one would think; estimates want the second. Both were measured against real clusters
-//! (docs/validation.md). Announced starts can be taken over ([`Rules::published`]): they know of limits that
-//! no picture shows, and are late otherwise. Those for before the next pass are right as a rule, and none is planned later.
+//! The model is Slurm's backfill: jobs in order of priority, each at its earliest start among those planned before it, none
+//! moved for another (conservative backfilling, planned again at every change: spec A.0.2 without its promise that no job
+//! is delayed, which real batch systems do not keep). [`Rules`] select one of two readings: the starts that Slurm
+//! *announces* ([`Rules::slurm_announced`]) and those that it *makes* ([`Rules::slurm`]), which differ; estimates need the
+//! second. Both were measured on real clusters (docs/validation.md). Announced starts can be used ([`Rules::published`]):
+//! they respect limits that no snapshot shows, but are often late. Those announced for before the next pass are usually right.
 //!
-//! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made when somebody asks after a change, one
-//! search per job, O(q) steps each where counts of cores already say no and O(t n) more for every place that they
-//! leave open, `t` being the starts and ends that the job overlaps. An estimate or a submission at the end of
-//! the queue is one such search in a plan that is there; moves tried on a copy cost a plan each. Playing
-//! passes costs up to a plan per start, within a fixed budget.
+//! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made on demand after a change, with one search per job,
+//! O(q) steps each where totals of cores exclude a fit and O(t n) more for each remaining instant, `t` being the starts and
+//! ends that the job overlaps. An estimate or a submission at the end of the queue is one such search; moves tried on a
+//! clone cost a plan each. Simulating passes costs up to a plan per start, within a fixed budget.
 
 mod announced;
 mod choice;
 mod layout;
 mod passes;
-mod picture;
 mod plan;
 mod search;
 mod shares;
+mod snapshot;
 mod timeline;
 
 use std::cell::OnceCell;
@@ -37,8 +33,9 @@ use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
-pub use picture::{
-    ClusterSnapshot, Holder, Node, Pending, PictureError, Published, Reserve, Rules, Shape, Share,
+pub use snapshot::{
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Reserve, Rules, Shape,
+    SnapshotError,
 };
 
 use self::passes::Running;
@@ -47,9 +44,9 @@ use self::search::rounded;
 use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::tuning::{OtherJobs, Present, Tuner};
 
-/// A running job.
+/// A running job with its allocation.
 #[derive(Clone, Debug)]
-struct Held {
+struct RunningAllocation {
     cores: Procs,
     end: Time,
     expected: Option<Time>,
@@ -58,7 +55,7 @@ struct Held {
 
 /// A planned start.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Planned {
+pub struct PlannedStart {
     /// The job.
     pub job: JobId,
     /// When it starts.
@@ -69,25 +66,24 @@ pub struct Planned {
     pub near: bool,
 }
 
-/// A foreign cluster as planned here.
+/// The plan of an external cluster.
 #[derive(Clone, Debug)]
 pub struct Nodes {
     nodes: Vec<Node>,
     rules: Rules,
-    running: BTreeMap<JobId, Held>,
+    running: BTreeMap<JobId, RunningAllocation>,
     /// By priority.
     pending: Vec<Pending>,
-    /// The last event.
+    /// Time of the last event.
     now: Time,
     plan: OnceCell<Plan>,
-    /// Shapes of jobs that may be submitted yet; of others only the cores matter.
+    /// Shapes of jobs that may be submitted later; for other jobs only the number of cores is known.
     shapes: Arc<BTreeMap<JobId, Shape>>,
 }
 
-impl Held {
-    /// When its cores are free again. One that has outlived its limit is stopped in a moment, and one that has outlived
-    /// what was expected of it may end at any.
-    fn reckoned(&self, now: Time, rules: &Rules) -> Running {
+impl RunningAllocation {
+    /// When its cores become free. A job past its limit is stopped soon; a job past its expectation may end at any time.
+    fn occupation(&self, now: Time, rules: &Rules) -> Running {
         let soon = Time(now.0 + 1);
         let limit = if self.end > now { self.end } else { (self.end + rules.grace).max(soon) };
         let expected = self.expected.map_or(limit, |expected| expected.max(soon).min(limit));
@@ -97,12 +93,12 @@ impl Held {
 }
 
 impl Nodes {
-    /// The cluster of a picture that was made at `now`.
-    pub fn from_picture(now: Time, picture: &ClusterSnapshot) -> Result<Nodes, PictureError> {
+    /// The cluster of a snapshot made at `now`.
+    pub fn from_snapshot(now: Time, picture: &ClusterSnapshot) -> Result<Nodes, SnapshotError> {
         picture.check()?;
         let shares = shares::bound(&picture.nodes, &picture.running);
-        let held = |(one, on): (&Holder, _)| {
-            (one.job, Held { cores: one.cores, end: one.end, expected: one.expected, on })
+        let held = |(one, on): (&AllocatedJob, _)| {
+            (one.job, RunningAllocation { cores: one.cores, end: one.end, expected: one.expected, on })
         };
         Ok(Nodes {
             nodes: picture.nodes.clone(),
@@ -115,24 +111,24 @@ impl Nodes {
         })
     }
 
-    /// Tells which shapes jobs will have that are submitted from now on: a replay knows how local users asked for theirs.
+    /// Sets the shapes of jobs submitted later: a replay knows the shapes of local users' jobs.
     pub fn expect(&mut self, shapes: Arc<BTreeMap<JobId, Shape>>) {
         self.shapes = shapes;
     }
 
-    /// Takes over a new picture. One that cannot be is refused and leaves everything as it is.
-    pub fn set(&mut self, now: Time, picture: &ClusterSnapshot) -> Result<(), PictureError> {
-        *self = Nodes::from_picture(now, picture)?;
+    /// Replaces the state by a new snapshot. An invalid one is refused without any change.
+    pub fn set(&mut self, now: Time, picture: &ClusterSnapshot) -> Result<(), SnapshotError> {
+        *self = Nodes::from_snapshot(now, picture)?;
         Ok(())
     }
 
-    /// The present state, with everything that [`Nodes::from_picture`] needs to go on the same way.
-    pub fn picture(&self) -> ClusterSnapshot {
-        let share = |(node, cores): &(u32, u32)| Share { node: *node, cores: Some(Procs(*cores)) };
-        let holder = |(job, held): (&JobId, &Held)| {
-            let Held { cores, end, expected, on } = held;
+    /// The present state as a snapshot for [`Nodes::from_snapshot`].
+    pub fn snapshot(&self) -> ClusterSnapshot {
+        let share = |(node, cores): &(u32, u32)| NodeShare { node: *node, cores: Some(Procs(*cores)) };
+        let holder = |(job, held): (&JobId, &RunningAllocation)| {
+            let RunningAllocation { cores, end, expected, on } = held;
             let on = on.iter().map(share).collect();
-            Holder { job: *job, cores: *cores, on, end: *end, expected: *expected }
+            AllocatedJob { job: *job, cores: *cores, on, end: *end, expected: *expected }
         };
         ClusterSnapshot {
             nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
@@ -143,20 +139,19 @@ impl Nodes {
     }
 
     /// Appends the planned starts, by priority.
-    pub fn planned(&mut self, now: Time, planned: &mut Vec<Planned>) {
+    pub fn planned(&mut self, now: Time, planned: &mut Vec<PlannedStart>) {
         self.advance(now);
         let until = Time(now.0.saturating_add(self.rules.window.0));
-        let plan = self.made();
+        let plan = self.current_plan();
         planned.extend(self.pending.iter().filter_map(|Pending { job, .. }| {
             let place = plan.places.get(job)?;
             let named = if plan.layout.is_pool() { &[] } else { &place.on[..] };
             let on = named.iter().map(|(node, cores)| (*node, Procs(*cores))).collect();
-            Some(Planned { job: *job, start: place.start, on, near: place.start <= until })
+            Some(PlannedStart { job: *job, start: place.start, on, near: place.start <= until })
         }));
     }
 
-    /// What a request would get if it had a priority such that `ahead` of the waiting jobs stay before it.
-    /// Costs a plan for those.
+    /// The estimate of a request with a priority below exactly `ahead` of the waiting jobs. Costs a plan of these jobs.
     pub fn estimate_behind(
         &mut self,
         now: Time,
@@ -172,7 +167,7 @@ impl Nodes {
         self.size(&plan, walltimes, tuner)
     }
 
-    /// Notes the time; forgets a plan that it has overtaken.
+    /// Sets the time; discards a stale plan.
     fn advance(&mut self, now: Time) {
         self.now = now;
         if self.plan.get().is_some_and(|plan| plan.overtaken(now)) {
@@ -180,13 +175,13 @@ impl Nodes {
         }
     }
 
-    fn made(&self) -> &Plan {
+    fn current_plan(&self) -> &Plan {
         self.plan.get_or_init(|| self.plan_for(&self.pending))
     }
 
     fn plan_for(&self, pending: &[Pending]) -> Plan {
         let running: Vec<Running> =
-            self.running.values().map(|held| held.reckoned(self.now, &self.rules)).collect();
+            self.running.values().map(|held| held.occupation(self.now, &self.rules)).collect();
         let held = running.iter().map(|one| (one.expected, &one.on[..]));
         let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held);
         if self.rules.passes > 0 && self.rules.reserve == Reserve::Start {
@@ -200,7 +195,7 @@ impl Nodes {
         plan
     }
 
-    /// The size of a request behind all that is planned.
+    /// The estimate of a request behind all planned jobs.
     fn size(&self, plan: &Plan, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         let shapes = |each: &mut dyn FnMut(Procs, Span)| {
             self.running.values().for_each(|held| each(held.cores, (held.end - self.now).max(Span(0))));
@@ -210,8 +205,8 @@ impl Nodes {
         search::tune(&plan.layout, &plan.timeline, walltimes, tuner, &Present { now: self.now, others })
     }
 
-    /// What the batch system has announced for before its next pass comes true, unless the job starts earlier still; the
-    /// others are planned as if it did not. A start at this very moment may be one that was rounded down, or that has passed.
+    /// The start of a job: one announced for before the next pass holds unless the job is planned earlier. Other jobs are
+    /// planned as if it did not. An announced start at this very moment may be rounded or stale.
     fn corrected(&self, job: &Pending, start: Time) -> Time {
         let is_soon = |told: &Time| *told > self.now && *told <= self.now + self.rules.interval;
         let told = job.published.as_ref().map(|told| told.start).filter(is_soon);
@@ -219,7 +214,7 @@ impl Nodes {
     }
 
     fn expected(&self, pending: &Pending) -> Option<Estimate> {
-        let start = self.corrected(pending, self.made().places.get(&pending.job)?.start);
+        let start = self.corrected(pending, self.current_plan().places.get(&pending.job)?.start);
         Some(Estimate { procs: pending.shape.cores, walltime: pending.walltime, start })
     }
 }
@@ -255,7 +250,7 @@ impl BatchScheduler for Nodes {
         }
     }
 
-    fn outlive(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
         self.advance(now);
         for (job, end) in jobs {
             if let Some(held) = self.running.get_mut(job) {
@@ -291,21 +286,21 @@ impl BatchScheduler for Nodes {
             on.iter().for_each(|(node, cores)| held[*node as usize] += cores);
             let end = start + rounded(walltime, &self.rules);
             let expected = expected.map(|expected| start + expected);
-            self.running.insert(job, Held { cores: shape.cores, end, expected, on });
+            self.running.insert(job, RunningAllocation { cores: shape.cores, end, expected, on });
             started.push(Start { job, procs: shape.cores, walltime });
         }
     }
 
     fn next_start(&self) -> Option<Time> {
-        self.made().first
+        self.current_plan().first
     }
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         self.advance(now);
-        self.size(self.made(), walltimes, tuner)
+        self.size(self.current_plan(), walltimes, tuner)
     }
 
-    /// Jobs without a plan are left out: nobody knows when they start.
+    /// Jobs without a plan are omitted.
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
         self.advance(now);
         let one = |one: &Pending| Some(Waiting { job: one.job, plan: self.expected(one)? });
@@ -321,28 +316,31 @@ impl BatchScheduler for Nodes {
         self.pending.len()
     }
 
-    /// Counts only, as of any other scheduler: planned jobs are `placed`, others in the `line`. What nodes
-    /// and shapes were goes with [`Nodes::picture`].
+    /// Only numbers of cores, as for other schedulers: planned jobs are `planned`, others `queued`. Nodes and shapes are in
+    /// [`Nodes::snapshot`].
     fn dump(&self) -> Dump {
-        let running =
-            |(job, held): (&JobId, &Held)| RunningJob { job: *job, procs: held.cores, end: held.end };
+        let running = |(job, held): (&JobId, &RunningAllocation)| RunningJob {
+            job: *job,
+            procs: held.cores,
+            end: held.end,
+        };
         let mut dump = Dump { running: self.running.iter().map(running).collect(), ..Dump::default() };
         for one in &self.pending {
             match self.expected(one) {
-                Some(plan) => dump.placed.push(Waiting { job: one.job, plan }),
+                Some(plan) => dump.planned.push(Waiting { job: one.job, plan }),
                 None => {
                     let (procs, walltime) = (one.shape.cores, one.walltime);
-                    // Nobody ranks it.
+                    // External batch systems have their own priorities.
                     let (submit, owner) = (Time::ZERO, Owner::UNKNOWN);
-                    dump.line.push(Submission { job: one.job, procs, walltime, submit, owner });
+                    dump.queued.push(Submission { job: one.job, procs, walltime, submit, owner });
                 }
             }
         }
         dump
     }
 
-    /// The nodes stay as they are. Jobs that are known here keep their shapes and nodes; others that run get
-    /// the nodes that a job of their size would get, and others that wait get cores, wherever they are.
+    /// The nodes stay. Known jobs keep their shapes and nodes; other running jobs get nodes by their size, and other waiting
+    /// jobs get cores on any node.
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
         let capacity = Procs(self.nodes.iter().map(|node| node.cores.0).sum());
         dump.check(now, capacity)?;
@@ -358,9 +356,9 @@ impl BatchScheduler for Nodes {
     }
 }
 
-/// `cluster` with the jobs of a dump.
+/// The cluster with the jobs of a dump.
 fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
-    let mut running: BTreeMap<JobId, Held> = BTreeMap::new();
+    let mut running: BTreeMap<JobId, RunningAllocation> = BTreeMap::new();
     let mut free: Vec<u32> = cluster.nodes.iter().map(|node| node.cores.0).collect();
     let cores = free.clone();
     let known = |one: &RunningJob| cluster.running.get(&one.job).filter(|held| held.cores == one.procs);
@@ -372,10 +370,10 @@ fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
         for (node, cores) in &on {
             free[*node as usize] = free[*node as usize].saturating_sub(*cores);
         }
-        running.insert(one.job, Held { cores: one.procs, end: one.end, expected, on });
+        running.insert(one.job, RunningAllocation { cores: one.procs, end: one.end, expected, on });
     }
-    let waiting = dump.placed.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
-    let line = dump.line.iter().map(|one| (one.job, one.procs, one.walltime, true));
+    let waiting = dump.planned.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
+    let line = dump.queued.iter().map(|one| (one.job, one.procs, one.walltime, true));
     let pending = waiting.chain(line).map(|(job, procs, walltime, blocked)| {
         let known = cluster.pending.iter().find(|one| one.job == job && one.shape.cores == procs);
         let fresh = || Pending { blocked, ..Pending::of(job, Shape::of(procs), walltime) };

@@ -1,26 +1,25 @@
-//! The batch system's next passes, played through one after the other.
+//! Simulation of the batch system's next passes.
 //!
-//! What Slurm announces changes from pass to pass, since a job that has started keeps its cores only. When jobs
-//! *really* start is found by playing the passes: whenever a job ends or may begin, the jobs start in order of
-//! priority until the first that does not fit; half an interval later a backfill pass starts whatever it
-//! would announce for at once ([`super::announced`]).
+//! Slurm's announced starts change from pass to pass, since a started job keeps only its cores. The *actual* starts are found
+//! by simulating the passes: whenever a job ends or may begin, jobs start in order of priority until the first that does
+//! not fit; half an interval later a backfill pass starts the jobs that it would announce for now
+//! ([`super::announced`]).
 //!
-//! A pass reckons with walltimes, since that is all that the batch system knows; jobs end when they are *expected*
-//! to. Where nothing is expected the two are the same.
+//! A pass plans with walltimes, as the batch system does; jobs end when they are *expected* to.
 //!
-//! That is a plan per event and per start. Only so many passes are played as [`BUDGET`] allows: near starts are
-//! what an estimate gains from. The rest is planned in one go.
+//! The cost is a plan per event and per start, so [`BUDGET`] limits the simulated passes: estimates gain from near starts.
+//! The rest is planned in one go.
 
 use pliant_model::{JobId, Span, Time};
 
-use super::picture::{Node, Pending, Reserve, Rules};
 use super::plan::Plan;
 use super::search::{NodeFit, duration, occupied};
+use super::snapshot::{Node, Pending, Reserve, Rules};
 
-/// Most passes times waiting jobs times nodes.
+/// The largest product of passes, waiting jobs and nodes.
 const BUDGET: usize = 100_000;
 
-/// A running job: where, until when the batch system reckons with it, and when it is expected to end.
+/// A running job: its nodes, its walltime's end, and its expected end.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     pub(super) limit: Time,
@@ -28,21 +27,21 @@ pub(super) struct Running {
     pub(super) on: Vec<(u32, u32)>,
 }
 
-/// A waiting job as the batch system sees it, and how long it will run.
+/// A waiting job as the batch system sees it, with its expected runtime.
 struct Waiting {
     seen: Pending,
     duration: Span,
 }
 
-/// What has not ended or started yet.
-struct Play<'a> {
+/// The jobs that have not ended or started yet.
+struct PassSimulation<'a> {
     rules: Rules,
     nodes: &'a [Node],
     running: Vec<Running>,
     waiting: Vec<Waiting>,
 }
 
-/// The jobs that start in the passes played, in starting order.
+/// The jobs that start in the simulated passes, in starting order.
 pub(super) fn play(
     now: Time,
     rules: &Rules,
@@ -62,7 +61,7 @@ pub(super) fn play(
     let affordable = BUDGET / (waiting.len() * nodes.len()).max(1);
     let passes = affordable.min(rules.passes as usize);
     let delay = Span(rules.interval.0 / 2);
-    let mut play = Play { rules, nodes, running, waiting };
+    let mut play = PassSimulation { rules, nodes, running, waiting };
     let mut started = Vec::new();
     let (mut at, mut backfill) = (now, Some(now));
     for _ in 0..passes {
@@ -85,9 +84,9 @@ pub(super) fn play(
     started
 }
 
-impl Play<'_> {
-    /// The next job to start at `at`: in a backfill pass the first that would, else the first in line if
-    /// it fits. Its position among those that wait.
+impl PassSimulation<'_> {
+    /// The next job to start at `at`: in a backfill pass the first one planned for now, else the first in priority if it
+    /// fits. Its position among the waiting jobs.
     fn next_start(&self, at: Time, backfill: bool) -> Option<(usize, NodeFit)> {
         let held = self.running.iter().map(|one| (one.limit, &one.on[..]));
         let mut plan = Plan::new(at, &self.rules, self.nodes, held);
@@ -102,7 +101,7 @@ impl Play<'_> {
         None
     }
 
-    /// When a job ends or may begin next.
+    /// The next time at which a job ends or may begin.
     fn next_event(&self, at: Time) -> Option<Time> {
         let ends = self.running.iter().map(|one| one.expected);
         let begins = self.waiting.iter().filter_map(|one| one.seen.begin);

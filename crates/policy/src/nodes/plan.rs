@@ -1,17 +1,17 @@
 //! The plan: a start for every waiting job, in order of priority, as a backfill pass makes one.
 //!
-//! Making one costs a search per job (`search::earliest`). A job added at the end costs one more and delays
-//! nobody; every other change means a new plan, as in the batch system itself.
+//! A plan costs a search per job (`search::earliest`). A job added at the end costs one more search and delays no other;
+//! every other change requires a new plan, as in the batch system itself.
 
 use pliant_model::{JobId, Time};
 use rustc_hash::FxHashMap;
 
 use super::layout::Layout;
-use super::picture::{Node, Pending, Reserve, Rules};
 use super::search::{self, NodeFit, duration};
+use super::snapshot::{Node, Pending, Reserve, Rules};
 use super::timeline::Timeline;
 
-/// Starts, and what they leave free.
+/// Planned starts, and the free cores that they leave.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
@@ -24,7 +24,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Nothing planned yet. `held` are the running jobs: until when, where.
+    /// An empty plan. `held` are the ends and nodes of the running jobs.
     pub(super) fn new<'a>(
         now: Time,
         rules: &Rules,
@@ -41,8 +41,7 @@ impl Plan {
         Plan { layout, timeline, places: FxHashMap::default(), first: None, release }
     }
 
-    /// Plans all of `pending`: first those with an announced start that is still to come and still
-    /// possible, then the others.
+    /// Plans all of `pending`: first those with an announced start that is in the future and possible, then the others.
     pub(super) fn fill(&mut self, now: Time, pending: &[Pending]) {
         if self.layout.rules.published {
             let open = pending.iter().filter(|job| !job.blocked);
@@ -53,7 +52,7 @@ impl Plan {
             }
         }
         let announces = self.layout.rules.reserve == Reserve::Nodes;
-        // What may not begin yet is no part of a pass that announces starts.
+        // A job that may not begin yet is not part of a pass that announces starts.
         let later = |job: &Pending| announces && job.begin.is_some_and(|begin| begin > now);
         for round in [false, true] {
             for job in pending.iter().filter(|job| later(job) == round) {
@@ -64,7 +63,7 @@ impl Plan {
         }
     }
 
-    /// Plans one more job, behind all others.
+    /// Plans one more job behind all others.
     pub(super) fn push(&mut self, now: Time, job: &Pending) {
         if job.blocked {
             return;
@@ -91,7 +90,7 @@ impl Plan {
         }
     }
 
-    /// Gives a job a place that is free.
+    /// Reserves a free allocation for a job.
     pub(super) fn reserve(&mut self, job: &Pending, place: NodeFit) {
         let Layout { rules, .. } = &self.layout;
         self.timeline.reserve(place.start, duration(job, rules), &place.on, rules);
@@ -99,7 +98,7 @@ impl Plan {
         self.places.insert(job.job, place);
     }
 
-    /// True once something that should have happened by `now` has not.
+    /// True if a planned event before `now` has not happened.
     pub(super) fn overtaken(&self, now: Time) -> bool {
         [self.first, self.release].into_iter().flatten().any(|expected| expected < now)
     }

@@ -1,11 +1,11 @@
-//! When and where a job starts: the earliest place for a fixed shape, the best size of a moldable request.
+//! Searches for starts: the earliest for a fixed shape, the best size of a moldable request.
 
 use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
 
 use super::announced;
 use super::choice::choose;
 use super::layout::Layout;
-use super::picture::{Pending, Reserve, Rules, Shape};
+use super::snapshot::{Pending, Reserve, Rules, Shape};
 use super::timeline::{Stretch, Timeline};
 use crate::tuning::{self, Present, SizePlan, Tuner};
 
@@ -16,26 +16,25 @@ pub(super) struct NodeFit {
     pub(super) on: Vec<(u32, u32)>,
 }
 
-/// A walltime as the batch system takes it.
+/// A walltime rounded as by the batch system.
 pub(super) fn rounded(walltime: Span, rules: &Rules) -> Span {
     let unit = rules.walltime_unit.0;
     Span(((walltime.0 + unit - 1) / unit * unit).min(Span::MAX.0))
 }
 
-/// How long a job with that walltime keeps its cores from others: with the pause behind it.
+/// How long a job with that walltime occupies its cores, including the pause after it.
 pub(super) fn occupied(walltime: Span, rules: &Rules) -> Span {
     Span(rounded(walltime, rules).0.saturating_add(rules.pause.0).min(Span::MAX.0))
 }
 
-/// How long a job is reckoned with: as expected, else for as long as it may.
+/// The planned duration of a job: the expected runtime, else the walltime.
 pub(super) fn duration(job: &Pending, rules: &Rules) -> Span {
     let walltime = occupied(job.walltime, rules);
     job.expected.map_or(walltime, |expected| (expected + rules.pause).min(walltime))
 }
 
-/// The earliest place not before `from`; none if it never fits. Counts of free cores rule most instants out:
-/// with `s` intervals, of which a job covers `t`, and `n` nodes this costs O(s + t) and O(t n) for each instant
-/// that they leave open.
+/// The earliest allocation not before `from`; none if the shape never fits. Totals of free cores exclude most instants: with
+/// `s` intervals, of which a job covers `t`, and `n` nodes this costs O(s + t) and O(t n) for each remaining instant.
 pub(super) fn earliest(
     timeline: &Timeline,
     rules: &Rules,
@@ -66,9 +65,9 @@ pub(super) fn earliest(
     }
 }
 
-/// Of the nodes that are free from `start` on, those that running jobs leave first: Slurm takes the running
-/// jobs away one by one until the job fits, and keeps those nodes even if the job starts later. None if
-/// that makes no difference. One choice per running job at worst.
+/// Of the nodes free from `start` on, those that running jobs release first: Slurm removes the running jobs one by one until
+/// the job fits, and keeps these nodes even if the job starts later. None if that makes no difference. At most one choice per
+/// running job.
 fn first_free(timeline: &Timeline, free: &[u32], shape: Shape, start: i64) -> Option<Vec<(u32, u32)>> {
     let ended = timeline.ended_by(start);
     if ended.is_empty() {
@@ -94,7 +93,7 @@ fn first_free(timeline: &Timeline, free: &[u32], shape: Shape, start: i64) -> Op
     None
 }
 
-/// A place at exactly `start`, on those nodes only if any are named.
+/// An allocation at exactly `start`, on the named nodes only if there are any.
 pub(super) fn at(
     timeline: &Timeline,
     rules: &Rules,
@@ -103,7 +102,7 @@ pub(super) fn at(
     start: Time,
     nodes: &[u32],
 ) -> Option<NodeFit> {
-    // What was announced has passed the rule of strict holes.
+    // An announced start has passed the rule of strict holes.
     let rules = Rules { strict_holes: false, ..rules.clone() };
     let mut stretch = Stretch::new(timeline, &rules);
     stretch.begin(timeline.at(start.0));
@@ -124,8 +123,7 @@ pub(super) fn at(
     Some(NodeFit { start, on: choose(&stretch.free, timeline.cores(), shape)? })
 }
 
-/// The size of a request at the end of the queue, with the walltime that the batch system will list: what waits and
-/// what might wait are compared alike.
+/// The estimate of a request at the end of the queue, with the walltime rounded as in listings.
 pub(super) fn tune(
     layout: &Layout,
     timeline: &Timeline,
@@ -141,7 +139,7 @@ pub(super) fn tune(
 struct NodesPlan<'a, 'b> {
     layout: &'a Layout,
     timeline: &'a Timeline,
-    /// The processors of all nodes that can be used.
+    /// The processors of all usable nodes.
     usable: Procs,
     now: Time,
     walltimes: &'a Walltimes<'b>,
@@ -172,10 +170,9 @@ impl SizePlan for NodesPlan<'_, '_> {
         Some(Estimate { procs, walltime, start: place.start })
     }
 
-    /// Looks once at every interval that could still lead to an earlier completion: there the size begins as large as
-    /// the instant allows and shrinks as the look goes on, until its walltime fits; that is the largest size that can
-    /// start there, and the best, because walltimes never grow with the size. It costs about as much as one
-    /// [`earliest`] for the least size.
+    /// Scans every interval that can still lead to an earlier completion. The size starts at the largest for the instant and
+    /// shrinks until its walltime fits: the largest size that can start there, which is the best since walltimes never grow
+    /// with the size. Costs about as much as one [`earliest`] for the smallest size.
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
         let (least, most) = (self.least(), most.max(self.least()));
         if self.layout.rules.reserve == Reserve::Nodes {
@@ -184,7 +181,7 @@ impl SizePlan for NodesPlan<'_, '_> {
         exact(self.timeline, &self.layout.rules, self.now, self.walltimes, least, most)
     }
 
-    /// Sizes that would be too long if they started now are not looked for.
+    /// Sizes that are too long even if started now are skipped.
     fn fewest(&mut self, least: Procs, known: Estimate, latest: Time) -> Estimate {
         let fits = |procs| {
             let is_short = self.now + self.walltime(procs) <= latest;

@@ -1,16 +1,16 @@
-//! Which cores of which nodes the running jobs hold, as far as it follows from what is known.
+//! The cores of each node held by running jobs, as far as they can be derived.
 //!
-//! A listing names a job's nodes and its cores in all. On one node, or where the nodes are full, that says
-//! everything; elsewhere a node's count of taken cores often settles it. What stays open is bounded: the job
-//! holds as much of each node as it can (one core of each of the others at least), so that no core is
-//! thought free that is not.
+//! A listing gives a job's nodes and its total cores. On one node, or where the nodes are full, this determines the
+//! distribution; elsewhere a node's count of allocated cores often does. Remaining freedom is resolved conservatively: the job
+//! holds as many cores of each node as possible (one core of each other node at least), so that no core counts as free by
+//! mistake.
 
-use super::picture::{Holder, Node};
+use super::snapshot::{AllocatedJob, Node};
 
-/// For each running job the cores that it holds, at most, of each of its nodes. O(shares), a few times.
-pub(super) fn bound(nodes: &[Node], running: &[Holder]) -> Vec<Vec<(u32, u32)>> {
+/// For each running job an upper bound on its cores on each of its nodes. A few passes of O(shares).
+pub(super) fn bound(nodes: &[Node], running: &[AllocatedJob]) -> Vec<Vec<(u32, u32)>> {
     let mut shares: Vec<Vec<Share>> = running.iter().map(|holder| first(nodes, holder)).collect();
-    // Each round settles a share or is the last: a few suffice, and stopping early is safe.
+    // Each pass fixes a share or is the last: stopping early is safe.
     for _ in 0..8 {
         let by_node = settle_by_node(nodes, &mut shares);
         let by_job = shares
@@ -32,8 +32,8 @@ struct Share {
     most: u32,
 }
 
-fn first(nodes: &[Node], holder: &Holder) -> Vec<Share> {
-    let share = |one: &super::picture::Share| {
+fn first(nodes: &[Node], holder: &AllocatedJob) -> Vec<Share> {
+    let share = |one: &super::snapshot::NodeShare| {
         let cores = nodes[one.node as usize].cores.0;
         match one.cores {
             Some(known) => Share { node: one.node, least: known.0.min(cores), most: known.0.min(cores) },
@@ -45,7 +45,7 @@ fn first(nodes: &[Node], holder: &Holder) -> Vec<Share> {
     shares
 }
 
-/// A job's shares add up to its cores.
+/// Applies that a job's shares add up to its cores.
 fn settle_by_job(shares: &mut [Share], cores: u32) -> bool {
     let least: u32 = shares.iter().map(|share| share.least).sum();
     let most: u32 = shares.iter().map(|share| share.most).sum();
@@ -59,7 +59,7 @@ fn settle_by_job(shares: &mut [Share], cores: u32) -> bool {
     changed
 }
 
-/// The shares of a node add up to what is taken of it, unless a job is missing in the listing.
+/// Applies that a node's shares add up to its allocated cores, unless the listing omits a job.
 fn settle_by_node(nodes: &[Node], shares: &mut [Vec<Share>]) -> bool {
     let mut least = vec![0_u32; nodes.len()];
     for share in shares.iter().flatten() {

@@ -1,20 +1,20 @@
 //! Free cores of each node over time: running jobs until their ends, planned jobs from their starts on.
 //!
-//! A sorted list of intervals, each with the free cores of every node; with `s` intervals and `n` nodes a
-//! change costs O(intervals covered + n), and a look at a stretch of time O(intervals covered x n).
+//! A sorted list of intervals with the free cores of every node; with `s` intervals and `n` nodes a change costs O(intervals
+//! covered + n), and reading a stretch of time O(intervals covered x n).
 
 use pliant_model::{Span, Time};
 
-use super::picture::{Reserve, Rules};
+use super::snapshot::{Reserve, Rules};
 
-/// What holds from `begin` until the next interval begins.
+/// The state from `begin` until the next interval.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) begin: i64,
     pub(super) free: Vec<u32>,
     /// Sum of `free`.
     pub(super) total: u64,
-    /// Nodes on which a planned job starts here that wants them empty ([`Reserve::Start`]).
+    /// Nodes on which a planned job starts here that requires them empty ([`Reserve::Start`]).
     starts: Vec<bool>,
 }
 
@@ -23,12 +23,12 @@ pub(super) struct Interval {
 pub(super) struct Timeline {
     cores: Vec<u32>,
     intervals: Vec<Interval>,
-    /// The running jobs: until when, where; by end.
+    /// Ends and nodes of the running jobs, by end.
     held: Vec<(i64, Vec<(u32, u32)>)>,
 }
 
 impl Timeline {
-    /// Nodes of which that many cores may be used, all of them free from `now` on.
+    /// Nodes with that many usable cores, all free from `now` on.
     pub(super) fn new(cores: Vec<u32>, now: Time) -> Timeline {
         let total = cores.iter().map(|cores| u64::from(*cores)).sum();
         let starts = vec![false; cores.len()];
@@ -44,20 +44,20 @@ impl Timeline {
         &self.intervals
     }
 
-    /// The interval that holds at `at`; the first one if `at` lies before all.
+    /// The interval at `at`; the first one if `at` lies before all.
     pub(super) fn at(&self, at: i64) -> usize {
         self.intervals.partition_point(|one| one.begin <= at).saturating_sub(1)
     }
 
-    /// The last interval of those met between interval `first` and `until` in which fewer than `need` cores
-    /// are free in all: where nothing can fit, whatever the nodes.
+    /// The last interval between interval `first` and `until` with fewer than `need` free cores in all: no allocation fits
+    /// across it.
     pub(super) fn short(&self, first: usize, until: i64, strict: bool, need: u64) -> Option<usize> {
         let met = |one: &&Interval| one.begin < until || strict && one.begin == until;
         let count = self.intervals[first + 1..].iter().take_while(met).count();
         (first..=first + count).rev().find(|index| self.intervals[*index].total < need)
     }
 
-    /// Makes an interval begin at `at`.
+    /// Splits the interval at `at`.
     fn split(&mut self, at: i64) -> usize {
         let index = self.at(at);
         if self.intervals[index].begin >= at {
@@ -70,8 +70,7 @@ impl Timeline {
         index + 1
     }
 
-    /// A running job holds cores from the beginning until `end`. Under [`Reserve::Nodes`] the intervals
-    /// tell of planned jobs only.
+    /// Allocates cores of a running job until `end`. Under [`Reserve::Nodes`] intervals contain only planned jobs.
     pub(super) fn hold(&mut self, end: Time, on: &[(u32, u32)], rules: &Rules) {
         if rules.reserve != Reserve::Nodes {
             let until = self.split(end.0);
@@ -83,17 +82,17 @@ impl Timeline {
         self.held.insert(index, (end.0, on.to_vec()));
     }
 
-    /// The running jobs that will have ended by `at`, by end.
+    /// The running jobs that end by `at`, by end.
     pub(super) fn ended_by(&self, at: i64) -> &[(i64, Vec<(u32, u32)>)] {
         &self.held[..self.held.partition_point(|(end, _)| *end <= at)]
     }
 
-    /// The running jobs that will not have ended by `at`.
+    /// The running jobs that end after `at`.
     pub(super) fn still_held(&self, at: i64) -> impl Iterator<Item = &(i64, Vec<(u32, u32)>)> {
         self.held[self.ended_by(at).len()..].iter()
     }
 
-    /// A planned job gets cores on `[start, start + walltime)`.
+    /// Reserves cores of a planned job on `[start, start + walltime)`.
     pub(super) fn reserve(&mut self, start: Time, walltime: Span, on: &[(u32, u32)], rules: &Rules) {
         let unit = if rules.reserve == Reserve::Nodes { rules.resolution.0 } else { 1 };
         let (start, end) = (start.0 - start.0.rem_euclid(unit), start.0 + walltime.0);
@@ -124,10 +123,10 @@ impl Interval {
     }
 }
 
-/// A look at a stretch of time that begins at one instant and grows: what is free throughout.
+/// A growing stretch of time: the cores that are free throughout.
 pub(super) struct Stretch<'a> {
     timeline: &'a Timeline,
-    /// What begins at the end is met too.
+    /// True if starts at the end count.
     strict: bool,
     next: usize,
     /// Free cores of each node throughout.
@@ -139,14 +138,14 @@ impl<'a> Stretch<'a> {
         Stretch { timeline, strict: rules.strict_holes, next: 1, free: Vec::new() }
     }
 
-    /// Begins anew in interval `first`.
+    /// Restarts at interval `first`.
     pub(super) fn begin(&mut self, first: usize) {
         self.next = first + 1;
         self.free.clear();
         self.free.extend_from_slice(&self.timeline.intervals[first].free);
     }
 
-    /// Lets the stretch end at `until`, not before its present end.
+    /// Extends the stretch to `until`.
     pub(super) fn extend(&mut self, until: i64) {
         let intervals = &self.timeline.intervals;
         while let Some(interval) = intervals.get(self.next)
@@ -159,7 +158,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// Sum of what is free; of whole nodes only, if asked for.
+    /// Free cores in all; of whole nodes only, if `whole`.
     pub(super) fn total(&self, whole: bool) -> u64 {
         let pairs = self.free.iter().zip(&self.timeline.cores);
         pairs.filter(|(free, cores)| !whole || free == cores).map(|(free, _)| u64::from(*free)).sum()

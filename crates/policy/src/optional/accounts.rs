@@ -1,4 +1,4 @@
-//! What each user has had on one server, and who is to be next: rule 4 of the queue order.
+//! The usage of each user on one server, and rule 4 of the queue order.
 //!
 //! A change of an account, and the rank of a user, cost O(log users).
 
@@ -9,59 +9,59 @@ use pliant_model::{SpanMs, TimeMs};
 use super::{Share, UserId};
 
 crate::named_enum! {
-    /// In which sense the user with the fewest allocated resources comes first. What is allocated is the resource time
-    /// consumed on this server, over the user's weight, runs that were ended early and the present ones included.
+    /// The rule by which the user with the least usage comes first. Usage is the resource time consumed on this server over
+    /// the user's weight, including runs that were ended early and present runs.
     Fairness, "sense of fairness", {
-        /// Since the server began: the rule as it is printed. Whoever comes late has precedence until all others are
-        /// caught up with, so it is fair only between users who come together (spec A.4.7).
+        /// Total usage since the server started: the rule as printed. A late user has precedence until the others are reached,
+        /// so it is fair only between users who arrive together (spec A.4.7).
         Cumulative = "cumulative",
-        /// Start-time fair queueing (Goyal, Vin and Cheng 1996): a user who comes, or returns, begins where those who
-        /// are there have got to, so that from then on all have equal shares.
+        /// Start-time fair queueing (Goyal, Vin and Cheng 1996): a user who arrives, or returns, starts at the virtual time of
+        /// the present users; from then on all have equal shares.
         VirtualTime = "virtual-time",
-        /// Over what the user deserved on this server: an equal share of its cores while there.
+        /// Usage over the fair share: an equal share of the server's cores while the user has requests.
         Satisfaction = "satisfaction",
     }
 }
 
-/// Parts of a millisecond that virtual times and deserved shares are counted in.
+/// Virtual times and fair shares are counted in this part of a millisecond.
 const PARTS: u64 = 1 << 10;
 
-/// A user who is away for less than this was only between two requests: the next one is on its way.
+/// A user without requests for less than this stays active: the next request is on its way.
 const BETWEEN_REQUESTS: SpanMs = SpanMs(5_000);
 
-/// What is known of a user.
+/// The account of a user.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Account {
     weight: u32,
-    /// Requests here, waiting and running.
+    /// Requests on this server, waiting and running.
     requests: u32,
-    /// Since when there is none.
+    /// When the last request left.
     away_since: TimeMs,
-    /// By runs that are over.
+    /// Usage of ended runs.
     consumed: SpanMs,
-    /// How many run now, and the sum of the times at which they started.
+    /// Number of present runs, and the sum of their start times.
     running: u32,
     started: i64,
-    /// Virtual time: where the user began, in parts, so that what was consumed is to be added.
+    /// Virtual start time in parts; usage is added to it.
     began: u64,
-    /// Deserved in earlier stays, in parts, and the server's count when this one began.
+    /// Fair share of earlier active periods in parts, and the server's count at the start of the present one.
     deserved: u64,
     entitled_before: u64,
     #[cfg_attr(feature = "serde", serde(default))]
-    ends: Ends,
+    ends: EndCounts,
 }
 
-/// How a user's runs have ended.
+/// Counts of ended runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-struct Ends {
-    /// Requests completed, and the time that these took.
+struct EndCounts {
+    /// Completed requests and their total runtime.
     completed: u32,
     useful: SpanMs,
-    /// Mandatory ones that missed the deadline.
+    /// Mandatory requests that missed the deadline.
     late: u32,
-    /// Ended early, to wait again.
+    /// Runs that were ended early and requeued.
     killed: u32,
 }
 
@@ -72,12 +72,12 @@ pub(super) struct Accounts {
     fairness: Fairness,
     cores: u32,
     users: BTreeMap<UserId, Account>,
-    /// Virtual time of the server: where the user began whose optional request was started last, in parts.
+    /// Virtual time of the server in parts: the start tag of the last started optional request.
     virtual_time: u64,
-    /// What a user of weight 1 who was always there deserved until `counted`, in parts.
+    /// The fair share of a permanently active user of weight 1 until `counted`, in parts.
     entitled: u64,
     counted: TimeMs,
-    /// The weights of the users who are there.
+    /// The weights of the active users.
     present: u64,
 }
 
@@ -94,8 +94,8 @@ impl Accounts {
         }
     }
 
-    /// A request of the user has come.
-    pub(super) fn came(&mut self, now: TimeMs, user: UserId, weight: u32) {
+    /// Adds a request of the user.
+    pub(super) fn request_added(&mut self, now: TimeMs, user: UserId, weight: u32) {
         self.count(now);
         let account = self.users.entry(user).or_insert(Account {
             weight: weight.max(1),
@@ -107,10 +107,10 @@ impl Accounts {
             began: 0,
             deserved: 0,
             entitled_before: 0,
-            ends: Ends::default(),
+            ends: EndCounts::default(),
         });
         if account.requests == 0 {
-            // Kept through a stay: what was had before is had at that weight.
+            // The weight is constant during an active period: earlier usage was charged at that weight.
             account.weight = weight.max(1);
             account.entitled_before = self.entitled;
             self.present += u64::from(account.weight);
@@ -122,8 +122,8 @@ impl Accounts {
         account.requests += 1;
     }
 
-    /// A request of the user is gone.
-    pub(super) fn left(&mut self, now: TimeMs, user: UserId) {
+    /// Removes a request of the user.
+    pub(super) fn request_removed(&mut self, now: TimeMs, user: UserId) {
         self.count(now);
         let entitled = self.entitled;
         if let Some(account) = self.users.get_mut(&user) {
@@ -136,7 +136,7 @@ impl Accounts {
         }
     }
 
-    /// A request of the user starts.
+    /// Records the start of a run.
     pub(super) fn started(&mut self, now: TimeMs, user: UserId, optional: bool) {
         if let Some(account) = self.users.get_mut(&user) {
             if optional {
@@ -147,7 +147,7 @@ impl Accounts {
         }
     }
 
-    /// A request of the user that was started at `since` runs no more.
+    /// Records the end of a run that started at `since`.
     pub(super) fn stopped(&mut self, now: TimeMs, user: UserId, since: TimeMs) {
         if let Some(account) = self.users.get_mut(&user) {
             account.running -= 1;
@@ -156,7 +156,7 @@ impl Accounts {
         }
     }
 
-    /// A run of the user has completed its request, after so long.
+    /// Records a completed request and its runtime.
     pub(super) fn completed(&mut self, user: UserId, took: SpanMs) {
         if let Some(Account { ends, .. }) = self.users.get_mut(&user) {
             ends.completed = ends.completed.saturating_add(1);
@@ -164,26 +164,26 @@ impl Accounts {
         }
     }
 
-    /// A mandatory request of the user is gone, and was not completed by the deadline.
+    /// Records a mandatory request that missed the deadline.
     pub(super) fn missed(&mut self, user: UserId) {
         if let Some(Account { ends, .. }) = self.users.get_mut(&user) {
             ends.late = ends.late.saturating_add(1);
         }
     }
 
-    /// A run of the user was ended for a mandatory request.
+    /// Records a run that was ended for a mandatory request.
     pub(super) fn killed(&mut self, user: UserId) {
         if let Some(Account { ends, .. }) = self.users.get_mut(&user) {
             ends.killed = ends.killed.saturating_add(1);
         }
     }
 
-    /// Resource time that the user has consumed.
+    /// The user's resource time.
     pub(super) fn consumed(&self, now: TimeMs, user: UserId) -> SpanMs {
         self.users.get(&user).map_or(SpanMs::ZERO, |account| account.consumed(now))
     }
 
-    /// The rank of a user: the least comes first. Ranks of one instant can be compared.
+    /// The rank of a user; the lowest comes first. Ranks of the same instant are comparable.
     pub(super) fn rank(&self, now: TimeMs, user: UserId) -> u128 {
         let Some(account) = self.users.get(&user) else { return 0 };
         match self.fairness {
@@ -200,17 +200,17 @@ impl Accounts {
         }
     }
 
-    /// What the user has had, for those who look.
+    /// The share of a user, for reports.
     pub(super) fn share(&self, now: TimeMs, user: UserId) -> Option<Share> {
         let account = self.users.get(&user)?;
         let deserved = SpanMs((self.deserved(now, account) / PARTS) as i64);
         let Account { weight, requests, ends, .. } = *account;
-        let Ends { completed, useful, late, killed } = ends;
+        let EndCounts { completed, useful, late, killed } = ends;
         let consumed = account.consumed(now);
         Some(Share { weight, requests, consumed, deserved, completed, useful, killed, late })
     }
 
-    /// What a user deserved, in earlier stays and in this one, in parts.
+    /// The fair share of a user over all active periods, in parts.
     fn deserved(&self, now: TimeMs, account: &Account) -> u64 {
         let stay = match account.requests {
             0 => 0,
@@ -236,7 +236,7 @@ impl Account {
         self.consumed + SpanMs(i64::from(self.running) * now.0 - self.started)
     }
 
-    /// What was consumed over the weight, in parts.
+    /// Usage over weight, in parts.
     fn consumed_parts(&self, now: TimeMs) -> u64 {
         self.consumed(now).0.unsigned_abs() * PARTS / u64::from(self.weight)
     }
@@ -249,37 +249,37 @@ mod tests {
     const ALICE: UserId = UserId(0);
     const BOB: UserId = UserId(1);
 
-    /// One core, of which Alice had 100 ms and then Bob 300 ms, and where Bob's next request has just started at 400 ms; Alice
-    /// has been away since 100 ms.
+    /// One core. Alice used 100 ms, then Bob 300 ms; Bob's next request starts at 400 ms, and Alice has no requests since
+    /// 100 ms.
     fn accounts() -> Accounts {
         let mut accounts = Accounts::new(Fairness::VirtualTime, 1);
         let mut run = |user, from, until| {
             let (from, until) = (TimeMs(from), TimeMs(until));
-            accounts.came(from, user, 1);
+            accounts.request_added(from, user, 1);
             accounts.started(from, user, true);
             accounts.stopped(until, user, from);
-            accounts.left(until, user);
+            accounts.request_removed(until, user);
         };
         run(ALICE, 0, 100);
         run(BOB, 100, 400);
-        accounts.came(TimeMs(400), BOB, 1);
+        accounts.request_added(TimeMs(400), BOB, 1);
         accounts.started(TimeMs(400), BOB, true);
         accounts
     }
 
     #[test]
-    fn who_returns_begins_where_the_others_are_and_what_was_had_before_counts_once() {
+    fn a_returning_user_starts_at_the_virtual_time_and_earlier_usage_counts_once() {
         let (mut accounts, back) = (accounts(), TimeMs(5_100));
         let others = accounts.virtual_time;
         assert!(others > 100 * PARTS);
-        accounts.came(back, ALICE, 1);
+        accounts.request_added(back, ALICE, 1);
         assert_eq!(accounts.rank(back, ALICE), u128::from(others));
     }
 
     #[test]
-    fn who_pauses_between_two_requests_was_not_away() {
+    fn a_short_pause_between_two_requests_keeps_the_user_active() {
         let (mut accounts, back) = (accounts(), TimeMs(5_099));
-        accounts.came(back, ALICE, 1);
+        accounts.request_added(back, ALICE, 1);
         assert_eq!(
             accounts.rank(back, ALICE),
             u128::from(100 * PARTS),

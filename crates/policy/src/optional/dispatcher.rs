@@ -1,12 +1,12 @@
-//! The dispatcher of one user's requests (paper 004, section 4.1.2; spec A.4.3): which server gets which request next.
+//! The dispatcher of one user's requests (paper 004, section 4.1.2; spec A.4.3): which server gets which request.
 //!
-//! Servers are brought into an order of the dispatcher's own, or all clients would send their mandatory requests to the same
-//! ones. Mandatory requests are given out in turn; of optional ones, a window is kept at each core. A server that is lost gives
-//! its mandatory requests to others and its optional ones back; one that comes later is taken in.
+//! Each dispatcher has its own order of the servers, so that clients spread their mandatory requests. Mandatory requests
+//! are dispatched round robin; of optional requests a window is kept per core. The mandatory requests of a lost server are
+//! dispatched again and its optional requests become available; new servers are added.
 //!
-//! [`Dispatch::Guess`] is the paper's legacy client, which submits a number of requests that its user guessed.
+//! [`Dispatch::Guess`] is the paper's legacy client, which submits a number of requests guessed by its user.
 //!
-//! Cost: O(log n) for each request, O(servers) when servers come.
+//! Cost: O(log n) per request, O(servers) when servers are added.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,35 +15,35 @@ use pliant_model::{SpanMs, TimeMs};
 
 use super::{Kind, Move, Prospect, Reallocation, Waiting, reallocate};
 
-/// What a user wants.
+/// The requests of a user.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Plan {
-    /// Requests that have to be completed (n_min), numbered from 0.
+    /// Mandatory requests (n_min), numbered from 0.
     pub mandatory: u32,
-    /// All requests, mandatory ones included (n_max).
+    /// All requests, including mandatory ones (n_max).
     pub most: u32,
-    /// Until when optional requests are worth something.
+    /// The deadline of optional requests.
     pub deadline: TimeMs,
     /// The user's weight.
     pub weight: u32,
-    /// How requests are given out.
+    /// The dispatch of optional requests.
     pub dispatch: Dispatch,
-    /// How mandatory requests that wait are moved to better servers; none are in the paper.
+    /// The reallocation of waiting mandatory requests; none in the paper.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub reallocation: Option<Reallocation>,
-    /// The order of the servers is drawn from this.
+    /// The seed of the order of the servers.
     pub seed: u64,
 }
 
-/// How requests are given out.
+/// How optional requests are dispatched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Dispatch {
-    /// So many optional requests are kept at each core, 1 in the paper, where servers do not say how many they take.
+    /// A window of optional requests per core: 1 in the paper. Used for servers that state no window.
     Window(u32),
-    /// So many requests are submitted, mandatory ones included, and no more.
+    /// A fixed number of requests in total, including mandatory ones.
     Guess(u32),
 }
 
@@ -51,26 +51,25 @@ pub enum Dispatch {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Offer<Server> {
-    /// Its name.
+    /// The name.
     pub server: Server,
-    /// Its cores: each runs one request at a time.
+    /// Cores: each runs one request at a time.
     pub cores: u32,
-    /// How many optional requests of a user it takes for each core, if it says so.
+    /// The window of optional requests per core, if the server states one.
     pub per_core: Option<u32>,
 }
 
-/// What a server tells a client who may have a better server for its mandatory requests.
+/// A server's forecast for a client that may move its mandatory requests.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Prospects {
-    /// For one mandatory request more.
+    /// The forecast for one more mandatory request.
     pub more: Prospect,
-    /// The client's mandatory requests that wait here, in their turn, and for how long still; none where that cannot be told.
+    /// The client's waiting mandatory requests in queue order with their remaining waits; none where unknown.
     pub waiting: Vec<(u32, Option<SpanMs>)>,
 }
 
-/// At most so many of the servers that offer a service. Each exploration gets others, so that they do not all crowd on the first
-/// ones. O(n log n).
+/// Draws at most so many of the servers that offer a service, so that explorations spread over them. O(n log n).
 pub fn draw_servers<Server>(
     mut servers: Vec<Server>,
     most: usize,
@@ -82,88 +81,88 @@ pub fn draw_servers<Server>(
     servers
 }
 
-/// A server as the dispatcher knows it.
+/// The state of a server.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-struct Known {
+struct ServerState {
     cores: u32,
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     per_core: Option<u32>,
-    /// It can be reached.
+    /// True if it is up.
     up: bool,
-    /// Optional requests that it has.
+    /// Optional requests assigned to it.
     optional: u32,
-    /// Requests that it may have, and that others have instead.
+    /// Requests that it may still have and that were dispatched again.
     given_up: Vec<u32>,
 }
 
-/// A request that goes to a server.
+/// A request assigned to a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed<Server> {
-    /// Its number.
-    pub number: u32,
-    /// Where it goes.
-    pub server: Server,
-}
-
-/// What happens to the next mandatory request that no server has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NextMandatory<Server> {
-    /// It goes to a server.
-    Placed(Placed<Server>),
-    /// No server is up: it waits.
-    NoServer,
-    /// There is none.
-    None,
-}
-
-/// A request that a server is not to run any more, up to that attempt.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unneeded<Server> {
     /// The request.
     pub number: u32,
     /// The server.
     pub server: Server,
-    /// Up to which attempt of it.
+}
+
+/// The dispatch of the next unassigned mandatory request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NextMandatory<Server> {
+    /// It is assigned to a server.
+    Placed(Placed<Server>),
+    /// No server is up.
+    NoServer,
+    /// No mandatory request is unassigned.
+    None,
+}
+
+/// A request that a server need not run, up to an attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObsoleteRequest<Server> {
+    /// The request.
+    pub number: u32,
+    /// The server.
+    pub server: Server,
+    /// The last obsolete attempt.
     pub attempt: u32,
 }
 
-/// Where a request was that a server has run which had been given up.
+/// The state of a request that a lost server has completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunElsewhere<Server> {
-    /// Another server had it, which need not run it.
-    HadBy(Unneeded<Server>),
-    /// It waited for a server.
+    /// It was assigned to another server, which need not run it.
+    AssignedTo(ObsoleteRequest<Server>),
+    /// It was unassigned.
     Waited,
-    /// It was over, or never that server's.
+    /// It had ended, or never was on that server.
     Over,
 }
 
-/// The requests of one user: where each is, and where the next one goes.
+/// The requests of one user and the servers to which they are assigned.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dispatcher<Server: Ord> {
     plan: Plan,
     draws: Draws,
-    servers: BTreeMap<Server, Known>,
-    /// In the order in which mandatory requests are given out.
+    servers: BTreeMap<Server, ServerState>,
+    /// In the order of the round robin.
     order: Vec<Server>,
     turn: usize,
-    /// Where each request is that was sent and is not over.
+    /// Assigned requests that have not ended.
     sent: BTreeMap<u32, Server>,
-    /// How often requests have come back from servers.
+    /// How often requests were returned by servers.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "BTreeMap::is_empty"))]
     attempts: BTreeMap<u32, u32>,
-    /// Mandatory requests that no server has.
+    /// Unassigned mandatory requests.
     unplaced: VecDeque<u32>,
-    /// Optional numbers that were given out and came back.
+    /// Optional requests that were returned.
     returned: Vec<u32>,
-    /// The next optional number.
+    /// The next optional request.
     next: u32,
 }
 
 impl<Server: Ord + Clone> Dispatcher<Server> {
-    /// One that knows no server.
+    /// A dispatcher without servers.
     pub fn new(plan: Plan) -> Dispatcher<Server> {
         let mandatory = plan.mandatory.min(plan.most);
         Dispatcher {
@@ -180,22 +179,22 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         }
     }
 
-    /// What the user wants.
+    /// The requests of the user.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Whether a request has to be completed.
+    /// The kind of a request.
     pub fn kind(&self, number: u32) -> Kind {
         if number < self.plan.mandatory { Kind::Mandatory } else { Kind::Optional }
     }
 
-    /// How often a server had to be found for a request before.
+    /// The number of earlier attempts of a request.
     pub fn attempt(&self, number: u32) -> u32 {
         self.attempts.get(&number).copied().unwrap_or_default()
     }
 
-    /// True if it has known a server.
+    /// True if a server was ever added.
     pub fn knows_servers(&self) -> bool {
         !self.servers.is_empty()
     }
@@ -205,46 +204,47 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         self.servers.iter().filter(|(_, server)| server.up).map(|(name, _)| name)
     }
 
-    /// The requests that servers have, by all that is known, and where.
+    /// The assigned requests and their servers.
     pub fn sent(&self) -> impl Iterator<Item = (u32, &Server)> {
         self.sent.iter().map(|(number, server)| (*number, server))
     }
 
-    /// The optional ones among them.
+    /// The assigned optional requests.
     pub fn sent_optional(&self) -> impl Iterator<Item = u32> {
         self.sent.range(self.plan.mandatory..).map(|(number, _)| *number)
     }
 
-    /// True if a server has a mandatory request.
+    /// True if a mandatory request is assigned.
     pub fn has_sent_mandatory(&self) -> bool {
         self.sent.range(..self.plan.mandatory).next().is_some()
     }
 
-    /// Which server has a request.
+    /// The server of a request.
     pub fn server_of(&self, number: u32) -> Option<&Server> {
         self.sent.get(&number)
     }
 
-    /// True if servers have no request, and none waits that has to be completed.
+    /// True if no request is assigned and no mandatory request is unassigned.
     pub fn is_idle(&self) -> bool {
         self.sent.is_empty() && self.unplaced.is_empty()
     }
 
-    /// True if optional requests are left to be given out.
+    /// True if optional requests are available.
     pub fn has_optional(&self) -> bool {
         !self.returned.is_empty() || self.next < self.limit()
     }
 
-    /// The servers that may have a request, in their order.
+    /// The servers that may have a request, in order.
     pub fn possible_holders(&self) -> impl Iterator<Item = &Server> {
         let left: BTreeSet<&Server> = self.sent.values().collect();
-        let may_have =
-            move |(name, server): &(&Server, &Known)| left.contains(name) || !server.given_up.is_empty();
+        let may_have = move |(name, server): &(&Server, &ServerState)| {
+            left.contains(name) || !server.given_up.is_empty()
+        };
         self.servers.iter().filter(may_have).map(|(name, _)| name)
     }
 
-    /// Takes servers in that are up. Returns what they had when they were lost and need not run now.
-    pub fn found(&mut self, mut offers: Vec<Offer<Server>>) -> Vec<Unneeded<Server>> {
+    /// Adds servers that are up. Requeueing the requests that they had when they were lost and need not run.
+    pub fn found(&mut self, mut offers: Vec<Offer<Server>>) -> Vec<ObsoleteRequest<Server>> {
         self.draws.shuffle(&mut offers);
         let mut unneeded = Vec::new();
         for Offer { server, cores, per_core } in offers {
@@ -252,13 +252,13 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
                 Some(known) => {
                     (known.up, known.cores, known.per_core) = (true, cores, per_core);
                     for number in std::mem::take(&mut known.given_up) {
-                        // Where it is now, or will be, it is a later one.
+                        // The present or next attempt is a later one.
                         let attempt = self.attempts.get(&number).map_or(0, |attempt| attempt - 1);
-                        unneeded.push(Unneeded { number, server: server.clone(), attempt });
+                        unneeded.push(ObsoleteRequest { number, server: server.clone(), attempt });
                     }
                 }
                 None => {
-                    let new = Known { cores, per_core, up: true, optional: 0, given_up: Vec::new() };
+                    let new = ServerState { cores, per_core, up: true, optional: 0, given_up: Vec::new() };
                     self.servers.insert(server.clone(), new);
                     self.order.push(server);
                 }
@@ -267,12 +267,12 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         unneeded
     }
 
-    /// All servers that were ever found, in the order in which mandatory requests are given out.
+    /// All servers ever added, in the order of the round robin.
     pub fn order(&self) -> &[Server] {
         &self.order
     }
 
-    /// Gives a mandatory request that no server has to the next one.
+    /// Assigns an unassigned mandatory request to the next server.
     pub fn place_mandatory(&mut self) -> NextMandatory<Server> {
         let Some(number) = self.unplaced.pop_front() else { return NextMandatory::None };
         let Some(server) = self.next_server() else {
@@ -282,7 +282,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         NextMandatory::Placed(self.send(number, server))
     }
 
-    /// Gives one of the optional requests that the user guessed to the next server; none if nothing is left, or no server is up.
+    /// Assigns a guessed optional request to the next server; none if none is left or no server is up.
     pub fn place_guessed(&mut self) -> Option<Placed<Server>> {
         if !self.has_optional() {
             return None;
@@ -292,7 +292,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         Some(self.send(number, server))
     }
 
-    /// Gives a server an optional request if its cores have fewer than the window; none if they have as many.
+    /// Assigns an optional request to a server whose window is not full.
     pub fn fill(&mut self, name: &Server) -> Option<Placed<Server>> {
         let Dispatch::Window(window) = self.plan.dispatch else { return None };
         let server = self.servers.get(name).filter(|server| server.up)?;
@@ -303,7 +303,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         Some(self.send(number, name.clone()))
     }
 
-    /// Gives a request that no server has to one of the user's choice, if that is up.
+    /// Assigns an unassigned request to a given server, if that is up.
     pub fn place_at(&mut self, number: u32, server: Server) -> Option<Placed<Server>> {
         if !self.is_up(&server) {
             return None;
@@ -312,7 +312,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         Some(self.send(number, server))
     }
 
-    /// Takes a request off the server that has it; false if that is not this server.
+    /// Unassigns a request from a server; false if it was not assigned there.
     pub fn take_off(&mut self, number: u32, name: &Server) -> bool {
         if self.sent.get(&number) != Some(name) {
             return false;
@@ -325,7 +325,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         true
     }
 
-    /// No server has a request any more: the next time that it is sent is another attempt.
+    /// Unassigns a request: its next assignment is another attempt.
     pub fn put_back(&mut self, number: u32) {
         *self.attempts.entry(number).or_default() += 1;
         match self.kind(number) {
@@ -334,14 +334,14 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         }
     }
 
-    /// A server that refused gets no more until it is found again.
+    /// Marks a server that refused: it gets no request until it is added again.
     pub fn refused(&mut self, name: &Server) {
         if let Some(server) = self.servers.get_mut(name) {
             server.up = false;
         }
     }
 
-    /// A server is lost: what it had goes elsewhere, and it may run some of it all the same. Returns that.
+    /// Marks a server as lost and unassigns its requests. Requeueing the requests, which it may still run.
     pub fn lost(&mut self, name: &Server) -> Vec<u32> {
         let had: Vec<u32> = self.sent().filter(|(_, at)| *at == name).map(|(number, _)| number).collect();
         for number in &had {
@@ -355,7 +355,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         had
     }
 
-    /// A server has run a request that is not its any more: it is not needed elsewhere.
+    /// Handles a completion on a server to which the request is no longer assigned.
     pub fn run_by(&mut self, number: u32, name: &Server) -> RunElsewhere<Server> {
         let Some(server) = self.servers.get_mut(name) else { return RunElsewhere::Over };
         let Some(at) = server.given_up.iter().position(|given_up| *given_up == number) else {
@@ -364,7 +364,11 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         server.given_up.swap_remove(at);
         if let Some(other) = self.sent.get(&number).cloned() {
             self.take_off(number, &other);
-            return RunElsewhere::HadBy(Unneeded { number, server: other, attempt: self.attempt(number) });
+            return RunElsewhere::AssignedTo(ObsoleteRequest {
+                number,
+                server: other,
+                attempt: self.attempt(number),
+            });
         }
         let waits = self.unplaced.len() + self.returned.len();
         self.unplaced.retain(|unplaced| *unplaced != number);
@@ -375,18 +379,18 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         }
     }
 
-    /// Which mandatory requests that wait are to be moved, by what servers say of themselves.
-    pub fn moves(&self, told: &BTreeMap<Server, Prospects>) -> Vec<Move<Server>> {
+    /// The moves of waiting mandatory requests, from the servers' forecasts.
+    pub fn moves(&self, forecasts: &BTreeMap<Server, Prospects>) -> Vec<Move<Server>> {
         let Some(reallocation) = self.plan.reallocation else { return Vec::new() };
         let mut waiting: Vec<Waiting<&Server>> = Vec::new();
-        for (server, prospects) in told {
+        for (server, prospects) in forecasts {
             let is_here =
                 |number: u32| self.kind(number) == Kind::Mandatory && self.sent.get(&number) == Some(server);
             let here = prospects.waiting.iter().filter(|(number, _)| is_here(*number));
             waiting.extend(here.map(|(number, wait)| Waiting { number: *number, server, wait: *wait }));
         }
         waiting.sort_by_key(|request| request.number);
-        let up = told.iter().filter(|(name, _)| self.is_up(name));
+        let up = forecasts.iter().filter(|(name, _)| self.is_up(name));
         let servers: Vec<(&Server, Prospect)> = up.map(|(name, prospects)| (name, prospects.more)).collect();
         let moves = reallocate(&waiting, &servers, reallocation.least_gain).into_iter();
         let owned = |Move { number, from, to, gain }: Move<&Server>| Move {
@@ -402,7 +406,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         self.servers.get(name).is_some_and(|server| server.up)
     }
 
-    /// The next server that is up, in turn.
+    /// The next server of the round robin that is up.
     fn next_server(&mut self) -> Option<Server> {
         for _ in 0..self.order.len() {
             let name = &self.order[self.turn % self.order.len()];
@@ -414,7 +418,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         None
     }
 
-    /// How many requests may be given numbers at all.
+    /// The largest number of requests.
     fn limit(&self) -> u32 {
         match self.plan.dispatch {
             Dispatch::Window(_) => self.plan.most,

@@ -1,23 +1,22 @@
 //! Optional computations: which requests of which users a server runs (paper 004, section 4.1.1; spec A.4.2).
 //!
-//! Users have a few *mandatory* requests, which have to be completed, and many *optional* ones, which improve
-//! their results until a deadline. A server orders the requests it has by five rules:
+//! Users have a few *mandatory* requests, which must be completed, and many *optional* ones, which improve their
+//! results until a deadline. A server orders its requests by five rules:
 //!
 //! 1. mandatory before optional;
-//! 2. started before not started, so that only a mandatory request ever ends a running optional one, which returns
-//!    to the queue;
-//! 3. mandatory ones as they came;
-//! 4. optional ones by what their users have had on this server ([`Fairness`] says in which sense);
-//! 5. by lot.
+//! 2. started before waiting, so that only a mandatory request ends a running optional one, which is requeued;
+//! 3. mandatory requests in order of arrival;
+//! 4. optional requests by the usage of their users on this server ([`Fairness`] defines it);
+//! 5. at random.
 //!
-//! The first of this order, as many as there are cores, are to run ([`Queue::decide`]). [`Order::Fcfs`] is the
-//! baseline: one line, nothing is ever ended. Times are in milliseconds, as requests may take no longer than a second.
+//! The first requests of this order, as many as there are cores, run ([`Queue::decide`]). [`Order::Fcfs`] is the
+//! baseline: order of arrival, no run is ended. Times are in milliseconds, since requests may be shorter than a second.
 //!
 //! Beyond the paper: several cores, weighted users, and a grace period in which a mandatory request waits for an
-//! optional one that is about to complete, if that leaves it time enough before its deadline. Mandatory requests that wait may
-//! be moved to better servers ([`reallocate`]), by what servers expect of themselves ([`Queue::prospect`]).
+//! optional one that is about to complete, if its deadline permits. Waiting mandatory requests may move to better servers
+//! ([`reallocate`]) by the servers' forecasts ([`Queue::prospect`]).
 //!
-//! Which server gets which request of a user is decided by the [`Dispatcher`].
+//! The [`Dispatcher`] decides which server gets which request of a user.
 
 mod accounts;
 mod dispatcher;
@@ -28,7 +27,8 @@ mod tests;
 
 pub use accounts::Fairness;
 pub use dispatcher::{
-    Dispatch, Dispatcher, NextMandatory, Offer, Placed, Plan, Prospects, RunElsewhere, Unneeded, draw_servers,
+    Dispatch, Dispatcher, NextMandatory, ObsoleteRequest, Offer, Placed, Plan, Prospects, RunElsewhere,
+    draw_servers,
 };
 pub use queue::{
     Cancelled, Decision, Kind, Order, Prospect, Queue, Request, RequestId, RunOutcome, Running, Share,

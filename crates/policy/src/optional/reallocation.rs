@@ -1,52 +1,52 @@
-//! Which mandatory requests move to better servers while they wait: what paper 004 leaves to future work (section 6).
+//! Moves of waiting mandatory requests to better servers, which paper 004 leaves to future work (section 6).
 //!
-//! The algorithm is the regular one of paper 000 with the MCT heuristic: each waiting request, in the order in which they were
-//! submitted, goes to the server that would complete it first, if that is sooner than where it is. A server is given one
-//! request at a time: then what it told of itself holds no more.
+//! The algorithm is regular reallocation of paper 000 with MCT: each waiting request, in order of submission, moves to the
+//! server that completes it first, if that is earlier than at its own. Each server gets one request per cycle, since its
+//! forecast is stale after that.
 //!
-//! Cost: O(waiting requests times servers).
+//! Cost: O(waiting requests x servers).
 
 use pliant_model::SpanMs;
 
 use super::Prospect;
 use crate::completion::Preference;
 
-/// How mandatory requests that wait are moved.
+/// The parameters of reallocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reallocation {
-    /// How often servers are asked what may be expected of them.
+    /// Time between two queries of the servers.
     pub every: SpanMs,
-    /// By how much sooner a request has to be completed elsewhere: a move takes two messages.
+    /// The smallest gain of a move, which takes two messages.
     pub least_gain: SpanMs,
 }
 
-/// A mandatory request that waits.
+/// A waiting mandatory request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiting<S> {
     /// The request.
     pub number: u32,
-    /// Where.
+    /// Its server.
     pub server: S,
-    /// For how long still; none if that cannot be told.
+    /// Its remaining wait; none if unknown.
     pub wait: Option<SpanMs>,
 }
 
-/// A move that is worth it.
+/// A move of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move<S> {
     /// The request.
     pub number: u32,
-    /// Where it waits.
+    /// The source.
     pub from: S,
-    /// Where it would be completed first.
+    /// The target.
     pub to: S,
-    /// By how much sooner; none if nobody could tell how long it would wait where it is.
+    /// The gain; none if the wait at the source is unknown.
     pub gain: Option<SpanMs>,
 }
 
-/// Which of one user's waiting requests move. `servers` are those that can be gone to, in the order in which they are preferred
-/// among equals; where nothing has ended yet a request is taken to run as long as anywhere.
+/// The moves of one user's waiting requests. `servers` are the possible targets in order of preference. A server without
+/// ended requests is assumed to run a request as long as any other.
 pub fn reallocate<S: Copy + PartialEq>(
     waiting: &[Waiting<S>],
     servers: &[(S, Prospect)],
@@ -79,16 +79,16 @@ pub fn reallocate<S: Copy + PartialEq>(
 mod tests {
     use super::*;
 
-    /// Waiting requests as (server, wait), servers as (server, wait, run), -1 for what cannot be told; moves as (request, to).
+    /// Requests as (server, wait), servers as (server, wait, run), -1 for unknown; moves as (request, target).
     fn check(waiting: &[(char, i64)], servers: &[(char, i64, i64)], expected: &[(u32, char)]) {
-        let told = |ms: i64| (ms >= 0).then_some(SpanMs(ms));
+        let known = |ms: i64| (ms >= 0).then_some(SpanMs(ms));
         let waiting: Vec<_> = (0..)
             .zip(waiting)
-            .map(|(number, (server, wait))| Waiting { number, server: *server, wait: told(*wait) })
+            .map(|(number, (server, wait))| Waiting { number, server: *server, wait: known(*wait) })
             .collect();
         let servers: Vec<_> = servers
             .iter()
-            .map(|(server, wait, run)| (*server, Prospect { wait: told(*wait), run: told(*run) }))
+            .map(|(server, wait, run)| (*server, Prospect { wait: known(*wait), run: known(*run) }))
             .collect();
         let moves = reallocate(&waiting, &servers, SpanMs(100));
         let found: Vec<_> = moves.iter().map(|one| (one.number, one.to)).collect();
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_request_goes_where_it_is_completed_first() {
         check(&[('a', 900)], &[('a', 1_900, 1_000), ('b', 300, 1_000), ('c', 0, 1_000)], &[(0, 'c')]);
-        // Waiting less is worth nothing on a server that is so much slower.
+        // A shorter wait does not help on a much slower server.
         check(&[('a', 900)], &[('a', 1_900, 1_000), ('b', 0, 3_000), ('c', 500, 1_000)], &[(0, 'c')]);
     }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_no_place_to_go_and_one_to_leave() {
+    fn servers_with_unknown_waits_are_no_targets_and_are_left() {
         check(&[('a', -1)], &[('a', -1, -1), ('b', -1, -1)], &[]);
         check(&[('a', -1)], &[('a', -1, -1), ('b', 0, -1)], &[(0, 'b')]);
         check(&[('a', 500)], &[('a', 1_500, 1_000), ('b', 0, -1)], &[(0, 'b')]);

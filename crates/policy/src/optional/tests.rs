@@ -1,4 +1,4 @@
-//! The queue order on hand-made queues.
+//! Tests of the queue order.
 
 use pliant_model::rng::Draws;
 use pliant_model::{SpanMs, TimeMs};
@@ -7,7 +7,7 @@ use super::*;
 
 const FAIR: Order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
 
-/// A server that is told what happens in a few letters, and the order in which it starts requests.
+/// A server with short methods for events, and the order in which it starts requests.
 struct Server {
     queue: Queue,
     draws: Draws,
@@ -39,7 +39,7 @@ impl Server {
         self
     }
 
-    /// Decides, ending what is to be ended at once. Started requests as numbers, ended ones as negative numbers.
+    /// Decides and ends runs at once. Started requests as numbers, ended ones as negative numbers.
     fn decide(&mut self) -> Vec<i64> {
         let mut said = Vec::new();
         loop {
@@ -68,7 +68,7 @@ use Kind::{Mandatory, Optional};
 #[test]
 fn g004_1_the_queue_is_in_the_order_of_the_five_rules() {
     let mut server = Server::new(FAIR, 1);
-    // User 1 has had a second, user 2 nothing.
+    // User 1 has used a second, user 2 nothing.
     server.submit(1, 1, Optional);
     assert_eq!(server.decide(), [1]);
     server.at(1_000).over(1);
@@ -79,7 +79,7 @@ fn g004_1_the_queue_is_in_the_order_of_the_five_rules() {
         server.at(now * 1_000 + 1_000).over(started[0] as u32);
         order.extend(started);
     }
-    assert_eq!(order, [4, 5, 3, 2], "mandatory as they came, then optional by what users have had");
+    assert_eq!(order, [4, 5, 3, 2], "mandatory as they request_added, then optional by what users have had");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn g004_2_a_mandatory_request_ends_an_optional_one_which_returns_and_never_a_man
     assert_eq!(server.at(900).submit(4, 1, Mandatory).decide(), [], "not even for an older user");
     assert_eq!(server.at(1_400).over(3).decide(), [4]);
     assert_eq!(server.queue.consumed(TimeMs(1_400), UserId(1)), SpanMs(400), "what was lost was had");
-    // User 2 began where user 1 had got to and has had 1,000 since; user 1 400, and 1,000 by the mandatory one.
+    // User 2 started at the virtual time of user 1 and has used 1,000 since; user 1 400, and 1,000 for the mandatory one.
     assert_eq!(server.at(2_400).over(4).decide(), [2]);
     assert_eq!(server.at(3_400).over(2).decide(), [1]);
 }
@@ -126,7 +126,7 @@ fn how_runs_have_ended_is_counted_for_their_users() {
     assert_eq!((completed, useful, killed, late, consumed), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
 }
 
-/// A server that was down notices late that a run has ended.
+/// A server that was down notices the end of a run late.
 #[test]
 fn a_user_is_not_charged_for_the_time_after_a_run_has_ended() {
     let mut queue = Queue::new(FAIR, 1);
@@ -137,14 +137,14 @@ fn a_user_is_not_charged_for_the_time_after_a_run_has_ended() {
     queue.ended_at(TimeMs(50), TimeMs(9), RequestId(1), RunOutcome::Over);
     let Share { useful, late, consumed, .. } = queue.share(TimeMs(60), user).unwrap();
     assert_eq!((useful, late, consumed), (SpanMs(7), 0, SpanMs(7)));
-    // A clock was set back meanwhile.
+    // The clock was set back meanwhile.
     queue.submit(TimeMs(60), Request { id: RequestId(2), user, weight: 1, kind: Optional, deadline });
     queue.decide(TimeMs(60), &mut draws, &mut Vec::new());
     queue.ended_at(TimeMs(70), TimeMs(20), RequestId(2), RunOutcome::Over);
     assert_eq!(queue.consumed(TimeMs(70), user), SpanMs(7));
 }
 
-/// What never comes, or is wanted no more when it is late, has missed the deadline; what was cancelled in time has not.
+/// Failed requests and requests cancelled late have missed the deadline; those cancelled in time have not.
 #[test]
 fn mandatory_requests_that_fail_or_are_cancelled_late_stay_late() {
     let cancel = |queue: &mut Queue, now| {
@@ -218,7 +218,7 @@ fn a_run_that_is_being_ended_keeps_its_core_and_may_complete() {
     assert!(!queue.ended(TimeMs(7), RequestId(1), RunOutcome::Over), "it was faster");
     assert_eq!(decide(&mut queue, &mut draws, 7), [Decision::Start { request: RequestId(2), core: 0 }]);
     assert_eq!(queue.counts(), (0, 1));
-    // What is cancelled while it is being ended does not return.
+    // A request cancelled while it is being ended is not requeued.
     queue.submit(TimeMs(8), request(3, Optional));
     queue.ended(TimeMs(9), RequestId(2), RunOutcome::Over);
     assert_eq!(decide(&mut queue, &mut draws, 9), [Decision::Start { request: RequestId(3), core: 0 }]);
@@ -232,17 +232,17 @@ fn a_run_that_is_being_ended_keeps_its_core_and_may_complete() {
 }
 
 #[test]
-fn with_several_cores_the_user_who_has_had_most_makes_room() {
+fn with_several_cores_the_user_with_the_most_usage_is_preempted() {
     let mut server = Server::new(FAIR, 2);
     server.submit(1, 1, Optional);
     assert_eq!(server.decide(), [1]);
     assert_eq!(server.at(500).submit(2, 2, Optional).decide(), [2]);
-    // User 2 began where user 1 had begun: 900 against 400.
+    // User 2 started at the virtual time of user 1: 900 against 400.
     assert_eq!(server.at(900).submit(3, 3, Mandatory).decide(), [-1, 3]);
     assert_eq!(server.at(1_000).submit(4, 3, Mandatory).submit(5, 4, Mandatory).decide(), [-2, 4]);
 }
 
-/// Seconds that two users get of a minute of one-second requests, the second one coming after 20 s.
+/// Seconds used by two users in a minute of one-second requests, the second one arriving after 20 s.
 fn shares(fairness: Fairness, weights: [u32; 2]) -> [i64; 2] {
     let order = Order::Fair { fairness, grace: SpanMs::ZERO };
     let mut server = Server::new(order, 1);
@@ -264,8 +264,8 @@ fn shares(fairness: Fairness, weights: [u32; 2]) -> [i64; 2] {
 }
 
 #[test]
-fn the_senses_of_fairness_differ_in_what_a_newcomer_gets() {
-    // A newcomer begins where the run of that moment began, so it may be a request ahead.
+fn fairness_rules_differ_in_the_share_of_a_newcomer() {
+    // A newcomer starts at the start tag of the present run, so it may be one request ahead.
     let check = |fairness, least: i64| {
         let [first, second] = shares(fairness, [1, 1]);
         assert_eq!(first + second, 60);
@@ -285,7 +285,7 @@ fn shares_follow_weights() {
 }
 
 #[test]
-fn a_mandatory_request_waits_for_what_is_nearly_complete_if_its_deadline_allows() {
+fn a_mandatory_request_waits_for_a_nearly_complete_run_if_its_deadline_allows() {
     let check = |deadline: Option<i64>, at: i64, expected: &[i64], due: Option<i64>| {
         let grace = SpanMs(300);
         let mut server = Server::new(Order::Fair { fairness: Fairness::VirtualTime, grace }, 1);

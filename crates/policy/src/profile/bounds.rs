@@ -1,4 +1,4 @@
-//! What is known about where jobs cannot start, so that searches need not look there again.
+//! Lower bounds on starts, so that searches skip times without a fit.
 //!
 //! [`StartBounds`] remembers, for each class of sizes and walltimes, a time before which nothing of that
 //! class can start. Reservations leave it true; a release lowers it only for the classes that the freed

@@ -1,6 +1,6 @@
 //! Half-octave classes of counts and spans: 1, 2, 3, 4, 6, 8, 12, 16, 24, ... A value belongs to the class
-//! with the largest corner not above it. Searches and queues keep what they know per class, so that one
-//! look rules out many sizes at once.
+//! with the largest corner not above it. Searches and queues keep bounds per class, so that one comparison excludes many
+//! sizes.
 
 /// Number of classes: corners up to 3 * 2^20. Larger values fall into the last class. Class 1 is empty.
 pub(crate) const CLASSES: usize = 44;

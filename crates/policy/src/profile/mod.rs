@@ -54,7 +54,7 @@ impl Block {
         block
     }
 
-    /// Pays the debt and computes the summary anew.
+    /// Applies the pending shift and computes the summary again.
     fn summarise(&mut self) {
         let (mut min, mut max) = (i64::MAX, i64::MIN);
         for step in &mut self.steps {
@@ -88,7 +88,7 @@ impl Block {
     }
 }
 
-/// A place in the profile: step `step` of block `block`.
+/// A position in the profile: step `step` of block `block`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Cursor {
     block: usize,
@@ -126,7 +126,7 @@ impl Profile {
         Procs(self.capacity as u32)
     }
 
-    /// How many steps the function has: what searches may have to look at.
+    /// Number of steps.
     pub fn steps(&self) -> usize {
         self.steps
     }
@@ -137,7 +137,7 @@ impl Profile {
         Procs(self.blocks[cursor.block].free(cursor.step) as u32)
     }
 
-    /// All steps as (from, free), for pictures and tests.
+    /// All steps as (from, free).
     pub fn iter(&self) -> impl Iterator<Item = (Time, Procs)> + '_ {
         self.blocks.iter().flat_map(|block| {
             block.steps.iter().map(|step| (Time(step.time), Procs((step.free + block.shift) as u32)))
@@ -157,7 +157,7 @@ impl Profile {
         Freed { from, until, least: Procs(least as u32) }
     }
 
-    /// Forgets what lies before `now`.
+    /// Drops the steps before `now`.
     pub fn advance(&mut self, now: Time) {
         let second = match &self.blocks[0].steps[..] {
             [_, second, ..] => second.time,
@@ -361,7 +361,7 @@ impl Profile {
         blocks.partition_point(|block| block.first <= at).saturating_sub(1)
     }
 
-    /// Makes a step begin at `at` and returns its place.
+    /// Splits the step at `at` and returns the new position.
     fn split(&mut self, at: i64) -> Cursor {
         let Cursor { block: index, step } = self.locate(at);
         let block = &mut self.blocks[index];

@@ -1,4 +1,4 @@
-//! Where a job fits: earliest places for fixed shapes, and best shapes for moldable requests.
+//! Searches for starts: earliest for fixed shapes, best shapes for moldable requests.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use pliant_model::{Procs, Span, Time};
 
 use super::{Cursor, Profile, plus};
 
-/// A place found for a moldable request.
+/// A start found for a moldable request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fit {
     /// Start.

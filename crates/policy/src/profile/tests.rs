@@ -8,7 +8,7 @@ use super::{CLASSES, Fit, Freed, Hints, Profile, StartBounds, Touched, class_of}
 const CAPACITY: u32 = 16;
 const HORIZON: usize = 900;
 
-/// Free processors per second, the slow and obvious way.
+/// The reference implementation: free processors per second.
 #[derive(Clone)]
 struct Seconds(Vec<i64>);
 
@@ -208,7 +208,7 @@ proptest! {
 }
 
 #[test]
-fn runs_around_a_freed_interval_are_told_apart() {
+fn runs_around_a_freed_interval_are_measured_per_class() {
     let mut profile = Profile::new(Procs(8), Time::ZERO);
     profile.reserve(Time(0), Time(100), Procs(8));
     profile.reserve(Time(200), Time(300), Procs(6));
@@ -228,7 +228,7 @@ fn runs_around_a_freed_interval_are_told_apart() {
     assert_eq!(fit(4, 161, 1000, 1), None);
     assert_eq!(fit(2, 900, 1000, 1), Some(Time(40)));
     assert_eq!(fit(2, 900, 939, 1), None);
-    // Who asked for two processors had them before.
+    // A request of two processors had them before.
     assert_eq!(fit(4, 160, 1000, 3), Some(Time(40)));
     assert_eq!(fit(1, 10, 1000, 3), None);
 }

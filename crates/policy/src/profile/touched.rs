@@ -1,4 +1,4 @@
-//! Where waiting jobs may find a place that they did not find when they were last tried.
+//! Stretches of time in which waiting jobs may now fit, since processors were freed there.
 //!
 //! [`Touched`] knows, after processors were given back, how long the runs of free processors are that the
 //! freed intervals lie in. Time is cut into *stretches*, and for each of them and each class of sizes the

@@ -28,7 +28,7 @@ pub(super) fn resubmit(
         let mut held = std::collections::BTreeMap::new();
         let mut window = Vec::new();
         for (tracked, before) in taken.by_ref().take(policy.window) {
-            // One that was not planned has nothing to go back to.
+            // A job without a plan has no completion to return to.
             let elsewhere = before == Time::MAX;
             window.push(Candidate::new(tracked.request.clone(), tracked.cluster, before, elsewhere));
             held.insert(tracked.request.id, tracked);

@@ -1,17 +1,16 @@
 //! Reallocation: moving waiting jobs between clusters, at regular intervals (paper 000, section 3.2.2;
 //! spec A.0.5).
 //!
-//! One event is one call of [`reallocate`]. It works on the agent's [`Federation`] and returns the moves it
-//! made. The algorithm says how a job is taken up (`regular`, `all_cancellation`, `no_worse`), the
-//! heuristic in which order (`order`). [`copies`] moves nothing by itself: it is the baseline that moves are
-//! compared with. To add a heuristic: one line in [`Heuristic`] and its key in
-//! `order`; to add an algorithm: one file here and one line in [`Algorithm`].
+//! [`reallocate`] runs one reallocation cycle on the agent's [`Federation`] and returns its moves. The algorithm says how
+//! jobs are considered (`regular`, `all_cancellation`, `no_worse`), the heuristic in which order (`order`). [`siblings`]
+//! does not move jobs: it is a baseline. To add a heuristic: one line in [`Heuristic`] and its key in `order`; to add
+//! an algorithm: one file here and one line in [`Algorithm`].
 
 mod all_cancellation;
-pub mod copies;
 mod no_worse;
 mod order;
 mod regular;
+pub mod siblings;
 #[cfg(test)]
 mod tests;
 
@@ -20,21 +19,21 @@ use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Span, Time};
 use crate::federation::Federation;
 
 crate::named_enum! {
-    /// How waiting jobs are taken up at a reallocation event (paper 000, section 3.2.2).
+    /// How a reallocation cycle considers waiting jobs (paper 000, section 3.2.2).
     Algorithm, "reallocation algorithm", {
         /// A job moves when another cluster completes it earlier by at least the threshold.
         Regular = "regular",
         /// Every waiting job is cancelled and submitted again.
         AllCancellation = "all-cancellation",
-        /// All-cancellation in which no job is ever given a later ECT than it had.
+        /// All-cancellation in which no job gets a later ECT than before.
         NoWorse = "no-worse",
-        /// Every waiting job has a copy on every other cluster; the first to start runs it.
-        Copies = "copies",
+        /// Every waiting job has a sibling job on every other cluster; the first to start runs.
+        Siblings = "siblings",
     }
 }
 
 crate::named_enum! {
-    /// In which order jobs are taken up at a reallocation event.
+    /// The order in which a reallocation cycle considers jobs.
     Heuristic, "heuristic", {
         /// Order of submission.
         Mct = "mct",
@@ -55,54 +54,54 @@ crate::named_enum! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reallocation {
-    /// How jobs are taken up.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// In which order.
+    /// The order.
     pub heuristic: Heuristic,
-    /// Time between two events.
+    /// Time between two cycles.
     pub period: Span,
-    /// The least gain for which `regular` moves a job.
+    /// The smallest gain for which `regular` moves a job.
     pub threshold: Span,
-    /// How many of the oldest jobs the heuristics other than MCT consider per event.
+    /// Number of the oldest jobs that heuristics other than MCT consider per cycle.
     pub window: usize,
 }
 
 impl Reallocation {
-    /// The paper's parameters: every hour, at least a minute, the 20 oldest.
+    /// The paper's parameters: a cycle per hour, a threshold of one minute, the 20 oldest jobs.
     pub fn new(algorithm: Algorithm, heuristic: Heuristic) -> Reallocation {
         Reallocation { algorithm, heuristic, period: Span(3600), threshold: Span(60), window: 20 }
     }
 }
 
-/// One move of a waiting job, as decided.
+/// A move of a waiting job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
     /// The job.
     pub job: JobId,
-    /// From where.
+    /// The source.
     pub from: ClusterId,
-    /// To where.
+    /// The target.
     pub to: ClusterId,
-    /// The completion expected before the event; [`Time::MAX`] of a job that was not planned.
+    /// The completion expected before the cycle; [`Time::MAX`] for a job without a plan.
     pub before: Time,
     /// Its new shape and start.
     pub estimate: Estimate,
-    /// Why.
+    /// The reason.
     pub reason: MoveReason,
 }
 
-/// One reallocation event at `now`. Returns the moves between clusters, in the order in which they were made; of
-/// [`Algorithm::Copies`] the copies that were queued, each of which may become a move.
+/// Runs one reallocation cycle at `now`. Returns the moves in the order in which they were made; for
+/// [`Algorithm::Siblings`] the submitted sibling jobs, each of which may become a move.
 pub fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
     match policy.algorithm {
         Algorithm::Regular => regular::reallocate(policy, federation, now),
         Algorithm::AllCancellation => all_cancellation::reallocate(policy, federation, now),
         Algorithm::NoWorse => no_worse::reallocate(policy, federation, now),
-        Algorithm::Copies => copies::reallocate(federation, now),
+        Algorithm::Siblings => siblings::reallocate(federation, now),
     }
 }
 
-/// Submits a cancelled request where it completes first, and notes the move if that is elsewhere.
+/// Submits a cancelled request where it completes first, and records a move if that is another cluster.
 fn place(
     federation: &mut Federation,
     now: Time,

@@ -1,12 +1,10 @@
-//! All-cancellation that gives no job a later ECT than it had: the guard against starvation that the paper
-//! leaves open (section 5.3). Ours.
+//! All-cancellation that gives no job a later ECT than before: the guard against starvation that the paper leaves open
+//! (section 5.3). Not in the paper.
 //!
-//! The event is tried on a copy. Jobs that would come out later keep their place and the rest is tried
-//! again, until nobody loses. Each try keeps more jobs than the one before, so it ends; after
-//! [`TRIES`] everybody keeps their place until the next event. By induction over the events a job's ECT
-//! never grows after its first submission, so no job starves, on non-dedicated platforms too: jobs of local
-//! users only ever slide forward. That needs plans that are promises, which those of `easy` and `h3-head`
-//! are not.
+//! A cycle is tried on a clone of the federation. Jobs that would complete later keep their position and the rest is tried
+//! again, until no job loses. Each try keeps more jobs, so the loop ends; after [`TRIES`] all jobs stay until the next
+//! cycle. By induction the ECT of a job never grows after its first submission, so no job starves. This requires plans
+//! that are promises, unlike those of `easy` and `h3-head`.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +14,7 @@ use super::all_cancellation::resubmit;
 use super::{Move, Reallocation};
 use crate::federation::Federation;
 
-/// How often an event is tried before it is given up.
+/// The largest number of tries of a cycle.
 const TRIES: usize = 8;
 
 pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
@@ -33,7 +31,7 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
         let losing = jobs.iter().zip(&before).filter(|(job, had)| completion(&mut trial, now, **job) > **had);
         let losing: Vec<JobId> = losing.map(|(job, _)| *job).collect();
         if losing.is_empty() {
-            // Under policies whose estimates are no promises a place may change while others are resubmitted.
+            // Under policies whose estimates are not promises, a position may change while other jobs are resubmitted.
             for one in &mut moves {
                 one.estimate = trial.plan(now, one.job).unwrap_or(one.estimate);
             }

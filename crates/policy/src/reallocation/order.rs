@@ -1,8 +1,8 @@
-//! Which of the remaining jobs is taken up next: MinMin, MaxMin, Sufferage, MaxGain and MaxRelGain over a
-//! window of the oldest jobs (paper 000, sections 3.2.3 and 5.3; spec A.0.5, B.5).
+//! The next job to consider: MinMin, MaxMin, Sufferage, MaxGain and MaxRelGain over a window of the oldest jobs (paper
+//! 000, sections 3.2.3 and 5.3; spec A.0.5, B.5).
 //!
-//! Every step asks for the completions of all remaining jobs on all clusters, so `m` jobs cost O(m^2)
-//! estimates per cluster; an estimate is asked for again only if its cluster has changed since.
+//! Each step compares the completions of all remaining jobs on all clusters: O(m^2) estimates per cluster for `m` jobs. An
+//! estimate is computed again only after its cluster has changed.
 
 use pliant_model::{ClusterId, Estimate, Procs, Request, Time};
 
@@ -13,11 +13,11 @@ use crate::federation::Federation;
 /// A job of the window.
 pub(super) struct Candidate {
     pub(super) request: Request,
-    /// Where it waits, or waited before it was cancelled.
+    /// The cluster where it waits, or waited before it was cancelled.
     pub(super) home: ClusterId,
-    /// The completion it has, or had; [`Time::MAX`] if it is not planned.
+    /// Its present or former completion; [`Time::MAX`] without a plan.
     pub(super) current: Time,
-    /// True if staying where it is, with that completion, is one of its options.
+    /// True if it may stay with this completion.
     pub(super) may_stay: bool,
     estimates: Vec<Option<(u64, Option<Estimate>)>>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Candidate {
 struct Options {
     /// The best cluster to submit it to.
     best: Option<(ClusterId, Estimate)>,
-    /// Earliest and second-earliest completion over its options, staying included where it may.
+    /// The earliest and second-earliest completion over its options, including its present one if it may stay.
     first: Time,
     second: Time,
 }
@@ -72,15 +72,14 @@ impl Candidate {
     }
 }
 
-/// The most urgent job so far: its place in the window, and the best cluster to submit it to.
+/// The most urgent job so far: its position in the window, and the best cluster for it.
 struct Choice {
     urgency: f64,
     index: usize,
     best: Option<(ClusterId, Estimate)>,
 }
 
-/// Takes the next job of the window out, with the best cluster to submit it to (none if no cluster but its
-/// own takes it). Ties go to the oldest.
+/// Takes the next job out of the window, with the best cluster for it (none if only its own accepts it). Ties go to the oldest.
 pub(super) fn take_next(
     heuristic: Heuristic,
     window: &mut Vec<Candidate>,
@@ -105,7 +104,7 @@ pub(super) fn take_next(
     Some((window.remove(index), best))
 }
 
-/// The larger, the sooner the job is taken up. Whole seconds are exact in an `f64`.
+/// The urgency of a job: the largest goes first. Whole seconds are exact in an `f64`.
 fn urgency(heuristic: Heuristic, candidate: &Candidate, options: &Options) -> f64 {
     let gain = || match options.best {
         Some((_, best)) => (candidate.current - best.completion()).0 as f64,
@@ -115,7 +114,7 @@ fn urgency(heuristic: Heuristic, candidate: &Candidate, options: &Options) -> f6
         Heuristic::Mct => 0.0,
         Heuristic::MinMin => -(options.first.0 as f64),
         Heuristic::MaxMin => options.first.0 as f64,
-        // A job with one option suffers without limit.
+        // A job with a single option has an infinite sufferage.
         Heuristic::Sufferage if options.second == Time::MAX => f64::INFINITY,
         Heuristic::Sufferage => (options.second - options.first).0 as f64,
         Heuristic::MaxGain => gain(),

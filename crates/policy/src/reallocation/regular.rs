@@ -1,7 +1,6 @@
-//! Regular reallocation: a job that another cluster completes earlier by at least the threshold is submitted
-//! there, then cancelled where it waits (paper 000, section 3.2.2). Every job is considered once per event
-//! with MCT; the other heuristics consider the window of the oldest. A job that its cluster does not plan, as a live one may
-//! be, completes there nobody knows when: any other cluster is better.
+//! Regular reallocation: a job that another cluster completes earlier by at least the threshold is submitted there, then
+//! cancelled at its own (paper 000, section 3.2.2). MCT considers every job once per cycle; the other heuristics consider the
+//! window of the oldest. For a job without a plan any other cluster is better.
 
 use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Time};
 
@@ -38,7 +37,7 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
     moves
 }
 
-/// Moves one job if it gains enough elsewhere.
+/// Moves a job if it gains enough elsewhere.
 fn consider(
     policy: &Reallocation,
     federation: &mut Federation,
@@ -59,8 +58,8 @@ fn consider(
     }
 }
 
-/// Carries a move out. The job is cancelled where it waits before it is tracked at its target, since a
-/// federation knows each job once; nothing can happen in between.
+/// Executes a move. The job is cancelled before it is tracked at its target, since a federation tracks each job once; no event
+/// can occur in between.
 fn go(
     federation: &mut Federation,
     now: Time,

@@ -2,13 +2,13 @@
 //! random federations are in `tests/federation.rs`.
 
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, MoveReason, Owner, Platform, Procs, Reason, Request, Span, Speed,
-    Speedup, Time,
+    Cluster, ClusterId, JobId, MapReason, MoveReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
 };
 
 use super::order::{Candidate, take_next};
 use super::{Algorithm, Heuristic, Move, Reallocation, reallocate};
-use crate::federation::{ClusterDraft, Federation, Tracked};
+use crate::federation::{FederatedCluster, Federation, Tracked};
 use crate::nodes::{ClusterSnapshot, Node, Nodes, Pending, Shape};
 use crate::tuning::Tuner;
 
@@ -21,15 +21,7 @@ const E: u32 = 14;
 
 fn request(id: u32, procs: u32, walltime: i64) -> Request {
     let (id, procs, walltime) = (JobId(id), Procs(procs), Span(walltime));
-    Request {
-        id,
-        submit: Time::ZERO,
-        procs,
-        walltime,
-        speedup: Speedup::Rigid,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    }
+    Request::new(id, Time::ZERO, procs, walltime, Speedup::Rigid)
 }
 
 fn submit(federation: &mut Federation, cluster: u32, request: Request) {
@@ -129,7 +121,7 @@ fn jobs_that_may_stay_are_taken_up_in_the_order_of_the_heuristic() {
 }
 
 /// Four jobs queue on a cluster that is busy until 1000; another has room for all of them from 100 on.
-fn queue_and_room() -> Federation {
+fn queue_and_free_processors() -> Federation {
     let mut federation = busy(&[(8, 1000), (64, 100)]);
     for (id, procs, walltime) in [(A, 8, 50), (B, 8, 400), (C, 1, 300), (D, 4, 100)] {
         submit(&mut federation, 0, request(id, procs, walltime));
@@ -149,7 +141,7 @@ fn regular_moves_follow_the_heuristic_and_each_move_is_seen_by_the_next() {
         (Heuristic::MaxGain, [(C, 1750, 400), (D, 1550, 200), (B, 1450, 500), (A, 1050, 150)]),
         (Heuristic::MaxRelGain, [(C, 1750, 400), (D, 1550, 200), (B, 1450, 500), (A, 1050, 150)]),
     ] {
-        let mut federation = queue_and_room();
+        let mut federation = queue_and_free_processors();
         let moves =
             reallocate(&Reallocation::new(Algorithm::Regular, heuristic), &mut federation, Time::ZERO);
         let seen = moves.iter().map(|one| (one.job.0, one.before.0, one.estimate.completion().0));
@@ -166,7 +158,7 @@ fn regular_moves_follow_the_heuristic_and_each_move_is_seen_by_the_next() {
 #[test]
 fn regular_considers_the_window_of_the_oldest_and_all_jobs_with_mct() {
     for heuristic in Heuristic::ALL {
-        let mut federation = queue_and_room();
+        let mut federation = queue_and_free_processors();
         let policy = Reallocation { window: 2, ..Reallocation::new(Algorithm::Regular, *heuristic) };
         let moves = reallocate(&policy, &mut federation, Time::ZERO);
         let mut moved: Vec<u32> = moves.iter().map(|one| one.job.0).collect();
@@ -214,7 +206,7 @@ fn all_cancellation_orders_the_window_and_the_rest_follows() {
         (Heuristic::MaxGain, [140, 130, 100, 190, 210]),
     ] {
         assert_eq!(resubmitted(Algorithm::AllCancellation, heuristic), expected, "{heuristic}");
-        assert_eq!(resubmitted(Algorithm::NoWorse, heuristic), unchanged, "{heuristic}: nobody may lose");
+        assert_eq!(resubmitted(Algorithm::NoWorse, heuristic), unchanged, "{heuristic}: no job may lose");
     }
 }
 
@@ -256,7 +248,7 @@ fn no_worse_moves_the_others_around_a_job_that_would_lose() {
 /// A job whose reservation begins now counts as started (spec A.0.2).
 #[test]
 fn a_job_that_is_due_stays() {
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Copies) {
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Siblings) {
         for heuristic in Heuristic::ALL {
             let mut federation = busy(&[(4, 1000), (4, 1000), (4, 2000)]);
             submit(&mut federation, 0, request(A, 4, 50));
@@ -274,11 +266,11 @@ fn a_job_that_is_due_stays() {
 
 /// Each is sized where it waits, behind all that wait there, and none is made twice.
 #[test]
-fn every_other_cluster_that_can_take_a_job_has_a_copy() {
+fn every_other_cluster_that_accepts_a_job_has_a_sibling() {
     let mut federation = busy(&[(8, 1000), (4, 100), (8, 30), (2, 10)]);
     submit(&mut federation, 0, request(A, 4, 50));
     submit(&mut federation, 2, request(B, 8, 20));
-    let policy = Reallocation::new(Algorithm::Copies, Heuristic::Mct);
+    let policy = Reallocation::new(Algorithm::Siblings, Heuristic::Mct);
     let made = reallocate(&policy, &mut federation, Time::ZERO);
     let seen = made.iter().map(|one| {
         assert_eq!(one.reason, MoveReason::FirstStart);
@@ -286,11 +278,11 @@ fn every_other_cluster_that_can_take_a_job_has_a_copy() {
     });
     // A is on the first cluster, its copy on the third waits behind B; the fourth is too small.
     assert_eq!(seen.collect::<Vec<_>>(), [(A, 0, 1, 1050, 150), (A, 0, 2, 1050, 100), (B, 2, 0, 50, 1070)]);
-    assert_eq!(federation.copies(JobId(A)), [ClusterId(1), ClusterId(2)]);
-    assert_eq!([A, B].map(|id| start(&mut federation, id)), [1000, 30], "nobody is moved");
+    assert_eq!(federation.siblings(JobId(A)), [ClusterId(1), ClusterId(2)]);
+    assert_eq!([A, B].map(|id| start(&mut federation, id)), [1000, 30], "no job moves");
     assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), []);
     federation.started(JobId(A));
-    assert_eq!(federation.copies(JobId(A)), []);
+    assert_eq!(federation.siblings(JobId(A)), []);
 }
 
 #[test]
@@ -299,7 +291,7 @@ fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
         let (clusters, queue) = (busy(&[(4, 10), (4, 100)]), request(A, 4, 50));
         let mut federation = clusters;
         submit(&mut federation, 0, queue);
-        let pictured = |federation: &mut Federation, cluster, open| ClusterDraft {
+        let from_clusters = |federation: &mut Federation, cluster, open| FederatedCluster {
             procs: Procs(4),
             speed: Speed::REFERENCE,
             tuner: Tuner::Exact,
@@ -307,22 +299,22 @@ fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
             open,
         };
         let waiting: Vec<Tracked> = federation.waiting().values().cloned().collect();
-        let closed = [pictured(&mut federation, 0, false), pictured(&mut federation, 1, true)];
-        let mut federation = Federation::pictured(closed.into(), waiting);
+        let closed = [from_clusters(&mut federation, 0, false), from_clusters(&mut federation, 1, true)];
+        let mut federation = Federation::from_clusters(closed.into(), waiting);
         let policy = Reallocation::new(algorithm, Heuristic::Mct);
         assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), [], "{algorithm}");
         assert_eq!(start(&mut federation, A), 10, "{algorithm}");
     }
 }
 
-/// A cluster of 4 cores on which nothing runs and job A waits, planned or not, beside one that is busy until 100.
+/// A cluster of 4 cores on which nothing runs and job A waits, planned or not, next to a cluster that is busy until 100.
 fn unplanned(blocked: bool, open: bool) -> Federation {
     let mut federation = busy(&[(4, 1), (4, 100)]);
     let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
     let pending = Pending { blocked, ..Pending::of(JobId(A), Shape::of(Procs(2)), Span(50)) };
     let picture = ClusterSnapshot { nodes: vec![node], pending: vec![pending], ..ClusterSnapshot::default() };
-    let home = Nodes::from_picture(Time::ZERO, &picture).unwrap();
-    let pictured = |scheduler, open| ClusterDraft {
+    let home = Nodes::from_snapshot(Time::ZERO, &picture).unwrap();
+    let from_clusters = |scheduler, open| FederatedCluster {
         procs: Procs(4),
         speed: Speed::REFERENCE,
         tuner: Tuner::Exact,
@@ -333,11 +325,11 @@ fn unplanned(blocked: bool, open: bool) -> Federation {
     let request = request(A, 2, 50);
     let reason = Reason::Mapped(MapReason::Given);
     let waits = Tracked { request, cluster: ClusterId(0), moves: 0, reason };
-    Federation::pictured(vec![pictured(Box::new(home), true), pictured(other, open)], [waits])
+    Federation::from_clusters(vec![from_clusters(Box::new(home), true), from_clusters(other, open)], [waits])
 }
 
 #[test]
-fn a_job_that_is_not_planned_goes_to_whoever_has_a_place_for_it() {
+fn a_job_without_a_plan_moves_to_any_cluster_that_accepts_it() {
     for algorithm in [Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse] {
         for &heuristic in Heuristic::ALL {
             let policy = Reallocation::new(algorithm, heuristic);
@@ -352,7 +344,7 @@ fn a_job_that_is_not_planned_goes_to_whoever_has_a_place_for_it() {
             assert_eq!(event(unplanned(false, true)), (vec![], 0), "{case}: it starts at once where it is");
             assert_eq!(event(unplanned(true, false)), (vec![], 0), "{case}: the other takes none");
             let mut avoiding = unplanned(true, true);
-            avoiding.avoid(JobId(A), ClusterId(1));
+            avoiding.exclude(JobId(A), ClusterId(1));
             assert_eq!(event(avoiding), (vec![], 0), "{case}: it was there without a plan");
         }
     }

@@ -1,4 +1,4 @@
-//! How far predictions were off, and statistics that measure that as they learn.
+//! Prediction errors, and statistics of runtimes that measure their own errors.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use pliant_model::Span;
 use super::categories::{Categories, CategoryDump, Estimator, Level, Predicted, Runtimes, Settings};
 use super::choice::Choice;
 
-/// How far predictions were off, by the level that they came from.
+/// Prediction errors by level.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Calibration {
     levels: BTreeMap<Level, Errors>,
 }
 
-/// Sums over predictions of which the truth is known. Divided by `jobs` they are the mean absolute error, the bias
-/// and the share of jobs that ran no longer than predicted: that of a calibrated quantile is the quantile.
+/// Sums over predictions with known runtimes. Divided by `jobs` they give the mean absolute error, the bias and the
+/// coverage: the share of jobs that ran no longer than predicted, which equals the quantile if that is calibrated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Errors {
-    /// How many.
+    /// Number of jobs.
     pub jobs: u64,
-    /// Of the predicted less the true runtimes, without their signs, s.
+    /// Sum of absolute errors, s.
     pub absolute: u128,
-    /// The same with their signs.
+    /// Sum of predicted minus actual runtimes, s.
     pub signed: i128,
-    /// Of the true runtimes, s.
+    /// Sum of actual runtimes, s.
     pub runtimes: u128,
-    /// How many ran no longer than predicted.
+    /// Number of jobs that ran no longer than predicted.
     pub within: u64,
 }
 
 impl Calibration {
-    /// A job has finished that was predicted so.
-    pub fn tell(&mut self, predicted: &Predicted, runtime: Span) {
-        self.levels.entry(predicted.level).or_default().tell(predicted.runtime, runtime);
+    /// Records a finished job with its prediction.
+    pub fn record(&mut self, predicted: &Predicted, runtime: Span) {
+        self.levels.entry(predicted.level).or_default().record(predicted.runtime, runtime);
     }
 
-    /// By level.
+    /// The errors of each level.
     pub fn levels(&self) -> impl Iterator<Item = (Level, Errors)> {
         self.levels.iter().map(|(level, errors)| (*level, *errors))
     }
 
-    /// Over all levels.
+    /// The errors over all levels.
     pub fn all(&self) -> Errors {
         self.levels.values().fold(Errors::default(), |sum, errors| Errors {
             jobs: sum.jobs + errors.jobs,
@@ -52,15 +52,15 @@ impl Calibration {
         })
     }
 
-    /// What goes on like the dumped one ([`Calibration::levels`]).
+    /// Restores a calibration from its levels ([`Calibration::levels`]).
     pub fn restore(levels: impl IntoIterator<Item = (Level, Errors)>) -> Calibration {
         Calibration { levels: levels.into_iter().collect() }
     }
 }
 
 impl Errors {
-    /// One more.
-    pub fn tell(&mut self, predicted: Span, runtime: Span) {
+    /// Records one prediction.
+    pub fn record(&mut self, predicted: Span, runtime: Span) {
         let error = i128::from(predicted.0) - i128::from(runtime.0);
         self.jobs += 1;
         self.absolute += error.unsigned_abs();
@@ -70,20 +70,20 @@ impl Errors {
     }
 }
 
-/// The share of jobs that are to run no longer than what is predicted as the quantile of that share.
+/// The quantile that is calibrated.
 pub const CALIBRATED: f64 = 0.8;
 
-/// Statistics of runtimes that compare each job with what they would have predicted for it, before they learn from it.
+/// Statistics of runtimes that compare each finished job with its prediction before they learn from it.
 #[derive(Clone, Debug)]
 pub struct CalibratedRuntimes {
     runtimes: Runtimes<String>,
-    /// Of the mean.
+    /// Errors of the mean.
     mean: Calibration,
-    /// Of the [`CALIBRATED`] quantile.
+    /// Errors of the [`CALIBRATED`] quantile.
     quantile: Calibration,
 }
 
-/// The same as data.
+/// Calibrated statistics as data.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CalibratedDump {
@@ -94,38 +94,38 @@ pub struct CalibratedDump {
 }
 
 impl CalibratedDump {
-    /// True if nothing was learned.
+    /// True if no job was recorded.
     pub fn is_nothing(&self) -> bool {
         self.categories.is_empty()
     }
 }
 
-/// What is known of the jobs of a category.
+/// A summary of the recorded jobs of a category.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// The category's level.
     pub level: Level,
-    /// Which of that level; none of all jobs.
+    /// The key of the category at this level; none for all jobs.
     pub key: Option<String>,
-    /// How many were told.
+    /// Number of recorded jobs.
     pub jobs: u64,
     /// Their mean runtime.
     pub mean: Span,
     /// The standard deviation.
     pub deviation: Span,
-    /// What half of the last ones took at most.
+    /// Median of the recent runtimes.
     pub median: Span,
-    /// What 95 % of the last ones took at most.
+    /// 95th percentile of the recent runtimes.
     pub p95: Span,
 }
 
 impl CalibratedRuntimes {
-    /// Nothing is known yet.
+    /// Empty statistics.
     pub fn new(settings: Settings) -> CalibratedRuntimes {
         CalibratedRuntimes::restore(settings, CalibratedDump::default())
     }
 
-    /// Statistics that go on like the dumped ones.
+    /// Restores dumped statistics.
     pub fn restore(settings: Settings, dump: CalibratedDump) -> CalibratedRuntimes {
         let CalibratedDump { categories, errors, quantile } = dump;
         CalibratedRuntimes {
@@ -135,7 +135,7 @@ impl CalibratedRuntimes {
         }
     }
 
-    /// The state, as data.
+    /// The state as data.
     pub fn dump(&self) -> CalibratedDump {
         CalibratedDump {
             categories: self.runtimes.dump(),
@@ -144,26 +144,26 @@ impl CalibratedRuntimes {
         }
     }
 
-    /// A job has ended that took `runtime`, `unit` of it for each unit of its executable ([`Runtimes::tell_scaled`]).
-    pub fn tell(&mut self, of: &Categories<String>, unit: Span, runtime: Span) {
+    /// Records a job that took `runtime`; `unit` is its runtime per unit of its executable ([`Runtimes::record_scaled`]).
+    pub fn record(&mut self, of: &Categories<String>, unit: Span, runtime: Span) {
         let truth = |level| if level == Level::Executable { unit } else { runtime };
         if let Some(predicted) = self.expected(of) {
-            self.mean.tell(&predicted, truth(predicted.level));
+            self.mean.record(&predicted, truth(predicted.level));
         }
         let quantile = Choice::new(CALIBRATED, 1.0).ok().map(Estimator::Quantile);
         let predicted = quantile.and_then(|quantile| self.runtimes.predict(of, Level::Executable, quantile));
         if let Some(predicted) = predicted {
-            self.quantile.tell(&predicted, truth(predicted.level));
+            self.quantile.record(&predicted, truth(predicted.level));
         }
-        self.runtimes.tell_scaled(of, unit, runtime);
+        self.runtimes.record_scaled(of, unit, runtime);
     }
 
-    /// How long a job of these categories is expected to run; none if nothing was told.
+    /// The expected runtime of a job of these categories; none if no job was recorded.
     pub fn expected(&self, of: &Categories<String>) -> Option<Predicted> {
         self.runtimes.predict(of, Level::Executable, Estimator::Mean)
     }
 
-    /// What is known by category: of executables, users and groups those with the most jobs, `most` of each.
+    /// Summaries of categories: of executables, users and groups the `most` with the most jobs.
     pub fn summaries(&self, most: usize) -> Vec<Summary> {
         let quantile = |share| Choice::new(share, 1.0).ok().map(Estimator::Quantile);
         let (median, p95) = (quantile(0.5), quantile(0.95));
@@ -195,12 +195,12 @@ impl CalibratedRuntimes {
         known
     }
 
-    /// How far means were off.
+    /// Errors of predicted means.
     pub fn mean_errors(&self) -> Errors {
         self.mean.all()
     }
 
-    /// How far [`CALIBRATED`] quantiles were off: the share of jobs within them is to be that.
+    /// Errors of predicted [`CALIBRATED`] quantiles.
     pub fn quantile_errors(&self) -> Errors {
         self.quantile.all()
     }

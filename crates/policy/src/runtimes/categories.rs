@@ -1,12 +1,12 @@
-//! How long the next job of a category will run, judging by those that have finished (paper 002, sections 3 and 5; spec A.2.2).
+//! Predicts the runtime of a job from finished jobs of its category (paper 002, sections 3 and 5; spec A.2.2).
 //!
-//! A job belongs to the category of its executable, of its user and of its group, and to the one of all jobs. What is
-//! asked of one level falls back to the next broader one while too few jobs of the category are known. The means are
-//! over all jobs that were told, the paper's; the quantiles and recent means over a window of the last ones.
+//! A job belongs to the categories of its executable, its user, its group and all jobs. A prediction at one level falls back
+//! to the next broader level while its category has too few jobs. Means are over all recorded jobs, as in the paper;
+//! quantiles and recent means are over a window of the last ones.
 //!
-//! What the past is, is for the caller to say: jobs told as they finish make a *causal* estimator; a whole log told
-//! before its first job is predicted gives the paper's figures, which see the future. Telling a job costs
-//! O(log categories + window), a prediction O(log categories).
+//! The caller decides what is past: recording jobs as they finish gives a *causal* estimator; recording a whole log
+//! before the first prediction gives the paper's figures, which see the future. Recording costs O(log categories +
+//! window), a prediction O(log categories).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use super::choice::Choice;
 use super::window::Window;
 
 crate::named_enum! {
-    /// What jobs of a category have in common, from the narrowest to the broadest.
+    /// What the jobs of a category share, from the narrowest to the broadest.
     Level, "level of categories", {
         /// The executable.
         Executable = "executable",
@@ -30,7 +30,7 @@ crate::named_enum! {
     }
 }
 
-/// The categories of a job, as far as they are known.
+/// The known categories of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Categories<Key> {
     /// Its executable.
@@ -42,7 +42,7 @@ pub struct Categories<Key> {
 }
 
 impl<Key: Clone> Categories<Key> {
-    /// The category of a level, if it is known: its place among the categories of [`Runtimes`].
+    /// The key of the job's category at a level, if known.
     fn at(&self, level: Level) -> Option<(Level, Option<Key>)> {
         let key = match level {
             Level::Executable => &self.executable,
@@ -54,56 +54,56 @@ impl<Key: Clone> Categories<Key> {
     }
 }
 
-/// What is predicted from the jobs of a category.
+/// An estimator of the runtime of a category.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Estimator {
-    /// Their mean.
+    /// Mean of all jobs.
     Mean,
-    /// The mean of the last ones.
+    /// Mean of the recent jobs.
     RecentMean,
-    /// An order statistic of the last ones, with a margin.
+    /// An order statistic of the recent jobs, with a margin.
     Quantile(Choice),
 }
 
-/// How long a job is expected to run.
+/// A predicted runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Predicted {
-    /// So long, at least 1 s.
+    /// The runtime, at least 1 s.
     pub runtime: Span,
-    /// The standard deviation of the jobs that tell.
+    /// The standard deviation of the category's runtimes.
     pub deviation: Span,
-    /// Of which level they are.
+    /// The level of the category.
     pub level: Level,
-    /// How many they are.
+    /// The number of jobs in the category.
     pub jobs: u64,
 }
 
-/// Which jobs count.
+/// Settings of the statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Settings {
-    /// How many of the last jobs of a category quantiles and recent means are of.
+    /// Number of recent jobs per category for quantiles and recent means.
     pub window: NonZeroUsize,
-    /// A category with fewer jobs says nothing; its next broader one is asked.
+    /// A category with fewer jobs is not used; its next broader one is.
     pub least: NonZeroUsize,
 }
 
 impl Settings {
-    /// What servers and agents count of the jobs of a federation: of a category the last 200 for what is recent, and at least 3.
+    /// The settings of servers and agents: 200 recent jobs per category, at least 3.
     pub const FEDERATION: Settings = Settings {
         window: NonZeroUsize::new(200).expect("more than none"),
         least: NonZeroUsize::new(3).expect("more than none"),
     };
 }
 
-/// What finished jobs have taught.
+/// Statistics of runtimes by category.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Runtimes<Key> {
     settings: Settings,
     categories: BTreeMap<(Level, Option<Key>), Category>,
 }
 
-/// The jobs of a category: sums over all, and the last ones.
+/// The jobs of a category: sums over all jobs, and the recent runtimes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Category {
     jobs: u64,
@@ -113,21 +113,21 @@ struct Category {
     recent_sum: u128,
 }
 
-/// A category, as data.
+/// A category as data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CategoryDump<Key> {
     /// Its level.
     pub level: Level,
-    /// Which of that level; none of all jobs.
+    /// The key of the category at this level; none for all jobs.
     pub key: Option<Key>,
-    /// How many jobs were told.
+    /// Number of recorded jobs.
     pub jobs: u64,
-    /// The sum of their runtimes, s.
+    /// Sum of runtimes, s.
     pub sum: u128,
-    /// The sum of their squares.
+    /// Sum of squared runtimes.
     pub squares: u128,
-    /// The runtimes of the last ones, in the order in which they were told.
+    /// Recent runtimes in the order of recording.
     pub recent: Vec<u64>,
 }
 
@@ -147,7 +147,7 @@ impl Category {
         }
     }
 
-    /// The mean of the last ones that ran longer than that.
+    /// The mean of the recent runtimes above `seconds`.
     fn longer_than(&self, seconds: u64) -> Option<u64> {
         let longer = self.recent.above(seconds);
         let sum = longer.iter().map(|runtime| u128::from(*runtime)).sum();
@@ -177,19 +177,19 @@ fn span(seconds: u64) -> Span {
 }
 
 impl<Key: Ord + Clone> Runtimes<Key> {
-    /// Nothing is known yet.
+    /// Empty statistics.
     pub fn new(settings: Settings) -> Runtimes<Key> {
         Runtimes { settings, categories: BTreeMap::new() }
     }
 
-    /// A job of these categories has finished that ran for so long.
-    pub fn tell(&mut self, of: &Categories<Key>, runtime: Span) {
-        self.tell_scaled(of, runtime, runtime);
+    /// Records the runtime of a finished job.
+    pub fn record(&mut self, of: &Categories<Key>, runtime: Span) {
+        self.record_scaled(of, runtime, runtime);
     }
 
-    /// The same of a job of an executable that takes longer or shorter by what it is asked for: of `unit`, its runtime divided
-    /// by that, only its executable is told, as such units of several executables have nothing in common.
-    pub fn tell_scaled(&mut self, of: &Categories<Key>, unit: Span, runtime: Span) {
+    /// Records a finished job whose runtime scales with its arguments. `unit` is its runtime divided by that scale; only the
+    /// category of its executable gets it, since units of different executables are not comparable.
+    pub fn record_scaled(&mut self, of: &Categories<Key>, unit: Span, runtime: Span) {
         for level in Level::ALL.iter().copied() {
             let Some(category) = of.at(level) else { continue };
             let told = if level == Level::Executable { unit } else { runtime };
@@ -202,15 +202,15 @@ impl<Key: Ord + Clone> Runtimes<Key> {
         }
     }
 
-    /// How long a job of these categories will run, by those of a level or, where these are too few, of the next
-    /// broader one that has enough; by all jobs, however few. None if nothing was told.
+    /// Predicts the runtime of a job from level `from` or the next broader level with enough jobs; from all jobs, however
+    /// few. None if no job was recorded.
     pub fn predict(&self, of: &Categories<Key>, from: Level, estimator: Estimator) -> Option<Predicted> {
-        let (level, category) = self.telling(of, from)?;
+        let (level, category) = self.first_with_samples(of, from)?;
         Some(category.predicted(level, estimator))
     }
 
-    /// The first category from a level on that has enough jobs.
-    fn telling(&self, of: &Categories<Key>, from: Level) -> Option<(Level, &Category)> {
+    /// The first category from level `from` on with enough jobs.
+    fn first_with_samples(&self, of: &Categories<Key>, from: Level) -> Option<(Level, &Category)> {
         let broader = Level::ALL.iter().copied().filter(|level| *level >= from);
         let found = broader.filter_map(|level| {
             let category = self.categories.get(&of.at(level)?)?;
@@ -220,11 +220,11 @@ impl<Key: Ord + Clone> Runtimes<Key> {
         { found }.next()
     }
 
-    /// How long a job will run in all that has been running for so long: as in [`Runtimes::predict`] by their mean, or as the
-    /// mean of those of the last ones that ran longer than it has, whichever is more. One that has outlived all of that is
-    /// like none of them: it is expected to run as long again as it has.
+    /// Predicts the total runtime of a job that has been running for `elapsed`: the larger of the mean as in
+    /// [`Runtimes::predict`] and the mean of the recent jobs that ran longer than `elapsed`. If `elapsed` exceeds all of them,
+    /// twice `elapsed`.
     pub fn predict_running(&self, of: &Categories<Key>, from: Level, elapsed: Span) -> Option<Predicted> {
-        let (level, category) = self.telling(of, from)?;
+        let (level, category) = self.first_with_samples(of, from)?;
         let predicted = category.predicted(level, Estimator::Mean);
         if elapsed <= Span::ZERO {
             return Some(predicted);
@@ -236,27 +236,27 @@ impl<Key: Ord + Clone> Runtimes<Key> {
         Some(Predicted { runtime, ..predicted })
     }
 
-    /// What the jobs of one category say, however few; none if none was told.
+    /// The prediction from one category, however few its jobs; none if it has none.
     pub fn of_category(&self, level: Level, key: Option<&Key>, estimator: Estimator) -> Option<Predicted> {
         Some(self.categories.get(&(level, key.cloned()))?.predicted(level, estimator))
     }
 
-    /// A category with fewer jobs says nothing.
+    /// Categories with fewer jobs are not used.
     pub(super) fn least(&self) -> u64 {
         self.settings.least.get() as u64
     }
 
-    /// Every category, by level: the narrowest first.
+    /// Every category with jobs, the narrowest level first.
     pub fn known(&self) -> impl Iterator<Item = (Level, Option<&Key>)> {
         self.categories.keys().map(|(level, key)| (*level, key.as_ref()))
     }
 
-    /// How many categories of a level are known.
+    /// Number of categories of a level.
     pub fn categories(&self, level: Level) -> usize {
         self.categories.keys().filter(|(other, _)| *other == level).count()
     }
 
-    /// The state, as data, by level and category.
+    /// The state as data, by level and category.
     pub fn dump(&self) -> Vec<CategoryDump<Key>> {
         let dump = |((level, key), category): (&(Level, Option<Key>), &Category)| CategoryDump {
             level: *level,
@@ -264,12 +264,12 @@ impl<Key: Ord + Clone> Runtimes<Key> {
             jobs: category.jobs,
             sum: category.sum,
             squares: category.squares,
-            recent: category.recent.told().collect(),
+            recent: category.recent.values().collect(),
         };
         self.categories.iter().map(dump).collect()
     }
 
-    /// Statistics that go on like the dumped ones. With a smaller window than those had, the last jobs count.
+    /// Restores dumped statistics. A smaller window keeps the last runtimes.
     pub fn restore(settings: Settings, dump: &[CategoryDump<Key>]) -> Runtimes<Key> {
         let mut runtimes = Runtimes::new(settings);
         for CategoryDump { level, key, jobs, sum, squares, recent } in dump {

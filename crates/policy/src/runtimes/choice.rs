@@ -1,42 +1,30 @@
-//! What is taken of a window of runtimes: a quantile, with a margin.
-
-use std::fmt;
+//! The order statistic of a window of runtimes: a quantile with a margin.
 
 use super::window::Window;
 
-/// How a runtime is chosen from past ones: their quantile, times a margin.
+/// A quantile of past runtimes, times a margin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
     quantile: f64,
     margin: f64,
 }
 
-/// A [`Choice`] that cannot be.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// Invalid parameters of a [`Choice`].
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ChoiceError {
     /// The quantile is not above 0 and at most 1.
+    #[error("expected a quantile above 0 and at most 1, found {0}")]
     Quantile(f64),
     /// The margin is not in [`Choice::MARGINS`].
+    #[error("expected a margin of {least} to {most}, found {0}", least = Choice::MARGINS.start(), most = Choice::MARGINS.end())]
     Margin(f64),
 }
 
-impl fmt::Display for ChoiceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, most) = (Choice::MARGINS.start(), Choice::MARGINS.end());
-        match self {
-            Self::Quantile(found) => write!(f, "expected a quantile above 0 and at most 1, found {found}"),
-            Self::Margin(found) => write!(f, "expected a margin of {least} to {most}, found {found}"),
-        }
-    }
-}
-
-impl std::error::Error for ChoiceError {}
-
 impl Choice {
-    /// What a margin may be.
+    /// The valid margins.
     pub const MARGINS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
-    /// The smallest time that is not exceeded by at least `quantile` of the runs, `margin` times.
+    /// `margin` times the smallest time that at least `quantile` of the runs do not exceed.
     pub fn new(quantile: f64, margin: f64) -> Result<Choice, ChoiceError> {
         if !(quantile > 0.0 && quantile <= 1.0) {
             return Err(ChoiceError::Quantile(quantile));
@@ -50,12 +38,12 @@ impl Choice {
     /// The order statistic of a window; none if it is empty. O(1).
     pub(super) fn of<Value: Ord + Copy>(self, window: &Window<Value>) -> Option<Value> {
         let last = window.len().checked_sub(1)?;
-        // Shaved, so that 0.95 of 20 runs are 19 whatever the rounding.
+        // Reduced slightly, so that rounding cannot make 0.95 of 20 runs 20 runs.
         let rank = (self.quantile * window.len() as f64 * (1.0 - 1e-12)).ceil() as usize;
         window.sorted().get(rank.saturating_sub(1).min(last)).copied()
     }
 
-    /// What the runs took with the margin, rounded up.
+    /// `took` times the margin, rounded up.
     pub(super) fn with_margin(self, took: f64) -> u64 {
         (took * self.margin * (1.0 - 1e-12)).ceil() as u64
     }

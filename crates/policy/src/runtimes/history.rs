@@ -1,12 +1,11 @@
-//! Runtime history: the walltime that the next run of a category needs, judging by those that have finished.
+//! Runtime history: predicts the walltime of the next run of a category from finished runs.
 //!
-//! Runs differ in size and in the speed of their cluster. What is kept of one is its *reference time*: how
-//! long the same work takes on the processors that were asked for at speed 1, by the speedup model, the
-//! inverse of [`pliant_model::Walltimes::at`]. A category (a service, a user's program, ...) is a name; each
-//! remembers a window of its last runs, and a prediction is an order statistic of that window with a margin.
+//! Runs differ in size and in the speed of their cluster. The history stores *reference times*: the time of the same work
+//! on the requested processors at speed 1 by the speedup model, the inverse of [`pliant_model::Walltimes::at`]. Each
+//! category (a service, a user's program, ...) has a window of its last runs; a prediction is an order statistic of
+//! the window with a margin.
 //!
-//! Nothing but finished runs that were told goes into a prediction, in the order in which they were told.
-//! Telling one costs O(window), a prediction O(log categories).
+//! Recording a run costs O(window), a prediction O(log categories).
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -19,21 +18,21 @@ use super::window::Windows;
 /// A finished run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FinishedRun<'a> {
-    /// How long it took.
+    /// Its runtime.
     pub runtime: Duration,
-    /// On how many processors.
+    /// The processors that it used.
     pub procs: Procs,
-    /// How fast they were.
+    /// Their speed.
     pub speed: Speed,
-    /// The processors on which a walltime will be asked for.
+    /// The processors to which a requested walltime refers.
     pub requested: Procs,
-    /// How the time changes with the number of processors.
+    /// The speedup model.
     pub speedup: &'a Speedup,
 }
 
 impl FinishedRun<'_> {
     /// The time of the same work on the requested processors at speed 1, in milliseconds, rounded up:
-    /// `runtime * speed * time(requested) / time(procs)`, shaved like a walltime before rounding.
+    /// `runtime * speed * time(requested) / time(procs)`, reduced slightly before rounding like a walltime.
     pub fn reference_ms(&self) -> u64 {
         let Self { procs, requested, speedup, .. } = *self;
         let ratio = speedup.relative_time(requested, requested) / speedup.relative_time(procs, requested);
@@ -42,61 +41,60 @@ impl FinishedRun<'_> {
     }
 }
 
-/// The last runs of one category, as data.
+/// The last runs of a category as data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Recent {
     /// The category.
     pub category: String,
-    /// Reference times in milliseconds, in the order in which they were told.
+    /// Reference times in milliseconds, in the order of recording.
     pub reference_ms: Vec<u64>,
 }
 
-/// What finished runs have taught, by category.
+/// Reference times of finished runs by category.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
     window: NonZeroUsize,
-    /// Reference times, in milliseconds.
+    /// In milliseconds.
     categories: Windows<String, u64>,
 }
 
 impl History {
-    /// Nothing is known yet; the last `window` runs of each category will count.
+    /// An empty history that keeps the last `window` runs of each category.
     pub fn new(window: NonZeroUsize) -> History {
         History { window, categories: Windows::default() }
     }
 
-    /// A run of a category has finished. Those that failed or were ended are not told: they say nothing about
-    /// how long the work takes.
-    pub fn tell(&mut self, category: &str, run: &FinishedRun<'_>) {
-        self.tell_reference(category, run.reference_ms());
+    /// Records a finished run of a category. Failed and cancelled runs must not be recorded: they do not show how long the
+    /// work takes.
+    pub fn record(&mut self, category: &str, run: &FinishedRun<'_>) {
+        self.record_reference(category, run.reference_ms());
     }
 
-    /// The same of a run of which only the reference time is known, in milliseconds.
-    pub fn tell_reference(&mut self, category: &str, reference_ms: u64) {
+    /// Records a run by its reference time, in milliseconds.
+    pub fn record_reference(&mut self, category: &str, reference_ms: u64) {
         self.categories.push(category, reference_ms, self.window.get());
     }
 
-    /// The walltime to ask for on the requested processors at speed 1, at least 1 s; none if no run of the
-    /// category was told.
+    /// The walltime to request on the requested processors at speed 1, at least 1 s; none if the category has no run.
     pub fn predict(&self, category: &str, choice: Choice) -> Option<Span> {
         let reference_ms = choice.of(self.categories.get(category)?)?;
         let seconds = choice.with_margin(reference_ms as f64 / 1000.0);
         Some(Span(i64::try_from(seconds).unwrap_or(i64::MAX).clamp(1, Span::MAX.0)))
     }
 
-    /// How many runs of a category count.
+    /// Number of runs in the window of a category.
     pub fn runs(&self, category: &str) -> usize {
         self.categories.get(category).map_or(0, |window| window.len())
     }
 
-    /// The state, as data, by category.
+    /// The state as data, by category.
     pub fn dump(&self) -> Vec<Recent> {
         let recent = |(category, reference_ms)| Recent { category, reference_ms };
         self.categories.dump().map(recent).collect()
     }
 
-    /// A history that goes on like the dumped one. With a smaller window than that had, the last runs count.
+    /// Restores a dumped history. A smaller window keeps the last runs.
     pub fn restore(window: NonZeroUsize, dump: &[Recent]) -> History {
         let told = dump.iter().map(|one| (&one.category, one.reference_ms.as_slice()));
         History { window, categories: Windows::restore(told, window.get()) }
@@ -105,7 +103,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{JobId, Owner, Request, Time};
+    use pliant_model::{JobId, Request, Time};
     use proptest::prelude::*;
 
     use super::*;
@@ -128,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_brought_to_the_requested_size_and_speed_1() {
+    fn runs_are_scaled_to_the_requested_size_and_speed_1() {
         let check = |seconds, procs, speed, requested, speedup: &Speedup, reference_ms| {
             let (runtime, speed) = (Duration::from_secs_f64(seconds), Speed::new(speed).unwrap());
             let (procs, requested) = (Procs(procs), Procs(requested));
@@ -153,7 +151,7 @@ mod tests {
         let mut history = History::new(window(200));
         assert_eq!((history.predict("sort", choice(0.95, 1.0)), history.runs("sort")), (None, 0));
         // 1 to 20 s, in disorder.
-        (1..=20).for_each(|number| history.tell("sort", &run(number * 8 % 21 * 1000)));
+        (1..=20).for_each(|number| history.record("sort", &run(number * 8 % 21 * 1000)));
         assert_eq!((history.runs("sort"), history.runs("other")), (20, 0));
         for (quantile, margin, expected) in [
             (1e-9, 1.0, 1),
@@ -173,23 +171,23 @@ mod tests {
     }
 
     #[test]
-    fn a_run_beyond_all_time_is_no_overflow() {
+    fn a_very_long_run_does_not_overflow() {
         let mut history = History::new(window(1));
-        history.tell("eternal", &FinishedRun { runtime: Duration::MAX, ..run(0) });
+        history.record("eternal", &FinishedRun { runtime: Duration::MAX, ..run(0) });
         let walltime = history.predict("eternal", choice(1.0, 100.0)).unwrap();
         assert!(walltime > Span(i64::MAX / 6) && walltime <= Span::MAX, "{walltime}");
     }
 
-    /// The slow version: everything that was told, looked through anew for every question.
+    /// The reference implementation: stores every run and sorts for each prediction.
     #[derive(Default)]
-    struct Slow {
-        told: Vec<(usize, u64)>,
+    struct Reference {
+        recorded: Vec<(usize, u64)>,
     }
 
-    impl Slow {
+    impl Reference {
         /// By percentages of whole numbers.
         fn predict(&self, category: usize, window: usize, quantile: u64, margin: u64) -> Option<Span> {
-            let all = self.told.iter().filter(|(other, _)| *other == category).map(|(_, ms)| *ms);
+            let all = self.recorded.iter().filter(|(other, _)| *other == category).map(|(_, ms)| *ms);
             let recent: Vec<u64> = all.rev().take(window).collect();
             let enough = |ms: &u64| {
                 let within = recent.iter().filter(|other| *other <= ms).count() as u64;
@@ -201,60 +199,60 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        #[test]
-        fn equals_the_slow_version(
-            most in 1..30_usize,
-            told in prop::collection::vec((0..3_usize, prop_oneof![0..8_000_u64, 0..8_000_000_u64]), 1..150),
-            quantile in 1..=100_u64,
-            margin in 1..=300_u64,
-            restored_at in 0..150_usize,
-        ) {
-            let choice = choice(quantile as f64 / 100.0, margin as f64 / 100.0);
-            let names = ["a", "b", "c"];
-            let (mut history, mut slow) = (History::new(window(most)), Slow::default());
-            for (number, (category, ms)) in told.into_iter().enumerate() {
-                history.tell(names[category], &run(ms));
-                slow.told.push((category, ms));
-                if number == restored_at {
-                    let restored = History::restore(window(most), &history.dump());
-                    prop_assert_eq!(&restored, &history);
-                    history = restored;
-                }
-                for (category, name) in names.into_iter().enumerate() {
-                    let expected = slow.predict(category, most, quantile, margin);
-                    prop_assert_eq!(history.predict(name, choice), expected, "{} of {:?}", name, slow.told);
-                    // With a smaller window the last runs count.
-                    let smaller = History::restore(window(1 + most / 2), &history.dump());
-                    let expected = slow.predict(category, 1 + most / 2, quantile, margin);
-                    prop_assert_eq!(smaller.predict(name, choice), expected);
+            #[test]
+    fn equals_the_reference_implementation(
+                most in 1..30_usize,
+                told in prop::collection::vec((0..3_usize, prop_oneof![0..8_000_u64, 0..8_000_000_u64]), 1..150),
+                quantile in 1..=100_u64,
+                margin in 1..=300_u64,
+                restored_at in 0..150_usize,
+            ) {
+                let choice = choice(quantile as f64 / 100.0, margin as f64 / 100.0);
+                let names = ["a", "b", "c"];
+                let (mut history, mut reference) = (History::new(window(most)), Reference::default());
+                for (number, (category, ms)) in told.into_iter().enumerate() {
+                    history.record(names[category], &run(ms));
+                    reference.recorded.push((category, ms));
+                    if number == restored_at {
+                        let restored = History::restore(window(most), &history.dump());
+                        prop_assert_eq!(&restored, &history);
+                        history = restored;
+                    }
+                    for (category, name) in names.into_iter().enumerate() {
+                        let expected = reference.predict(category, most, quantile, margin);
+                        prop_assert_eq!(history.predict(name, choice), expected, "{} of {:?}", name, reference.recorded);
+                        // With a smaller window the last runs count.
+                        let smaller = History::restore(window(1 + most / 2), &history.dump());
+                        let expected = reference.predict(category, 1 + most / 2, quantile, margin);
+                        prop_assert_eq!(smaller.predict(name, choice), expected);
+                    }
                 }
             }
-        }
 
-        /// What is learned from a run is the walltime that such a run needs, up to the rounding to seconds.
-        #[test]
-        fn a_run_gets_the_time_that_it_took(
-            seconds in 1..100_000_u64,
-            procs in 1..=64_u32,
-            requested in 1..=64_u32,
-            speed in 0.1..10.0_f64,
-            folding: bool,
-        ) {
-            let (procs, requested) = (Procs(procs), Procs(requested));
-            prop_assume!(!folding || procs <= requested);
-            let speedup = if folding { Speedup::Folding } else { AMDAHL };
-            let (speed, runtime) = (Speed::new(speed).unwrap(), Duration::from_secs(seconds));
-            let mut history = History::new(window(1));
-            history.tell("a", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
-            let walltime = history.predict("a", choice(1.0, 1.0)).unwrap();
-            let (id, submit) = (JobId(0), Time::ZERO);
-            let request = Request { id, submit, procs: requested, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
-            let walltimes = request.on(Procs(64), speed).unwrap();
-            let found = walltimes.at(procs).0 as u64;
-            let rounding = (1.001 * walltimes.ratio(procs) / speed.get()).ceil() as u64;
-            prop_assert!((seconds..=seconds + rounding).contains(&found), "{} s for {} s", found, seconds);
+            /// The history predicts the walltime that such a run needs, up to rounding to seconds.
+            #[test]
+    fn a_prediction_covers_the_recorded_run(
+                seconds in 1..100_000_u64,
+                procs in 1..=64_u32,
+                requested in 1..=64_u32,
+                speed in 0.1..10.0_f64,
+                folding: bool,
+            ) {
+                let (procs, requested) = (Procs(procs), Procs(requested));
+                prop_assume!(!folding || procs <= requested);
+                let speedup = if folding { Speedup::Folding } else { AMDAHL };
+                let (speed, runtime) = (Speed::new(speed).unwrap(), Duration::from_secs(seconds));
+                let mut history = History::new(window(1));
+                history.record("a", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
+                let walltime = history.predict("a", choice(1.0, 1.0)).unwrap();
+                let (id, submit) = (JobId(0), Time::ZERO);
+                let request = Request::new(id, submit, requested, walltime, speedup);
+                let walltimes = request.on(Procs(64), speed).unwrap();
+                let found = walltimes.at(procs).0 as u64;
+                let rounding = (1.001 * walltimes.ratio(procs) / speed.get()).ceil() as u64;
+                prop_assert!((seconds..=seconds + rounding).contains(&found), "{} s for {} s", found, seconds);
+            }
         }
-    }
 }

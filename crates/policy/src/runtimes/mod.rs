@@ -1,24 +1,24 @@
-//! Statistics of runtimes: how long jobs will run, judging by those that have ended.
+//! Statistics of runtimes: predict jobs from ended jobs.
 //!
-//! | file | says |
+//! | file | predicts |
 //! |---|---|
-//! | `categories` | how long the next job of an executable, a user or a group is expected to run, with a broader category while too few are known; also one that has outlived that |
-//! | `calibration` | how far that was off, by level |
+//! | `categories` | the runtime of a job of an executable, a user or a group, with broader categories as fallback; also of running jobs |
+//! | `calibration` | nothing: prediction errors by level |
 //! | [`history`] | the walltime that one service needs, across sizes and speeds |
-//! | [`used`] | how much of its limit a job uses, as far as listings of an external batch system show it |
-//! | [`predicted`] | how long a job is planned for, and for how much longer once it has outlived its plan |
-//! | `samples` | the units that jobs of a federation are counted in |
+//! | [`limit_usage`] | the share of its time limit that a job uses, from listings of an external batch system |
+//! | [`predicted`] | the planned runtime of a job, and its extension after it has run longer |
+//! | `samples` | nothing: the units in which jobs of a federation are recorded |
 //! | `window`, `choice` | nothing: the last values of a series, and an order statistic of them |
 //!
-//! Nothing but jobs that have ended goes into a prediction, in the order in which they were told.
+//! Predictions depend only on ended jobs and the order in which they were recorded.
 
 mod calibration;
 mod categories;
 mod choice;
 pub mod history;
+pub mod limit_usage;
 pub mod predicted;
 mod samples;
-pub mod used;
 mod window;
 
 pub use calibration::{CALIBRATED, CalibratedDump, CalibratedRuntimes, Calibration, Errors, Summary};

@@ -2,11 +2,11 @@
 //! have ended (Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007, "EASY++"; Gaussier, Glesser, Reis and Trystram, SC
 //! 2015).
 //!
-//! The user's walltime stays what it is, the limit at which a job is ended: nobody is stopped for a wrong prediction.
+//! The user's walltime remains the limit: no job is ended because of a wrong prediction.
 //! A job is planned for the time that [`Runtimes`] predict when it is submitted, at most the user's, and for the user's
 //! while nothing is known. One that outlives its plan is planned longer, by ever larger steps up to the limit
-//! ([`corrected`], the cited papers' incremental correction), and the jobs behind it are planned anew
-//! ([`crate::batch::BatchScheduler::outlive`]): a plan by predictions is an expectation, not a promise.
+//! ([`corrected`], the cited papers' incremental correction), and the jobs behind it are planned again
+//! ([`crate::batch::BatchScheduler::extend_running`]): a plan by predictions is an expectation, not a promise.
 
 use std::num::NonZeroUsize;
 
@@ -21,7 +21,7 @@ crate::named_enum! {
         Walltimes = "walltimes",
         /// What jobs that have ended make likely, at most that.
         Predictions = "predictions",
-        /// What jobs will really take, which nobody knows: a bound on what predictions can be worth.
+        /// Actual runtimes, an oracle: an upper bound on the value of predictions.
         Runtimes = "runtimes",
     }
 }
@@ -45,7 +45,7 @@ impl Default for Prediction {
     }
 }
 
-/// By how much a plan that was outlived is extended, s: the first time by a minute, in the end by days.
+/// Extensions of a plan that its job exceeded, s: the first is a minute, the last days.
 const EXTENSIONS_S: [i64; 11] = [60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000];
 
 /// How long a job is planned for that has outlived `planned` after it was extended so many times already; at most `limit`,
@@ -76,7 +76,7 @@ impl Predictor {
 
     /// A job has ended that took so long: in the size that was asked for, on a cluster of speed 1.
     pub fn ended(&mut self, of: &Categories<i32>, runtime: Span) {
-        self.runtimes.tell(of, runtime);
+        self.runtimes.record(of, runtime);
     }
 
     /// How long a job is planned for whose user asked for `walltime`, in the same terms.

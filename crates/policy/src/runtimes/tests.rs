@@ -22,7 +22,7 @@ fn unknown_categories_fall_back_to_the_next_broader_one() {
     for (executable, user, group, runtime) in
         [(1, 1, 1, 10), (1, 1, 1, 21), (2, 1, 1, 100), (3, 2, 1, 1000), (-1, -1, 2, 5000)]
     {
-        runtimes.tell(&of(executable, user, group), Span(runtime));
+        runtimes.record(&of(executable, user, group), Span(runtime));
     }
     let check = |of: Categories<i32>, from, runtime, level, jobs| {
         let found = runtimes.predict(&of, from, Estimator::Mean).unwrap();
@@ -51,9 +51,9 @@ fn unknown_categories_fall_back_to_the_next_broader_one() {
 }
 
 #[test]
-fn each_estimator_says_what_it_is_called() {
+fn estimators_have_unique_descriptions() {
     let mut runtimes = Runtimes::new(settings(4, 1));
-    [1000, 2, 4, 6, 9].iter().for_each(|runtime| runtimes.tell(&of(1, 1, 1), Span(*runtime)));
+    [1000, 2, 4, 6, 9].iter().for_each(|runtime| runtimes.record(&of(1, 1, 1), Span(*runtime)));
     let check = |estimator, expected| {
         let found = runtimes.predict(&of(1, 1, 1), Level::User, estimator).unwrap();
         assert_eq!((found.runtime, found.deviation), (Span(expected), Span(398)), "{estimator:?}");
@@ -63,14 +63,14 @@ fn each_estimator_says_what_it_is_called() {
     check(Estimator::Quantile(Choice::new(0.5, 1.0).unwrap()), 4);
     check(Estimator::Quantile(Choice::new(0.8, 1.5).unwrap()), 14);
     let mut short = Runtimes::new(settings(4, 1));
-    short.tell(&of(1, 1, 1), Span(0));
+    short.record(&of(1, 1, 1), Span(0));
     assert_eq!(short.predict(&of(1, 1, 1), Level::All, Estimator::Mean).unwrap().runtime, Span(1));
 }
 
 #[test]
-fn what_runs_already_is_predicted_by_those_that_ran_longer() {
+fn running_jobs_are_predicted_by_jobs_that_ran_longer() {
     let mut runtimes = Runtimes::new(settings(4, 1));
-    [500, 10, 10, 20, 40].iter().for_each(|runtime| runtimes.tell(&of(1, 1, 1), Span(*runtime)));
+    [500, 10, 10, 20, 40].iter().for_each(|runtime| runtimes.record(&of(1, 1, 1), Span(*runtime)));
     for (elapsed, expected) in [
         // The mean of all is 116 s.
         (0, 116),
@@ -78,15 +78,15 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
         (39, 116),
         // None of the last ones ran longer, but others did.
         (115, 116),
-        // Like none: as long again.
+        // Longer than all recorded jobs: twice the elapsed time.
         (116, 232),
         (600, 1_200),
     ] {
         let found = runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap();
         assert_eq!((found.runtime, found.jobs), (Span(expected), 5), "after {elapsed} s");
     }
-    runtimes.tell(&of(1, 1, 1), Span(200));
-    runtimes.tell(&of(1, 1, 1), Span(300));
+    runtimes.record(&of(1, 1, 1), Span(200));
+    runtimes.record(&of(1, 1, 1), Span(300));
     let longer =
         |elapsed| runtimes.predict_running(&of(1, 1, 1), Level::Executable, Span(elapsed)).unwrap().runtime;
     // The mean of all is 154 s; the last ones are 20, 40, 200 and 300 s.
@@ -95,11 +95,11 @@ fn what_runs_already_is_predicted_by_those_that_ran_longer() {
 }
 
 #[test]
-fn of_executables_that_scale_only_their_own_category_is_told_the_unit() {
+fn scaled_samples_go_to_their_executable_only() {
     let mut runtimes = Runtimes::new(settings(10, 1));
     // A thousand times the unit, and three times another one.
-    runtimes.tell_scaled(&of(1, 1, 1), Span(2), Span(2_000));
-    runtimes.tell_scaled(&of(2, 1, -1), Span(20), Span(60));
+    runtimes.record_scaled(&of(1, 1, 1), Span(2), Span(2_000));
+    runtimes.record_scaled(&of(2, 1, -1), Span(20), Span(60));
     let mean = |executable, level| {
         runtimes.predict(&of(executable, 1, 1), level, Estimator::Mean).map(|found| found.runtime.0)
     };
@@ -113,7 +113,7 @@ fn errors_are_counted_by_level() {
     let mut calibration = Calibration::default();
     let mut tell = |predicted, level, runtime| {
         let predicted = Predicted { runtime: Span(predicted), deviation: Span(0), level, jobs: 1 };
-        calibration.tell(&predicted, Span(runtime));
+        calibration.record(&predicted, Span(runtime));
     };
     tell(10, Level::User, 4);
     tell(10, Level::User, 10);
@@ -129,9 +129,9 @@ fn errors_are_counted_by_level() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Against looking through all that was told for every question, also after a restart.
+    /// Compares with a scan of all recorded jobs for every prediction, also after a restart.
     #[test]
-    fn equals_the_slow_version(
+    fn equals_the_reference_implementation(
         window in 1..20_usize,
         least in 1..5_usize,
         told in prop::collection::vec((-1..3_i32, -1..3_i32, -1..2_i32, 0..10_000_i64), 1..80),
@@ -142,7 +142,7 @@ proptest! {
         let settings = settings(window, least);
         let mut runtimes = Runtimes::new(settings);
         for (number, (executable, user, group, runtime)) in told.iter().enumerate() {
-            runtimes.tell(&of(*executable, *user, *group), Span(*runtime));
+            runtimes.record(&of(*executable, *user, *group), Span(*runtime));
             if number == restored_at {
                 let restored = Runtimes::restore(settings, &runtimes.dump());
                 prop_assert_eq!(&restored, &runtimes);

@@ -1,7 +1,6 @@
-//! The last so many values of a series, in the order in which they were told and sorted: what the histories of
-//! runtimes and of used limits take their order statistics from.
+//! The last values of a series, in the order of recording and sorted, for order statistics.
 //!
-//! Telling one costs O(window), an order statistic O(1).
+//! Recording a value costs O(window), an order statistic O(1).
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,47 +8,47 @@ use std::collections::{BTreeMap, VecDeque};
 /// The last values of a series.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Window<Value> {
-    told: VecDeque<Value>,
+    values: VecDeque<Value>,
     sorted: Vec<Value>,
 }
 
 impl<Value> Default for Window<Value> {
     fn default() -> Self {
-        Window { told: VecDeque::new(), sorted: Vec::new() }
+        Window { values: VecDeque::new(), sorted: Vec::new() }
     }
 }
 
 impl<Value: Ord + Copy> Window<Value> {
-    /// The next value; of more than `most` the oldest is forgotten, and returned.
+    /// Adds a value; if more than `most` values remain, removes the oldest and returns it.
     pub(super) fn push(&mut self, value: Value, most: usize) -> Option<Value> {
-        let oldest = if self.told.len() >= most { self.told.pop_front() } else { None };
+        let oldest = if self.values.len() >= most { self.values.pop_front() } else { None };
         if let Some(oldest) = oldest {
-            // Below the first one that is not smaller there is none, and it is there.
+            // The oldest value is in the sorted list at its partition point.
             self.sorted.remove(self.sorted.partition_point(|other| *other < oldest));
         }
-        self.told.push_back(value);
+        self.values.push_back(value);
         self.sorted.insert(self.sorted.partition_point(|other| *other < value), value);
         oldest
     }
 
-    /// From the smallest to the largest.
+    /// The values from the smallest to the largest.
     pub(super) fn sorted(&self) -> &[Value] {
         &self.sorted
     }
 
-    /// Those above a value, from the smallest to the largest.
+    /// The values above `value`, from the smallest to the largest.
     pub(super) fn above(&self, value: Value) -> &[Value] {
         &self.sorted[self.sorted.partition_point(|other| *other <= value)..]
     }
 
-    /// In the order in which they were told.
-    pub(super) fn told(&self) -> impl Iterator<Item = Value> {
-        self.told.iter().copied()
+    /// The values in the order of recording.
+    pub(super) fn values(&self) -> impl Iterator<Item = Value> {
+        self.values.iter().copied()
     }
 
-    /// How many there are.
+    /// Number of values.
     pub(super) fn len(&self) -> usize {
-        self.told.len()
+        self.values.len()
     }
 }
 
@@ -66,7 +65,7 @@ impl<Key, Value> Default for Windows<Key, Value> {
 }
 
 impl<Key: Ord + Clone, Value: Ord + Copy> Windows<Key, Value> {
-    /// The next value of a series; of more than `most` the oldest is forgotten.
+    /// Adds a value to a series and keeps its last `most` values.
     pub(super) fn push<Name>(&mut self, key: &Name, value: Value, most: usize)
     where
         Key: Borrow<Name>,
@@ -80,7 +79,7 @@ impl<Key: Ord + Clone, Value: Ord + Copy> Windows<Key, Value> {
         }
     }
 
-    /// One series, if it has a value.
+    /// A series, if it has a value.
     pub(super) fn get<Name: Ord + ?Sized>(&self, key: &Name) -> Option<&Window<Value>>
     where
         Key: Borrow<Name>,
@@ -88,12 +87,12 @@ impl<Key: Ord + Clone, Value: Ord + Copy> Windows<Key, Value> {
         self.of.get(key)
     }
 
-    /// The values of each series in the order in which they were told, by series.
+    /// The values of each series in the order of recording.
     pub(super) fn dump(&self) -> impl Iterator<Item = (Key, Vec<Value>)> {
-        self.of.iter().map(|(key, window)| (key.clone(), window.told().collect()))
+        self.of.iter().map(|(key, window)| (key.clone(), window.values().collect()))
     }
 
-    /// Series that go on like the dumped ones. Of more than `most` values the last count.
+    /// Restores dumped series and keeps the last `most` values of each.
     pub(super) fn restore<'a>(
         dump: impl Iterator<Item = (&'a Key, &'a [Value])>,
         most: usize,

@@ -6,7 +6,7 @@
 //! last processors of a job save little of its time and keep other jobs waiting.
 //!
 //! [`Tuner::Slack`], the default, takes fewer processors where others wait and the request loses little by it ([`slack`]).
-//! The tuners of [`rules`] are published alternatives, kept so that anybody can compare them.
+//! The tuners of [`rules`] are published alternatives, kept for comparison.
 
 mod class_times;
 mod plan;
@@ -20,7 +20,7 @@ mod tuner;
 use pliant_model::{Estimate, Procs, Time, Walltimes};
 
 pub use class_times::ClassTimes;
-pub(crate) use plan::EveryPlace;
+pub(crate) use plan::EverySize;
 pub use plan::{EachShape, OtherJobs, Present, SizePlan};
 pub(crate) use search::fewest_with;
 pub use search::{binary, exhaustive};
@@ -29,7 +29,7 @@ pub use tuner::{Thousandths, Tuner, TunerError};
 use self::plan::ProfilePlan;
 use crate::profile::{Profile, StartBounds};
 
-/// The size of a request on a cluster whose plan is `profile`, starting not before `from`; none if it never fits.
+/// The estimate of a request on a cluster whose plan is `profile`, starting not before `from`; none if it never fits.
 ///
 /// `bounds`, if given, must be true for `profile`; it makes the searches sub-linear.
 pub fn tune(
@@ -43,7 +43,7 @@ pub fn tune(
     choose(tuner, &mut ProfilePlan::new(profile, bounds, from, walltimes), present)
 }
 
-/// The size of a request on whatever can place each of its sizes; none if it never fits.
+/// The estimate of a request on any plan of its sizes; none if it never fits.
 pub fn choose(tuner: Tuner, plan: &mut impl SizePlan, present: &Present<'_>) -> Option<Estimate> {
     let (least, most) = (plan.least(), plan.most());
     if least > most {

@@ -1,4 +1,4 @@
-//! What tuners ask of a cluster's plan: the place of a size, the size that completes first, the fewest processors that
+//! The interface of tuners to a cluster's plan: the start of a size, the size that completes first, the fewest processors that
 //! complete by a given time.
 
 use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
@@ -21,7 +21,7 @@ pub struct OtherJobs<'a> {
     pub shapes: &'a dyn Fn(EachShape<'_>),
 }
 
-/// What a tuner knows of the present beside the plan.
+/// The other inputs of a tuner.
 #[derive(Clone, Copy)]
 pub struct Present<'a> {
     /// When the request is made.
@@ -37,7 +37,7 @@ impl Present<'static> {
     }
 }
 
-/// The sizes of a request on one cluster, and what the cluster's plan says of each.
+/// The sizes of a request on one cluster, and the estimate of each.
 pub trait SizePlan {
     /// Processors of the cluster.
     fn capacity(&self) -> Procs;
@@ -51,16 +51,15 @@ pub trait SizePlan {
     /// The walltime of a size. It never grows with the size.
     fn walltime(&self, procs: Procs) -> Span;
 
-    /// The earliest place of a size; none if it never fits.
+    /// The earliest start of a size; none if it never fits.
     fn place(&mut self, procs: Procs) -> Option<Estimate>;
 
-    /// The size that completes first, of those with at most so many processors; the smaller one of two that complete
-    /// together.
+    /// The size that completes first among those of at most `most` processors; ties go to the smaller size.
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
         exhaustive(self.least(), most.max(self.least()), |procs| self.place(procs))
     }
 
-    /// The smallest size from `least` on that completes by `latest`, at its earliest place; `known` is one that does.
+    /// The smallest size from `least` on that completes by `latest`, at its earliest start; `known` is one that does.
     fn fewest(&mut self, least: Procs, known: Estimate, latest: Time) -> Estimate {
         let smaller = (least.0..known.procs.0).map(Procs);
         let mut fitting =
@@ -146,7 +145,7 @@ impl SizePlan for ProfilePlan<'_, '_> {
             return Estimate { procs, walltime, start };
         }
         let (from, walltime) = (self.from, self.walltimes.at(least));
-        // As a rule the smallest size that is short enough fits; only if it does not, the sizes above it are looked at together.
+        // Usually the smallest size that is short enough fits; otherwise the larger sizes are searched together.
         if let Some(start) = self.profile.earliest_fit_ending_by(from, least, walltime, latest) {
             return Estimate { procs: least, walltime, start };
         }
@@ -156,17 +155,17 @@ impl SizePlan for ProfilePlan<'_, '_> {
     }
 }
 
-/// A request whose sizes are placed one by one, by a function.
-pub(crate) struct EveryPlace<'a, 'b, F> {
+/// A request whose sizes are estimated one by one by a function.
+pub(crate) struct EverySize<'a, 'b, F> {
     /// Processors of the cluster.
     pub(crate) capacity: Procs,
     /// The sizes.
     pub(crate) walltimes: &'a Walltimes<'b>,
-    /// The earliest place of a size, if it has one.
+    /// The estimate of a size.
     pub(crate) place: F,
 }
 
-impl<F: FnMut(Procs) -> Option<Estimate>> SizePlan for EveryPlace<'_, '_, F> {
+impl<F: FnMut(Procs) -> Option<Estimate>> SizePlan for EverySize<'_, '_, F> {
     fn capacity(&self) -> Procs {
         self.capacity
     }

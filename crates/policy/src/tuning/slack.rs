@@ -22,14 +22,14 @@ pub fn latest(slack: Thousandths, now: Time, earliest: Time) -> Time {
     Time(earliest.0.saturating_add(slack.of((earliest - now).0.max(0))))
 }
 
-/// The fewest processors that a job gets on a cluster of `capacity` beside `jobs` others, if it could use them.
+/// The fewest processors of a job on a cluster of `capacity` with `jobs` other jobs, if it can use them.
 pub fn least_procs(share: Thousandths, capacity: Procs, jobs: usize) -> Procs {
     let share = u64::from(share.0.max(1));
     let parts = share.saturating_add(1000_u64.saturating_mul(jobs as u64));
     Procs((u64::from(capacity.0) * share / parts) as u32)
 }
 
-/// The size of a request, and its earliest place.
+/// The estimate of a request.
 pub(super) fn choose(
     slack: Thousandths,
     share: Thousandths,
@@ -60,7 +60,7 @@ pub struct Saving {
     pub processor_s: i64,
 }
 
-/// What a chosen estimate gives up against the one that completes first, and what it leaves to others.
+/// The loss of a chosen estimate against the one that completes first, and the gain of other jobs.
 pub fn saving(chosen: &Estimate, first: &Estimate) -> Saving {
     let area = |one: &Estimate| i64::from(one.procs.0).saturating_mul(one.walltime.0);
     Saving {

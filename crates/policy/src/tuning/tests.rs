@@ -1,6 +1,6 @@
 //! Bounded-slack sizing by hand, the comparison rules on a small cluster, and the text form of tuners.
 
-use pliant_model::{JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{JobId, Procs, Request, Span, Speed, Speedup, Time};
 
 use super::*;
 
@@ -15,18 +15,10 @@ fn profile(capacity: u32, held: &[(i64, i64, u32)]) -> Profile {
 
 fn request(procs: u32, walltime: i64, speedup: Speedup) -> Request {
     let (procs, walltime) = (Procs(procs), Span(walltime));
-    Request {
-        id: JobId(0),
-        submit: Time::ZERO,
-        procs,
-        walltime,
-        speedup,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    }
+    Request::new(JobId(0), Time::ZERO, procs, walltime, speedup)
 }
 
-/// The size that a tuner chooses beside jobs of these shapes, as (processors, start, completion).
+/// The size that a tuner chooses with other jobs of these shapes, as (processors, start, completion).
 fn chosen(tuner: Tuner, profile: &Profile, others: &[(u32, i64)], request: &Request) -> (u32, i64, i64) {
     let walltimes = request.on(profile.capacity(), Speed::REFERENCE).expect("it fits");
     let shapes = |each: &mut dyn FnMut(Procs, Span)| {
@@ -79,7 +71,7 @@ fn slack_is_rounded_down_and_parameters_are_exact() {
 }
 
 #[test]
-fn what_a_size_saves_for_others() {
+fn savings_of_a_size() {
     let estimate = |procs, walltime, start| Estimate {
         procs: Procs(procs),
         walltime: Span(walltime),

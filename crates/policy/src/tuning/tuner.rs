@@ -208,7 +208,7 @@ impl FromStr for Tuner {
         let (name, parameters) = match text.split_once('(') {
             Some((name, rest)) => match rest.strip_suffix(')') {
                 Some(parameters) => (name, parameters),
-                None => return Err(TunerError::Form(text.to_owned())),
+                None => return Err(TunerError::Syntax(text.to_owned())),
             },
             None => (text, ""),
         };
@@ -220,7 +220,7 @@ impl FromStr for Tuner {
         };
         let tuner = known.ok_or_else(|| TunerError::Name(unknown()))?;
         parameters.split(',').filter(|part| !part.is_empty()).try_fold(tuner, |tuner, part| {
-            let form = || TunerError::Form(text.to_owned());
+            let form = || TunerError::Syntax(text.to_owned());
             let (key, value) = part.split_once('=').ok_or_else(form)?;
             tuner.with(key.trim(), value.trim().parse().map_err(|_| form())?)
         })
@@ -241,12 +241,14 @@ impl From<Tuner> for String {
     }
 }
 
-/// A text that is no tuner.
-#[derive(Clone, PartialEq, Debug)]
+/// A text that is not a valid tuner.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum TunerError {
     /// The name is not in the registry.
+    #[error(transparent)]
     Name(UnknownName),
     /// The tuner has no parameter of that name.
+    #[error("expected {}, found `{found}`", expected_parameters(tuner, expected))]
     Parameter {
         /// The tuner.
         tuner: &'static str,
@@ -256,6 +258,7 @@ pub enum TunerError {
         expected: Vec<&'static str>,
     },
     /// A parameter is out of its range.
+    #[error("expected `{key}` from {least} to {most}, found {found}")]
     Value {
         /// The parameter.
         key: &'static str,
@@ -266,32 +269,14 @@ pub enum TunerError {
         /// The largest value.
         most: Thousandths,
     },
-    /// The parameters cannot be read.
-    Form(String),
+    /// The parameters cannot be parsed.
+    #[error("expected a tuner such as `slack` or `slack(slack=0.4,share=0.5)`, found `{0}`")]
+    Syntax(String),
 }
 
-impl fmt::Display for TunerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(unknown) => write!(f, "{unknown}"),
-            Self::Parameter { tuner, found, expected } if expected.is_empty() => {
-                write!(f, "expected no parameters for the tuner `{tuner}`, found `{found}`")
-            }
-            Self::Parameter { tuner, found, expected } => {
-                write!(
-                    f,
-                    "expected a parameter of the tuner `{tuner}` ({}), found `{found}`",
-                    expected.join(", ")
-                )
-            }
-            Self::Value { key, found, least, most } => {
-                write!(f, "expected `{key}` from {least} to {most}, found {found}")
-            }
-            Self::Form(found) => {
-                write!(f, "expected a tuner such as `slack` or `slack(slack=0.4,share=0.5)`, found `{found}`")
-            }
-        }
+fn expected_parameters(tuner: &str, expected: &[&str]) -> String {
+    if expected.is_empty() {
+        return format!("no parameters for the tuner `{tuner}`");
     }
+    format!("a parameter of the tuner `{tuner}` ({})", expected.join(", "))
 }
-
-impl std::error::Error for TunerError {}

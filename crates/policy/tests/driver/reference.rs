@@ -1,16 +1,16 @@
-//! Slow, obvious versions of the policies that decide at events.
+//! Reference implementations of event-driven policies.
 
 use super::{Ran, TestJob, Ties};
 
 /// Which waiting jobs start at an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rule {
-    /// Heads in the given shape, nobody else; the shape is kept while the job waits at the head.
+    /// Heads in the given shape, no other job; the shape is kept while the job waits at the head.
     InOrder(Fold),
     /// EASY, at submissions and terminations.
     Easy,
-    /// EASY's rule at terminations; at submissions only for a job that nobody waits in front of. The head
-    /// is shaped anew each time.
+    /// EASY's rule at terminations; at submissions only for a job at the head. The head
+    /// is shaped again each time.
     AtReleases(Fold),
 }
 

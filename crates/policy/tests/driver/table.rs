@@ -1,4 +1,4 @@
-//! A slow, obvious H3: a plain list of reservations, tried second by second.
+//! Reference implementation of H3: a list of reservations, tried second by second.
 
 use super::{Ran, TestJob, Ties};
 

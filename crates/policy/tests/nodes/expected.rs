@@ -3,7 +3,9 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::BatchScheduler;
-use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Nodes, Pending, Published, Rules, Shape, Share};
+use pliant_policy::nodes::{
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Nodes, Pending, PublishedStart, Rules, Shape,
+};
 
 fn job(number: u32, cores: u32, walltime: i64, expected: Option<i64>) -> Pending {
     let shape = Shape::of(Procs(cores));
@@ -13,16 +15,17 @@ fn job(number: u32, cores: u32, walltime: i64, expected: Option<i64>) -> Pending
 /// One node of four cores, two of them held until 600 and expected to be free at some time before; where the waiting
 /// jobs start.
 fn check(held: Option<i64>, pending: &[Pending], rules: &Rules, starts: &[Option<i64>]) {
-    let on = vec![Share { node: 0, cores: Some(Procs(2)) }];
-    let holder = Holder { job: JobId(100), cores: Procs(2), on, end: Time(600), expected: held.map(Time) };
-    let picture = ClusterSnapshot {
+    let on = vec![NodeShare { node: 0, cores: Some(Procs(2)) }];
+    let holder =
+        AllocatedJob { job: JobId(100), cores: Procs(2), on, end: Time(600), expected: held.map(Time) };
+    let snapshot = ClusterSnapshot {
         nodes: vec![Node { name: "n1".to_owned(), cores: Procs(4), up: true, taken: None }],
         running: vec![holder],
         pending: pending.to_vec(),
         rules: rules.clone(),
     };
-    let mut nodes = Nodes::from_picture(Time::ZERO, &picture).unwrap();
-    assert_eq!(nodes.picture(), picture, "what is expected is kept");
+    let mut nodes = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap();
+    assert_eq!(nodes.snapshot(), snapshot, "expectations are kept");
     let found: Vec<Option<i64>> =
         pending.iter().map(|one| nodes.plan(Time::ZERO, one.job).map(|plan| plan.start.0)).collect();
     assert_eq!(found, starts, "held until {held:?}, waiting {pending:?}");
@@ -54,17 +57,17 @@ fn the_batch_system_goes_on_planning_by_limits() {
 }
 
 #[test]
-fn what_outlives_its_expectation_ends_in_a_moment_and_never_after_its_limit() {
+fn a_job_past_its_expectation_ends_soon_and_within_its_limit() {
     let rules = Rules::slurm(Span(1));
     check(Some(-5), &[job(1, 4, 300, None)], &rules, &[Some(1)]);
     check(Some(5000), &[job(1, 4, 300, Some(9000)), job(2, 4, 60, None)], &rules, &[Some(600), Some(900)]);
 }
 
 #[test]
-fn what_is_announced_for_before_the_next_pass_comes_true() {
+fn starts_announced_for_before_the_next_pass_hold() {
     let rules = Rules::slurm(Span(30));
     let announced = |start: i64| {
-        let published = Some(Published { start: Time(start), nodes: Vec::new() });
+        let published = Some(PublishedStart { start: Time(start), nodes: Vec::new() });
         Pending { published, ..job(1, 4, 300, None) }
     };
     // The held cores are free at 600 by their limit.

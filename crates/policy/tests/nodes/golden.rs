@@ -2,14 +2,14 @@
 //! the captures were made, and what all of them say together, is in docs/validation.md.
 
 use pliant_model::Span;
-use pliant_policy::nodes::{ClusterSnapshot, Nodes, Pending, Planned, Rules};
+use pliant_policy::nodes::{ClusterSnapshot, Nodes, Pending, PlannedStart, Rules};
 
 use super::situation::{self, Situation};
 
-fn planned(situation: &Situation, rules: Rules) -> Vec<Planned> {
-    let picture = ClusterSnapshot { rules, ..situation.picture.clone() };
+fn planned(situation: &Situation, rules: Rules) -> Vec<PlannedStart> {
+    let snapshot = ClusterSnapshot { rules, ..situation.snapshot.clone() };
     let mut planned = Vec::new();
-    Nodes::from_picture(situation.now, &picture).unwrap().planned(situation.now, &mut planned);
+    Nodes::from_snapshot(situation.now, &snapshot).unwrap().planned(situation.now, &mut planned);
     planned
 }
 
@@ -17,26 +17,26 @@ fn planned(situation: &Situation, rules: Rules) -> Vec<Planned> {
 /// found to 30 s, of all; and how many of those the announced ones find.
 fn check(name: &str, text: &str, announced: &str, ours: &str, theirs: &str) {
     let situation = situation::parse(text);
-    let Situation { picture, now, interval_s, began } = &situation;
-    let start = |plan: &[Planned], job| plan.iter().find(|one| one.job == job).map(|one| one.start.0);
-    let told =
+    let Situation { snapshot, now, interval_s, began } = &situation;
+    let start = |plan: &[PlannedStart], job| plan.iter().find(|one| one.job == job).map(|one| one.start.0);
+    let published =
         |one: &Pending| one.published.as_ref().map(|plan| plan.start.0).filter(|start| *start >= now.0);
 
-    let rules = Rules { published: false, ..picture.rules.clone() };
+    let rules = Rules { published: false, ..snapshot.rules.clone() };
     let plan = planned(&situation, rules);
-    let exact = |one: &&Pending| told(one) == start(&plan, one.job);
-    let all: Vec<_> = picture.pending.iter().filter(|one| told(one).is_some()).collect();
+    let exact = |one: &&Pending| published(one) == start(&plan, one.job);
+    let all: Vec<_> = snapshot.pending.iter().filter(|one| published(one).is_some()).collect();
     let found = all.iter().copied().filter(exact).count();
     assert_eq!(format!("{found} of {}", all.len()), announced, "{name}: announced");
 
-    let rules = Rules { resolution: picture.rules.resolution, ..Rules::slurm(Span(*interval_s)) };
+    let rules = Rules { resolution: snapshot.rules.resolution, ..Rules::slurm(Span(*interval_s)) };
     let plan = planned(&situation, rules);
     let soon: Vec<_> = began.iter().filter(|(_, start)| **start <= now.0 + 600).collect();
     let near = |found: Option<i64>, start: i64| found.is_some_and(|found| (found - start).abs() <= 30);
     let found = soon.iter().filter(|(job, at)| near(start(&plan, **job), **at)).count();
     assert_eq!(format!("{found} of {}", soon.len()), ours, "{name}: real starts");
-    let told = |job| picture.pending.iter().find(|one| one.job == job).and_then(told);
-    let found = soon.iter().filter(|(job, at)| near(told(**job), **at)).count();
+    let start_of = |job| snapshot.pending.iter().find(|one| one.job == job).and_then(published);
+    let found = soon.iter().filter(|(job, at)| near(start_of(**job), **at)).count();
     assert_eq!(format!("{found}"), theirs, "{name}: real starts as announced");
 }
 

@@ -1,4 +1,4 @@
-//! The picture of a foreign cluster: against conservative backfilling where nodes make no difference, against
+//! Tests of plans of external clusters: compared with conservative backfilling where nodes make no difference, with
 //! what any plan must keep, and against what real Slurm clusters announced and did.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

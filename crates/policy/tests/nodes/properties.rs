@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pliant_model::{JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{JobId, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Dump, RunningJob, Submission, Waiting, by_name};
 use pliant_policy::nodes::{
-    ClusterSnapshot, Holder, Node, Nodes, Pending, Planned, Published, Reserve, Rules, Shape, Share,
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Nodes, Pending, PlannedStart, PublishedStart, Reserve,
+    Rules, Shape,
 };
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -30,12 +31,12 @@ fn pending(job: u32, nodes: u32) -> impl Strategy<Value = Pending> {
         expected: None,
         begin,
         blocked,
-        published: published.map(|(start, nodes)| Published { start: Time(start), nodes }),
+        published: published.map(|(start, nodes)| PublishedStart { start: Time(start), nodes }),
     })
 }
 
-/// Jobs that run where there is room for them, of which not everything is told.
-fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<Holder> {
+/// Jobs that run on free cores, with incomplete information.
+fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<AllocatedJob> {
     let mut free: Vec<u32> = nodes.iter().map(|node| node.cores.0).collect();
     let mut holders = Vec::new();
     for (number, (wanted, end, told)) in jobs.into_iter().enumerate() {
@@ -51,10 +52,10 @@ fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<Holder> {
             continue;
         }
         let cores = Procs(on.iter().map(|(_, cores)| cores).sum());
-        let share = |(node, cores): (u32, u32)| Share { node, cores: told.then_some(Procs(cores)) };
+        let share = |(node, cores): (u32, u32)| NodeShare { node, cores: told.then_some(Procs(cores)) };
         let (job, end) = (JobId(1000 + number as u32), Time(end));
         let on = on.into_iter().map(share).collect();
-        holders.push(Holder { job, cores, on, end, expected: None });
+        holders.push(AllocatedJob { job, cores, on, end, expected: None });
     }
     holders
 }
@@ -75,7 +76,7 @@ fn rules() -> impl Strategy<Value = Rules> {
     })
 }
 
-fn pictures() -> impl Strategy<Value = ClusterSnapshot> {
+fn snapshots() -> impl Strategy<Value = ClusterSnapshot> {
     (1..6_usize).prop_flat_map(|count| {
         let node = (1..5_u32, prop::bool::weighted(0.9));
         let nodes = prop::collection::vec(node, count).prop_map(|nodes| {
@@ -99,22 +100,22 @@ fn pictures() -> impl Strategy<Value = ClusterSnapshot> {
     })
 }
 
-fn plan(nodes: &mut Nodes) -> Vec<Planned> {
+fn plan(nodes: &mut Nodes) -> Vec<PlannedStart> {
     let mut planned = Vec::new();
     nodes.planned(NOW, &mut planned);
     planned
 }
 
 /// No core is given twice, and everyone gets what was asked for.
-fn check(picture: &ClusterSnapshot, planned: &[Planned]) {
+fn check(snapshot: &ClusterSnapshot, planned: &[PlannedStart]) {
     let rounded = |walltime: Span| {
-        let unit = picture.rules.walltime_unit.0;
+        let unit = snapshot.rules.walltime_unit.0;
         Span((walltime.0 + unit - 1) / unit * unit)
     };
     // (node, from, until, cores, alone)
     let mut taken: Vec<(u32, Time, Time, u32, bool)> = Vec::new();
     // As bounded by the cluster itself.
-    for holder in Nodes::from_picture(NOW, picture).unwrap().picture().running {
+    for holder in Nodes::from_snapshot(NOW, snapshot).unwrap().snapshot().running {
         let end = if holder.end > NOW { holder.end } else { (holder.end + Span(30)).max(NOW + Span(1)) };
         let least: u32 = holder.on.iter().map(|share| share.cores.unwrap().0).sum();
         assert!(least >= holder.cores.0, "{holder:?}");
@@ -122,20 +123,20 @@ fn check(picture: &ClusterSnapshot, planned: &[Planned]) {
     }
     for one in planned.iter().filter(|one| !one.on.is_empty()) {
         let Pending { shape, walltime, begin, blocked, .. } =
-            picture.pending.iter().find(|other| other.job == one.job).unwrap();
+            snapshot.pending.iter().find(|other| other.job == one.job).unwrap();
         assert!(!blocked && one.start >= NOW && begin.is_none_or(|begin| one.start >= begin));
         let cores: u32 = one.on.iter().map(|(_, cores)| cores.0).sum();
-        let alone = shape.exclusive || picture.rules.whole_nodes;
+        let alone = shape.exclusive || snapshot.rules.whole_nodes;
         assert!(cores == shape.cores.0 || alone && cores > shape.cores.0, "{one:?} {shape:?}");
         assert!(shape.nodes.is_none_or(|nodes| nodes as usize == one.on.len()), "{one:?} {shape:?}");
         for (node, cores) in &one.on {
-            assert!(*cores >= shape.per_node && picture.nodes[*node as usize].up);
+            assert!(*cores >= shape.per_node && snapshot.nodes[*node as usize].up);
             taken.push((*node, one.start, one.start + rounded(*walltime), cores.0, alone));
         }
     }
     for (node, at, ..) in &taken {
         let here = || taken.iter().filter(|one| one.0 == *node && one.1 <= *at && *at < one.2);
-        let cores = picture.nodes[*node as usize].cores.0;
+        let cores = snapshot.nodes[*node as usize].cores.0;
         let sum: u32 = here().map(|one| one.3).sum();
         // What is not known of running jobs may add up to more than there is.
         let bounded: u32 = here().filter(|one| one.1 == NOW).map(|one| one.3).sum();
@@ -152,8 +153,8 @@ fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn Batch
     for (number, (cores, end)) in held.iter().enumerate() {
         let cores = (*cores).min(procs - next);
         if cores > 0 {
-            let on = (next..next + cores).map(|node| Share { node, cores: None }).collect();
-            running.push(Holder {
+            let on = (next..next + cores).map(|node| NodeShare { node, cores: None }).collect();
+            running.push(AllocatedJob {
                 job: JobId(1000 + number as u32),
                 cores: Procs(cores),
                 on,
@@ -171,10 +172,10 @@ fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn Batch
         ..Dump::default()
     };
     let nodes = (0..procs).map(node).collect();
-    let picture = ClusterSnapshot { nodes, running, pending: Vec::new(), rules: rules.clone() };
+    let snapshot = ClusterSnapshot { nodes, running, pending: Vec::new(), rules: rules.clone() };
     let mut counted = (by_name("cbf").unwrap().new)(Procs(procs), NOW);
     counted.restore(NOW, &dump).unwrap();
-    (Nodes::from_picture(NOW, &picture).unwrap(), counted)
+    (Nodes::from_snapshot(NOW, &snapshot).unwrap(), counted)
 }
 
 fn list(scheduler: &mut dyn BatchScheduler) -> Vec<Waiting> {
@@ -187,45 +188,45 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_core_is_given_twice(picture in pictures()) {
-        check(&picture, &plan(&mut Nodes::from_picture(NOW, &picture).unwrap()));
+    fn no_core_is_allocated_twice(snapshot in snapshots()) {
+        check(&snapshot, &plan(&mut Nodes::from_snapshot(NOW, &snapshot).unwrap()));
     }
 
     #[test]
-    fn a_job_at_the_end_delays_nobody(picture in pictures(), procs in 1..12_u32, walltime in 1..300_i64) {
-        let mut nodes = Nodes::from_picture(NOW, &picture).unwrap();
+    fn a_job_at_the_end_delays_no_other(snapshot in snapshots(), procs in 1..12_u32, walltime in 1..300_i64) {
+        let mut nodes = Nodes::from_snapshot(NOW, &snapshot).unwrap();
         let before = plan(&mut nodes);
         let (job, procs, walltime) = (HYPOTHETICAL, Procs(procs), Span(walltime));
-        nodes.submit(NOW, Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN });
+        nodes.submit(NOW, Submission::new(job, procs, walltime));
         let mut after = plan(&mut nodes);
-        let mut fresh = Nodes::from_picture(NOW, &nodes.picture()).unwrap();
+        let mut fresh = Nodes::from_snapshot(NOW, &nodes.snapshot()).unwrap();
         // In passes, and before jobs that may not begin yet, the last one is not planned last.
-        let begins = picture.pending.iter().any(|one| one.begin.is_some_and(|begin| begin > NOW));
-        if !begins && picture.rules.passes == 0 {
-            prop_assert_eq!(&after, &plan(&mut fresh), "planned anew");
+        let begins = snapshot.pending.iter().any(|one| one.begin.is_some_and(|begin| begin > NOW));
+        if !begins && snapshot.rules.passes == 0 {
+            prop_assert_eq!(&after, &plan(&mut fresh), "planned again");
         }
         after.retain(|one| one.job != HYPOTHETICAL);
         prop_assert_eq!(before, after);
     }
 
     #[test]
-    fn what_is_estimated_is_what_a_submission_gets(
-        picture in pictures(),
+    fn a_submission_gets_its_estimate(
+        snapshot in snapshots(),
         procs in 1..12_u32,
         walltime in 1..300_i64,
         parallel in 0.0..1.0_f64,
     ) {
-        let mut nodes = Nodes::from_picture(NOW, &picture).unwrap();
+        let mut nodes = Nodes::from_snapshot(NOW, &snapshot).unwrap();
         let speedup = Speedup::Amdahl { parallel, limit: Procs(20) };
         let (id, procs, walltime) = (HYPOTHETICAL, Procs(procs), Span(walltime));
-        let request = Request { id, submit: NOW, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
-        let Some(walltimes) = request.on(picture.cores(), Speed::REFERENCE) else { return Ok(()) };
+        let request = Request::new(id, NOW, procs, walltime, speedup);
+        let Some(walltimes) = request.on(snapshot.cores(), Speed::REFERENCE) else { return Ok(()) };
         let exhaustive = nodes.estimate(NOW, &walltimes, Tuner::Exhaustive);
         prop_assert_eq!(nodes.estimate(NOW, &walltimes, Tuner::Exact), exhaustive);
-        let ahead = picture.pending.len();
+        let ahead = snapshot.pending.len();
         prop_assert_eq!(nodes.estimate_behind(NOW, &walltimes, Tuner::Exact, ahead), exhaustive);
         if let Some(estimate) = exhaustive {
-            let submission = Submission { job: id, procs: estimate.procs, walltime: estimate.walltime, submit: Time::ZERO, owner: Owner::UNKNOWN };
+            let submission = Submission::new(id, estimate.procs, estimate.walltime);
             nodes.submit(NOW, submission);
             prop_assert_eq!(nodes.plan(NOW, id), Some(estimate));
             prop_assert_eq!(nodes.cancel(NOW, &[id]), usize::from(estimate.start > NOW));
@@ -242,14 +243,14 @@ proptest! {
         let (mut nodes, mut counted) = both(procs, &held, &Rules::default());
         for (number, (width, walltime)) in jobs.iter().enumerate() {
             let job = JobId(number as u32);
-            let one = Submission { job, procs: Procs((*width).min(procs)), walltime: Span(*walltime), submit: Time::ZERO, owner: Owner::UNKNOWN };
+            let one = Submission::new(job, Procs((*width).min(procs)), Span(*walltime));
             nodes.submit(NOW, one);
             counted.submit(NOW, one);
         }
         prop_assert_eq!(list(&mut nodes), list(counted.as_mut()));
         let speedup = Speedup::Amdahl { parallel: ask.2, limit: Procs(16) };
         let (id, asked, walltime) = (HYPOTHETICAL, Procs(ask.0), Span(ask.1));
-        let request = Request { id, submit: NOW, procs: asked, walltime, speedup, origin: None, owner: Owner::UNKNOWN };
+        let request = Request::new(id, NOW, asked, walltime, speedup);
         if let Some(walltimes) = request.on(Procs(procs), Speed::REFERENCE) {
             for tuner in Tuner::ALL {
                 let expected = counted.estimate(NOW, &walltimes, *tuner);
@@ -259,9 +260,9 @@ proptest! {
     }
 
     #[test]
-    fn runs_dry_without_losing_a_job(picture in pictures()) {
-        let mut nodes = Nodes::from_picture(NOW, &picture).unwrap();
-        let mut ends: BTreeMap<JobId, Time> = picture.running.iter().map(|one| (one.job, one.end)).collect();
+    fn the_queue_empties_without_losing_a_job(snapshot in snapshots()) {
+        let mut nodes = Nodes::from_snapshot(NOW, &snapshot).unwrap();
+        let mut ends: BTreeMap<JobId, Time> = snapshot.running.iter().map(|one| (one.job, one.end)).collect();
         let planned: Vec<JobId> = plan(&mut nodes).into_iter().map(|one| one.job).collect();
         let mut started = Vec::new();
         let mut now = NOW;

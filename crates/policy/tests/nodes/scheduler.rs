@@ -1,34 +1,34 @@
-//! Single rules, one picture each, and the scheduler's own verbs.
+//! Single rules, one snapshot each, and the scheduler's own verbs.
 
 use pliant_model::{
-    Cluster, ClusterId, Estimate, JobId, MapReason, Owner, Platform, Procs, Reason, Request, Span, Speed,
-    Speedup, Time,
+    Cluster, ClusterId, Estimate, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
+    Time,
 };
 use pliant_policy::batch::{BatchScheduler, Submission, by_name};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::nodes::{
-    ClusterSnapshot, Holder, Nodes, PictureError, Planned, Reserve, Rules, Shape, Share,
+    AllocatedJob, ClusterSnapshot, NodeShare, Nodes, PlannedStart, Reserve, Rules, Shape, SnapshotError,
 };
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation, reallocate};
 use pliant_policy::tuning::Tuner;
 
 use super::situation;
 
-/// The picture that the lines describe, planned under `rules`.
+/// The snapshot that the lines describe, planned under `rules`.
 fn cluster(text: &str, rules: Rules) -> Nodes {
-    let picture = ClusterSnapshot { rules, ..situation::parse(text).picture };
-    Nodes::from_picture(Time::ZERO, &picture).unwrap()
+    let snapshot = ClusterSnapshot { rules, ..situation::parse(text).snapshot };
+    Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap()
 }
 
-fn planned(nodes: &mut Nodes) -> Vec<Planned> {
+fn planned(nodes: &mut Nodes) -> Vec<PlannedStart> {
     let mut planned = Vec::new();
     nodes.planned(Time::ZERO, &mut planned);
     planned
 }
 
 /// `job@start on node:cores ...`, one a line.
-fn told(planned: &[Planned]) -> String {
-    let line = |one: &Planned| {
+fn shown(planned: &[PlannedStart]) -> String {
+    let line = |one: &PlannedStart| {
         let on: Vec<String> = one.on.iter().map(|(node, cores)| format!("{node}:{cores}")).collect();
         format!("{}@{} {}", one.job, one.start, on.join(" "))
     };
@@ -39,11 +39,11 @@ fn told(planned: &[Planned]) -> String {
 const HALF: &str = "node a 4 up\nnode b 4 up\nrun 1 cores=2 end=100 on a:2\n";
 
 #[test]
-fn a_planned_start_reserves_what_the_rules_say() {
+fn a_planned_start_reserves_by_the_rules() {
     let check = |reserve, strict_holes, waiting: &str, expected: &str| {
         let rules = Rules { reserve, strict_holes, ..Rules::default() };
         let mut nodes = cluster(&format!("{HALF}{waiting}"), rules);
-        assert_eq!(told(&planned(&mut nodes)), expected, "{reserve} {strict_holes}");
+        assert_eq!(shown(&planned(&mut nodes)), expected, "{reserve} {strict_holes}");
     };
     // Eight cores are free at 100 only; until then there are holes on both nodes.
     let wide = "wait 2 cores=8 walltime=60\nwait 3 cores=2 walltime=100\nwait 4 cores=2 walltime=150\n";
@@ -63,19 +63,19 @@ fn a_planned_start_reserves_what_the_rules_say() {
     check(Reserve::Start, false, "wait 2 cores=1 walltime=9 begin=7", "2@7 0:1");
     // Neighbours would come first, but have too few.
     let unequal = "node a 1 up\nnode b 1 up\nnode c 3 up\nwait 2 cores=3 walltime=9 nodes=2\n";
-    assert_eq!(told(&planned(&mut cluster(unequal, Rules::default()))), "2@0 0:1 2:2");
+    assert_eq!(shown(&planned(&mut cluster(unequal, Rules::default()))), "2@0 0:1 2:2");
     check(Reserve::Start, false, "wait 2 cores=1 walltime=9 blocked\nwait 3 cores=9 walltime=1", "");
 }
 
 #[test]
-fn ends_are_counted_in_groups_in_what_slurm_announces() {
+fn announced_starts_count_ends_in_groups() {
     let text = "node a 1 up\nnode b 1 up\nnode c 1 up\nrun 1 cores=1 end=40 on a:1\n\
                 run 2 cores=1 end=85 on b:1\nrun 3 cores=1 end=300 on c:1\nwait 4 cores=1 walltime=60\n";
     // The first end counts up to the next multiple of 30 s, and everything within 30 s of that.
     let mut announced = cluster(text, Rules::slurm_announced(Span(1), Span(3600)));
-    assert_eq!(told(&planned(&mut announced)), "4@85 0:1");
+    assert_eq!(shown(&planned(&mut announced)), "4@85 0:1");
     let mut done = cluster(text, Rules::slurm(Span(30)));
-    assert_eq!(told(&planned(&mut done)), "4@40 0:1");
+    assert_eq!(shown(&planned(&mut done)), "4@40 0:1");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn announced_starts_are_taken_over_where_they_are_possible() {
     let check = |plan: &str, expected: &str| {
         let text = format!("{HALF}wait 2 cores=8 walltime=60\nwait 3 cores=4 walltime=50 plan={plan}\n");
         let mut nodes = cluster(&text, Rules::default());
-        assert_eq!(told(&planned(&mut nodes)), expected, "{plan}");
+        assert_eq!(shown(&planned(&mut nodes)), expected, "{plan}");
     };
     check("100@b", "2@150 0:4 1:4, 3@100 1:4");
     check("100@", "2@150 0:4 1:4, 3@100 0:4");
@@ -94,16 +94,16 @@ fn announced_starts_are_taken_over_where_they_are_possible() {
 }
 
 #[test]
-fn what_is_not_told_of_running_jobs_is_bounded() {
+fn unknown_shares_of_running_jobs_are_bounded() {
     let check = |nodes: &str, jobs: &[(u32, &[u32])], expected: &[&[u32]]| {
-        let mut picture = situation::parse(nodes).picture;
+        let mut snapshot = situation::parse(nodes).snapshot;
         for (number, (cores, on)) in jobs.iter().enumerate() {
-            let on = on.iter().map(|node| Share { node: *node, cores: None }).collect();
+            let on = on.iter().map(|node| NodeShare { node: *node, cores: None }).collect();
             let (job, cores) = (JobId(number as u32), Procs(*cores));
-            picture.running.push(Holder { job, cores, on, end: Time(9), expected: None });
+            snapshot.running.push(AllocatedJob { job, cores, on, end: Time(9), expected: None });
         }
-        let known = Nodes::from_picture(Time::ZERO, &picture).unwrap().picture();
-        let cores = |share: &Share| share.cores.unwrap().0;
+        let known = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap().snapshot();
+        let cores = |share: &NodeShare| share.cores.unwrap().0;
         let found: Vec<Vec<u32>> =
             known.running.iter().map(|one| one.on.iter().map(cores).collect()).collect();
         assert_eq!(found, expected, "{jobs:?}");
@@ -121,7 +121,7 @@ fn what_is_not_told_of_running_jobs_is_bounded() {
 fn request(procs: u32, walltime: i64) -> Request {
     let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
     let (id, procs, walltime) = (JobId(99), Procs(procs), Span(walltime));
-    Request { id, submit: Time::ZERO, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN }
+    Request::new(id, Time::ZERO, procs, walltime, speedup)
 }
 
 #[test]
@@ -153,10 +153,7 @@ fn a_request_is_estimated_with_the_walltime_that_is_listed_once_it_waits() {
         let expected = Estimate { procs: Procs(7), walltime: Span(120), start: Time(160) };
         assert_eq!(estimate, expected, "{tuner}");
         let Estimate { procs, walltime, .. } = estimate;
-        nodes.submit(
-            Time::ZERO,
-            Submission { job: JobId(3), procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN },
-        );
+        nodes.submit(Time::ZERO, Submission::new(JobId(3), procs, walltime));
         assert_eq!(nodes.plan(Time::ZERO, JobId(3)), Some(estimate), "{tuner}");
     }
 }
@@ -167,16 +164,7 @@ fn the_verbs_of_a_batch_system() {
         "wait 2 cores=8 walltime=60\nwait 3 cores=2 walltime=60 exclusive\nwait 4 cores=1 walltime=9 blocked";
     let mut nodes = cluster(&format!("{HALF}{waiting}"), Rules::slurm(Span(30)));
     let mut started = Vec::new();
-    nodes.submit(
-        Time(10),
-        Submission {
-            job: JobId(5),
-            procs: Procs(2),
-            walltime: Span(30),
-            submit: Time::ZERO,
-            owner: Owner::UNKNOWN,
-        },
-    );
+    nodes.submit(Time(10), Submission::new(JobId(5), Procs(2), Span(30)));
     assert_eq!(nodes.queue_length(), 4);
     assert_eq!(nodes.next_start(), Some(Time(10)));
     // What is due stays, what is blocked goes.
@@ -189,8 +177,8 @@ fn the_verbs_of_a_batch_system() {
     assert_eq!(nodes.plan(Time(20), JobId(2)).unwrap().start, Time(70));
     // Nobody has said that 3 and 5 ended: they are given half a minute.
     assert_eq!(nodes.plan(Time(80), JobId(2)).unwrap().start, Time(100));
-    let picture = nodes.picture();
-    let mut copy = Nodes::from_picture(Time(80), &picture).unwrap();
+    let snapshot = nodes.snapshot();
+    let mut copy = Nodes::from_snapshot(Time(80), &snapshot).unwrap();
     assert_eq!(copy.plan(Time(80), JobId(2)), nodes.plan(Time(80), JobId(2)));
     let mut restored = nodes.boxed_clone();
     restored.restore(Time(80), &nodes.dump()).unwrap();
@@ -208,39 +196,42 @@ fn a_dump_of_counts_finds_nodes_again() {
     assert_eq!(other.dump(), source.dump());
     // What has no plan keeps none.
     assert_eq!(other.plan(Time::ZERO, JobId(2)), None);
-    assert_eq!(other.picture().running[0].on, [Share { node: 0, cores: Some(Procs(2)) }]);
+    assert_eq!(other.snapshot().running[0].on, [NodeShare { node: 0, cores: Some(Procs(2)) }]);
     let mut counted = (by_name("cbf").unwrap().new)(Procs(1), Time::ZERO);
     assert!(counted.restore(Time::ZERO, &source.dump()).is_err());
     assert!(cluster("node a 1 up\n", Rules::default()).restore(Time::ZERO, &source.dump()).is_err());
 }
 
 #[test]
-fn a_picture_that_cannot_be_is_refused() {
+fn an_invalid_snapshot_is_refused() {
     let check = |change: &dyn Fn(&mut ClusterSnapshot), expected: &str| {
-        let mut picture = situation::parse(&format!("{HALF}wait 2 cores=1 walltime=9 plan=5@b")).picture;
-        change(&mut picture);
-        let error: PictureError = Nodes::from_picture(Time::ZERO, &picture).unwrap_err();
+        let mut snapshot = situation::parse(&format!("{HALF}wait 2 cores=1 walltime=9 plan=5@b")).snapshot;
+        change(&mut snapshot);
+        let error: SnapshotError = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap_err();
         assert_eq!(error.to_string(), expected);
     };
-    check(&|picture| picture.pending[0].job = JobId(1), "expected every job once, found job 1 twice");
+    check(&|snapshot| snapshot.pending[0].job = JobId(1), "expected every job once, found job 1 twice");
     check(
-        &|picture| picture.running[0].on[0].node = 2,
+        &|snapshot| snapshot.running[0].on[0].node = 2,
         "expected one of 2 nodes, counted from 0, found 2 for job 1",
     );
     check(
-        &|picture| picture.pending[0].walltime = Span(0),
+        &|snapshot| snapshot.pending[0].walltime = Span(0),
         "expected a walltime of 1 s to 2305843009213693951 s, found 0 s for job 2",
     );
     check(
-        &|picture| picture.pending[0].shape = Shape::of(Procs(0)),
+        &|snapshot| snapshot.pending[0].shape = Shape::of(Procs(0)),
         "expected at least one core on one node, found none for job 2",
     );
-    check(&|picture| picture.rules.resolution = Span(0), "expected a resolution of at least 1 s, found 0 s");
+    check(
+        &|snapshot| snapshot.rules.resolution = Span(0),
+        "expected a resolution of at least 1 s, found 0 s",
+    );
 }
 
 /// Two clusters as seen by an agent: the request waits on the full one.
 #[test]
-fn a_federation_moves_jobs_between_pictures() {
+fn a_federation_moves_jobs_between_snapshots() {
     let cluster = |name: &str| Cluster {
         name: name.to_owned(),
         procs: Procs(8),

@@ -14,11 +14,13 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Procs, Span, Time};
-use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Pending, Published, Rules, Shape, Share};
+use pliant_policy::nodes::{
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Rules, Shape,
+};
 
 /// A capture.
 pub(crate) struct Situation {
-    pub(crate) picture: ClusterSnapshot,
+    pub(crate) snapshot: ClusterSnapshot,
     /// When it was made.
     pub(crate) now: Time,
     /// Seconds between two passes of the batch system's scheduler.
@@ -28,7 +30,7 @@ pub(crate) struct Situation {
 }
 
 pub(crate) fn parse(text: &str) -> Situation {
-    let mut picture = ClusterSnapshot::default();
+    let mut snapshot = ClusterSnapshot::default();
     let (mut now, mut interval_s, mut began) = (Time::ZERO, 0, BTreeMap::new());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -38,26 +40,26 @@ pub(crate) fn parse(text: &str) -> Situation {
         let number = |key: &str| value(key).map(|text| text.parse::<i64>().unwrap());
         let procs = |key: &str| number(key).map(|count| Procs(count as u32));
         let job = || JobId(words[1].parse().unwrap());
-        let node = |name: &str| picture.nodes.iter().position(|node| node.name == name).unwrap() as u32;
+        let node = |name: &str| snapshot.nodes.iter().position(|node| node.name == name).unwrap() as u32;
         match words.first().copied() {
             Some("now") => now = Time(words[1].parse().unwrap()),
             Some("slurm") => {
                 let (resolution, window) = (number("resolution").unwrap(), number("window").unwrap());
-                picture.rules = Rules::slurm_announced(Span(resolution), Span(window));
+                snapshot.rules = Rules::slurm_announced(Span(resolution), Span(window));
                 interval_s = number("interval").unwrap();
             }
             Some("node") => {
                 let (name, cores) = (words[1].to_owned(), Procs(words[2].parse().unwrap()));
-                picture.nodes.push(Node { name, cores, up: words[3] == "up", taken: procs("taken") });
+                snapshot.nodes.push(Node { name, cores, up: words[3] == "up", taken: procs("taken") });
             }
             Some("run") => {
                 let on = words.iter().skip_while(|word| **word != "on").skip(1).map(|share| {
                     let (name, cores) = share.split_once(':').unwrap();
-                    Share { node: node(name), cores: Some(Procs(cores.parse().unwrap())) }
+                    NodeShare { node: node(name), cores: Some(Procs(cores.parse().unwrap())) }
                 });
                 let (cores, end) = (procs("cores").unwrap(), Time(number("end").unwrap()));
                 let on = on.collect();
-                picture.running.push(Holder { job: job(), cores, on, end, expected: None });
+                snapshot.running.push(AllocatedJob { job: job(), cores, on, end, expected: None });
             }
             Some("wait") => {
                 let exclusive = words.contains(&"exclusive");
@@ -67,10 +69,10 @@ pub(crate) fn parse(text: &str) -> Situation {
                 let published = value("plan").map(|plan| {
                     let (start, on) = plan.split_once('@').unwrap();
                     let names = on.split(',').filter(|name| !name.is_empty());
-                    Published { start: Time(start.parse().unwrap()), nodes: names.map(node).collect() }
+                    PublishedStart { start: Time(start.parse().unwrap()), nodes: names.map(node).collect() }
                 });
                 began.extend(number("began").map(|start| (job(), start)));
-                picture.pending.push(Pending {
+                snapshot.pending.push(Pending {
                     job: job(),
                     shape,
                     walltime: Span(number("walltime").unwrap()),
@@ -83,5 +85,5 @@ pub(crate) fn parse(text: &str) -> Situation {
             _ => {}
         }
     }
-    Situation { picture, now, interval_s, began }
+    Situation { snapshot, now, interval_s, began }
 }

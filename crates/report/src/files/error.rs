@@ -1,104 +1,115 @@
-//! What can go wrong with a result folder, with the path, the line and the column.
+//! Errors of result folders, with path, line and column.
 
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 
-/// A result file that cannot be written, read or understood.
-#[derive(Debug)]
+use crate::metrics::SUMMARY_SCHEMA;
+
+/// An error in reading or writing a result file.
+#[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The system refused.
+    /// A call of the operating system failed.
+    #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried, as in "write this file".
+        /// The action, as in "write this file".
         action: &'static str,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A value of a CSV file is not what its column holds.
+    /// A value of a CSV file does not fit its column.
+    #[error("{}:{line}: column `{column}`: expected {expected}, found `{found}`", path.display())]
     Value {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: u64,
         /// The column's name.
         column: &'static str,
-        /// What the column holds.
+        /// The values of the column.
         expected: &'static str,
-        /// What was there.
+        /// The value found.
         found: String,
     },
     /// A row of a CSV file contradicts itself.
+    #[error("{}:{line}: expected {expected}, found {found}", path.display())]
     Row {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: u64,
-        /// What holds for every row.
+        /// A condition on every row.
         expected: &'static str,
-        /// What was there.
+        /// The values found.
         found: String,
     },
-    /// The first line of a CSV file is not the expected one.
+    /// The first line of a CSV file does not name the expected columns.
+    #[error("{}:1: expected the columns `{expected}`, found `{found}`", path.display())]
     Header {
         /// The file.
         path: PathBuf,
         /// The expected columns.
         expected: String,
-        /// What was there.
+        /// The columns found.
         found: String,
     },
     /// A row of a CSV file has too few or too many columns.
+    #[error("{}:{line}: expected {expected} columns, found {found}", path.display())]
     Columns {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: u64,
-        /// How many columns the file has.
+        /// Columns of the file.
         expected: u64,
-        /// How many there were.
+        /// Columns of the row.
         found: u64,
     },
     /// A CSV file is not text.
+    #[error("{}:{line}: expected text in UTF-8, found other bytes", path.display())]
     Text {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: u64,
     },
-    /// `summary.json` is not JSON of the expected form.
+    /// `summary.json` is not JSON of the expected structure.
+    #[error("{}:{line}:{column}: expected the summary of a run, {problem}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// Its column, from 1.
+        /// The column, from 1.
         column: usize,
-        /// What is wrong there.
+        /// What was found there.
         problem: String,
     },
-    /// `summary.json` is of another version.
+    /// `summary.json` has another version.
+    #[error("{}: key `schema`: expected `{SUMMARY_SCHEMA}`, found `{found}`", path.display())]
     Schema {
         /// The file.
         path: PathBuf,
-        /// The version that was there.
+        /// The version found.
         found: String,
     },
-    /// The clusters in `summary.json` make no platform.
+    /// The clusters in `summary.json` are not a valid platform.
+    #[error("{}: key `clusters`: {problem}", path.display())]
     Platform {
         /// The file.
         path: PathBuf,
-        /// What is wrong with them.
+        /// What is wrong.
         problem: String,
     },
     /// The Parquet writer failed.
+    #[error("{}: cannot write Parquet: {source}", path.display())]
     Parquet {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: ParquetError,
     },
 }
@@ -108,7 +119,7 @@ impl FileError {
         FileError::Io { path: path.to_owned(), action, source }
     }
 
-    /// What the CSV reader complains about, in words of the file.
+    /// An error of the CSV reader in terms of the file.
     pub(crate) fn csv(path: &Path, source: csv::Error) -> FileError {
         let path = path.to_owned();
         let line = source.position().map_or(1, csv::Position::line);
@@ -121,7 +132,7 @@ impl FileError {
         }
     }
 
-    /// What the JSON reader complains about, in words of the file.
+    /// An error of the JSON reader in terms of the file.
     pub(crate) fn json(path: &Path, source: &serde_json::Error) -> FileError {
         let (line, column) = (source.line(), source.column());
         let text = source.to_string();
@@ -131,12 +142,12 @@ impl FileError {
             (Some(key), _) => format!("found no key {key}"),
             (_, Some(value)) => format!("found {}", value.split(", expected").next().unwrap_or(value)),
             _ if source.is_eof() => "found the end of the file too early".to_owned(),
-            _ => "found something that does not belong there".to_owned(),
+            _ => "found another kind of content".to_owned(),
         };
         FileError::Json { path: path.to_owned(), line: line.max(1), column: column.max(1), problem }
     }
 
-    /// What the Parquet writer failed at: mostly a disk that is full.
+    /// An error of the Parquet writer: usually a full disk.
     pub(crate) fn parquet(path: &Path, source: ParquetError) -> FileError {
         let path = path.to_owned();
         match source {
@@ -148,7 +159,7 @@ impl FileError {
         }
     }
 
-    /// What to do about it, if there is something to say.
+    /// What to do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io { path, action, source } if action.starts_with("read") => {
@@ -156,13 +167,13 @@ impl FileError {
             }
             Self::Io { source, .. } => writing_hint(source.kind()),
             Self::Value { .. } | Self::Row { .. } | Self::Columns { .. } | Self::Text { .. } => {
-                Some("was the file edited? `pliant simulate --out` writes it anew")
+                Some("the file may have been edited; `pliant simulate --out` writes it again")
             }
             Self::Header { .. } | Self::Json { .. } | Self::Platform { .. } => {
-                Some("is it a result file of pliant? docs/results.md describes them")
+                Some("check that it is a result file of pliant; docs/results.md describes them")
             }
-            Self::Schema { .. } => Some("read it with the version that wrote it"),
-            Self::Parquet { .. } => Some("--formats csv,swf,json leaves this file out"),
+            Self::Schema { .. } => Some("read it with the version of Pliant that wrote it"),
+            Self::Parquet { .. } => Some("--formats csv,swf,json excludes this file"),
         }
     }
 }
@@ -170,10 +181,10 @@ impl FileError {
 fn reading_hint(path: &Path, kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::NotFound if path.ends_with(super::SUMMARY_JSON) => {
-            Some("is this the result folder of a run that ended?")
+            Some("check that this is the result folder of a finished run")
         }
-        ErrorKind::NotFound => Some("was it left out with --formats, or removed?"),
-        ErrorKind::PermissionDenied => Some("ask its owner for the permission to read it"),
+        ErrorKind::NotFound => Some("it may have been excluded with --formats or removed"),
+        ErrorKind::PermissionDenied => Some("ask its owner for permission to read it"),
         _ => None,
     }
 }
@@ -181,63 +192,15 @@ fn reading_hint(path: &Path, kind: ErrorKind) -> Option<&'static str> {
 fn writing_hint(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            Some("a file stands where a folder is needed: give another folder")
+            Some("a file has the name of this folder: give another folder")
         }
-        ErrorKind::IsADirectory => Some("a folder stands where the file is to be: give another folder"),
+        ErrorKind::IsADirectory => Some("a folder has the name of this file: give another folder"),
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotFound => {
-            Some("give a folder that you may write to")
+            Some("give a folder that you can write to")
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            Some("make room, or give a folder on another disk")
+            Some("free space, or give a folder on another disk")
         }
         _ => None,
-    }
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, action, source } => write!(f, "{}: cannot {action}: {source}", path.display()),
-            Self::Value { path, line, column, expected, found } => {
-                write!(
-                    f,
-                    "{}:{line}: column `{column}`: expected {expected}, found `{found}`",
-                    path.display()
-                )
-            }
-            Self::Row { path, line, expected, found } => {
-                write!(f, "{}:{line}: expected {expected}, found {found}", path.display())
-            }
-            Self::Header { path, expected, found } => {
-                write!(f, "{}:1: expected the columns `{expected}`, found `{found}`", path.display())
-            }
-            Self::Columns { path, line, expected, found } => {
-                write!(f, "{}:{line}: expected {expected} columns, found {found}", path.display())
-            }
-            Self::Text { path, line } => {
-                write!(f, "{}:{line}: expected text in UTF-8, found other bytes", path.display())
-            }
-            Self::Json { path, line, column, problem } => {
-                write!(f, "{}:{line}:{column}: expected the summary of a run, {problem}", path.display())
-            }
-            Self::Schema { path, found } => write!(
-                f,
-                "{}: key `schema`: expected `{}`, found `{found}`",
-                path.display(),
-                crate::metrics::SUMMARY_SCHEMA
-            ),
-            Self::Platform { path, problem } => write!(f, "{}: key `clusters`: {problem}", path.display()),
-            Self::Parquet { path, source } => write!(f, "{}: cannot write Parquet: {source}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for FileError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Parquet { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }

@@ -35,7 +35,7 @@ const SUMMARY_JSON: &str = "summary.json";
 
 /// A result folder in memory.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Folder {
+pub struct ResultFolder {
     /// What the run was worth.
     pub summary: Summary,
     /// The run.
@@ -101,7 +101,7 @@ fn write_text(dir: &Path, run: &Run, formats: &[FileFormat]) -> Result<(), FileE
 }
 
 /// Reads a result folder back: the platform and the counts from `summary.json`, the rest from the CSV files.
-pub fn read_folder(dir: &Path) -> Result<Folder, FileError> {
+pub fn read_folder(dir: &Path) -> Result<ResultFolder, FileError> {
     let path = dir.join(SUMMARY_JSON);
     let summary = summary_json::read(&path)?;
     let platform = summary_json::platform(&path, &summary)?;
@@ -109,5 +109,5 @@ pub fn read_folder(dir: &Path) -> Result<Folder, FileError> {
     let moves = tables_csv::read_moves(&dir.join(MOVES_CSV), &platform)?;
     let refused = tables_csv::read_refused(&dir.join(REFUSED_CSV), &platform)?;
     let reallocations = summary.reallocations;
-    Ok(Folder { summary, run: Run { platform, jobs, refused, moves, reallocations } })
+    Ok(ResultFolder { summary, run: Run { platform, jobs, refused, moves, reallocations } })
 }

@@ -108,10 +108,10 @@ fn networks(svg: &mut String, grid: &Grid, layout: &Layout) {
     for (id, x) in &layout.nodes {
         let node = grid.node(*id);
         let y = depth(node.level);
-        if let Some((father, above)) =
-            node.father.and_then(|father| Some((father, layout.nodes.get(&father)?)))
+        if let Some((parent, above)) =
+            node.parent.and_then(|parent| Some((parent, layout.nodes.get(&parent)?)))
         {
-            let from = depth(grid.node(father).level);
+            let from = depth(grid.node(parent).level);
             let _ = write!(
                 svg,
                 "<path d=\"M{above:.1} {from:.1}V{:.1}H{x:.1}V{y:.1}\" fill=\"none\" stroke=\"var(--quiet)\"/>",

@@ -9,7 +9,7 @@ use super::NamedRun;
 use super::number::{count, counted, decimals, duration, durations, percent};
 use super::page::escape;
 use super::table::{Table, column};
-use crate::comparison::{Comparison, Gained};
+use crate::comparison::{Comparison, JobGain};
 use crate::metrics::Summary;
 
 /// More clusters than this make a matrix that nobody reads; the largest flows are listed instead.
@@ -78,15 +78,15 @@ pub(super) fn summaries(runs: &[NamedRun<'_>]) -> String {
 }
 
 /// Runs against the reference. A makespan that no run changes has no column.
-pub(super) fn comparisons(rows: &[(&str, Comparison, Gained)]) -> String {
+pub(super) fn comparisons(rows: &[(&str, Comparison, JobGain)]) -> String {
     let share = |value: f64| format!("{value:.1} %");
     let ratio = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     let compared = |text: &dyn Fn(&Comparison) -> String| -> Vec<String> {
         rows.iter().map(|(_, found, _)| text(found)).collect()
     };
-    let counts = |number: fn(&Gained) -> u64| rows.iter().map(move |(_, _, gained)| count(number(gained)));
+    let counts = |number: fn(&JobGain) -> u64| rows.iter().map(move |(_, _, gained)| count(number(gained)));
     let times =
-        |metric: fn(&Gained) -> i64| durations(rows.iter().map(|(_, _, gained)| metric(gained) as f64));
+        |metric: fn(&JobGain) -> i64| durations(rows.iter().map(|(_, _, gained)| metric(gained) as f64));
     let early: Vec<_> = rows.iter().map(|(_, found, _)| found.early_percent).collect();
     let relative: Vec<_> = rows.iter().map(|(_, found, _)| found.relative_mean_response).collect();
     let makespan_changes = rows.iter().any(|(_, _, gained)| gained.makespan_gain_s != 0);

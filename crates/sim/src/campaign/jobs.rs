@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pliant_model::{Job, Platform, Procs, Speedup};
 use pliant_policy::batch::order::local_policy;
-use pliant_trace::moldable::{Beliefs, Locality, MoldableShare, Types, within_twice};
+use pliant_trace::moldable::{JobTypes, ManagedShare, MoldableShare, PerceivedSpeedups, within_twice};
 use pliant_trace::platform;
 use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, TraceError};
 
@@ -17,9 +17,9 @@ use crate::SimJob;
 /// come through the federation, are drawn from a seed (paper 000, sections 4.2.1 and 4.3.2).
 #[derive(Clone, Debug)]
 pub struct SimJobs {
-    types: Types,
+    types: JobTypes,
     freedom: Freedom,
-    locality: Locality,
+    locality: ManagedShare,
 }
 
 /// What is done with the type of a job.
@@ -34,7 +34,7 @@ enum Freedom {
     /// It holds for some jobs.
     Share(MoldableShare),
     /// Something else is believed.
-    Misjudged(Beliefs),
+    Misjudged(PerceivedSpeedups),
 }
 
 impl SimJobs {
@@ -45,9 +45,9 @@ impl SimJobs {
             Moldable::Paper => Freedom::Whole,
             Moldable::PaperWithin2x => Freedom::WithinTwice,
             Moldable::PaperThird => Freedom::Share(MoldableShare::new(1.0 / 3.0, seed)),
-            Moldable::PaperMisjudged => Freedom::Misjudged(Beliefs::new(seed)),
+            Moldable::PaperMisjudged => Freedom::Misjudged(PerceivedSpeedups::new(seed)),
         };
-        SimJobs { types: Types::new(seed), freedom, locality: Locality::new(dedicated_share, seed) }
+        SimJobs { types: JobTypes::new(seed), freedom, locality: ManagedShare::new(dedicated_share, seed) }
     }
 
     /// The next job as a run treats it.

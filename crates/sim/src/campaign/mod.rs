@@ -57,7 +57,7 @@ use fingerprint::Fingerprint;
 pub use jobs::{SimJobs, Skipped, sim_jobs};
 pub use kind::{Campaign, Kind, merge, read_folder};
 pub use matrix::Group;
-pub use recipe::{Generator, LONGEST_RANGE_S, Misfit, Recipe, month};
+pub use recipe::{Generator, LONGEST_RANGE_S, ParameterError, Recipe, month};
 pub use runner::{Finished, Options, Progress, Shard, THREADS_MAX};
 pub use sequence::{Sequence, Times};
 pub use store::{Contents, Damage};

@@ -111,29 +111,29 @@ pub fn month(name: &str) -> Result<&'static Month, UnknownName> {
 
 /// A parameter that a generator cannot be given.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Misfit {
+pub struct ParameterError {
     /// Its key in campaign files; `generate` if another one is missing.
     pub key: &'static str,
     /// What was expected and what was found.
     pub problem: String,
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`: {}", self.key, self.problem)
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for ParameterError {}
 
 impl Recipe {
     /// Whether the parameters are in range and belong to the generator.
-    pub fn check(&self) -> Result<(), Misfit> {
+    pub fn check(&self) -> Result<(), ParameterError> {
         self.check_keys()?;
         let above_zero = |key, value: Option<f64>, most: f64| match value {
             Some(found) if !(found > 0.0 && found <= most) => {
                 let problem = format!("expected a number above 0 and at most {most}, found {found}");
-                Err(Misfit { key, problem })
+                Err(ParameterError { key, problem })
             }
             _ => Ok(()),
         };
@@ -141,18 +141,18 @@ impl Recipe {
         above_zero("days", self.days, DAYS_MAX)?;
         if let Some(found) = self.jobs.filter(|jobs| !(1..=JOBS_MAX).contains(jobs)) {
             let problem = format!("expected a whole number from 1 to {JOBS_MAX}, found {found}");
-            return Err(Misfit { key: "jobs", problem });
+            return Err(ParameterError { key: "jobs", problem });
         }
         if let Some(found) = self.walltime_max_s.filter(|longest| !LONGEST_RANGE_S.contains(longest)) {
             let (least, most) = LONGEST_RANGE_S.into_inner();
             let problem = format!("expected a whole number from {least} to {most} (seconds), found {found}");
-            return Err(Misfit { key: "walltime_max_s", problem });
+            return Err(ParameterError { key: "walltime_max_s", problem });
         }
         Ok(())
     }
 
     /// Whether the generator takes what is given, and is given what it needs.
-    fn check_keys(&self) -> Result<(), Misfit> {
+    fn check_keys(&self) -> Result<(), ParameterError> {
         let name = self.generator.name();
         let given = [
             ("month", self.month.is_some()),
@@ -164,12 +164,12 @@ impl Recipe {
         let takes = self.generator.takes();
         if let Some((key, _)) = given.iter().find(|(key, given)| *given && !takes.contains(key)) {
             let problem = format!("expected parameters of `{name}` ({}), found another", takes.join(", "));
-            return Err(Misfit { key, problem });
+            return Err(ParameterError { key, problem });
         }
         if self.generator == Generator::Grid5000 && self.month.is_none() {
             let months: Vec<&str> = generate::MONTHS.iter().map(|month| month.name).collect();
             let problem = format!("expected a month ({}) for `grid5000`, found none", months.join(", "));
-            return Err(Misfit { key: "generate", problem });
+            return Err(ParameterError { key: "generate", problem });
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::check::{Checked, NAME_HINT, Reader, is_name};
 use super::file::{File, Loads, Months, Repair, Word, WorkloadTable};
-use super::recipe::Misfit;
+use super::recipe::ParameterError;
 use super::{Generator, JobSource, PlatformChoice, Recipe, Workload};
 
 /// The most months that one table cuts a log into: a century.
@@ -129,7 +129,7 @@ impl Reader<'_> {
             load: self.load_of_generator(given)?,
             walltime_max_s: value(&given.walltime_max_s),
         };
-        recipe.check().map_err(|Misfit { key, problem }| {
+        recipe.check().map_err(|ParameterError { key, problem }| {
             let keys = given.generator_keys();
             let place = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, place)| place);
             let hint = "docs/workloads.md describes generators";

@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 
 use pliant_model::{ClusterId, JobId, Time};
 use pliant_policy::batch::Start;
-use pliant_policy::reallocation::{Algorithm, Move, copies};
+use pliant_policy::reallocation::{Algorithm, Move, siblings};
 use rustc_hash::FxHashMap;
 
 use super::Engine;
@@ -32,7 +32,7 @@ impl Copies {
 
     /// A job has come that may have copies.
     pub(super) fn arrived(&mut self, job: JobId, policies: &Policies) {
-        if policies.reallocation.is_some_and(|policy| policy.algorithm == Algorithm::Copies) {
+        if policies.reallocation.is_some_and(|policy| policy.algorithm == Algorithm::Siblings) {
             self.arrived.push(job);
         }
     }
@@ -64,7 +64,7 @@ where
             return;
         }
         for job in std::mem::take(&mut self.copies.arrived) {
-            let made = copies::spread(&mut self.federation, now, job);
+            let made = siblings::submit_siblings(&mut self.federation, now, job);
             if !made.is_empty() {
                 self.copies.of.insert(job, made);
             }

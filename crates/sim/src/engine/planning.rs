@@ -134,7 +134,7 @@ where
         for same in by_cluster.chunk_by(|one, other| one.0 == other.0) {
             let jobs: Vec<(JobId, Time)> = same.iter().map(|(_, job, end)| (*job, *end)).collect();
             let cluster = same[0].0;
-            self.federation.scheduler(cluster).outlive(now, &jobs);
+            self.federation.scheduler(cluster).extend_running(now, &jobs);
             self.changed(now, cluster);
         }
     }

@@ -121,7 +121,7 @@ impl Plan {
         let tuner = tuner(&mut rng, seed);
         let (copies, mut moving) = (seed % COPIED.0 == COPIED.1, moving(&mut rng));
         if copies {
-            moving.policy.algorithm = Algorithm::Copies;
+            moving.policy.algorithm = Algorithm::Siblings;
         }
         Plan {
             platform,

@@ -138,7 +138,7 @@ impl World {
         let reply = Token(self.number());
         let mut other = super::plan::moving(&mut self.rng);
         if self.plan.copies && self.rng.random_bool(0.5) {
-            other.policy.algorithm = Algorithm::Copies;
+            other.policy.algorithm = Algorithm::Siblings;
         }
         let event = match self.rng.random_range(0..3) {
             0 => {

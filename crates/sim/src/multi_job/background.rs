@@ -127,7 +127,7 @@ impl Background {
         let mut runtimes = Runtimes::new(settings);
         let mut ended: Vec<&BackgroundJob> = self.jobs.iter().filter(|job| is_told(job)).collect();
         ended.sort_by_key(|job| job.submit + job.runtime);
-        ended.iter().for_each(|job| runtimes.tell(&job.categories, job.runtime));
+        ended.iter().for_each(|job| runtimes.record(&job.categories, job.runtime));
         runtimes
     }
 

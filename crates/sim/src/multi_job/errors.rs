@@ -20,9 +20,9 @@ pub fn errors(
     let mut predictions: Vec<Vec<Option<Predicted>>> = vec![Vec::new(); background.jobs.len()];
     let mut ends: BinaryHeap<Reverse<(Time, usize)>> = BinaryHeap::new();
     let mut end = |runtimes: &mut Runtimes<i32>, predicted: &[Option<Predicted>], job: &BackgroundJob| {
-        runtimes.tell(&job.categories, job.runtime);
+        runtimes.record(&job.categories, job.runtime);
         for (calibration, predicted) in calibrations.iter_mut().zip(predicted) {
-            predicted.iter().for_each(|predicted| calibration.tell(predicted, job.runtime));
+            predicted.iter().for_each(|predicted| calibration.record(predicted, job.runtime));
         }
     };
     for (at, job) in background.jobs.iter().enumerate() {

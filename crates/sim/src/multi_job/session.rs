@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use pliant_model::{Span, Time};
-use pliant_policy::allocation::instances::Told;
+use pliant_policy::allocation::instances::RuntimeSource;
 use pliant_policy::allocation::{ClusterState, Free, allocate};
 use pliant_policy::runtimes::{Categories, Predicted};
 use rand::Rng;
@@ -41,7 +41,7 @@ pub struct View {
     /// How long it expects an instance to take.
     pub time: Span,
     /// From where it knows that.
-    pub told: Told,
+    pub told: RuntimeSource,
     /// The clusters.
     pub states: Vec<ClusterState>,
 }
@@ -129,18 +129,18 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn learn(&mut self, task: &Task) {
-        Arc::make_mut(&mut self.learned.finished).tell(&task.categories, task.runtime);
+        Arc::make_mut(&mut self.learned.finished).record(&task.categories, task.runtime);
     }
 
     /// What a broker sees at this moment, for any number of instances of a program.
     pub fn view(&self, of: &Categories<i32>, expected: Option<Span>, broker: &Broker) -> View {
         let predicted = broker.predict(&self.learned, of);
         let (time, told) = match (expected, predicted) {
-            (Some(time), _) => (time, Told::Statistics { jobs: 1 }),
+            (Some(time), _) => (time, RuntimeSource::Statistics { jobs: 1 }),
             (None, Some(Predicted { runtime, level, jobs, .. })) => {
-                (runtime, Told::Federation { level, jobs })
+                (runtime, RuntimeSource::Federation { level, jobs })
             }
-            (None, None) => (Span(1), Told::Walltime),
+            (None, None) => (Span(1), RuntimeSource::Walltime),
         };
         let time = time.max(Span(1));
         View { time, told, states: broker.states(self.now(), &self.sites, &self.learned, time, |_| true) }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use pliant_control::multi_job::{self, Command, Places, Plan, Prospects, Told};
+use pliant_control::multi_job::{self, Command, Places, Plan, Prospects, RuntimeSource};
 use pliant_control::names::Name;
 use pliant_model::{Span, SpanMs, Time};
 use pliant_policy::allocation::ClusterState;
@@ -30,7 +30,7 @@ struct SweepRun<'a, 'b, R> {
     /// How long the broker expects an instance to take.
     expected: Span,
     /// From how many jobs it knows that.
-    told: Told,
+    told: RuntimeSource,
     machine: multi_job::MultiJob,
     rng: &'a mut R,
     names: Vec<Name>,
@@ -173,7 +173,7 @@ impl<R: Rng> SweepRun<'_, '_, R> {
 }
 
 /// What a server says that stands as `state` says.
-fn prospects(state: &ClusterState, expected: Span, told: Told) -> Prospects {
+fn prospects(state: &ClusterState, expected: Span, told: RuntimeSource) -> Prospects {
     let ms = |span: Span| SpanMs(span.0.saturating_mul(1_000));
     let free = state.offer.free.iter().map(|free| Places { at: ms(free.at), places: free.processors });
     Prospects {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pliant_policy::runtimes::used::Expect;
+use pliant_policy::runtimes::limit_usage::Expect;
 use serde::{Deserialize, Serialize};
 
 use crate::batch_system::settings::{SettingError, check_extra, check_names, check_seconds};

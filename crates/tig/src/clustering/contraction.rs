@@ -14,32 +14,32 @@ pub fn greedy(weights: &Weights, size_max: usize) -> Clustering {
     improve(weights, contracted, size_max.max(1))
 }
 
-/// A pair of clusters that may be joined. Stale as soon as the weight between them has changed.
-struct Join {
+/// A pair of clusters that may be joined. Stale once the weight between them has changed.
+struct ClusterPair {
     weight: f64,
     ends: [usize; 2],
 }
 
-impl Ord for Join {
-    fn cmp(&self, other: &Join) -> Ordering {
+impl Ord for ClusterPair {
+    fn cmp(&self, other: &ClusterPair) -> Ordering {
         // The largest weight first; ties to the first tasks.
         self.weight.total_cmp(&other.weight).then_with(|| other.ends.cmp(&self.ends))
     }
 }
 
-impl PartialOrd for Join {
-    fn partial_cmp(&self, other: &Join) -> Option<Ordering> {
+impl PartialOrd for ClusterPair {
+    fn partial_cmp(&self, other: &ClusterPair) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Join {
-    fn eq(&self, other: &Join) -> bool {
+impl PartialEq for ClusterPair {
+    fn eq(&self, other: &ClusterPair) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Join {}
+impl Eq for ClusterPair {}
 
 fn contract(weights: &Weights, size_max: usize) -> Clustering {
     let mut between: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); weights.tasks()];
@@ -48,14 +48,14 @@ fn contract(weights: &Weights, size_max: usize) -> Clustering {
         *between[one].entry(other).or_default() += edge.value;
         *between[other].entry(one).or_default() += edge.value;
     }
-    let mut heap: BinaryHeap<Join> = BinaryHeap::new();
+    let mut heap: BinaryHeap<ClusterPair> = BinaryHeap::new();
     for (one, others) in between.iter().enumerate() {
         let joins = others.range(one + 1..).filter(|(_, weight)| **weight > 0.0);
-        heap.extend(joins.map(|(other, weight)| Join { weight: *weight, ends: [one, *other] }));
+        heap.extend(joins.map(|(other, weight)| ClusterPair { weight: *weight, ends: [one, *other] }));
     }
     let mut labels: Vec<usize> = (0..weights.tasks()).collect();
     let mut members: Vec<Vec<usize>> = (0..weights.tasks()).map(|task| vec![task]).collect();
-    while let Some(Join { weight, ends: [one, other] }) = heap.pop() {
+    while let Some(ClusterPair { weight, ends: [one, other] }) = heap.pop() {
         let current = between[one].get(&other) == Some(&weight);
         if !current || members[one].len() + members[other].len() > size_max {
             continue;
@@ -72,7 +72,7 @@ fn contract(weights: &Weights, size_max: usize) -> Clustering {
             let sum = *sum;
             between[third].insert(kept, sum);
             if sum > 0.0 {
-                heap.push(Join { weight: sum, ends: [kept.min(third), kept.max(third)] });
+                heap.push(ClusterPair { weight: sum, ends: [kept.min(third), kept.max(third)] });
             }
         }
         let moved = std::mem::take(&mut members[gone]);

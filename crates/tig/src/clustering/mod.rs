@@ -14,13 +14,13 @@ mod weights;
 
 pub use contraction::greedy;
 pub use moves::improve;
-pub use relaxation::{NotSolved, Relaxation, relax};
+pub use relaxation::{Relaxation, RelaxationError, relax};
 pub use rounding::round;
 pub use weights::{Weight, Weights};
 
 use crate::{TaskGraph, TaskId};
 
-/// Graphs of at most so many tasks are clustered by looking at every clustering.
+/// Graphs of at most this many tasks are clustered exhaustively.
 pub const EXACT_MAX: usize = 8;
 
 /// The default: the best clustering of at most [`EXACT_MAX`] tasks, else what [`greedy()`] finds, with at most

@@ -1,13 +1,13 @@
 //! Local search on a clustering: one task moves, two clusters become one, or two clusters trade tasks, as long as
 //! the cost falls.
 //!
-//! Sweeps of moves are O(e + t). Trades, in the manner of Kernighan and Lin, come when nothing else helps: tasks
-//! change sides one after the other, the best first even where that costs something, and as many of them stay as
-//! pay off together; O([`CHAIN_MAX`] t) for each two clusters.
+//! Sweeps of moves are O(e + t). Trades, in the manner of Kernighan and Lin, follow when no move helps: tasks change
+//! sides one after the other, the best first even at a cost, and the prefix with the best total gain is kept;
+//! O([`CHAIN_MAX`] t) for each pair of clusters.
 
 use super::{Clustering, Weights};
 
-/// Tasks that change sides in one trade, at most.
+/// The largest number of tasks in a trade.
 const CHAIN_MAX: usize = 64;
 
 /// A gain below this is rounding.
@@ -18,7 +18,7 @@ const LEAST_GAIN: f64 = 1e-9;
 pub fn improve(weights: &Weights, clustering: Clustering, size_max: usize) -> Clustering {
     let neighbours = weights.neighbours();
     let mut labels = clustering.labels();
-    // One label more than clusters is always free for a task that wants to be alone.
+    // One label more than tasks, so that a free label for a new cluster always exists.
     let mut sizes = vec![0_usize; weights.tasks() + 1];
     labels.iter().for_each(|label| sizes[*label] += 1);
     let mut pull = vec![0.0; weights.tasks() + 1];
@@ -36,7 +36,7 @@ pub fn improve(weights: &Weights, clustering: Clustering, size_max: usize) -> Cl
     }
 }
 
-/// Moves a task to the cluster that it wants most, or out of all. True if that lowered the cost.
+/// Moves a task to the cluster with the largest weight, or to a new one. True if that lowered the cost.
 fn move_task(
     task: usize,
     neighbours: &[(usize, f64)],
@@ -123,7 +123,7 @@ fn trade(
 ) -> bool {
     let mut open: Vec<usize> =
         (0..labels.len()).filter(|task| labels[*task] == one || labels[*task] == other).collect();
-    // What it gains to change sides.
+    // The gain of changing sides.
     let gain = |task: usize, labels: &[usize]| -> f64 {
         let own = labels[task];
         let of = |(next, weight): &(usize, f64)| match labels[*next] {

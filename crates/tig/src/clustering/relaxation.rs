@@ -8,7 +8,6 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::fmt;
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
 
@@ -34,28 +33,21 @@ pub struct Relaxation {
 }
 
 /// A linear program that the solver did not solve.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NotSolved {
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected the optimum of the clustering's linear program: {problem}")]
+pub struct RelaxationError {
     /// What the solver says.
     pub problem: String,
 }
 
-impl fmt::Display for NotSolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected the optimum of the clustering's linear program: {}", self.problem)
-    }
-}
-
-impl std::error::Error for NotSolved {}
-
 /// Solves the relaxation.
-pub fn relax(weights: &Weights) -> Result<Relaxation, NotSolved> {
+pub fn relax(weights: &Weights) -> Result<Relaxation, RelaxationError> {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     // No row asks for more than 1, so no value above 1 is of use.
     let variables: Vec<Variable> =
         weights.edges().iter().map(|edge| problem.add_var(edge.value.abs(), (0.0, 1.0))).collect();
-    let graph = Positive::of(weights);
-    let mut solution = problem.solve().map_err(not_solved)?;
+    let graph = PositiveGraph::of(weights);
+    let mut solution = problem.solve().map_err(relaxation_error)?;
     let mut rows = 0;
     for round in 0..ROUNDS_MAX {
         let values: Vec<f64> =
@@ -70,27 +62,27 @@ pub fn relax(weights: &Weights) -> Result<Relaxation, NotSolved> {
         rows += violated.len();
         solution = add_rows(solution, &variables, violated)?;
     }
-    Err(NotSolved { problem: format!("no end after {ROUNDS_MAX} rounds and {rows} rows") })
+    Err(RelaxationError { problem: format!("no end after {ROUNDS_MAX} rounds and {rows} rows") })
 }
 
-fn not_solved(error: microlp::Error) -> NotSolved {
-    NotSolved { problem: error.to_string() }
+fn relaxation_error(error: microlp::Error) -> RelaxationError {
+    RelaxationError { problem: error.to_string() }
 }
 
 fn add_rows(
     mut solution: Solution,
     variables: &[Variable],
     rows: Vec<Vec<usize>>,
-) -> Result<Solution, NotSolved> {
+) -> Result<Solution, RelaxationError> {
     for row in rows {
         let terms: Vec<(Variable, f64)> = row.iter().map(|edge| (variables[*edge], 1.0)).collect();
-        solution = solution.add_constraint(&terms[..], ComparisonOp::Ge, 1.0).map_err(not_solved)?;
+        solution = solution.add_constraint(&terms[..], ComparisonOp::Ge, 1.0).map_err(relaxation_error)?;
     }
     Ok(solution)
 }
 
 /// For each negative edge the row of its shortest path, if that is violated: positions of edges.
-fn separate(weights: &Weights, graph: &Positive, values: &[f64]) -> Vec<Vec<usize>> {
+fn separate(weights: &Weights, graph: &PositiveGraph, values: &[f64]) -> Vec<Vec<usize>> {
     let mut rows: Vec<Vec<usize>> = Vec::new();
     for (at, edge) in weights.edges().iter().enumerate().filter(|(_, edge)| edge.value < 0.0) {
         let room = 1.0 - values[at] - TOLERANCE;
@@ -104,56 +96,56 @@ fn separate(weights: &Weights, graph: &Positive, values: &[f64]) -> Vec<Vec<usiz
 }
 
 /// The positive edges.
-pub(super) struct Positive {
+pub(super) struct PositiveGraph {
     /// By task: the other end and the position of the edge.
     neighbours: Vec<Vec<(usize, usize)>>,
 }
 
 /// A task that has been reached.
-struct Reached {
+struct ReachedTask {
     distance: f64,
     task: usize,
 }
 
-impl Ord for Reached {
-    fn cmp(&self, other: &Reached) -> Ordering {
+impl Ord for ReachedTask {
+    fn cmp(&self, other: &ReachedTask) -> Ordering {
         // A heap gives the greatest: the nearest.
         other.distance.total_cmp(&self.distance).then_with(|| other.task.cmp(&self.task))
     }
 }
 
-impl PartialOrd for Reached {
-    fn partial_cmp(&self, other: &Reached) -> Option<Ordering> {
+impl PartialOrd for ReachedTask {
+    fn partial_cmp(&self, other: &ReachedTask) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Reached {
-    fn eq(&self, other: &Reached) -> bool {
+impl PartialEq for ReachedTask {
+    fn eq(&self, other: &ReachedTask) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Reached {}
+impl Eq for ReachedTask {}
 
-impl Positive {
-    pub(super) fn of(weights: &Weights) -> Positive {
+impl PositiveGraph {
+    pub(super) fn of(weights: &Weights) -> PositiveGraph {
         let mut neighbours = vec![Vec::new(); weights.tasks()];
         for (at, edge) in weights.edges().iter().enumerate().filter(|(_, edge)| edge.value > 0.0) {
             let [one, other] = edge.ends;
             neighbours[one].push((other, at));
             neighbours[other].push((one, at));
         }
-        Positive { neighbours }
+        PositiveGraph { neighbours }
     }
 
     /// Distances from a task over positive edges of these lengths, up to `most`, and the edge before each.
     pub(super) fn distances(&self, from: usize, lengths: &[f64], most: f64) -> (Vec<f64>, Vec<usize>) {
         let mut distances = vec![f64::INFINITY; self.neighbours.len()];
         let mut before = vec![usize::MAX; self.neighbours.len()];
-        let mut heap = BinaryHeap::from([Reached { distance: 0.0, task: from }]);
+        let mut heap = BinaryHeap::from([ReachedTask { distance: 0.0, task: from }]);
         distances[from] = 0.0;
-        while let Some(Reached { distance, task }) = heap.pop() {
+        while let Some(ReachedTask { distance, task }) = heap.pop() {
             if distance > distances[task] {
                 continue;
             }
@@ -161,7 +153,7 @@ impl Positive {
                 let further = distance + lengths[*edge];
                 if further < distances[*next] && further <= most {
                     (distances[*next], before[*next]) = (further, *edge);
-                    heap.push(Reached { distance: further, task: *next });
+                    heap.push(ReachedTask { distance: further, task: *next });
                 }
             }
         }

@@ -8,7 +8,7 @@
 //! existence proof holds, and among the radii below `1 / GROWTH` the ball with the least ratio wins.
 //! O(t (e log t + t log t)).
 
-use super::relaxation::Positive;
+use super::relaxation::PositiveGraph;
 use super::{Clustering, Relaxation, Weights};
 
 /// The constant of the guarantee, above 2: no ball is wider than its inverse.
@@ -16,7 +16,7 @@ const GROWTH: f64 = 2.5;
 
 /// The clustering that region growing makes of a relaxation of these weights.
 pub fn round(weights: &Weights, relaxation: &Relaxation) -> Clustering {
-    let graph = Positive::of(weights);
+    let graph = PositiveGraph::of(weights);
     let mut labels: Vec<Option<usize>> = vec![None; weights.tasks()];
     let lengths = &relaxation.values;
     let cut_volume: f64 = weights

@@ -1,5 +1,5 @@
-//! The threshold that gives clusters of a wanted size (A003-2): the paper has 1-3, 4-6 and 7-9 tasks per cluster
-//! and says that it changed "the correlation function" for it.
+//! The threshold for clusters of a given size (A003-2): the paper has 1-3, 4-6 and 7-9 tasks per cluster by changing "the
+//! correlation function".
 
 use super::{Clustering, Weights, cluster};
 use crate::TaskGraph;

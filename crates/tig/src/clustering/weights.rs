@@ -1,4 +1,4 @@
-//! Eq. 5: how much two communicating tasks want to be together.
+//! Eq. 5: the weight of two communicating tasks.
 //!
 //! `log(RQoC / (RQoC_max - RQoC))` is the logit of the share `RQoC / RQoC_max`: above 0 if the edge has more than
 //! half of the largest traffic. It is infinite on the largest edge, so the share is clamped (A003-1); and the
@@ -14,11 +14,11 @@ const CLAMP: f64 = 1e-3;
 pub struct Weight {
     /// Positions of the two tasks.
     pub ends: [usize; 2],
-    /// Above 0 if they want to be together, below 0 if they want to be apart.
+    /// Above 0 if the tasks should share a cluster, below 0 if not.
     pub value: f64,
 }
 
-/// The weights of a graph, in the order of its edges. Pairs without an edge want nothing.
+/// The weights of a graph, in the order of its edges. Pairs without an edge have weight 0.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Weights {
     tasks: usize,
@@ -38,14 +38,14 @@ impl Weights {
         Weights { tasks: graph.tasks().len(), edges: graph.edges().iter().map(weight).collect() }
     }
 
-    /// Weights given one by one, for those who have their own. Edges must end at one of `tasks`.
+    /// Weights given directly. Edges must end at one of `tasks`.
     pub fn given(tasks: usize, edges: Vec<Weight>) -> Weights {
         let within = |weight: &Weight| weight.ends.iter().all(|end| *end < tasks);
         let edges = edges.into_iter().filter(|weight| within(weight) && weight.value.is_finite()).collect();
         Weights { tasks, edges }
     }
 
-    /// How many tasks.
+    /// Number of tasks.
     pub fn tasks(&self) -> usize {
         self.tasks
     }
@@ -55,7 +55,7 @@ impl Weights {
         &self.edges
     }
 
-    /// Who wants what of each task.
+    /// The neighbours of each task with the weights.
     pub(super) fn neighbours(&self) -> Vec<Vec<(usize, f64)>> {
         let mut neighbours = vec![Vec::new(); self.tasks];
         for Weight { ends: [one, other], value } in &self.edges {

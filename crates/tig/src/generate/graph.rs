@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use super::Misfit;
+use super::ParameterError;
 use crate::{Edge, Task, TaskGraph, TaskId};
 
 /// What is drawn.
@@ -23,14 +23,14 @@ pub struct Connected {
 /// Draws a graph: a tree in which every task but the first has a neighbour among those before it, in random
 /// order, then further edges between pairs that have none. The least RCR and RQoC are not made 1, as the
 /// paper's text would have it, but left as drawn (A003-15). O(edges) on average while the graph is sparse.
-pub fn connected(what: &Connected, rng: &mut impl Rng) -> Result<TaskGraph, Misfit> {
+pub fn connected(what: &Connected, rng: &mut impl Rng) -> Result<TaskGraph, ParameterError> {
     let Connected { tasks, edges_per_task, weights: [least, most], .. } = *what;
     if tasks == 0 {
-        return Err(Misfit { what: "tasks", expected: "1 or more", found: tasks.to_string() });
+        return Err(ParameterError { what: "tasks", expected: "1 or more", found: tasks.to_string() });
     }
     if !(least > 0.0 && least <= most && most.is_finite()) {
         let found = format!("{least} to {most}");
-        return Err(Misfit { what: "weights", expected: "a range of numbers above 0", found });
+        return Err(ParameterError { what: "weights", expected: "a range of numbers above 0", found });
     }
     let mut order: Vec<u32> = (0..tasks as u32).collect();
     for at in (1..tasks).rev() {
@@ -52,7 +52,7 @@ pub fn connected(what: &Connected, rng: &mut impl Rng) -> Result<TaskGraph, Misf
     let mut weight = || rng.random_range(least..=most);
     let tasks = (0..tasks).map(|at| Task { name: format!("t{at}"), rcr: weight() }).collect();
     let edges = joined.into_iter().map(|ends| Edge { ends: ends.map(TaskId), rqoc: weight() }).collect();
-    TaskGraph::new(what.mcr_mflops, what.bandwidth_mbps, tasks, edges).map_err(|error| Misfit {
+    TaskGraph::new(what.mcr_mflops, what.bandwidth_mbps, tasks, edges).map_err(|error| ParameterError {
         what: "graph",
         expected: "an application that can be mapped",
         found: error.to_string(),

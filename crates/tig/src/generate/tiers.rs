@@ -6,7 +6,6 @@
 //! widest path between them, as a tool that measures would report it. Tiers knows one WAN; several are joined
 //! pairwise here.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use rand::Rng;
@@ -56,7 +55,7 @@ pub struct BandwidthRanges {
 /// What machines are drawn: uniformly, powers in MFlop/s.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machines {
-    /// How many; the LANs are filled in order and what would be empty is left out.
+    /// Number of machines; LANs are filled in order, and empty ones are dropped.
     pub count: usize,
     /// Powers (the paper: 600 to 1300).
     pub power_mflops: [f64; 2],
@@ -65,8 +64,9 @@ pub struct Machines {
 }
 
 /// A parameter that a generator cannot work with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Misfit {
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{what}`: expected {expected}, found {found}")]
+pub struct ParameterError {
     /// Which.
     pub what: &'static str,
     /// What it may be.
@@ -75,19 +75,11 @@ pub struct Misfit {
     pub found: String,
 }
 
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`: expected {}, found {}", self.what, self.expected, self.found)
-    }
-}
-
-impl std::error::Error for Misfit {}
-
 /// What a size may be.
 const SIZES: RangeInclusive<usize> = 1..=10_000;
 
 impl Tiers {
-    fn check(&self) -> Result<(), Misfit> {
+    fn check(&self) -> Result<(), ParameterError> {
         let all = [
             ("wans", self.wans),
             ("mans_per_wan", self.mans_per_wan),
@@ -103,7 +95,9 @@ impl Tiers {
         ];
         match all.into_iter().find(|(_, found)| !SIZES.contains(found)) {
             None => Ok(()),
-            Some((what, found)) => Err(Misfit { what, expected: "1 to 10000", found: found.to_string() }),
+            Some((what, found)) => {
+                Err(ParameterError { what, expected: "1 to 10000", found: found.to_string() })
+            }
         }
     }
 }
@@ -114,7 +108,7 @@ pub fn tiers(
     bandwidths: &BandwidthRanges,
     machines: &Machines,
     rng: &mut impl Rng,
-) -> Result<Grid, Misfit> {
+) -> Result<Grid, ParameterError> {
     shape.check()?;
     check_ranges(bandwidths, machines)?;
     let builder = GridBuilder::new("grid");
@@ -122,9 +116,9 @@ pub fn tiers(
     let grid = drawing.wans().and_then(|()| drawing.builder.build("lan0.0.0"));
     if drawing.left > 0 {
         let found = format!("{} machines", machines.count);
-        return Err(Misfit { what: "machines", expected: "as many as the LANs hold at most", found });
+        return Err(ParameterError { what: "machines", expected: "as many as the LANs hold at most", found });
     }
-    grid.map_err(|error| Misfit {
+    grid.map_err(|error| ParameterError {
         what: "grid",
         expected: "a platform that can be mapped onto",
         found: error.to_string(),
@@ -199,9 +193,9 @@ impl<R: Rng> Drawing<'_, R> {
     }
 }
 
-fn check_ranges(bandwidths: &BandwidthRanges, machines: &Machines) -> Result<(), Misfit> {
+fn check_ranges(bandwidths: &BandwidthRanges, machines: &Machines) -> Result<(), ParameterError> {
     if machines.count == 0 {
-        return Err(Misfit { what: "machines", expected: "1 or more", found: "0".to_owned() });
+        return Err(ParameterError { what: "machines", expected: "1 or more", found: "0".to_owned() });
     }
     let positive = [
         ("lan_mbps", bandwidths.lan),
@@ -213,13 +207,13 @@ fn check_ranges(bandwidths: &BandwidthRanges, machines: &Machines) -> Result<(),
     for (what, [least, most]) in positive {
         if !(least > 0.0 && least <= most && most.is_finite()) {
             let found = format!("{least} to {most}");
-            return Err(Misfit { what, expected: "a range of numbers above 0", found });
+            return Err(ParameterError { what, expected: "a range of numbers above 0", found });
         }
     }
     let [least, most] = machines.load;
     if !(0.0 <= least && least <= most && most <= 1.0) {
         let found = format!("{least} to {most}");
-        return Err(Misfit { what: "load", expected: "a range within 0 and 1", found });
+        return Err(ParameterError { what: "load", expected: "a range within 0 and 1", found });
     }
     Ok(())
 }

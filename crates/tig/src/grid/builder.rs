@@ -1,4 +1,4 @@
-//! Making a grid piece by piece; what is wrong with the whole is told at the end.
+//! Builds a grid step by step; errors of the whole are reported at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub struct GridBuilder {
 struct Draft {
     name: String,
     level: Level,
-    father: Option<NodeId>,
+    parent: Option<NodeId>,
     children: Vec<NodeId>,
     bandwidth_mbps: Option<f64>,
 }
@@ -30,28 +30,28 @@ impl GridBuilder {
         let root = Draft {
             name: name.to_owned(),
             level: Level::Root,
-            father: None,
+            parent: None,
             children: Vec::new(),
             bandwidth_mbps: None,
         };
         GridBuilder { nodes: vec![root], machines: Vec::new(), links: Vec::new() }
     }
 
-    /// Adds a node below `father`, one level down.
-    pub fn node(&mut self, father: NodeId, name: &str) -> Result<NodeId, GridError> {
-        let level = match self.nodes[father.index()].level {
+    /// Adds a node below `parent`, one level down.
+    pub fn node(&mut self, parent: NodeId, name: &str) -> Result<NodeId, GridError> {
+        let level = match self.nodes[parent.index()].level {
             Level::Root => Level::Wan,
             Level::Wan => Level::Man,
             Level::Man => Level::Lan,
             Level::Lan => {
-                let lan = self.nodes[father.index()].name.clone();
+                let lan = self.nodes[parent.index()].name.clone();
                 return Err(GridError::BelowLan { lan, found: name.to_owned() });
             }
         };
         let node = NodeId(self.nodes.len() as u32);
-        let (name, father_of) = (name.to_owned(), Some(father));
-        self.nodes.push(Draft { name, level, father: father_of, children: Vec::new(), bandwidth_mbps: None });
-        self.nodes[father.index()].children.push(node);
+        let (name, father_of) = (name.to_owned(), Some(parent));
+        self.nodes.push(Draft { name, level, parent: father_of, children: Vec::new(), bandwidth_mbps: None });
+        self.nodes[parent.index()].children.push(node);
         Ok(node)
     }
 
@@ -88,12 +88,12 @@ impl GridBuilder {
             others_mbps: BTreeMap::new(),
         };
         for (draft, links_mbps) in self.nodes.iter().zip(matrices) {
-            let siblings = draft.father.map_or(&[][..], |father| &self.nodes[father.index()].children);
+            let siblings = draft.parent.map_or(&[][..], |parent| &self.nodes[parent.index()].children);
             let own = grid.nodes.len();
             grid.nodes.push(Node {
                 name: draft.name.clone(),
                 level: draft.level,
-                father: draft.father,
+                parent: draft.parent,
                 children: draft.children.clone(),
                 position: siblings.iter().position(|sibling| sibling.index() == own).unwrap_or(0),
                 machines: 0..0,
@@ -163,7 +163,7 @@ impl GridBuilder {
                 return Err(GridError::Bandwidth { item: GridItem::Node(at), found });
             }
             let (children, lan) = (node.children.len(), node.level == Level::Lan);
-            // A LAN that says nothing of its inside is as fast as anybody could wish.
+            // A LAN without a stated bandwidth has no limit inside.
             let given = if lan { node.bandwidth_mbps.or(Some(f64::INFINITY)) } else { node.bandwidth_mbps };
             matrices.push(vec![given; if lan { 1 } else { children * children }]);
         }
@@ -186,24 +186,24 @@ impl GridBuilder {
         }
         let name = |node: NodeId| self.nodes[node.index()].name.clone();
         let not_siblings = || GridError::NotSiblings { at, ends: [name(one), name(other)] };
-        let father = self.nodes[one.index()].father.ok_or_else(not_siblings)?;
-        let siblings = &self.nodes[father.index()].children;
+        let parent = self.nodes[one.index()].parent.ok_or_else(not_siblings)?;
+        let siblings = &self.nodes[parent.index()].children;
         let place = |node: NodeId| siblings.iter().position(|sibling| *sibling == node);
         let (Some(row), Some(column)) = (place(one), place(other).filter(|_| one != other)) else {
             return Err(not_siblings());
         };
-        let matrix = &mut matrices[father.index()];
+        let matrix = &mut matrices[parent.index()];
         matrix[row * siblings.len() + column] = Some(mbps);
         matrix[column * siblings.len() + row] = Some(mbps);
         Ok(())
     }
 
-    /// A matrix without gaps, or the first pair of siblings whose bandwidth nobody gave.
+    /// The complete matrix, or the first pair of siblings without a bandwidth.
     fn complete(&self, node: &Draft, matrix: Vec<Option<f64>>) -> Result<Vec<f64>, GridError> {
         let children = node.children.len();
         let fill = |(at, given): (usize, Option<f64>)| match given {
             Some(mbps) => Ok(mbps),
-            // Nobody talks to itself over a link.
+            // No task uses a link to itself.
             None if at / children == at % children => Ok(f64::INFINITY),
             None => {
                 let name = |position: usize| self.nodes[node.children[position].index()].name.clone();

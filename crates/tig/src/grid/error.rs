@@ -1,37 +1,46 @@
 //! What can be wrong with a platform.
 
-use std::fmt;
-
 use pliant_model::NameError;
 
 use super::Level;
 
-/// A platform that nothing can be mapped onto. `at` is the position of the node, machine or link in the order
+/// An invalid platform. `at` is the position of the node, machine or link in the order
 /// in which it was added; node 0 is the root.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what its fields are")]
 pub enum GridError {
     /// A name cannot be shown.
+    #[error("{source}")]
     Name { item: GridItem, source: NameError },
     /// Two things have one name.
+    #[error("expected unique names, found `{name}` twice")]
     SameName { item: GridItem, name: String },
     /// A network below a LAN.
+    #[error("expected no network below LAN `{lan}`, found `{found}`")]
     BelowLan { lan: String, found: String },
     /// A machine outside every LAN.
+    #[error("machine `{machine}`: expected a LAN, found `{node}` above it")]
     NotOnLan { at: usize, machine: String, node: String },
     /// A power that is not above 0.
+    #[error("machine `{machine}`: expected a power above 0, found {found}")]
     Power { at: usize, machine: String, found: f64 },
     /// A load outside 0 to 1.
+    #[error("machine `{machine}`: expected a load of 0 to 1, found {found}")]
     Load { at: usize, machine: String, found: f64 },
-    /// A network of nothing.
+    /// A network without content.
+    #[error("{} `{node}`: expected a {}, found none", kind(*level), if *level == Level::Lan { "machine" } else { "network in it" })]
     Empty { at: usize, node: String, level: Level },
     /// A bandwidth that is not above 0.
+    #[error("expected a bandwidth above 0, found {found}")]
     Bandwidth { item: GridItem, found: f64 },
     /// A link between two that are no siblings.
+    #[error("expected a link between two networks of one parent, found `{}` and `{}`", ends[0], ends[1])]
     NotSiblings { at: usize, ends: [String; 2] },
     /// Two siblings without a bandwidth.
+    #[error("expected a bandwidth between `{}` and `{}`, found none", ends[0], ends[1])]
     NoBandwidth { at: usize, ends: [String; 2] },
     /// The user's LAN is none of the grid's.
+    #[error("expected the user's LAN to be one of the grid's ({}), found `{found}`", listed(lans))]
     UserLan { found: String, lans: Vec<String> },
 }
 
@@ -71,57 +80,28 @@ impl GridError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Name { .. } | Self::SameName { .. } => "mappings name networks and machines by it",
-            Self::BelowLan { .. } => "networks are WANs of MANs of LANs, no deeper",
-            Self::NotOnLan { .. } => "machines are at the LANs",
-            Self::Power { .. } => "the power is in MFlop/s, or in any unit that the MCR is in too",
-            Self::Load { .. } => "the load is the share of a machine's power that others use",
-            Self::Empty { .. } => "give it a network or a machine, or leave it out",
+            Self::Name { .. } | Self::SameName { .. } => {
+                "mappings identify networks and machines by their names"
+            }
+            Self::BelowLan { .. } => "the hierarchy is WAN, MAN, LAN",
+            Self::NotOnLan { .. } => "machines belong to LANs",
+            Self::Power { .. } => "the power has the unit of the MCR, MFlop/s by default",
+            Self::Load { .. } => "the load is the share of a machine's power used by others",
+            Self::Empty { .. } => "add a network or a machine to it, or remove it",
             Self::Bandwidth { .. } => "bandwidths are in Mb/s",
             Self::NotSiblings { .. } => "links join two LANs of one MAN, two MANs of one WAN, or two WANs",
-            Self::NoBandwidth { .. } => "give a link between them, or a bandwidth to the network they are in",
-            Self::UserLan { .. } => "the search for machines begins at the user's LAN",
+            Self::NoBandwidth { .. } => "add a link between them, or a bandwidth of their network",
+            Self::UserLan { .. } => "the search for machines starts at the user's LAN",
         }
     }
 }
 
-impl fmt::Display for GridError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name { source, .. } => source.fmt(f),
-            Self::SameName { name, .. } => write!(f, "expected unique names, found `{name}` twice"),
-            Self::BelowLan { lan, found } => {
-                write!(f, "expected no network below LAN `{lan}`, found `{found}`")
-            }
-            Self::NotOnLan { machine, node, .. } => {
-                write!(f, "machine `{machine}`: expected a LAN, found `{node}` above it")
-            }
-            Self::Power { machine, found, .. } => {
-                write!(f, "machine `{machine}`: expected a power above 0, found {found}")
-            }
-            Self::Load { machine, found, .. } => {
-                write!(f, "machine `{machine}`: expected a load of 0 to 1, found {found}")
-            }
-            Self::Empty { node, level: Level::Lan, .. } => {
-                write!(f, "LAN `{node}`: expected a machine, found none")
-            }
-            Self::Empty { node, level, .. } => {
-                write!(f, "{} `{node}`: expected a network in it, found none", level.name())
-            }
-            Self::Bandwidth { found, .. } => write!(f, "expected a bandwidth above 0, found {found}"),
-            Self::NotSiblings { ends: [one, other], .. } => {
-                write!(f, "expected a link between two networks of one father, found `{one}` and `{other}`")
-            }
-            Self::NoBandwidth { ends: [one, other], .. } => {
-                write!(f, "expected a bandwidth between `{one}` and `{other}`, found none")
-            }
-            Self::UserLan { found, lans } => {
-                let named = lans.iter().take(LANS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-                let more = if lans.len() > LANS_NAMED { ", ..." } else { "" };
-                write!(f, "expected the user's LAN to be one of the grid's ({named}{more}), found `{found}`")
-            }
-        }
-    }
+/// Names separated by commas, cut after the first eight.
+fn listed(names: &[String]) -> String {
+    let more = if names.len() > LANS_NAMED { ", ..." } else { "" };
+    names[..names.len().min(LANS_NAMED)].join(", ") + more
 }
 
-impl std::error::Error for GridError {}
+fn kind(level: Level) -> &'static str {
+    if level == Level::Lan { "LAN" } else { level.name() }
+}

@@ -1,20 +1,20 @@
-//! What of WASE can be chosen: the paper's way is the default, the others go beyond it.
+//! Options of WASE: the defaults are the paper's, the others go beyond it.
 
-/// How a mapping is made.
+/// The options of a mapping.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Options {
-    /// Which LANs may take a cluster.
+    /// The criterion for LANs that may take a cluster.
     pub suitability: Suitability,
-    /// Which of them does.
+    /// The choice among suitable LANs.
     pub search: Search,
-    /// Which machine takes a task.
+    /// The choice of a machine for a task.
     pub fit: Fit,
-    /// Whether links must have room for the traffic: the authors' second soft requirement (section 6). It needs
-    /// an application that says its bandwidth.
+    /// True if links must have bandwidth for the traffic: the authors' second soft requirement (section 6). Requires an
+    /// application that states its bandwidth.
     pub bandwidth: bool,
 }
 
-/// Which LANs may take a cluster.
+/// The criterion for LANs that may take a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Suitability {
     /// Mean and deviation (eqs. 7 to 9), neither necessary nor sufficient (A003-10).
@@ -24,7 +24,7 @@ pub enum Suitability {
     Packing,
 }
 
-/// Which of the suitable LANs takes a cluster.
+/// The choice of a LAN among suitable ones.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Search {
     /// The first in closest-first order (section 4).
@@ -38,7 +38,7 @@ pub enum Search {
     },
 }
 
-/// Which machine takes a task, among those with room.
+/// The choice of a machine for a task among those with enough power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fit {
     /// The one with the highest affinity, that is with most power left (Algorithm 2).

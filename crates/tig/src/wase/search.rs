@@ -1,4 +1,4 @@
-//! Closest-first search: the order in which LANs are looked at (paper 003, section 4).
+//! Closest-first search: the order in which LANs are tried (paper 003, section 4).
 //!
 //! The user's LAN; the others of its MAN, the best connected to it first; the other MANs of its WAN, the best
 //! connected to the user's MAN first; the other WANs likewise. Inside a network that is not the user's, the
@@ -10,11 +10,11 @@ use crate::{Grid, NodeId};
 pub fn closest_first(grid: &Grid) -> Vec<NodeId> {
     let mut order = vec![grid.user_lan()];
     let mut at = grid.user_lan();
-    while let Some(father) = grid.node(at).father {
+    while let Some(parent) = grid.node(at).parent {
         for sibling in grid.siblings(at) {
             order.extend(grid.lans_below(sibling));
         }
-        at = father;
+        at = parent;
     }
     order
 }

@@ -4,7 +4,7 @@
 
 use super::Mapper;
 use crate::best_fit::sort_by_demand;
-use crate::{LinkId, MachineId, NodeId, Placement, Stage, TaskId, Unplaceable};
+use crate::{LinkId, MachineId, MappingError, NodeId, Placement, Stage, TaskId};
 
 impl Mapper<'_> {
     /// Algorithm 2: tasks by decreasing demand onto the machines below a node, one pool (A003-8). Returns those
@@ -23,25 +23,25 @@ impl Mapper<'_> {
         left
     }
 
-    /// Algorithm 3: what the LAN of a cluster does not hold goes to the siblings of the LAN, the best connected
+    /// Algorithm 3: tasks that do not fit on the LAN of a cluster go to the siblings of the LAN, the best connected
     /// first, then to those of its MAN, then to those of its WAN.
-    pub(super) fn proxy_taskmap(&mut self, lan: NodeId, tasks: Vec<TaskId>) -> Result<(), Unplaceable> {
+    pub(super) fn proxy_taskmap(&mut self, lan: NodeId, tasks: Vec<TaskId>) -> Result<(), MappingError> {
         let (mut at, mut left) = (lan, tasks);
         while !left.is_empty() {
-            let Some(father) = self.grid.node(at).father else { return Err(self.no_room(left[0])) };
-            let stage = Stage::Proxy(self.grid.node(father).level);
+            let Some(parent) = self.grid.node(at).parent else { return Err(self.unplaced(left[0])) };
+            let stage = Stage::Proxy(self.grid.node(parent).level);
             for sibling in self.grid.siblings(at) {
                 left = self.simple_taskmap(sibling, left, stage);
                 if left.is_empty() {
                     break;
                 }
             }
-            at = father;
+            at = parent;
         }
         Ok(())
     }
 
-    /// Puts tasks where they fit; returns those whose links have no room.
+    /// Places tasks on their machines; returns those whose links lack bandwidth.
     pub(super) fn place_packed(&mut self, packed: Vec<(TaskId, MachineId)>) -> Vec<TaskId> {
         let mut left = Vec::new();
         for (task, machine) in packed {
@@ -54,13 +54,13 @@ impl Mapper<'_> {
         left
     }
 
-    fn no_room(&self, task: TaskId) -> Unplaceable {
+    fn unplaced(&self, task: TaskId) -> MappingError {
         let machines = self.grid.machines_below(crate::Grid::ROOT);
         let best = machines.map(|machine| self.free.power(machine)).fold(0.0, f64::max);
-        Unplaceable::Task { task, mcr_mflops: self.graph.mcr(task), best }
+        MappingError::Task { task, mcr_mflops: self.graph.mcr(task), best }
     }
 
-    /// The machine for a task: of affinity 1 and above (eq. 10) and with room on the links, the one that the fit
+    /// The machine for a task: of affinity 1 and above (eq. 10) and with bandwidth on the links, the one that the fit
     /// prefers.
     fn choose(&mut self, task: TaskId, machines: &[MachineId]) -> Option<MachineId> {
         let demand = self.graph.mcr(task);
@@ -83,7 +83,7 @@ impl Mapper<'_> {
         }
     }
 
-    /// What a task on a machine would say to those that are placed already, by link. Leaves it in `links`.
+    /// The traffic of a task on a machine with placed tasks, by link. Stored in `links`.
     fn traffic(&mut self, task: TaskId, machine: MachineId) {
         self.links.clear();
         let Some(bandwidth) = self.graph.bandwidth_mbps().filter(|_| self.options.bandwidth) else { return };
@@ -103,7 +103,7 @@ impl Mapper<'_> {
 
     fn has_links(&mut self, task: TaskId, machine: MachineId) -> bool {
         self.traffic(task, machine);
-        self.links.iter().all(|(link, mbps)| self.free.has_room(self.grid, *link, *mbps))
+        self.links.iter().all(|(link, mbps)| self.free.has_bandwidth(self.grid, *link, *mbps))
     }
 
     fn place(&mut self, task: TaskId, machine: MachineId, stage: Stage) {

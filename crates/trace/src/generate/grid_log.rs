@@ -47,7 +47,7 @@ const AT_HOME: f64 = 0.7;
 const LONGEST_S: f64 = 8.0 * DAY_S;
 
 /// An executable: whose it is, where it mostly runs and how long.
-struct Program {
+struct Executable {
     group: i32,
     user: i32,
     executable: i32,
@@ -82,7 +82,7 @@ pub fn grid_log(what: &GridLog, seed: u64) -> Workload {
     Workload { partitions, ..finish("grid-log", jobs, Some(i64::from(what.sites))) }
 }
 
-fn programs(what: &GridLog, sites: &Ranked, rng: &mut ChaCha8Rng) -> Vec<Program> {
+fn programs(what: &GridLog, sites: &Ranked, rng: &mut ChaCha8Rng) -> Vec<Executable> {
     let mut programs = Vec::new();
     for group in 1..=what.groups.max(1) as i32 {
         let of_group = what.mean_s * log_normal(BETWEEN, rng);
@@ -92,7 +92,7 @@ fn programs(what: &GridLog, sites: &Ranked, rng: &mut ChaCha8Rng) -> Vec<Program
                 let user = (group - 1) * what.users.max(1) as i32 + user;
                 let executable = (user - 1) * what.executables.max(1) as i32 + executable;
                 let typical_s = of_user * log_normal(BETWEEN, rng);
-                programs.push(Program { group, user, executable, home: sites.draw(rng), typical_s });
+                programs.push(Executable { group, user, executable, home: sites.draw(rng), typical_s });
             }
         }
     }

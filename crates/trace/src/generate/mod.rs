@@ -130,7 +130,7 @@ fn join(name: &str, sites: Vec<Site>, seed: u64) -> Workload {
     workload
 }
 
-/// Numbers sorted jobs from 1 and shifts them to begin at 0.
+/// JobNumbers sorted jobs from 1 and shifts them to begin at 0.
 fn finish(name: &str, mut jobs: Vec<Job>, max_procs: Option<i64>) -> Workload {
     let first = jobs.first().map_or(Time::ZERO, |job| job.submit);
     for (index, job) in jobs.iter_mut().enumerate() {

@@ -65,7 +65,7 @@ pub fn site(site: &Site, seed: u64) -> Vec<Job> {
 }
 
 /// A job before its runtime is scaled.
-struct Draft {
+struct JobDraft {
     submit_s: f64,
     procs: u32,
     runtime_s: f64,
@@ -76,7 +76,7 @@ struct Draft {
 }
 
 /// One burst of similar jobs.
-fn campaign(site: &Site, rng: &mut ChaCha8Rng, drafts: &mut Vec<Draft>) {
+fn campaign(site: &Site, rng: &mut ChaCha8Rng, drafts: &mut Vec<JobDraft>) {
     // Heavy-tailed burst sizes; capped, so that no single burst is a month's work.
     let most = (f64::from(site.jobs) / 40.0).clamp(3.0, LARGEST_BURST);
     let size = Pareto::new(1.0_f64, 0.9).map_or(1.0, |law| law.sample(rng)).min(most) as usize;
@@ -97,7 +97,7 @@ fn campaign(site: &Site, rng: &mut ChaCha8Rng, drafts: &mut Vec<Draft>) {
         } else {
             typical * jitter
         };
-        drafts.push(Draft {
+        drafts.push(JobDraft {
             submit_s: at.min(site.days * DAY_S - 1.0),
             procs,
             runtime_s: runtime,
@@ -141,7 +141,7 @@ fn scaled(runtime_s: f64, factor: f64) -> f64 {
 }
 
 /// The factor on the drafts' runtimes that gives the site's offered load (bisection: the load grows with it).
-fn runtime_factor(site: &Site, drafts: &[Draft]) -> f64 {
+fn runtime_factor(site: &Site, drafts: &[JobDraft]) -> f64 {
     let wanted = site.load * f64::from(site.procs.0) * site.days * DAY_S;
     let work = |factor: f64| -> f64 {
         drafts.iter().map(|draft| f64::from(draft.procs) * scaled(draft.runtime_s, factor)).sum()

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_tig::{Edge, GraphPlace, Task, TaskGraph, TaskId};
+use pliant_tig::{Edge, GraphItem, Task, TaskGraph, TaskId};
 
 use super::dot::{self, quoted};
 use super::unknown;
@@ -40,10 +40,10 @@ pub(super) fn parse(source: &Source) -> Result<TaskGraph, TraceError> {
         edges.push(Edge { ends, rqoc: dot::needed(source, &edge.attributes, "rqoc", &edge.span)? });
     }
     TaskGraph::new(mcr, bandwidth, tasks, edges).map_err(|error| {
-        let span = match error.place() {
-            GraphPlace::Whole => 0..0,
-            GraphPlace::Task(at) => dot.nodes[at].span.clone(),
-            GraphPlace::Edge(at) => dot.edges[at].span.clone(),
+        let span = match error.item() {
+            GraphItem::Whole => 0..0,
+            GraphItem::Task(at) => dot.nodes[at].span.clone(),
+            GraphItem::Edge(at) => dot.edges[at].span.clone(),
         };
         source.error(span, error.to_string(), error.hint().to_owned())
     })

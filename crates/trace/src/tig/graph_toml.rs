@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use pliant_tig::{Edge, GraphError, GraphPlace, Task, TaskGraph, TaskId};
+use pliant_tig::{Edge, GraphError, GraphItem, Task, TaskGraph, TaskId};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -105,17 +105,17 @@ fn graph(source: &Source, file: &File) -> Result<TaskGraph, TraceError> {
 
 /// The key that an error is about, and where its value is.
 fn place(file: &File, error: &GraphError) -> (&'static str, Range<usize>) {
-    match (error, error.place()) {
+    match (error, error.item()) {
         (GraphError::Mcr(_), _) => ("`mcr_mflops`: ", file.mcr_mflops.span()),
         (GraphError::Bandwidth(_), _) => {
             ("`bandwidth_mbps`: ", file.bandwidth_mbps.as_ref().map_or(0..0, Spanned::span))
         }
-        (GraphError::Rcr { .. }, GraphPlace::Task(at)) => ("`rcr`: ", file.task[at].get_ref().rcr.span()),
-        (GraphError::Disconnected { .. }, GraphPlace::Task(at)) => ("", file.task[at].get_ref().name.span()),
-        (_, GraphPlace::Task(at)) => ("`name`: ", file.task[at].get_ref().name.span()),
-        (GraphError::Rqoc { .. }, GraphPlace::Edge(at)) => ("`rqoc`: ", file.edge[at].get_ref().rqoc.span()),
-        (_, GraphPlace::Edge(at)) => ("`between`: ", file.edge[at].get_ref().between.span()),
-        (_, GraphPlace::Whole) => ("", 0..0),
+        (GraphError::Rcr { .. }, GraphItem::Task(at)) => ("`rcr`: ", file.task[at].get_ref().rcr.span()),
+        (GraphError::Disconnected { .. }, GraphItem::Task(at)) => ("", file.task[at].get_ref().name.span()),
+        (_, GraphItem::Task(at)) => ("`name`: ", file.task[at].get_ref().name.span()),
+        (GraphError::Rqoc { .. }, GraphItem::Edge(at)) => ("`rqoc`: ", file.edge[at].get_ref().rqoc.span()),
+        (_, GraphItem::Edge(at)) => ("`between`: ", file.edge[at].get_ref().between.span()),
+        (_, GraphItem::Whole) => ("", 0..0),
     }
 }
 

@@ -102,8 +102,8 @@ impl<'a> Reader<'a> {
             for edge in tree {
                 let [one, other] = &edge.ends;
                 match (there.get(one.as_str()), there.get(other.as_str())) {
-                    (Some(father), None) => self.hang(*father, other, edge)?,
-                    (None, Some(father)) => self.hang(*father, one, edge)?,
+                    (Some(parent), None) => self.hang(*parent, other, edge)?,
+                    (None, Some(parent)) => self.hang(*parent, one, edge)?,
                     (Some(_), Some(_)) => return Err(self.no_tree(edge)),
                     (None, None) => left.push(edge),
                 }
@@ -141,19 +141,19 @@ impl<'a> Reader<'a> {
     }
 
     /// Hangs a network or a machine below a network.
-    fn hang(&mut self, father: NodeId, name: &'a str, edge: &EdgeStatement) -> Result<(), TraceError> {
+    fn hang(&mut self, parent: NodeId, name: &'a str, edge: &EdgeStatement) -> Result<(), TraceError> {
         let Some(statement) = self.statements.get(name).copied() else {
             let hint = "every network and machine has a statement of its own".to_owned();
             return Err(self.source.error(edge.span.clone(), unknown(name, "node"), hint));
         };
-        let Some(kind) = kind(statement) else { return self.machine(father, statement) };
+        let Some(kind) = kind(statement) else { return self.machine(parent, statement) };
         if self.ids.contains_key(name) {
             return Err(self.no_tree(edge));
         }
         let explain = |error: GridError| {
             self.source.error(statement.span.clone(), error.to_string(), error.hint().to_owned())
         };
-        let node = self.builder.node(father, name).map_err(explain)?;
+        let node = self.builder.node(parent, name).map_err(explain)?;
         self.nodes.push(statement.span.clone());
         self.ids.insert(name, node);
         self.check_kind(node, kind, statement)?;
@@ -197,8 +197,8 @@ pub fn grid_to_dot(grid: &Grid) -> String {
         let bandwidth =
             if inside.is_finite() { format!(", bandwidth_mbps = {inside:?}") } else { String::new() };
         text.push_str(&format!("  {name} [kind = {kind}{bandwidth}];\n"));
-        if let Some(father) = node.father {
-            text.push_str(&format!("  {} -- {name};\n", quoted(&grid.node(father).name)));
+        if let Some(parent) = node.parent {
+            text.push_str(&format!("  {} -- {name};\n", quoted(&grid.node(parent).name)));
         }
         if node.level != Level::Lan {
             continue;

@@ -136,13 +136,13 @@ fn span<T>(value: &Option<Spanned<T>>) -> Range<usize> {
 impl Reader<'_> {
     fn node(
         &mut self,
-        father: NodeId,
+        parent: NodeId,
         name: &Spanned<String>,
         bandwidth: &Option<Spanned<f64>>,
     ) -> Result<NodeId, TraceError> {
         let node = self
             .builder
-            .node(father, name.get_ref())
+            .node(parent, name.get_ref())
             .map_err(|error| self.source.error(name.span(), error.to_string(), error.hint().to_owned()))?;
         self.nodes.push([name.span(), span(bandwidth)]);
         self.ids.insert(name.get_ref().clone(), node);

@@ -8,7 +8,7 @@ mod graph_dot;
 mod graph_toml;
 mod grid_dot;
 mod grid_toml;
-mod joining_toml;
+mod joining_tasks_toml;
 mod program;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ pub use graph_dot::graph_to_dot;
 pub use graph_toml::graph_to_toml;
 pub use grid_dot::grid_to_dot;
 pub use grid_toml::grid_to_toml;
-pub use joining_toml::Joining;
+pub use joining_tasks_toml::JoiningTask;
 pub use program::{Application, Program};
 
 use crate::error::{Problem, TraceError};
@@ -29,19 +29,19 @@ use crate::toml_file::Source;
 
 /// A form of graphs and grids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum TigFormat {
     /// TOML.
     Toml,
     /// The DOT language of Graphviz.
     Dot,
 }
 
-impl Form {
+impl TigFormat {
     /// The form of a file, by its name.
-    pub fn of(path: &Path) -> Result<Form, TraceError> {
+    pub fn of(path: &Path) -> Result<TigFormat, TraceError> {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => Ok(Form::Toml),
-            Some("dot" | "gv") => Ok(Form::Dot),
+            Some("toml") => Ok(TigFormat::Toml),
+            Some("dot" | "gv") => Ok(TigFormat::Dot),
             _ => {
                 let message = "expected a file NAME.toml, NAME.dot or NAME.gv".to_owned();
                 let hint = "docs/mapping.md describes the files".to_owned();
@@ -53,13 +53,13 @@ impl Form {
 
 /// Reads a task interaction graph.
 pub fn read_graph(path: &Path) -> Result<TaskGraph, TraceError> {
-    let form = Form::of(path)?;
+    let form = TigFormat::of(path)?;
     understand_graph(&Source::read(path)?, form)
 }
 
 /// Reads an application that can be launched: each of its tasks says what it runs, which only TOML can.
 pub fn read_application(path: &Path) -> Result<Application, TraceError> {
-    if Form::of(path)? == Form::Dot {
+    if TigFormat::of(path)? == TigFormat::Dot {
         let message = "expected a file NAME.toml, which says what tasks run, found DOT".to_owned();
         let hint = "`pliant map` reads DOT; docs/launch.md describes what is launched".to_owned();
         return Err(TraceError::new(path, Problem::Content { message, hint }));
@@ -73,37 +73,37 @@ pub fn parse_application(text: &str, path: &Path) -> Result<Application, TraceEr
 }
 
 /// Reads tasks that join an application that runs.
-pub fn read_joining(path: &Path) -> Result<Vec<Joining>, TraceError> {
-    joining_toml::parse(&Source::read(path)?)
+pub fn read_joining_tasks(path: &Path) -> Result<Vec<JoiningTask>, TraceError> {
+    joining_tasks_toml::parse(&Source::read(path)?)
 }
 
 /// Understands a text as a task interaction graph; `path` is for errors.
-pub fn parse_graph(text: &str, form: Form, path: &Path) -> Result<TaskGraph, TraceError> {
+pub fn parse_graph(text: &str, form: TigFormat, path: &Path) -> Result<TaskGraph, TraceError> {
     understand_graph(&Source::of(path, text), form)
 }
 
-fn understand_graph(source: &Source, form: Form) -> Result<TaskGraph, TraceError> {
+fn understand_graph(source: &Source, form: TigFormat) -> Result<TaskGraph, TraceError> {
     match form {
-        Form::Toml => graph_toml::parse(source),
-        Form::Dot => graph_dot::parse(source),
+        TigFormat::Toml => graph_toml::parse(source),
+        TigFormat::Dot => graph_dot::parse(source),
     }
 }
 
 /// Reads a grid.
 pub fn read_grid(path: &Path) -> Result<Grid, TraceError> {
-    let form = Form::of(path)?;
+    let form = TigFormat::of(path)?;
     understand_grid(&Source::read(path)?, form)
 }
 
 /// Understands a text as a grid; `path` is for errors.
-pub fn parse_grid(text: &str, form: Form, path: &Path) -> Result<Grid, TraceError> {
+pub fn parse_grid(text: &str, form: TigFormat, path: &Path) -> Result<Grid, TraceError> {
     understand_grid(&Source::of(path, text), form)
 }
 
-fn understand_grid(source: &Source, form: Form) -> Result<Grid, TraceError> {
+fn understand_grid(source: &Source, form: TigFormat) -> Result<Grid, TraceError> {
     match form {
-        Form::Toml => grid_toml::parse(source),
-        Form::Dot => grid_dot::parse(source),
+        TigFormat::Toml => grid_toml::parse(source),
+        TigFormat::Dot => grid_dot::parse(source),
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn program(source: &Source, task: &TaskTable) -> Result<Option<Progra
         }
         (None, Some(path)) => {
             let arguments = arguments.map(|given| words(source, given)).transpose()?.unwrap_or_default();
-            Ok(Some(Program::Script { path: source.beside(path.get_ref()), arguments }))
+            Ok(Some(Program::Script { path: source.resolve(path.get_ref()), arguments }))
         }
         (Some(_), Some(script)) => {
             Err(wrong(source, script.span(), "`script`: expected none beside `service`, found one"))

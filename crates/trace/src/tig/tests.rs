@@ -38,10 +38,10 @@ fn what_is_written_reads_back_in_both_forms() {
     let path = Path::new("file");
     for seed in 0..20 {
         let (graph, grid) = random(seed);
-        assert_eq!(parse_graph(&graph_to_toml(&graph), Form::Toml, path).unwrap(), graph);
-        assert_eq!(parse_graph(&graph_to_dot(&graph), Form::Dot, path).unwrap(), graph);
-        let toml = parse_grid(&grid_to_toml(&grid), Form::Toml, path).unwrap();
-        let dot = parse_grid(&grid_to_dot(&grid), Form::Dot, path).unwrap();
+        assert_eq!(parse_graph(&graph_to_toml(&graph), TigFormat::Toml, path).unwrap(), graph);
+        assert_eq!(parse_graph(&graph_to_dot(&graph), TigFormat::Dot, path).unwrap(), graph);
+        let toml = parse_grid(&grid_to_toml(&grid), TigFormat::Toml, path).unwrap();
+        let dot = parse_grid(&grid_to_dot(&grid), TigFormat::Dot, path).unwrap();
         // Nodes are numbered in the order of the text: what is written again is the same text.
         assert_eq!(grid_to_toml(&toml), grid_to_toml(&grid));
         assert_eq!(grid_to_toml(&dot), grid_to_toml(&grid));
@@ -51,10 +51,10 @@ fn what_is_written_reads_back_in_both_forms() {
 
 #[test]
 fn forms_go_by_the_name() {
-    let form = |name: &str| Form::of(Path::new(name)).map_err(|error| error.to_string());
-    assert_eq!(form("a.toml"), Ok(Form::Toml));
-    assert_eq!(form("a.dot"), Ok(Form::Dot));
-    assert_eq!(form("a.gv"), Ok(Form::Dot));
+    let form = |name: &str| TigFormat::of(Path::new(name)).map_err(|error| error.to_string());
+    assert_eq!(form("a.toml"), Ok(TigFormat::Toml));
+    assert_eq!(form("a.dot"), Ok(TigFormat::Dot));
+    assert_eq!(form("a.gv"), Ok(TigFormat::Dot));
     assert_eq!(form("a.json"), Err("a.json: expected a file NAME.toml, NAME.dot or NAME.gv".to_owned()));
 }
 
@@ -63,7 +63,7 @@ fn check<T: std::fmt::Debug>(found: Result<T, TraceError>, expected: &str) {
 }
 
 fn check_graph(text: &str, expected: &str) {
-    check(parse_graph(text, Form::Toml, Path::new("app.toml")), expected);
+    check(parse_graph(text, TigFormat::Toml, Path::new("app.toml")), expected);
 }
 
 const TASKS: &str = "mcr_mflops = 50\n[[task]]\nname = \"a\"\nrcr = 1\n[[task]]\nname = \"b\"\nrcr = 2\n";
@@ -110,8 +110,8 @@ const GRID: &str = "user_lan = \"l\"\n[[wan]]\nname = \"w\"\n[[wan.man]]\nname =
 #[test]
 fn mistakes_in_grids() {
     let check_grid =
-        |text: &str, expected: &str| check(parse_grid(text, Form::Toml, Path::new("g.toml")), expected);
-    assert_eq!(parse_grid(GRID, Form::Toml, Path::new("g.toml")).unwrap().machines().len(), 2);
+        |text: &str, expected: &str| check(parse_grid(text, TigFormat::Toml, Path::new("g.toml")), expected);
+    assert_eq!(parse_grid(GRID, TigFormat::Toml, Path::new("g.toml")).unwrap().machines().len(), 2);
     check_grid(
         &GRID.replacen("\"l\"", "\"q\"", 1),
         "g.toml:1:12: `user_lan`: expected the user's LAN to be one of the grid's (l, k), found `q`",
@@ -138,7 +138,7 @@ fn mistakes_in_grids() {
     );
     check_grid(
         &format!("{GRID}[[link]]\nbetween = [\"l\", \"w\"]\nbandwidth_mbps = 1\n"),
-        "g.toml:14:11: `between`: expected a link between two networks of one father, found `l` and `w`",
+        "g.toml:14:11: `between`: expected a link between two networks of one parent, found `l` and `w`",
     );
     check_grid(
         &format!("{GRID}[[link]]\nbetween = [\"l\", \"z\"]\nbandwidth_mbps = 1\n"),
@@ -154,7 +154,7 @@ fn mistakes_in_grids() {
 fn dot_is_read_as_others_write_it() {
     let text = "/* drawn\n by hand */ strict graph \"my app\" {\n# a line\n  graph [mcr_mflops=50]\n  node [shape=circle];\n\
                 a [rcr=1, color=red] // first\n  \"b c\" [rcr=\"2.5\"]; d[rcr=3]\n  a -- \"b c\" -- d [rqoc=4]; }\n";
-    let graph = parse_graph(text, Form::Dot, Path::new("a.dot")).unwrap();
+    let graph = parse_graph(text, TigFormat::Dot, Path::new("a.dot")).unwrap();
     assert_eq!(graph.mcr_mflops(), 50.0);
     let tasks: Vec<(&str, f64)> = graph.tasks().iter().map(|task| (task.name.as_str(), task.rcr)).collect();
     assert_eq!(tasks, [("a", 1.0), ("b c", 2.5), ("d", 3.0)]);
@@ -165,7 +165,7 @@ fn dot_is_read_as_others_write_it() {
 #[test]
 fn mistakes_in_dot() {
     let check =
-        |text: &str, expected: &str| check(parse_graph(text, Form::Dot, Path::new("a.dot")), expected);
+        |text: &str, expected: &str| check(parse_graph(text, TigFormat::Dot, Path::new("a.dot")), expected);
     check("digraph x {}", "a.dot:1:1: expected an undirected graph (`graph`), found `digraph`");
     check("graph { a -> b }", "a.dot:1:11: expected an undirected edge `--`, found `->`");
     check("graph { subgraph x { } }", "a.dot:1:9: expected nodes and edges, found a subgraph");
@@ -184,7 +184,7 @@ fn mistakes_in_dot() {
         "a.dot:1:34: task `b`: expected an RCR above 0, found 0",
     );
     let grid = |text: &str, expected: &str| {
-        let found = parse_grid(text, Form::Dot, Path::new("g.dot"));
+        let found = parse_grid(text, TigFormat::Dot, Path::new("g.dot"));
         assert_eq!(found.expect_err("a mistake").to_string(), expected);
     };
     grid("graph { user_lan=l; }", "g.dot:1:1: expected a node of `kind = root`, found none");
@@ -220,7 +220,7 @@ fn tasks_say_what_they_run() {
     assert_eq!(found.inputs, [Vec::new(), vec!["in/scene.pov".to_owned(), "a=b".to_owned()]]);
     assert_eq!(
         found.graph,
-        parse_graph(LAUNCHED, Form::Toml, path).unwrap(),
+        parse_graph(LAUNCHED, TigFormat::Toml, path).unwrap(),
         "it is mapped as it is launched"
     );
 }
@@ -266,7 +266,7 @@ fn tasks_join_those_that_run() {
     let path = dir.path().join("more.toml");
     let read = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        read_joining(&path)
+        read_joining_tasks(&path)
     };
     let task = |name: &str| format!("[[task]]\nname = \"{name}\"\nrcr = 1.5\nservice = \"say\"\n");
     let edge = |one: &str, other: &str| format!("[[edge]]\nbetween = [\"{one}\", \"{other}\"]\nrqoc = 2\n");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use pliant_trace::{
-    Interruption, LoadOptions, Repair, RepairOptions, RepairPolicy, Workload, info, load_from, platform,
+    LoadOptions, LogStreamError, Repair, RepairOptions, RepairPolicy, Workload, info, load_from, platform,
     stream_from,
 };
 
@@ -35,17 +35,17 @@ fn streamed(name: &str, bytes: &[u8], repair: RepairOptions) {
             }
         };
         let empty = stream.is_empty();
-        match stream.by_ref().collect::<Result<Vec<_>, Interruption>>() {
+        match stream.by_ref().collect::<Result<Vec<_>, LogStreamError>>() {
             Ok(jobs) => {
                 let mut loaded = loaded.as_ref().expect("the same file").clone();
                 loaded.resolve_origins(&platform);
                 assert_eq!(jobs, loaded.jobs);
                 assert_eq!((stream.report(), empty), (loaded.report, jobs.is_empty()));
             }
-            Err(Interruption::Failed(error)) => {
+            Err(LogStreamError::Failed(error)) => {
                 assert_eq!(error.to_string(), loaded.as_ref().expect_err("the same file").to_string());
             }
-            Err(Interruption::NeedsWhole) => {
+            Err(LogStreamError::OutOfOrder) => {
                 let ordered = |loaded: &Workload| {
                     loaded.report.count(Repair::OutOfOrder) == 0 && loaded.partition_names.is_empty()
                 };

@@ -5,25 +5,25 @@ use std::path::Path;
 
 use pliant_trace::TraceError;
 use pliant_trace::tig::{
-    Form, graph_to_dot, graph_to_toml, grid_to_dot, grid_to_toml, parse_graph, parse_grid,
+    TigFormat, graph_to_dot, graph_to_toml, grid_to_dot, grid_to_toml, parse_graph, parse_grid,
 };
 
 /// Reads a text as an application and as a grid.
-pub(crate) fn hold(text: &str, form: Form) {
+pub(crate) fn hold(text: &str, form: TigFormat) {
     comes_back(text, form, parse_graph, [graph_to_toml, graph_to_dot]);
     comes_back(text, form, parse_grid, [grid_to_toml, grid_to_dot]);
 }
 
 fn comes_back<T>(
     text: &str,
-    form: Form,
-    parse: fn(&str, Form, &Path) -> Result<T, TraceError>,
+    form: TigFormat,
+    parse: fn(&str, TigFormat, &Path) -> Result<T, TraceError>,
     [to_toml, to_dot]: [fn(&T) -> String; 2],
 ) {
     let path = Path::new("fuzz");
     match parse(text, form, path) {
         Ok(understood) => {
-            for (form, write) in [(Form::Toml, to_toml), (Form::Dot, to_dot)] {
+            for (form, write) in [(TigFormat::Toml, to_toml), (TigFormat::Dot, to_dot)] {
                 let written = write(&understood);
                 let again = parse(&written, form, path);
                 let again = again.unwrap_or_else(|error| panic!("{error}\n{written}"));

@@ -51,9 +51,9 @@ const MOVES: &[Policy] = &[
     },
     Policy {
         name: "held copies",
-        table: "[reallocation]\nalgorithm = \"copies\"\nperiod_s = 10\n",
+        table: "[reallocation]\nalgorithm = \"siblings\"\nperiod_s = 10\n",
         cluster_keys: GREEDY,
-        words: "copies,period=10s,tuner=exact",
+        words: "siblings,period=10s,tuner=exact",
     },
 ];
 

@@ -2,7 +2,9 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
-use pliant_policy::nodes::{ClusterSnapshot, Holder, Node, Pending, Published, Rules, Shape, Share};
+use pliant_policy::nodes::{
+    AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Rules, Shape,
+};
 
 use super::target::Target;
 use crate::listing::{self, Listed, Listing, Phase, State, WaitsFor};
@@ -45,7 +47,7 @@ pub(super) fn draw(
             let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
             let elapsed = Span((listing.at - started).0.max(0));
             let expected = expected(job, elapsed).map(|runtime| started + runtime);
-            running.push(Holder { job: number(job), cores: Procs(job.shape.cores), on, end, expected });
+            running.push(AllocatedJob { job: number(job), cores: Procs(job.shape.cores), on, end, expected });
         }
     }
     let may_start = |job: &Listed| target.takes(&job.partition) && job.shape.cores > 0;
@@ -85,11 +87,11 @@ pub(super) fn draw(
     }
 }
 
-fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<Share> {
+fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<NodeShare> {
     let share = |place: &listing::NodeAllocation| {
         let node = nodes.iter().position(|node| node.name == place.node)?;
         let whole = || job.shape.exclusive.then(|| nodes[node].cores);
-        Some(Share { node: node as u32, cores: place.cores.or_else(whole).map(Procs) })
+        Some(NodeShare { node: node as u32, cores: place.cores.or_else(whole).map(Procs) })
     };
     job.places.iter().filter_map(share).collect()
 }
@@ -127,7 +129,7 @@ fn waits(job: &Listed, number: JobId, target: Target<'_>, largest: u32) -> Pendi
     };
     let blocked = is_blocked(job, target);
     // Where is told by names of nodes that may be of other partitions; when is what counts.
-    let published = job.planned.as_ref().map(|plan| Published { start: plan.start, nodes: Vec::new() });
+    let published = job.planned.as_ref().map(|plan| PublishedStart { start: plan.start, nodes: Vec::new() });
     Pending { begin, blocked, published, ..Pending::of(number, shape(job, largest), bounded(job.walltime)) }
 }
 

@@ -4,7 +4,7 @@ use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_policy::batch::Submission;
 use pliant_policy::nodes::Rules;
-use pliant_policy::runtimes::used::Expect;
+use pliant_policy::runtimes::limit_usage::Expect;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, Effects, News};

@@ -4,7 +4,7 @@
 //! nothing is learned from it if they are too far apart to tell when, as after a controller was away.
 
 use pliant_model::{Span, Time};
-use pliant_policy::runtimes::used::Used;
+use pliant_policy::runtimes::limit_usage::LimitUsage;
 
 use crate::listing::{Changes, Listed, Listing, Phase};
 
@@ -12,12 +12,12 @@ use crate::listing::{Changes, Listed, Listing, Phase};
 const APART: i64 = 4;
 
 /// Tells of the jobs that have ended, before the changes are applied. O(changes log jobs).
-pub(super) fn ended(mirror: &Listing, changes: &Changes, used: &mut Used) {
+pub(super) fn ended(mirror: &Listing, changes: &Changes, used: &mut LimitUsage) {
     let apart = changes.at - changes.since;
     let between = Time(changes.since.0 + apart.0 / 2);
     let mut tell = |job: &Listed, ended: Time| {
         if let (Some(started), Some(limit)) = (job.started, job.walltime) {
-            used.tell(&job.owner, &job.partition, limit, (ended - started).max(Span::ZERO));
+            used.record(&job.owner, &job.partition, limit, (ended - started).max(Span::ZERO));
         }
     };
     let has_run = |id: &String| mirror.job(id).filter(|job| job.phase() == Phase::Runs);

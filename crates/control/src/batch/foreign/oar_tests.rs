@@ -1,6 +1,6 @@
 //! What is particular to OAR: a job in several sizes, of which it chooses one, and the starts that it publishes.
 
-use pliant_model::{Estimate, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_policy::tuning::Tuner;
 
@@ -62,7 +62,7 @@ fn cluster(jobs: Vec<Listed>) -> Foreign {
 fn request(procs: u32) -> Request {
     let (procs, walltime) = (Procs(procs), Span(400 / i64::from(procs)));
     let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
-    Request { id: JOB, submit: NOW, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN }
+    Request::new(JOB, NOW, procs, walltime, speedup)
 }
 
 fn estimate(foreign: &mut Foreign) -> Option<Estimate> {
@@ -80,13 +80,7 @@ fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
     let mut foreign = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
-    let submission = Submission {
-        job: JOB,
-        procs: Procs(1),
-        walltime: Span(400),
-        submit: Time::ZERO,
-        owner: Owner::UNKNOWN,
-    };
+    let submission = Submission::new(JOB, Procs(1), Span(400));
     let mut effects = Effects::default();
     foreign.submit_moldable(NOW, submission, &walltimes, &mut effects);
     let [Outer::Foreign(Command::Queue(queue))] = effects.commands.as_slice() else { panic!("{effects:?}") };
@@ -116,13 +110,7 @@ fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
     let mut foreign = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
-    let submission = Submission {
-        job: JOB,
-        procs: Procs(1),
-        walltime: Span(400),
-        submit: Time::ZERO,
-        owner: Owner::UNKNOWN,
-    };
+    let submission = Submission::new(JOB, Procs(1), Span(400));
     foreign.submit_moldable(NOW, submission, &walltimes, &mut Effects::default());
     tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let ran = listed("41", Some(7), State::Running, 3, 134);
@@ -139,13 +127,7 @@ fn what_is_held_keeps_its_sizes_until_it_is_released() {
     let mut foreign = cluster(vec![]);
     let request = request(2);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
-    let submission = Submission {
-        job: JOB,
-        procs: Procs(2),
-        walltime: Span(200),
-        submit: Time::ZERO,
-        owner: Owner::UNKNOWN,
-    };
+    let submission = Submission::new(JOB, Procs(2), Span(200));
     let mut effects = Effects::default();
     foreign.hold_moldable(NOW, submission, &walltimes, &mut effects);
     tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use pliant_model::{Estimate, JobId, Span, Time};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{ClusterSnapshot, Nodes};
-use pliant_policy::runtimes::used::Expect;
+use pliant_policy::runtimes::limit_usage::Expect;
 
 use super::drawing::{self, ListedSnapshot};
 use super::job::Job;
@@ -27,7 +27,7 @@ impl Foreign {
     /// The plan of this moment; none if the picture makes no sense.
     pub(super) fn planned(&mut self, now: Time) -> Option<&mut Nodes> {
         if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
-            let mut nodes = Nodes::from_picture(now, &self.drawn(&[]).picture).ok()?;
+            let mut nodes = Nodes::from_snapshot(now, &self.drawn(&[]).picture).ok()?;
             // The plan of those that are listed comes first.
             nodes.next_start();
             self.unlisted().into_iter().for_each(|job| nodes.submit(now, planned_as(job.submission)));
@@ -127,7 +127,7 @@ impl Foreign {
         now: Time,
         ListedSnapshot { picture, ids }: ListedSnapshot,
     ) -> Vec<(String, Time)> {
-        let Ok(mut nodes) = Nodes::from_picture(now, &picture) else { return Vec::new() };
+        let Ok(mut nodes) = Nodes::from_snapshot(now, &picture) else { return Vec::new() };
         let mut waiting: Vec<Waiting> = Vec::new();
         nodes.list(now, &mut waiting);
         let listing = self.present();

@@ -6,7 +6,7 @@ mod planning;
 mod tentative;
 mod unplanned;
 
-use pliant_model::{Estimate, Owner, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{BatchScheduler, Submission};
 use pliant_policy::nodes::Nodes;
 use pliant_policy::tuning::Tuner;
@@ -21,7 +21,7 @@ mod again;
 const JOB: JobId = JobId(7);
 
 fn submission() -> Submission {
-    Submission { job: JOB, procs: Procs(2), walltime: Span(600), submit: Time::ZERO, owner: Owner::UNKNOWN }
+    Submission::new(JOB, Procs(2), Span(600))
 }
 
 fn node(name: &str, cores: u32) -> listing::Node {
@@ -337,15 +337,7 @@ fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
 }
 
 fn request() -> Request {
-    Request {
-        id: JobId(8),
-        submit: Time(100),
-        procs: Procs(4),
-        walltime: Span(300),
-        speedup: Speedup::Rigid,
-        origin: None,
-        owner: Owner::UNKNOWN,
-    }
+    Request::new(JobId(8), Time(100), Procs(4), Span(300), Speedup::Rigid)
 }
 
 #[test]
@@ -360,7 +352,7 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let request = request();
     let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
     let found = bench.foreign.estimate(bench.now, &walltimes, Tuner::Exact);
-    let mut nodes = Nodes::from_picture(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
+    let mut nodes = Nodes::from_snapshot(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
     assert_eq!(found, nodes.estimate(bench.now, &walltimes, Tuner::Exact));
     // Four cores are free for the first who waits; ours, that no listing shows yet, are planned behind it.
     assert_eq!(bench.foreign.plan(bench.now, JOB).unwrap().procs, Procs(2));

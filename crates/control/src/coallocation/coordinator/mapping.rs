@@ -6,7 +6,7 @@
 use pliant_model::rng::Draws;
 use pliant_tig::clustering::{Clustering, Weights, cluster};
 use pliant_tig::wase::{self, Options, Suitability};
-use pliant_tig::{Availability, Grid, TaskGraph, Unplaceable, best_fit, overload_percent, random, refine};
+use pliant_tig::{Availability, Grid, MappingError, TaskGraph, best_fit, overload_percent, random, refine};
 
 use crate::coallocation::Mapping;
 use crate::names::Key;
@@ -25,7 +25,7 @@ pub(super) struct Mapper<'a> {
 
 impl Mapper<'_> {
     /// Each task's machine.
-    pub(super) fn map(&self, how: Mapping) -> Result<pliant_tig::Mapping, Unplaceable> {
+    pub(super) fn map(&self, how: Mapping) -> Result<pliant_tig::Mapping, MappingError> {
         let Mapper { graph, grid, key, .. } = *self;
         let free = &mut Availability::of(grid);
         match how {
@@ -48,7 +48,7 @@ impl Mapper<'_> {
         clusters: &Clustering,
         bandwidth: bool,
         free: &mut Availability,
-    ) -> Result<pliant_tig::Mapping, Unplaceable> {
+    ) -> Result<pliant_tig::Mapping, MappingError> {
         // Nobody is helped by a test of LANs that fails where there is room.
         let options = Options { suitability: Suitability::Packing, bandwidth, ..Options::default() };
         wase::map(self.graph, self.grid, clusters, &options, free)
@@ -56,7 +56,7 @@ impl Mapper<'_> {
 
     /// WASE and then local search. Where WASE finds no room on links, the search may, beginning with a mapping that asks for
     /// none.
-    fn refined(&self) -> Result<pliant_tig::Mapping, Unplaceable> {
+    fn refined(&self) -> Result<pliant_tig::Mapping, MappingError> {
         let (clusters, free) = (self.clusters(), &mut Availability::of(self.grid));
         let found = self.wase(&clusters, self.measured, free);
         let keeps_links = self.measured && found.is_ok();

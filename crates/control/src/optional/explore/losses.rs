@@ -11,7 +11,7 @@ impl Explore {
     /// need not run it.
     pub(super) fn ended_elsewhere(&mut self, number: u32, name: &Name, commands: &mut Vec<Command>) -> bool {
         match self.dispatcher.run_by(number, name) {
-            RunElsewhere::HadBy(unneeded) => {
+            RunElsewhere::AssignedTo(unneeded) => {
                 self.is_nowhere(number);
                 let other = unneeded.server.clone();
                 commands.push(Command::cancel_one(unneeded));

@@ -1,7 +1,7 @@
 //! What goes to servers, by what the dispatcher decides.
 
 use pliant_model::TimeMs;
-use pliant_policy::optional::{NextMandatory, Placed, Unneeded};
+use pliant_policy::optional::{NextMandatory, ObsoleteRequest, Placed};
 
 use super::{Command, Explore, PAUSE, Phase, Submission};
 use crate::names::Name;
@@ -66,8 +66,8 @@ impl Explore {
 
 impl Command {
     /// Another server has a request now.
-    pub(super) fn cancel_one(unneeded: Unneeded<Name>) -> Command {
-        let Unneeded { number, server, attempt } = unneeded;
+    pub(super) fn cancel_one(unneeded: ObsoleteRequest<Name>) -> Command {
+        let ObsoleteRequest { number, server, attempt } = unneeded;
         Command::CancelOne { server, number, attempt }
     }
 }

@@ -109,7 +109,7 @@ fn runner() -> Runner<Echo, Notes> {
         health: JournalHealth::default(),
         sequence: 0,
         since_snapshot: Since::default(),
-        next_notice: 1,
+        next_update: 1,
         clock,
         batch: Batch::default(),
         backlog: Vec::new(),
@@ -152,7 +152,7 @@ fn what_the_parent_has_kept_is_forgotten_with_the_next_commit() {
     let mut runner = runner();
     runner.acknowledged(3);
     runner.acknowledged(2);
-    assert_eq!(runner.batch.notices_acknowledged, Some(3));
+    assert_eq!(runner.batch.updates_acknowledged, Some(3));
     assert!(!runner.is_pressing());
 }
 

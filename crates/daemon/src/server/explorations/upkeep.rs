@@ -104,8 +104,8 @@ fn show(shares: &Shares) {
             metrics::gauge!(name, "user" => user.clone()).set(value);
         }
         metrics::gauge!(names::OPTIONAL_REQUESTS, "user" => user.clone()).set(f64::from(share.requests));
-        metrics::gauge!(names::OPTIONAL_CONSUMED_SECONDS, "user" => user.clone()).set(consumed);
-        metrics::gauge!(names::OPTIONAL_DESERVED_SECONDS, "user" => user.clone()).set(deserved);
+        metrics::gauge!(names::OPTIONAL_USAGE_SECONDS, "user" => user.clone()).set(consumed);
+        metrics::gauge!(names::OPTIONAL_FAIR_SHARE_SECONDS, "user" => user.clone()).set(deserved);
         if let Some(satisfaction) = share.satisfaction() {
             metrics::gauge!(names::OPTIONAL_SATISFACTION_RATIO, "user" => user).set(satisfaction);
         }

@@ -1,4 +1,4 @@
-//! Where the journals of the tests are, and what is put into them.
+//! Locations of test journals, and records to put into them.
 
 pub(crate) mod model;
 pub(crate) mod proxy;
@@ -6,21 +6,21 @@ pub(crate) mod scenarios;
 
 use std::path::{Path, PathBuf};
 
-use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, Notice, open_postgres, open_sqlite};
+use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, StatusUpdate, open_postgres, open_sqlite};
 use pliant_testing::postgres::Database;
 use tempfile::TempDir;
 
-/// A place for one journal.
+/// A location of one journal.
 pub(crate) trait Place {
     /// Opens the journal there.
     fn open(&self) -> Result<Box<dyn Journal>, JournalError> {
         open_address(&self.address())
     }
 
-    /// What another process needs to open it.
+    /// The address by which another process opens it.
     fn address(&self) -> String;
 
-    /// Does something to the tables behind the journal's back.
+    /// Runs SQL on the tables without the journal.
     fn tamper(&self, text: &str);
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn open_address(address: &str) -> Result<Box<dyn Journal>, JournalErr
     }
 }
 
-/// A folder of its own.
+/// A temporary folder.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -70,13 +70,13 @@ impl Place for Database {
     }
 }
 
-/// An entry told at the second of its number.
+/// An entry whose time is its number.
 pub(crate) fn entry(seq: u64) -> Entry {
-    // All bits of the hash are used.
+    // Hashes use all bits.
     Entry {
         seq,
         at: seq as i64,
-        event: format!("{{\"told\":{seq}}}"),
+        event: format!("{{\"event\":{seq}}}"),
         commands: seq.wrapping_mul(u64::MAX / 3),
     }
 }
@@ -85,16 +85,16 @@ pub(crate) fn entries(from: u64, to: u64) -> Vec<Entry> {
     (from..=to).map(entry).collect()
 }
 
-pub(crate) fn notices(from: u64, to: u64) -> Vec<Notice> {
-    (from..=to).map(|seq| Notice { seq, body: format!("news {seq}") }).collect()
+pub(crate) fn status_updates(from: u64, to: u64) -> Vec<StatusUpdate> {
+    (from..=to).map(|seq| StatusUpdate { seq, body: format!("update {seq}") }).collect()
 }
 
-/// A batch of entries alone.
-pub(crate) fn told(from: u64, to: u64) -> Batch {
+/// A batch with only entries.
+pub(crate) fn entry_batch(from: u64, to: u64) -> Batch {
     Batch { entries: entries(from, to), ..Batch::default() }
 }
 
-/// A job that ended well, one second late.
+/// A completed job, one second later than promised.
 pub(crate) fn job(server: &str, number: u32, ended: i64) -> JobRow {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&number.to_be_bytes());

@@ -1,26 +1,26 @@
-//! Any sequence of calls, on a journal and on a simple picture of one.
+//! Random sequences of calls, on a journal and on a model in memory.
 
 use std::collections::BTreeMap;
 
-use pliant_journal::{Batch, DROPPED_AT_ONCE, Entry, JobRow, Journal, Loaded, Notice, Snapshot};
+use pliant_journal::{Batch, Entry, JobRow, Journal, Loaded, Snapshot, StatusUpdate, TRIM_LIMIT};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{Place, entry, job, notices};
+use super::{Place, entry, job, status_updates};
 
 /// One call.
 #[derive(Clone, Debug)]
 enum Call {
-    /// So many entries and news, jobs with these numbers, and the part of the news that is acknowledged.
+    /// Numbers of entries and status updates, jobs with these numbers, and the acknowledged share of the updates.
     Commit {
         entries: u64,
-        notices: u64,
+        status_updates: u64,
         jobs: Vec<(bool, u32, i64)>,
         acknowledged: Option<f64>,
     },
-    /// The last batch once more.
+    /// The last batch again.
     Repeat,
-    /// A snapshot of that part of the entries; those older than another part go.
+    /// A snapshot of a share of the entries; entries older than another share are deleted.
     Compact {
         covered: f64,
         kept: f64,
@@ -34,10 +34,10 @@ enum Call {
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let jobs = proptest::collection::vec((any::<bool>(), 0..20_u32, 0..50_i64), 0..5);
     let commit = (0..30_u64, 0..5_u64, jobs, proptest::option::of(0.0..1.0)).prop_map(
-        |(entries, notices, jobs, acknowledged)| {
-            // News follow from entries.
-            let notices = if entries == 0 { 0 } else { notices };
-            Call::Commit { entries, notices, jobs, acknowledged }
+        |(entries, status_updates, jobs, acknowledged)| {
+            // Status updates need entries.
+            let status_updates = if entries == 0 { 0 } else { status_updates };
+            Call::Commit { entries, status_updates, jobs, acknowledged }
         },
     );
     let call = prop_oneof![
@@ -50,16 +50,16 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     proptest::collection::vec(call, 1..25)
 }
 
-/// What a journal should hold.
+/// The expected content of a journal.
 #[derive(Default)]
 struct Model {
-    /// All that were ever told.
+    /// All entries ever committed.
     entries: Vec<Entry>,
-    /// How many of them were dropped.
+    /// The number of deleted entries.
     dropped: usize,
     snapshot: Option<Snapshot>,
-    /// All that there ever were.
-    notices: Vec<Notice>,
+    /// All status updates ever committed.
+    status_updates: Vec<StatusUpdate>,
     acknowledged: u64,
     jobs: BTreeMap<(String, u32), JobRow>,
     last: Batch,
@@ -75,15 +75,15 @@ impl Model {
         Loaded {
             snapshot: self.snapshot.clone(),
             entries: self.entries[after..].to_vec(),
-            notices: self.waiting().iter().map(|notice| notice.seq).collect(),
-            next_notice: self.notices.len() as u64 + 1,
+            status_updates: self.waiting().iter().map(|notice| notice.seq).collect(),
+            next_update: self.status_updates.len() as u64 + 1,
         }
     }
 
-    /// News that are not acknowledged.
-    fn waiting(&self) -> &[Notice] {
-        let first = self.notices.partition_point(|notice| notice.seq <= self.acknowledged);
-        &self.notices[first..]
+    /// Unacknowledged status updates.
+    fn waiting(&self) -> &[StatusUpdate] {
+        let first = self.status_updates.partition_point(|notice| notice.seq <= self.acknowledged);
+        &self.status_updates[first..]
     }
 
     /// The highest number of a server's jobs.
@@ -93,25 +93,25 @@ impl Model {
 
     fn commit(&mut self, batch: &Batch) {
         self.entries.extend_from_slice(&batch.entries);
-        self.notices.extend_from_slice(&batch.notices);
-        self.acknowledged = self.acknowledged.max(batch.notices_acknowledged.unwrap_or(0));
+        self.status_updates.extend_from_slice(&batch.status_updates);
+        self.acknowledged = self.acknowledged.max(batch.updates_acknowledged.unwrap_or(0));
         for row in &batch.ended {
             self.jobs.insert((row.server.clone(), row.number), row.clone());
         }
         self.last = batch.clone();
     }
 
-    /// Whether there is more to drop.
+    /// True if there is more to delete.
     fn trim(&mut self, kept: i64) -> bool {
         let covered = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq as usize);
         let end = covered.min((kept - 1).max(0) as usize);
-        let dropped = (end.saturating_sub(self.dropped)).min(DROPPED_AT_ONCE as usize);
+        let dropped = (end.saturating_sub(self.dropped)).min(TRIM_LIMIT as usize);
         self.dropped += dropped;
         end > self.dropped
     }
 }
 
-/// Whatever is done to a journal, it holds what it should.
+/// Checks that the journal equals the model after every call.
 pub(crate) fn check(cases: u32, place: impl Fn() -> Box<dyn Place>) {
     let config = Config { cases, ..Config::with_source_file("tests/journal/support/model.rs") };
     let outcome = TestRunner::new(config).run(&calls(), |calls| {
@@ -124,7 +124,7 @@ pub(crate) fn check(cases: u32, place: impl Fn() -> Box<dyn Place>) {
             let mut archive = journal.archive().unwrap();
             assert_eq!(archive.entries(0, u32::MAX).unwrap(), model.entries[model.dropped..]);
             assert_eq!(archive.ended().unwrap(), model.jobs.len() as u64);
-            assert_eq!(archive.notices(0, u32::MAX).unwrap(), model.waiting());
+            assert_eq!(archive.status_updates(0, u32::MAX).unwrap(), model.waiting());
             for server in ["north", "south"] {
                 assert_eq!(archive.last_number(server).unwrap(), model.last_number(server));
             }
@@ -141,17 +141,17 @@ pub(crate) fn check(cases: u32, place: impl Fn() -> Box<dyn Place>) {
 
 fn step(place: &dyn Place, mut journal: Box<dyn Journal>, model: &mut Model, call: Call) -> Box<dyn Journal> {
     match call {
-        Call::Commit { entries, notices: news, jobs, acknowledged } => {
-            let (told, before) = (model.entries.len() as u64, model.notices.len() as u64);
+        Call::Commit { entries, status_updates: news, jobs, acknowledged } => {
+            let (last, before) = (model.entries.len() as u64, model.status_updates.len() as u64);
             let job = |(north, number, ended): &(bool, u32, i64)| {
                 job(if *north { "north" } else { "south" }, *number, *ended)
             };
             let batch = Batch {
-                entries: (told + 1..=told + entries).map(entry).collect(),
-                notices: notices(before + 1, before + news),
+                entries: (last + 1..=last + entries).map(entry).collect(),
+                status_updates: status_updates(before + 1, before + news),
                 ended: jobs.iter().map(job).collect(),
-                locals: Vec::new(),
-                notices_acknowledged: acknowledged.map(|part| ((before + news) as f64 * part) as u64),
+                local_jobs: Vec::new(),
+                updates_acknowledged: acknowledged.map(|part| ((before + news) as f64 * part) as u64),
             };
             journal.commit(&batch).unwrap();
             model.commit(&batch);

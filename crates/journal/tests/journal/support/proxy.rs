@@ -1,4 +1,4 @@
-//! A door between a journal and its database that breaks when it is told to.
+//! A proxy between a journal and its database that breaks the connection at a commit.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// When the door breaks: at a `COMMIT`, once.
+/// The moment at which the proxy breaks the connection, once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Breaks {
-    /// Before the database hears of it.
+pub(crate) enum BreakAt {
+    /// Before the database receives the `COMMIT`.
     Before,
-    /// After the database has done it, before the journal hears of that.
+    /// After the database has executed the `COMMIT`, before the journal receives the answer.
     After,
 }
 
@@ -20,15 +20,15 @@ const WHOLE: u8 = 0;
 const BEFORE: u8 = 1;
 const AFTER: u8 = 2;
 
-/// A door at a port of this machine. Its threads end with the connections.
-pub(crate) struct Door {
+/// A proxy on a local port. Its threads end with the connections.
+pub(crate) struct BreakingProxy {
     port: u16,
     state: Arc<AtomicU8>,
 }
 
-impl Door {
-    /// Opens one to a socket.
-    pub(crate) fn open(socket: PathBuf) -> Door {
+impl BreakingProxy {
+    /// Opens a proxy to a socket.
+    pub(crate) fn open(socket: PathBuf) -> BreakingProxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(AtomicU8::new(WHOLE));
@@ -36,23 +36,23 @@ impl Door {
         std::thread::spawn(move || {
             for outside in listener.incoming() {
                 let (socket, state) = (socket.clone(), shared.clone());
-                // Broken on purpose: that a connection ends is what is tested.
+                // Errors are expected: the test breaks connections.
                 std::thread::spawn(move || drop(outside.and_then(|outside| pass(outside, &socket, &state))));
             }
         });
-        Door { port, state }
+        BreakingProxy { port, state }
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Breaks at the next `COMMIT`.
-    pub(crate) fn will_break(&self, when: Breaks) {
-        self.state.store(if when == Breaks::Before { BEFORE } else { AFTER }, Ordering::SeqCst);
+    /// Breaks the connection at the next `COMMIT`.
+    pub(crate) fn break_at_commit(&self, when: BreakAt) {
+        self.state.store(if when == BreakAt::Before { BEFORE } else { AFTER }, Ordering::SeqCst);
     }
 
-    /// True if it has not broken since it was told to.
+    /// True if the break is still to come.
     pub(crate) fn is_waiting(&self) -> bool {
         self.state.load(Ordering::SeqCst) != WHOLE
     }
@@ -69,21 +69,21 @@ fn pass(mut outside: TcpStream, socket: &Path, state: &AtomicU8) -> io::Result<(
         let mut buffer = vec![0; 1 << 16];
         loop {
             let length = outside.read(&mut buffer).unwrap_or(0);
-            let told = &buffer[..length];
-            let commits = told.windows(6).any(|word| word == b"COMMIT");
+            let sent = &buffer[..length];
+            let commits = sent.windows(6).any(|word| word == b"COMMIT");
             let breaks = if commits { state.swap(WHOLE, Ordering::SeqCst) } else { WHOLE };
             if breaks == AFTER {
-                // Nothing goes back any more; when the database hangs up, it has done what it was told.
+                // Answers are dropped; the database closes the connection after it has executed the commit.
                 outside.shutdown(Shutdown::Both)?;
-                inside.write_all(told)?;
+                inside.write_all(sent)?;
             }
             if length == 0 || breaks != WHOLE {
-                // To one side: the database still does what came before.
+                // The database still executes what was sent before.
                 let _ = inside.shutdown(Shutdown::Write);
                 let _ = outside.shutdown(Shutdown::Both);
                 return Ok(());
             }
-            inside.write_all(told)?;
+            inside.write_all(sent)?;
         }
     })
 }

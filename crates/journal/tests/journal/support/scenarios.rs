@@ -1,48 +1,49 @@
-//! What both journals must do.
+//! Scenarios that both journals must pass.
 
-use pliant_journal::{Batch, DROPPED_AT_ONCE, Filter, JobRow, JournalError, Loaded, LocalRow, Snapshot};
+use pliant_journal::{Batch, Filter, JobRow, JournalError, Loaded, LocalJobRow, Snapshot, TRIM_LIMIT};
 
-use super::{Place, entries, entry, job, notices, told};
+use super::{Place, entries, entry, entry_batch, job, status_updates};
 
-/// What a journal must do, on a new place.
+/// A scenario on a new journal.
 pub(crate) type Scenario = fn(&dyn Place);
 
-/// All of them, with what each shows.
+/// All scenarios with their descriptions.
 pub(crate) const ALL: &[(&str, Scenario)] = &[
-    ("what is committed is there after reopening", round_trip),
-    ("it stays the journal of whoever claims it first", owner),
-    ("a batch that does not follow is refused, and harms nothing", order),
+    ("committed records survive reopening", round_trip),
+    ("the first claim is permanent", owner),
+    ("a batch out of sequence is refused without effect", order),
     ("a batch counts once", once),
     ("the last row of a job counts", upsert),
-    ("news stay until they are acknowledged", outbox),
-    ("old entries are dropped a bounded number at a time", compaction),
-    ("nothing is dropped that is not in a snapshot, or not old", compaction_keeps),
-    ("whatever is missing is noticed", gaps),
+    ("status updates stay until they are acknowledged", outbox),
+    ("old entries are deleted in bounded steps", compaction),
+    ("only old entries in a snapshot are deleted", compaction_keeps),
+    ("missing records are detected", gaps),
     ("jobs are listed by every filter, the last to end first", listing),
-    ("estimates are compared with what happened", accuracy),
-    ("runs of local users' jobs are read in order of their ends, until they are old", locals),
-    ("a reader sees what was just committed", beside),
+    ("estimates are compared with actual times", accuracy),
+    ("runs of local users' jobs are listed by end until they are trimmed", local_jobs),
+    ("a reader sees the last commit", concurrent_reader),
 ];
 
 fn round_trip(place: &dyn Place) {
     let mut journal = place.open().unwrap();
     let id = journal.id();
-    assert_eq!(journal.load().unwrap(), Loaded { next_notice: 1, ..Loaded::default() });
+    assert_eq!(journal.load().unwrap(), Loaded { next_update: 1, ..Loaded::default() });
     let first = Batch {
         entries: entries(1, 3),
-        notices: notices(1, 2),
+        status_updates: status_updates(1, 2),
         ended: vec![job("north", 7, 1000), JobRow { key: None, ..job("south", 7, 1001) }],
         ..Batch::default()
     };
     journal.commit(&first).unwrap();
-    journal.commit(&told(4, 5)).unwrap();
-    let expected = Loaded { snapshot: None, entries: entries(1, 5), notices: vec![1, 2], next_notice: 3 };
+    journal.commit(&entry_batch(4, 5)).unwrap();
+    let expected =
+        Loaded { snapshot: None, entries: entries(1, 5), status_updates: vec![1, 2], next_update: 3 };
     assert_eq!(journal.load().unwrap(), expected);
     drop(journal);
     let mut journal = place.open().unwrap();
     assert_eq!(journal.id(), id);
     assert_eq!(journal.load().unwrap(), expected);
-    journal.commit(&told(6, 6)).unwrap();
+    journal.commit(&entry_batch(6, 6)).unwrap();
     assert_eq!(journal.load().unwrap().entries, entries(1, 6));
     let mut archive = journal.archive().unwrap();
     assert_eq!(archive.job("north", 7).unwrap(), Some(first.ended[0].clone()));
@@ -65,42 +66,46 @@ fn owner(place: &dyn Place) {
         error.to_string().ends_with("expected the journal of agent lyon, found that of server lyon"),
         "{error}"
     );
-    assert!(!error.may_pass() && error.hint().is_some());
-    journal.commit(&told(1, 1)).unwrap();
+    assert!(!error.is_transient() && error.hint().is_some());
+    journal.commit(&entry_batch(1, 1)).unwrap();
     journal.claim("server lyon").unwrap();
 }
 
 fn order(place: &dyn Place) {
     let mut journal = place.open().unwrap();
-    journal.commit(&Batch { notices: notices(1, 1), ..told(1, 3) }).unwrap();
+    journal.commit(&Batch { status_updates: status_updates(1, 1), ..entry_batch(1, 3) }).unwrap();
     let late = vec![entry(4), entry(6)];
     let refused = [
-        (told(5, 6), "expected entry 4 next, found 5"),
-        (told(3, 4), "expected entry 4 next, found 3"),
+        (entry_batch(5, 6), "expected entry 4 next, found 5"),
+        (entry_batch(3, 4), "expected entry 4 next, found 3"),
         (Batch { entries: late, ..Batch::default() }, "expected entry 5 next, found 6"),
-        (Batch { notices: notices(3, 3), ..told(4, 4) }, "expected news 2 next, found 3"),
+        (
+            Batch { status_updates: status_updates(3, 3), ..entry_batch(4, 4) },
+            "expected status update 2 next, found 3",
+        ),
     ];
     for (batch, why) in refused {
         let error = journal.commit(&batch).unwrap_err();
         assert!(matches!(error, JournalError::Order { .. }), "{error:?}");
-        assert!(!error.may_pass());
+        assert!(!error.is_transient());
         assert_eq!(error.to_string(), format!("cannot be journaled: {why}"));
     }
     let ahead = Snapshot { seq: 4, at: 4, state: "{}".to_owned() };
     assert!(matches!(journal.compact(&ahead, 0), Err(JournalError::Order { .. })));
-    journal.commit(&told(4, 4)).unwrap();
+    journal.commit(&entry_batch(4, 4)).unwrap();
     let loaded = journal.load().unwrap();
-    assert_eq!((loaded.entries, loaded.notices, loaded.snapshot), (entries(1, 4), vec![1], None));
+    assert_eq!((loaded.entries, loaded.status_updates, loaded.snapshot), (entries(1, 4), vec![1], None));
 }
 
 fn once(place: &dyn Place) {
     let mut journal = place.open().unwrap();
-    let batch = Batch { notices: notices(1, 2), ended: vec![job("north", 1, 10)], ..told(1, 3) };
+    let batch =
+        Batch { status_updates: status_updates(1, 2), ended: vec![job("north", 1, 10)], ..entry_batch(1, 3) };
     journal.commit(&batch).unwrap();
-    journal.commit(&Batch { notices_acknowledged: Some(2), ..Batch::default() }).unwrap();
+    journal.commit(&Batch { updates_acknowledged: Some(2), ..Batch::default() }).unwrap();
     journal.commit(&batch).unwrap();
     let loaded = journal.load().unwrap();
-    assert_eq!((loaded.entries, loaded.notices, loaded.next_notice), (entries(1, 3), vec![], 3));
+    assert_eq!((loaded.entries, loaded.status_updates, loaded.next_update), (entries(1, 3), vec![], 3));
     let mut other = batch.clone();
     other.entries[2].event = "another".to_owned();
     assert!(matches!(journal.commit(&other), Err(JournalError::Order { .. })));
@@ -129,38 +134,39 @@ fn upsert(place: &dyn Place) {
 
 fn outbox(place: &dyn Place) {
     let mut journal = place.open().unwrap();
-    journal.commit(&Batch { notices: notices(1, 4), ..told(1, 1) }).unwrap();
-    journal.commit(&Batch { notices_acknowledged: Some(2), ..Batch::default() }).unwrap();
-    assert_eq!(journal.load().unwrap().notices, [3, 4]);
+    journal.commit(&Batch { status_updates: status_updates(1, 4), ..entry_batch(1, 1) }).unwrap();
+    journal.commit(&Batch { updates_acknowledged: Some(2), ..Batch::default() }).unwrap();
+    assert_eq!(journal.load().unwrap().status_updates, [3, 4]);
     let mut archive = journal.archive().unwrap();
-    assert_eq!(archive.notices(0, 9).unwrap(), notices(3, 4));
-    assert_eq!(archive.notices(3, 9).unwrap(), notices(4, 4));
-    assert_eq!(archive.notices(0, 1).unwrap(), notices(3, 3));
-    // An acknowledgement that comes late, and one with news of its own.
-    journal.commit(&Batch { notices_acknowledged: Some(1), ..Batch::default() }).unwrap();
-    let both = Batch { notices: notices(5, 6), notices_acknowledged: Some(5), ..told(2, 2) };
+    assert_eq!(archive.status_updates(0, 9).unwrap(), status_updates(3, 4));
+    assert_eq!(archive.status_updates(3, 9).unwrap(), status_updates(4, 4));
+    assert_eq!(archive.status_updates(0, 1).unwrap(), status_updates(3, 3));
+    // A late acknowledgement, and one together with new updates.
+    journal.commit(&Batch { updates_acknowledged: Some(1), ..Batch::default() }).unwrap();
+    let both =
+        Batch { status_updates: status_updates(5, 6), updates_acknowledged: Some(5), ..entry_batch(2, 2) };
     journal.commit(&both).unwrap();
-    assert_eq!(journal.load().unwrap().notices, [6]);
-    journal.commit(&Batch { notices_acknowledged: Some(6), ..Batch::default() }).unwrap();
+    assert_eq!(journal.load().unwrap().status_updates, [6]);
+    journal.commit(&Batch { updates_acknowledged: Some(6), ..Batch::default() }).unwrap();
     drop(journal);
     let loaded = place.open().unwrap().load().unwrap();
-    assert_eq!((loaded.notices, loaded.next_notice), (vec![], 7));
+    assert_eq!((loaded.status_updates, loaded.next_update), (vec![], 7));
 }
 
 fn compaction(place: &dyn Place) {
     let mut journal = place.open().unwrap();
-    let last = 2 * DROPPED_AT_ONCE + 5000;
+    let last = 2 * TRIM_LIMIT + 5000;
     for from in (1..=last).step_by(1000) {
-        journal.commit(&told(from, from + 999)).unwrap();
+        journal.commit(&entry_batch(from, from + 999)).unwrap();
     }
     let mut archive = journal.archive().unwrap();
     let mut first = || archive.entries(0, 1).unwrap()[0].seq;
     let snapshot = Snapshot { seq: last - 1000, at: 0, state: "{}".to_owned() };
     let kept = last - 3000;
     assert!(journal.compact(&snapshot, kept as i64).unwrap(), "there is more");
-    assert_eq!(first(), DROPPED_AT_ONCE + 1);
+    assert_eq!(first(), TRIM_LIMIT + 1);
     assert!(journal.trim(kept as i64).unwrap(), "there is more");
-    assert_eq!(first(), 2 * DROPPED_AT_ONCE + 1);
+    assert_eq!(first(), 2 * TRIM_LIMIT + 1);
     assert!(!journal.trim(kept as i64).unwrap());
     assert_eq!(first(), kept);
     assert!(!journal.trim(kept as i64).unwrap());
@@ -168,8 +174,8 @@ fn compaction(place: &dyn Place) {
     let expected = Loaded {
         snapshot: Some(snapshot),
         entries: entries(last - 999, last),
-        notices: Vec::new(),
-        next_notice: 1,
+        status_updates: Vec::new(),
+        next_update: 1,
     };
     assert_eq!(journal.load().unwrap(), expected);
     assert_eq!(archive.entries(0, u32::MAX).unwrap(), entries(kept, last));
@@ -178,7 +184,7 @@ fn compaction(place: &dyn Place) {
 fn compaction_keeps(place: &dyn Place) {
     let mut journal = place.open().unwrap();
     assert!(!journal.trim(i64::MAX).unwrap());
-    journal.commit(&told(1, 10)).unwrap();
+    journal.commit(&entry_batch(1, 10)).unwrap();
     assert!(!journal.trim(i64::MAX).unwrap());
     let snapshot = |seq, state: &str| Snapshot { seq, at: seq as i64, state: state.to_owned() };
     assert!(!journal.compact(&snapshot(6, "six"), 4).unwrap());
@@ -186,33 +192,39 @@ fn compaction_keeps(place: &dyn Place) {
     assert_eq!(archive.entries(0, 100).unwrap(), entries(4, 10));
     assert!(!journal.compact(&snapshot(8, "eight"), i64::MAX).unwrap());
     assert_eq!(archive.entries(0, 100).unwrap(), entries(9, 10));
-    // One that comes too late changes nothing; the same again replaces.
+    // An older snapshot changes nothing; a snapshot of the same entry replaces.
     assert!(!journal.compact(&snapshot(7, "seven"), i64::MAX).unwrap());
     assert!(!journal.compact(&snapshot(8, "again"), i64::MAX).unwrap());
     let loaded = journal.load().unwrap();
     assert_eq!((loaded.snapshot, loaded.entries), (Some(snapshot(8, "again")), entries(9, 10)));
-    // Everything may be in the snapshot, and the numbers go on.
+    // A snapshot of all entries; numbering continues.
     assert!(!journal.compact(&snapshot(10, "ten"), i64::MAX).unwrap());
     drop(journal);
     let mut journal = place.open().unwrap();
     assert_eq!(journal.load().unwrap().entries, []);
-    assert!(matches!(journal.commit(&told(1, 1)), Ok(())), "known, though it was dropped");
-    journal.commit(&told(11, 12)).unwrap();
+    assert!(matches!(journal.commit(&entry_batch(1, 1)), Ok(())), "recognised although deleted");
+    journal.commit(&entry_batch(11, 12)).unwrap();
     let loaded = journal.load().unwrap();
     assert_eq!((loaded.snapshot, loaded.entries), (Some(snapshot(10, "ten")), entries(11, 12)));
 }
 
 fn gaps(place: &dyn Place) {
     let mut journal = place.open().unwrap();
-    journal.commit(&Batch { notices: notices(1, 4), notices_acknowledged: Some(1), ..told(1, 9) }).unwrap();
+    journal
+        .commit(&Batch {
+            status_updates: status_updates(1, 4),
+            updates_acknowledged: Some(1),
+            ..entry_batch(1, 9)
+        })
+        .unwrap();
     journal.compact(&Snapshot { seq: 3, at: 3, state: "{}".to_owned() }, i64::MAX).unwrap();
     let whole = journal.load().unwrap();
     drop(journal);
-    // After that, this is what is wrong.
+    // Damages the tables and checks the error.
     let check = |text: &str, why: &str| {
         place.tamper(text);
         let error = place.open().unwrap().load().unwrap_err();
-        assert!(!error.may_pass() && error.hint().is_some(), "{error:?}");
+        assert!(!error.is_transient() && error.hint().is_some(), "{error:?}");
         assert!(error.to_string().ends_with(why), "{text}: {error}");
     };
     let put =
@@ -228,12 +240,12 @@ fn gaps(place: &dyn Place) {
     place.tamper(&put(4));
     check(&put(10), "expected entry 9 to be the last, found 10");
     place.tamper("DELETE FROM entries WHERE seq = 10");
-    check("DELETE FROM notices WHERE seq = 3", "damaged: expected news 3, found 4");
-    let other = "INSERT INTO notices (seq, body) VALUES (3, 'news 3'); DELETE FROM notices WHERE seq = 4";
-    check(other, "damaged: expected news 4, found no more");
-    place.tamper("INSERT INTO notices (seq, body) VALUES (4, 'news 4')");
+    check("DELETE FROM status_updates WHERE seq = 3", "damaged: expected status update 3, found 4");
+    let other = "INSERT INTO status_updates (seq, body) VALUES (3, 'news 3'); DELETE FROM status_updates WHERE seq = 4";
+    check(other, "damaged: expected status update 4, found no more");
+    place.tamper("INSERT INTO status_updates (seq, body) VALUES (4, 'news 4')");
     let mended = place.open().unwrap().load().unwrap();
-    assert_eq!((mended.notices, mended.entries.len()), (whole.notices, whole.entries.len()));
+    assert_eq!((mended.status_updates, mended.entries.len()), (whole.status_updates, whole.entries.len()));
     check("DELETE FROM snapshots", "damaged: expected entry 1, found 4");
 }
 
@@ -268,7 +280,7 @@ fn listing(place: &dyn Place) {
                         before: None,
                     };
                     let mut expected: Vec<JobRow> =
-                        rows.iter().filter(|row| takes(&filter, row)).cloned().collect();
+                        rows.iter().filter(|row| matches(&filter, row)).cloned().collect();
                     expected
                         .sort_by(|a, b| (b.ended, &b.server, b.number).cmp(&(a.ended, &a.server, a.number)));
                     assert_eq!(pages(&mut *archive, &filter), expected, "{filter:?}");
@@ -279,14 +291,14 @@ fn listing(place: &dyn Place) {
     assert_eq!(archive.jobs(&Filter::default()).unwrap(), [], "none at most");
 }
 
-fn takes(filter: &Filter, row: &JobRow) -> bool {
+fn matches(filter: &Filter, row: &JobRow) -> bool {
     filter.owner.as_ref().is_none_or(|owner| *owner == row.owner)
         && filter.server.as_ref().is_none_or(|server| *server == row.last_server)
         && (filter.states.is_empty() || filter.states.contains(&row.state))
         && filter.ended_after.is_none_or(|after| row.ended > after)
 }
 
-/// All that a filter takes, a page at a time.
+/// All jobs that match a filter, read in pages.
 fn pages(archive: &mut dyn pliant_journal::Archive, filter: &Filter) -> Vec<JobRow> {
     let mut filter = filter.clone();
     let mut all: Vec<JobRow> = Vec::new();
@@ -329,18 +341,18 @@ fn accuracy(place: &dyn Place) {
     assert_eq!(archive.accuracy(Some("west"), 2).unwrap(), []);
 }
 
-fn locals(place: &dyn Place) {
+fn local_jobs(place: &dyn Place) {
     let mut journal = place.open().unwrap();
-    let row = |ended: i64, number: u32| LocalRow { ended, record: format!("{{\"number\":{number}}}") };
-    let late = Batch { locals: vec![row(30, 1), row(10, 2), row(20, 3)], ..told(1, 2) };
+    let row = |ended: i64, number: u32| LocalJobRow { ended, record: format!("{{\"number\":{number}}}") };
+    let late = Batch { local_jobs: vec![row(30, 1), row(10, 2), row(20, 3)], ..entry_batch(1, 2) };
     journal.commit(&late).unwrap();
     journal.commit(&late).unwrap();
-    journal.commit(&Batch { locals: vec![row(20, 4), row(15, 5)], ..told(3, 3) }).unwrap();
+    journal.commit(&Batch { local_jobs: vec![row(20, 4), row(15, 5)], ..entry_batch(3, 3) }).unwrap();
     let mut archive = journal.archive().unwrap();
     let mut read = |since: i64, page: u32| {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let found = archive.locals(since, after, page).unwrap();
+            let found = archive.local_jobs(since, after, page).unwrap();
             let Some((last, _)) = found.last() else { return all };
             after = Some(*last);
             all.extend(found.into_iter().map(|(_, row)| row));
@@ -352,26 +364,26 @@ fn locals(place: &dyn Place) {
         assert_eq!(read(20, page), all[2..], "{page} at a time");
     }
     journal.compact(&Snapshot { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
-    assert_eq!(read(0, 9), all[2..], "what is old is gone");
+    assert_eq!(read(0, 9), all[2..], "old rows are deleted");
 }
 
-fn beside(place: &dyn Place) {
+fn concurrent_reader(place: &dyn Place) {
     let mut journal = place.open().unwrap();
     let mut archive = journal.archive().unwrap();
     let (ask, asked) = std::sync::mpsc::channel::<u32>();
-    let (tell, told_) = std::sync::mpsc::channel();
+    let (report, reported) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         for number in asked {
-            tell.send((archive.job("north", number).unwrap(), archive.ended().unwrap())).unwrap();
+            report.send((archive.job("north", number).unwrap(), archive.ended().unwrap())).unwrap();
         }
     });
     for number in 1..=50 {
         let row = job("north", number, i64::from(number));
         journal
-            .commit(&Batch { ended: vec![row.clone()], ..told(u64::from(number), u64::from(number)) })
+            .commit(&Batch { ended: vec![row.clone()], ..entry_batch(u64::from(number), u64::from(number)) })
             .unwrap();
         ask.send(number).unwrap();
-        assert_eq!(told_.recv().unwrap(), (Some(row), u64::from(number)));
+        assert_eq!(reported.recv().unwrap(), (Some(row), u64::from(number)));
     }
     drop(ask);
     reader.join().unwrap();

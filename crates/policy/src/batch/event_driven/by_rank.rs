@@ -1,12 +1,11 @@
-//! Estimates in a queue order: a request is expected to start at the place in line that its rank has now.
+//! Estimates in a queue order: the expected start at the present position of the request's rank.
 //!
-//! The rank depends on the size. Neighbouring sizes that stand behind the same jobs are placed together, on what these
-//! jobs leave. Jobs that come later, and ranks that change, may make it start later: as without an order, an
-//! estimate is no promise.
+//! The rank depends on the size. Neighbouring sizes behind the same jobs are planned together, on the profile that these jobs
+//! leave. Later jobs and changing ranks may delay the start: the estimate is not a promise.
 
 use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
 
-use super::{Horizon, Occupied, Plan, Rule};
+use super::{EventDrivenCluster, Horizon, Plan, Rule};
 use crate::batch::Submission;
 use crate::tuning::{Present, Tuner, slack};
 
@@ -17,17 +16,17 @@ struct RankedSizes {
     most: Procs,
 }
 
-/// The size of a request and its place; the line is arranged. O(jobs in line) searches, and those of the tuner.
+/// The estimate of a request; the queue must be arranged. O(jobs in the queue) searches, and those of the tuner.
 ///
-/// Tuners that look for the earliest completion compare the sizes where each would stand in line. The others
-/// choose the size behind all jobs, as if it had no rank: what a size gains by its rank, other jobs lose, so that it is
-/// no reason to take it (docs/sizing-research.md has the figures). The estimate is that of the chosen size at its own place.
+/// Tuners for the earliest completion compare each size at its own position in the queue. The others choose the size
+/// behind all jobs, as if it had no rank: a gain by rank is a loss of other jobs (docs/sizing-research.md has the
+/// figures). The estimate is that of the chosen size at its own position.
 ///
-/// Bounded slack keeps its promise for that estimate too: if the chosen size would complete too late at its own place, the
-/// request takes the smallest size that does not.
+/// Bounded slack holds for that estimate too: if the chosen size would complete too late at its own position, the request
+/// takes the smallest size that does not.
 pub(super) fn estimate<R: Rule>(
     rule: &R,
-    cluster: &Occupied,
+    cluster: &EventDrivenCluster,
     walltimes: &Walltimes<'_>,
     tuner: Tuner,
     present: &Present<'_>,
@@ -51,15 +50,15 @@ pub(super) fn estimate<R: Rule>(
     Some(ranked.fewest(&walltimes.between(floor, first.procs), first, latest))
 }
 
-/// A cluster whose line is arranged, at one moment.
+/// A cluster with an arranged queue at one moment.
 struct Ranked<'a, R> {
     now: Time,
     rule: &'a R,
-    cluster: &'a Occupied,
+    cluster: &'a EventDrivenCluster,
 }
 
 impl<R: Rule> Ranked<'_, R> {
-    /// The size that completes first where it would stand in line.
+    /// The size that completes first at its own position.
     fn earliest(&self, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         let mut best: Option<Estimate> = None;
         self.at_each_place(walltimes, |horizon, sizes| {
@@ -72,7 +71,7 @@ impl<R: Rule> Ranked<'_, R> {
         best
     }
 
-    /// The smallest size that completes by `latest` where it would stand in line; `known` is one that does.
+    /// The smallest size that completes by `latest` at its own position; `known` is one that does.
     fn fewest(&self, walltimes: &Walltimes<'_>, known: Estimate, latest: Time) -> Estimate {
         let mut best = known;
         self.at_each_place(walltimes, |horizon, sizes| {
@@ -88,13 +87,13 @@ impl<R: Rule> Ranked<'_, R> {
         self.rule.tune(horizon, tuner, &Present::alone(self.now), sizes)
     }
 
-    /// Calls `at` for the sizes of every place in line, with what the jobs ahead of them leave.
+    /// Calls `at` for each position in the queue with its sizes and the profile left by the jobs ahead.
     fn at_each_place(&self, walltimes: &Walltimes<'_>, mut at: impl FnMut(&Horizon, &Walltimes<'_>)) {
         let mut plan = Plan::without_jobs(self.now, self.rule, self.cluster);
-        let mut line = self.cluster.line.iter();
+        let mut queue = self.cluster.queue.iter();
         let mut pushed = 0;
         for RankedSizes { ahead, least, most } in places(self.now, self.cluster, walltimes) {
-            for job in line.by_ref().take(ahead - pushed) {
+            for job in queue.by_ref().take(ahead - pushed) {
                 plan.push(self.rule, job);
             }
             pushed = ahead;
@@ -103,14 +102,14 @@ impl<R: Rule> Ranked<'_, R> {
     }
 }
 
-/// The places in line that the sizes would have, from the first on.
-fn places(now: Time, cluster: &Occupied, walltimes: &Walltimes<'_>) -> Vec<RankedSizes> {
-    let Some(line) = cluster.line.ranked() else { return Vec::new() };
+/// The positions in the queue of all sizes, from the first on.
+fn places(now: Time, cluster: &EventDrivenCluster, walltimes: &Walltimes<'_>) -> Vec<RankedSizes> {
+    let Some(queue) = cluster.queue.ranked() else { return Vec::new() };
     let mut places: Vec<RankedSizes> = Vec::new();
     for procs in (walltimes.least().0..=walltimes.most().0).map(Procs) {
         let (walltime, submit, owner) = (walltimes.at(procs), walltimes.submit(), walltimes.owner());
         let submission = Submission { job: JobId(u32::MAX), procs, walltime, submit, owner };
-        let ahead = line.place_of(now, &submission);
+        let ahead = queue.position_of(now, &submission);
         match places.last_mut() {
             Some(last) if last.ahead == ahead => last.most = procs,
             _ => places.push(RankedSizes { ahead, least: procs, most: procs }),

@@ -84,7 +84,7 @@ impl fmt::Display for LocalPolicy {
     }
 }
 
-/// Another local policy for the clusters of a platform: what is given is changed, the rest stays.
+/// A change of the local policies of a platform: given parts replace the present ones.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct LocalPolicyChange {
     /// The batch policy, or a whole local policy.
@@ -100,8 +100,8 @@ impl LocalPolicyChange {
     ///
     /// # Errors
     ///
-    /// If a name is unknown, or a batch policy cannot serve the order, or aging is to change where nobody waits in
-    /// another order than that of submission.
+    /// If a name is unknown, or a batch policy cannot serve the order, or aging is to change with
+    /// the order of submission.
     pub fn made_to(&self, platform: &Platform) -> Result<Platform, UnknownName> {
         platform.with_batches(|present| self.changed(present))
     }
@@ -129,7 +129,7 @@ impl LocalPolicyChange {
     }
 }
 
-/// The name of the local policy of which a file says this; an error names the key that is wrong.
+/// The name of the local policy given by the keys of a file; an error names the wrong key.
 pub fn local_policy(
     batch: &str,
     order: Option<&str>,

@@ -204,7 +204,7 @@ pub(super) struct Ranking {
     usages: Usages,
 }
 
-/// Where a job stands among those that wait: the least is served first.
+/// The rank of a waiting job with its tie breakers: the lowest is served first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     aged: bool,
@@ -235,7 +235,7 @@ impl Ranking {
         Ranking { ordering, capacity, since, usages: Usages::default() }
     }
 
-    /// How a job stands at `now`; `before` is how it stood when it was last asked.
+    /// The standing of a job at `now`; `before` is its previous standing.
     pub(super) fn standing(
         &self,
         now: Time,
@@ -267,14 +267,14 @@ impl Ranking {
         }
     }
 
-    /// Sums up what users have used by now, for the ranks that are asked for next.
+    /// Sums up usage until now, for the following ranks.
     pub(super) fn settle(&mut self, now: Time) {
         if self.ordering.order.by_usage() {
             self.usages.settle(now);
         }
     }
 
-    /// A job starts on so many processors.
+    /// Records the start of a job.
     pub(super) fn started(&mut self, now: Time, job: JobId, owner: Owner, procs: Procs) {
         if self.ordering.order.by_usage() {
             self.usages.start(Charge { job, owner, procs, start: now });

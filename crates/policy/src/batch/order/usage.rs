@@ -38,7 +38,7 @@ pub struct Charge {
 pub struct UserUsage {
     /// The user.
     pub owner: Owner,
-    /// What they had used, in 1/1024 processor seconds.
+    /// Usage in 1/1024 processor seconds.
     pub used: u64,
     /// In which hour that was last added up.
     pub hour: i64,
@@ -50,10 +50,10 @@ pub struct UserUsage {
 pub struct Shares {
     /// When the cluster was set up.
     pub since: Time,
-    /// What users have used, if the order goes by it.
+    /// Usage of users, if the order depends on it.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub users: Vec<UserUsage>,
-    /// The running jobs, by number, if the order goes by usage.
+    /// The running jobs by ID, if the order depends on usage.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub running: Vec<Charge>,
 }
@@ -88,13 +88,13 @@ pub(in crate::batch) struct Usages {
 }
 
 impl Usages {
-    /// Sums up what everybody has used by now.
+    /// Sums up the usage of all users until now.
     pub(super) fn settle(&mut self, now: Time) {
         let used = self.accounts.values().map(|account| account.used_at(now)).filter(|used| *used > 0);
         (self.used_by_all, self.users) = used.fold((0, 0), |(sum, users), used| (sum + used, users + 1));
     }
 
-    /// The candidate with what its user and all users have used.
+    /// The candidate with the usage of its user and of all users.
     pub(super) fn of(&self, owner: Owner, now: Time, job: Candidate) -> Candidate {
         let used = self.accounts.get(&owner).map_or(0, |account| account.used_at(now));
         let seconds = |used: u128| used as f64 / FRACTION as f64;
@@ -147,7 +147,7 @@ fn hour(at: Time) -> i64 {
     at.0.div_euclid(3600)
 }
 
-/// What is left of `used` after so many hours.
+/// Usage after so many hours of decay.
 fn decayed(used: u128, hours: i64) -> u128 {
     let (mut left, mut factor) = (used, u128::from(HOURLY));
     // After this many nothing is left.

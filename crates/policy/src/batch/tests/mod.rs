@@ -1,5 +1,5 @@
-//! Unit tests of the parts that policies share. Policies as a whole are tested in `tests/` of the crate.
+//! Unit tests of common parts. The tests of whole policies are in `tests/` of the crate.
 
-mod line;
 mod overdue;
+mod queue;
 mod returning;

@@ -46,9 +46,9 @@ fn what_a_lost_server_had_goes_elsewhere_and_is_not_needed_twice() {
     assert_eq!(mandatory(&mut dispatcher), [(0, second)]);
     assert_eq!((dispatcher.attempt(0), dispatcher.attempt(1)), (1, 0));
     assert_eq!(filled(&mut dispatcher, second), [3, 2]);
-    // It has run one that another has now, and one that nobody has; the rest of its own is not needed there.
-    let unneeded = |number, server, attempt| Unneeded { number, server, attempt };
-    assert_eq!(dispatcher.run_by(0, &first), RunElsewhere::HadBy(unneeded(0, second, 1)));
+    // It has run a request that is assigned elsewhere and an unassigned one; its other requests are obsolete there.
+    let unneeded = |number, server, attempt| ObsoleteRequest { number, server, attempt };
+    assert_eq!(dispatcher.run_by(0, &first), RunElsewhere::AssignedTo(unneeded(0, second, 1)));
     assert_eq!(dispatcher.run_by(0, &first), RunElsewhere::Over);
     assert!(dispatcher.take_off(2, &second));
     dispatcher.put_back(2);

@@ -1,52 +1,52 @@
-//! What others may see of a queue: its runs, and what its users have had.
+//! Reports on a queue: its runs, and the usage of its users.
 
 use pliant_model::{SpanMs, TimeMs};
 
-use super::{Fate, Kind, Queue, RequestId, UserId};
+use super::{Kind, Queue, RequestId, RunState, UserId};
 
 /// A request on a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Running {
-    /// Which.
+    /// The request.
     pub request: RequestId,
-    /// Where.
+    /// The core.
     pub core: u32,
-    /// Since when.
+    /// The start.
     pub since: TimeMs,
-    /// It was decided to end it.
+    /// True if it is being ended.
     pub ending: bool,
 }
 
-/// What a user has had on one server.
+/// The usage and fair share of a user on one server.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Share {
     /// The user's weight.
     pub weight: u32,
-    /// Requests that are here, waiting and running.
+    /// Requests waiting and running.
     pub requests: u32,
-    /// Resource time consumed, runs that were ended early and the present ones included.
+    /// Resource time used, including runs that were ended early and present runs.
     pub consumed: SpanMs,
-    /// Resource time deserved: an equal share of the cores, by weight, while requests of the user were here.
+    /// Fair share: a share of the cores proportional to the weight, while the user has requests.
     pub deserved: SpanMs,
-    /// Requests that were completed, mandatory and optional.
+    /// Completed requests, mandatory and optional.
     pub completed: u32,
-    /// Resource time that went into these.
+    /// Resource time of the completed requests.
     pub useful: SpanMs,
     /// Runs of optional requests that were ended for a mandatory one.
     pub killed: u32,
-    /// Mandatory requests that missed the user's deadline: completed after it, cancelled after it, failed at whatever time, or
-    /// here after it. With one of them, a user is unhappy.
+    /// Mandatory requests that missed the user's deadline: failed, completed or cancelled after it, or still here after it. A
+    /// user with such a request is unhappy.
     pub late: u32,
 }
 
 impl Share {
-    /// What was had over what was deserved (paper 004, section 3.3); none if nothing was.
+    /// Usage over fair share (paper 004, section 3.3); none without a fair share.
     pub fn satisfaction(&self) -> Option<f64> {
         (self.deserved > SpanMs::ZERO).then(|| self.consumed.seconds() / self.deserved.seconds())
     }
 }
 
-/// What a user has had on two servers together. The weight is the greater one.
+/// Adds the shares of a user on two servers. The weight is the larger one.
 impl std::ops::Add for Share {
     type Output = Share;
 
@@ -64,7 +64,7 @@ impl std::ops::Add for Share {
     }
 }
 
-/// The greatest satisfaction of a user minus the least (paper 004, section 3.3).
+/// The largest satisfaction minus the smallest (paper 004, section 3.3).
 pub fn unfairness(shares: impl Iterator<Item = Share>) -> f64 {
     let satisfactions = shares.filter_map(|share| share.satisfaction());
     let extremes = satisfactions
@@ -74,22 +74,22 @@ pub fn unfairness(shares: impl Iterator<Item = Share>) -> f64 {
 }
 
 impl Queue {
-    /// What runs, core by core.
+    /// The runs, by core.
     pub fn running(&self) -> impl Iterator<Item = Running> {
         let numbered = (0_u32..).zip(&self.cores);
         numbered.filter_map(|(core, run)| {
             let run = (*run)?;
-            let ending = run.fate != Fate::Runs;
+            let ending = run.state != RunState::Running;
             Some(Running { request: run.request.id, core, since: run.since, ending })
         })
     }
 
-    /// What a user has had here; none if the user was never here. O(log users + mandatory requests that wait).
+    /// The share of a user; none if the user never had a request here. O(log users + waiting mandatory requests).
     pub fn share(&self, now: TimeMs, user: UserId) -> Option<Share> {
         let mut share = self.accounts.share(now, user)?;
         let waiting = self.waiting.range(..(Kind::Optional, 0)).map(|(_, request)| request);
-        // What is being ended for good was judged when that was decided.
-        let running = self.cores.iter().flatten().filter(|run| run.fate != Fate::Goes);
+        // Runs that are being removed were judged by the decision.
+        let running = self.cores.iter().flatten().filter(|run| run.state != RunState::Removing);
         let here = waiting.chain(running.map(|run| &run.request));
         share.late += here.filter(|request| request.user == user && request.is_late(now)).count() as u32;
         Some(share)

@@ -3,7 +3,7 @@
 use pliant_tig::clustering::Clustering;
 use pliant_tig::refine::refine;
 use pliant_tig::wase::{self, Options};
-use pliant_tig::{Availability, Grid, Mapping, TaskGraph, Unplaceable, best_fit};
+use pliant_tig::{Availability, Grid, Mapping, MappingError, TaskGraph, best_fit};
 use serde::Deserialize;
 
 /// One policy of the matrix.
@@ -52,7 +52,7 @@ impl Policy {
         graph: &TaskGraph,
         grid: &Grid,
         clustering: &Clustering,
-    ) -> Result<Mapping, Unplaceable> {
+    ) -> Result<Mapping, MappingError> {
         let mut free = Availability::of(grid);
         let mut mapping = match self.algorithm {
             Algorithm::Wase => wase::map(graph, grid, clustering, &self.options, &mut free)?,

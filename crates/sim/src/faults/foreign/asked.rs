@@ -3,7 +3,7 @@
 use pliant_control::batch::foreign::Event;
 use pliant_control::names::Handle;
 use pliant_model::Span;
-use pliant_policy::runtimes::used::Expect;
+use pliant_policy::runtimes::limit_usage::Expect;
 use rand::Rng;
 
 use super::controller::{Ask, How, Said};

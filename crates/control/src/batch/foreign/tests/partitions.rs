@@ -194,13 +194,7 @@ fn nodes_of_an_exclusive_partition_have_one_job_each() {
         );
         let later: Vec<i64> = (1..=3)
             .map(|number| {
-                let submission = Submission {
-                    job: JobId(number),
-                    procs: Procs(1),
-                    walltime: Span(60),
-                    submit: Time::ZERO,
-                    owner: Owner::UNKNOWN,
-                };
+                let submission = Submission::new(JobId(number), Procs(1), Span(60));
                 foreign.submit(Time(10), submission, &mut Effects::default());
                 i64::from(foreign.plan(Time(11), JobId(number)).unwrap().start > Time(11))
             })

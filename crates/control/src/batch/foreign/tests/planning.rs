@@ -4,13 +4,7 @@ use super::*;
 use crate::listing::Node;
 
 fn submit(foreign: &mut Foreign, now: Time, number: u32) {
-    let submission = Submission {
-        job: JobId(number),
-        procs: Procs(4),
-        walltime: Span(600),
-        submit: Time::ZERO,
-        owner: Owner::UNKNOWN,
-    };
+    let submission = Submission::new(JobId(number), Procs(4), Span(600));
     foreign.submit(now, submission, &mut Effects::default());
 }
 

@@ -1,13 +1,16 @@
 //! What a converted workload does not hold of its log.
 
-use pliant_trace::{LeftOut, left_out};
+use pliant_trace::{OmittedField, omitted_fields};
 
 fn check(name: &str, text: &str, expected: &[(&str, Option<u64>)]) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let path = folder.path().join(name);
     std::fs::write(&path, text).expect("writable");
-    let found: Vec<_> =
-        left_out(&path).expect("readable").into_iter().map(|LeftOut { what, jobs }| (what, jobs)).collect();
+    let found: Vec<_> = omitted_fields(&path)
+        .expect("readable")
+        .into_iter()
+        .map(|OmittedField { what, jobs }| (what, jobs))
+        .collect();
     assert_eq!(found, expected, "{name}");
 }
 
@@ -47,5 +50,5 @@ fn what_other_formats_tell_is_named() {
     );
     check("a.json", "{}", &[("profiles", None)]);
     let folder = tempfile::tempdir().expect("a folder for the test");
-    assert_eq!(left_out(&folder.path().join("joined.toml")).expect("not read").len(), 9);
+    assert_eq!(omitted_fields(&folder.path().join("joined.toml")).expect("not read").len(), 9);
 }

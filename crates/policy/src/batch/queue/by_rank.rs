@@ -1,5 +1,5 @@
-//! A line in a queue order: a vector that is sorted again before decisions, since ranks change with time. It stays
-//! nearly sorted, which makes sorting cheap: O(jobs) as a rule.
+//! A queue in a queue order: a vector sorted again before decisions, since ranks change with time. It stays nearly sorted,
+//! so that sorting usually costs O(jobs).
 
 use pliant_model::{JobId, Procs, Span, Time};
 
@@ -8,9 +8,9 @@ use crate::batch::order::{Ranking, Standing};
 
 /// Jobs by rank.
 #[derive(Clone, Debug)]
-pub(in crate::batch) struct RankedLine {
+pub(in crate::batch) struct RankedQueue {
     ranking: Ranking,
-    /// In the order of the last [`RankedLine::arrange`], jobs that came since behind them; none where one has left.
+    /// In the order of the last [`RankedQueue::arrange`], with later jobs behind; none for removed jobs.
     jobs: Vec<Option<Ranked>>,
     waiting: usize,
     arrivals: u64,
@@ -22,26 +22,26 @@ struct Ranked {
     standing: Standing,
 }
 
-impl RankedLine {
-    pub(super) fn new(ranking: Ranking) -> RankedLine {
-        RankedLine { ranking, jobs: Vec::new(), waiting: 0, arrivals: 0 }
+impl RankedQueue {
+    pub(super) fn new(ranking: Ranking) -> RankedQueue {
+        RankedQueue { ranking, jobs: Vec::new(), waiting: 0, arrivals: 0 }
     }
 
-    /// The same without a job.
-    pub(super) fn emptied(&self) -> RankedLine {
-        RankedLine::new(self.ranking.clone())
+    /// An empty queue with the same ranking.
+    pub(super) fn emptied(&self) -> RankedQueue {
+        RankedQueue::new(self.ranking.clone())
     }
 
     pub(super) fn ranking(&self) -> &Ranking {
         &self.ranking
     }
 
-    /// What ranks the jobs.
+    /// The ranking.
     pub(in crate::batch) fn ranking_mut(&mut self) -> &mut Ranking {
         &mut self.ranking
     }
 
-    /// Puts the jobs in their order at `now`.
+    /// Sorts the jobs for `now`.
     pub(super) fn arrange(&mut self, now: Time) {
         self.ranking.settle(now);
         if self.jobs.len() > self.waiting {
@@ -58,8 +58,8 @@ impl RankedLine {
         self.jobs.sort_by(compare);
     }
 
-    /// How many of the jobs are served before one that is submitted now: an arranged line at `now`.
-    pub(in crate::batch) fn place_of(&self, now: Time, job: &Submission) -> usize {
+    /// Number of jobs served before one that is submitted now; the queue must be arranged for `now`.
+    pub(in crate::batch) fn position_of(&self, now: Time, job: &Submission) -> usize {
         let standing = self.ranking.standing(now, job, self.arrivals, None);
         let is_before =
             |one: &Option<Ranked>| one.as_ref().is_none_or(|one| one.standing.compare(&standing).is_lt());

@@ -34,7 +34,7 @@ struct File {
 
 /// A task that joins an application that runs.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Joining {
+pub struct JoiningTask {
     /// Its name.
     pub name: String,
     /// Relative computational requirement.
@@ -47,11 +47,11 @@ pub struct Joining {
     pub talks: Vec<(String, f64)>,
 }
 
-pub(super) fn parse(source: &Source) -> Result<Vec<Joining>, TraceError> {
+pub(super) fn parse(source: &Source) -> Result<Vec<JoiningTask>, TraceError> {
     let file: File = source.parse(SHAPE)?;
     let task = |task: &Spanned<TaskTable>| {
         let task = task.get_ref();
-        Ok(Joining {
+        Ok(JoiningTask {
             name: task.name.get_ref().clone(),
             rcr: *task.rcr.get_ref(),
             program: needed(source, task)?,
@@ -59,7 +59,7 @@ pub(super) fn parse(source: &Source) -> Result<Vec<Joining>, TraceError> {
             talks: Vec::new(),
         })
     };
-    let mut tasks = file.task.iter().map(task).collect::<Result<Vec<Joining>, TraceError>>()?;
+    let mut tasks = file.task.iter().map(task).collect::<Result<Vec<JoiningTask>, TraceError>>()?;
     for edge in &file.edge {
         let EdgeTable { between, rqoc } = edge.get_ref();
         let [one, other] = between.get_ref();

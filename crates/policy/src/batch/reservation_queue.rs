@@ -1,5 +1,5 @@
-//! The queue of a conservative-backfilling cluster: waiting jobs in order of submission, each with a
-//! reservation, in chunks that can be passed over as a whole.
+//! The queue of a conservative-backfilling cluster: waiting jobs in order of submission with their reservations, in chunks
+//! that can be skipped as a whole.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use crate::profile::{CLASSES, Freed, Hints, Profile, Touched, class_of};
 /// Jobs per chunk: the bits of a word.
 const CHUNK: u64 = 64;
 
-/// A chunk's summary is computed anew after more removals and moves than that.
+/// Removals and moves after which a chunk's summary is computed again.
 const LOOSE: u8 = 8;
 
-/// The position of a job in the queue. Never given twice; dropped positions leave gaps.
+/// The position of a job in the queue. Positions are not reused; removed jobs leave gaps.
 pub(super) type Slot = u64;
 
 /// A waiting job.
@@ -25,11 +25,11 @@ pub(super) struct Entry {
     pub(super) procs: Procs,
     pub(super) walltime: Span,
     pub(super) start: Time,
-    /// Walltime in whole seconds, as summaries have it.
+    /// Walltime in whole seconds, as in summaries.
     seconds: u32,
     /// Class of its size.
     class: u8,
-    /// Where the profile's steps just before its start and its end were when they were last looked for.
+    /// The profile's steps just before its start and its end when they were last searched.
     pub(super) hints: Hints,
 }
 
@@ -52,42 +52,42 @@ impl Entry {
 struct Chunk {
     /// Bit i: entry i waits.
     waiting: u64,
-    /// Per class of sizes, no waiting entry of the class has a shorter walltime (in seconds).
+    /// Per class of sizes, a lower bound on the walltimes of its waiting entries (in seconds).
     shortest_s: [u32; CLASSES],
-    /// No waiting entry starts earlier.
+    /// A lower bound on the starts.
     earliest: Time,
-    /// No waiting entry starts later.
+    /// An upper bound on the starts.
     latest: Time,
-    /// How many removals and moves may have made the summary loose.
+    /// Removals and moves since the summary was computed.
     loose: u8,
     entries: Vec<Entry>,
 }
 
 /// The queue.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Queue {
+pub(super) struct ReservationQueue {
     chunks: VecDeque<Chunk>,
     /// Number of the first chunk.
     first: u64,
     next: Slot,
     slots: FxHashMap<JobId, Slot>,
-    /// The earliest reservation; of several, the first in the queue.
+    /// The earliest reservation; ties to the first in the queue.
     first_start: Option<(Time, Slot)>,
-    /// How many waiting jobs have a size of each class.
-    sizes: Sizes,
+    /// Number of waiting jobs per class of sizes.
+    sizes: SizeCounts,
 }
 
 /// Waiting jobs per class of sizes.
 #[derive(Clone, Debug)]
-struct Sizes([u32; CLASSES]);
+struct SizeCounts([u32; CLASSES]);
 
-impl Default for Sizes {
-    fn default() -> Sizes {
-        Sizes([0; CLASSES])
+impl Default for SizeCounts {
+    fn default() -> SizeCounts {
+        SizeCounts([0; CLASSES])
     }
 }
 
-impl Queue {
+impl ReservationQueue {
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -118,7 +118,7 @@ impl Queue {
         slot
     }
 
-    /// A job starts at `start`, and not later than before.
+    /// Updates bounds for a job that starts at `start`, not later than before.
     fn starts(&mut self, slot: Slot, start: Time) {
         if self.first_start.is_none_or(|first| (start, slot) < first) {
             self.first_start = Some((start, slot));
@@ -133,7 +133,7 @@ impl Queue {
         self.chunks[(slot / CHUNK - self.first) as usize].entries[(slot % CHUNK) as usize]
     }
 
-    /// Takes a job out.
+    /// Removes a job.
     pub(super) fn remove(&mut self, slot: Slot) -> Entry {
         let entry = self.entry(slot);
         self.slots.remove(&entry.job);
@@ -159,13 +159,13 @@ impl Queue {
     /// Gives the waiting jobs new, dense positions in the same order.
     fn close_gaps(&mut self) {
         let entries: Vec<Entry> = self.iter().map(|(_, entry)| entry).collect();
-        *self = Queue { next: self.next, ..Queue::default() };
+        *self = ReservationQueue { next: self.next, ..ReservationQueue::default() };
         for entry in entries {
             self.push(entry);
         }
     }
 
-    /// Changes a reservation's start to an earlier one.
+    /// Moves a reservation to an earlier start.
     pub(super) fn set_start(&mut self, slot: Slot, start: Time, hints: Hints) {
         let chunk = &mut self.chunks[(slot / CHUNK - self.first) as usize];
         let entry = &mut chunk.entries[(slot % CHUNK) as usize];
@@ -175,8 +175,8 @@ impl Queue {
         self.starts(slot, start);
     }
 
-    /// False if no job behind the position `slot` could gain from what was freed: if all begin before it or ask for fewer
-    /// processors than were free there anyway.
+    /// False if no job behind `slot` can gain from a freed interval: all begin before it or request no more processors than
+    /// were free there before.
     pub(super) fn any_gains_behind(&self, slot: Slot, freed: &Freed) -> bool {
         let index = (slot / CHUNK - self.first) as usize;
         let chunk = &self.chunks[index];
@@ -192,7 +192,7 @@ impl Queue {
         self.chunks.range(index + 1..).any(|chunk| chunk.latest > freed.from)
     }
 
-    /// No waiting job from position `from` to before `until` starts later.
+    /// An upper bound on the starts of the waiting jobs from position `from` to before `until`.
     pub(super) fn latest_start(&self, from: Slot, until: Slot) -> Time {
         let mut latest = Time(i64::MIN);
         let mut slot = from.max(self.first * CHUNK);
@@ -222,7 +222,7 @@ impl Queue {
         first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
     }
 
-    /// The earliest reservation; of several, the first in the queue.
+    /// The earliest reservation; ties to the first in the queue.
     pub(super) fn first_start(&self) -> Option<(Time, Slot)> {
         self.first_start
     }
@@ -243,7 +243,7 @@ impl Queue {
         first
     }
 
-    /// No waiting job starts later; none if no job waits.
+    /// An upper bound on the starts of the waiting jobs; none if no job waits.
     pub(super) fn last_start(&self) -> Option<Time> {
         self.chunks.iter().map(|chunk| chunk.latest).max()
     }
@@ -256,9 +256,9 @@ impl Queue {
         })
     }
 
-    /// The first job at or after the position `from` that may get an earlier place: by its size and walltime it may fit
-    /// into a run that was touched, or it can slide into processors that are free just before it. Jobs that are due
-    /// stay. Whole chunks without such a job are passed over.
+    /// The first job at or after position `from` that may get an earlier reservation: by its size and walltime it may fit into a
+    /// freed run, or it can slide into processors that are free just before it. Due jobs stay. Chunks without such a job
+    /// are skipped.
     pub(super) fn next_movable(
         &mut self,
         from: Slot,
@@ -292,18 +292,18 @@ impl Queue {
     }
 }
 
-/// A job that may get an earlier place.
+/// A job that may get an earlier reservation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Movable {
     pub(super) slot: Slot,
-    /// By its size and walltime it may fit into a run that was touched.
+    /// True if by its size and walltime it may fit into a freed run.
     pub(super) fits: bool,
-    /// Enough processors are free just before it.
+    /// True if enough processors are free just before it.
     pub(super) slides: bool,
 }
 
 impl Entry {
-    /// Whether the job may fit into a run that was touched, and whether it can slide.
+    /// Whether the job may fit into a freed run, and whether it can slide.
     #[inline]
     fn movable(&mut self, now: Time, touched: &Touched, profile: &Profile) -> (bool, bool) {
         let longest_s = touched.longest_s()[usize::from(self.class)];
@@ -341,15 +341,15 @@ impl Chunk {
         })
     }
 
-    /// False if nothing that was touched can be of use to an entry.
+    /// False if no entry can use any freed run.
     fn has_movable(&self, touched: &Touched) -> bool {
-        // Without an early exit the comparison is a few vector instructions.
+        // Without an early exit the comparison compiles to a few vector instructions.
         let pairs = self.shortest_s.iter().zip(touched.longest_s());
         let fits = pairs.fold(false, |any, (shortest, longest)| any | (shortest <= longest));
         fits || touched.meets(self.earliest, self.latest)
     }
 
-    /// Takes an entry into the summary.
+    /// Adds an entry to the summary.
     fn count_in(&mut self, entry: &Entry) {
         let shortest = &mut self.shortest_s[usize::from(entry.class)];
         *shortest = (*shortest).min(entry.seconds);
@@ -357,7 +357,7 @@ impl Chunk {
         self.latest = self.latest.max(entry.start);
     }
 
-    /// Computes the summary anew after removals and moves made it loose.
+    /// Computes the summary again.
     fn summarise(&mut self) {
         let mut summary = Chunk::default();
         self.waiting().for_each(|(_, entry)| summary.count_in(entry));
@@ -367,7 +367,7 @@ impl Chunk {
     }
 }
 
-/// A walltime in whole seconds, saturated below the marks for "none" and "endless".
+/// A walltime in whole seconds, saturated below the special values of summaries.
 fn seconds(walltime: Span) -> u32 {
     u32::try_from(walltime.0).unwrap_or(u32::MAX - 2).min(u32::MAX - 2)
 }

@@ -1,5 +1,4 @@
-//! A line in order of submission: jobs in chunks, each with its least size and walltime, so that a search for a job
-//! that could start passes over chunks without one.
+//! A queue in order of submission: jobs in chunks with their smallest size and walltime, so that searches skip chunks.
 
 use std::collections::VecDeque;
 
@@ -13,8 +12,8 @@ const CHUNK: u64 = 64;
 
 /// Jobs in order of submission.
 #[derive(Clone, Default, Debug)]
-pub(in crate::batch) struct SubmissionLine {
-    /// The first one, if any, has a waiting job.
+pub(in crate::batch) struct SubmissionQueue {
+    /// The first chunk, if any, has a waiting job.
     chunks: VecDeque<Chunk>,
     /// Number of the first chunk.
     first: u64,
@@ -30,7 +29,7 @@ struct Chunk {
     least_walltime: Span,
 }
 
-impl SubmissionLine {
+impl SubmissionQueue {
     pub(in crate::batch) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -46,26 +45,26 @@ impl SubmissionLine {
         self.slots.insert(job.job, slot);
     }
 
-    /// The job at the head of the line.
+    /// The job at the head of the queue.
     pub(in crate::batch) fn head(&self) -> Option<(Slot, Submission)> {
         let chunk = self.chunks.front()?;
         let (offset, job) = chunk.iter().next()?;
         Some((self.first * CHUNK + offset, job))
     }
 
-    /// The job that was appended last, unless it left the line.
+    /// The job that was appended last, unless it was removed.
     pub(in crate::batch) fn last(&self) -> Option<(Slot, Submission)> {
         let slot = self.next.checked_sub(1)?;
         let job = *self.chunks.back()?.jobs.last()?;
         Some((slot, job?))
     }
 
-    /// Where a job waits.
+    /// The position of a job.
     pub(in crate::batch) fn slot(&self, job: JobId) -> Option<Slot> {
         self.slots.get(&job).copied()
     }
 
-    /// Takes a job out.
+    /// Removes a job.
     pub(in crate::batch) fn remove(&mut self, slot: Slot) -> Option<Submission> {
         let job = self.chunk_mut(slot).take(slot)?;
         self.slots.remove(&job.job);
@@ -73,7 +72,7 @@ impl SubmissionLine {
             self.chunks.pop_front();
             self.first += 1;
         }
-        // The chunk that was being filled may be gone: go on with a new one.
+        // The last chunk may be gone: the next job opens a new one.
         self.next = self.next.max(self.first * CHUNK);
         Some(job)
     }
@@ -83,8 +82,8 @@ impl SubmissionLine {
         self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(_, job)| job))
     }
 
-    /// The first job at or behind `from` that `admits` lets through. What admits a size and walltime must
-    /// admit smaller and shorter ones too: whole chunks are judged by their least.
+    /// The first job at or behind `from` for which `admits` is true. If `admits` accepts a size and a walltime, it must accept
+    /// smaller and shorter ones, since chunks are judged by their smallest.
     pub(in crate::batch) fn next_where(
         &self,
         from: Slot,

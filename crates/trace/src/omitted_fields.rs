@@ -11,7 +11,7 @@ use crate::{gwf, swf};
 
 /// Something that a log tells and a converted one does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LeftOut {
+pub struct OmittedField {
     /// What it is.
     pub what: &'static str,
     /// Of how many jobs; none if it is not counted.
@@ -42,8 +42,8 @@ const OF_GWF: [&str; 2] = [
 ];
 
 /// What a workload converted from this file leaves out, whatever it is converted to.
-pub fn left_out(path: &Path) -> Result<Vec<LeftOut>, TraceError> {
-    let uncounted = |what| LeftOut { what, jobs: None };
+pub fn omitted_fields(path: &Path) -> Result<Vec<OmittedField>, TraceError> {
+    let uncounted = |what| OmittedField { what, jobs: None };
     // What is no file, such as a pipe, was read already and cannot be read again.
     let countable = std::fs::metadata(path).is_ok_and(|there| there.is_file());
     match Format::of(path) {
@@ -55,7 +55,7 @@ pub fn left_out(path: &Path) -> Result<Vec<LeftOut>, TraceError> {
     }
 }
 
-fn counted(path: &Path) -> Result<Vec<LeftOut>, TraceError> {
+fn counted(path: &Path) -> Result<Vec<OmittedField>, TraceError> {
     let input = open(path).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
     let mut counts = [0; COLUMNS.len()];
     let mut add = |record: Record| {
@@ -74,9 +74,10 @@ fn counted(path: &Path) -> Result<Vec<LeftOut>, TraceError> {
         }
     }
     let columns = COLUMNS.iter().zip(counts).filter(|(_, jobs)| *jobs > 0);
-    let mut all: Vec<LeftOut> = columns.map(|((what, _), jobs)| LeftOut { what, jobs: Some(jobs) }).collect();
+    let mut all: Vec<OmittedField> =
+        columns.map(|((what, _), jobs)| OmittedField { what, jobs: Some(jobs) }).collect();
     if of_gwf {
-        all.extend(OF_GWF.map(|what| LeftOut { what, jobs: None }));
+        all.extend(OF_GWF.map(|what| OmittedField { what, jobs: None }));
     }
     Ok(all)
 }

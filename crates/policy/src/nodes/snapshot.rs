@@ -1,8 +1,6 @@
-//! What is known of a foreign cluster at one moment, as plain data: what a listing said, what a snapshot of
-//! a server carries, what a journal keeps.
+//! The state of an external cluster at one moment, as plain data: from a listing, in a server's snapshot, in a journal.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pliant_model::{JobId, Procs, Span, Time};
 
@@ -12,11 +10,11 @@ use pliant_model::{JobId, Procs, Span, Time};
 pub struct ClusterSnapshot {
     /// The nodes, in the batch system's order: it prefers neighbours.
     pub nodes: Vec<Node>,
-    /// The jobs that hold cores.
-    pub running: Vec<Holder>,
-    /// The waiting jobs, the one with the highest priority first.
+    /// The running jobs.
+    pub running: Vec<AllocatedJob>,
+    /// The waiting jobs in order of priority.
     pub pending: Vec<Pending>,
-    /// How the batch system plans.
+    /// The batch system's rules.
     pub rules: Rules,
 }
 
@@ -24,30 +22,29 @@ pub struct ClusterSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Node {
-    /// Its name, for people.
+    /// Its name, for messages.
     pub name: String,
     /// Its cores.
     pub cores: Procs,
-    /// False if nothing may start on it: down, drained, draining, reserved for others.
+    /// False if no job may start on it: down, drained, draining, reserved.
     pub up: bool,
-    /// How many of its cores are taken, where the batch system says so: it narrows what is not known of
-    /// the running jobs.
+    /// Its allocated cores, if the batch system reports them: bounds the unknown shares of running jobs.
     pub taken: Option<Procs>,
 }
 
-/// A running job, and all that is known of where.
+/// A running job with its known allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Holder {
+pub struct AllocatedJob {
     /// The job.
     pub job: JobId,
-    /// Its cores, on all nodes together.
+    /// Its cores on all nodes.
     pub cores: Procs,
     /// Its nodes.
-    pub on: Vec<Share>,
+    pub on: Vec<NodeShare>,
     /// When its walltime ends.
     pub end: Time,
-    /// When it is expected to end, if that is better known than by its walltime.
+    /// Its expected end, if known better than by its walltime.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub expected: Option<Time>,
 }
@@ -55,29 +52,29 @@ pub struct Holder {
 /// A job's part of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Share {
+pub struct NodeShare {
     /// Position of the node in [`ClusterSnapshot::nodes`].
     pub node: u32,
-    /// How many of its cores, if known.
+    /// Its cores on the node, if known.
     pub cores: Option<Procs>,
 }
 
-/// What a job asks for.
+/// The shape of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Shape {
-    /// Cores, on all nodes together.
+    /// Cores on all nodes.
     pub cores: Procs,
-    /// Exactly so many nodes; as many as it takes if none.
+    /// The exact number of nodes; none for any number.
     pub nodes: Option<u32>,
-    /// At least so many cores of each node.
+    /// The smallest number of cores per node.
     pub per_node: Procs,
-    /// Nodes that nobody else uses.
+    /// True for exclusive nodes.
     pub exclusive: bool,
 }
 
 impl Shape {
-    /// That many cores, wherever they are.
+    /// That many cores on any nodes.
     pub const fn of(cores: Procs) -> Shape {
         Shape { cores, nodes: None, per_node: Procs::ONE, exclusive: false }
     }
@@ -89,83 +86,82 @@ impl Shape {
 pub struct Pending {
     /// The job.
     pub job: JobId,
-    /// What it asks for.
+    /// The requested shape.
     pub shape: Shape,
-    /// Walltime asked for.
+    /// The requested walltime.
     pub walltime: Span,
-    /// How long it is expected to run, if that is better known than by its walltime.
+    /// Its expected runtime, if known better than by its walltime.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub expected: Option<Span>,
-    /// It does not start before this.
+    /// The earliest start.
     pub begin: Option<Time>,
     /// True if the batch system does not plan it: held, or waiting for other jobs.
     pub blocked: bool,
-    /// The batch system's own plan for it, if there is one.
-    pub published: Option<Published>,
+    /// The start announced by the batch system.
+    pub published: Option<PublishedStart>,
 }
 
 impl Pending {
-    /// A job of which nothing else is known.
+    /// A job without further properties.
     pub fn of(job: JobId, shape: Shape, walltime: Span) -> Pending {
         Pending { job, shape, walltime, expected: None, begin: None, blocked: false, published: None }
     }
 }
 
-/// A start that the batch system has announced.
+/// A start announced by the batch system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Published {
-    /// When; in the past, it is stale and means nothing.
+pub struct PublishedStart {
+    /// The start; one in the past is stale and ignored.
     pub start: Time,
-    /// On which nodes, if it says so.
+    /// The nodes, if announced.
     pub nodes: Vec<u32>,
 }
 
 crate::named_enum! {
-    /// What a planned start keeps other jobs, planned after it, from doing.
+    /// What a planned start reserves against jobs planned after it.
     Reserve, "kind of reservation", {
-        /// Using its nodes at all: what Slurm's announced starts come from.
+        /// Whole nodes: the source of Slurm's announced starts.
         Nodes = "nodes",
-        /// Holding any core of its nodes when it starts; from then on it has its cores only. That is what
-        /// Slurm's passes amount to, one after the other, if walltimes are true.
+        /// Whole nodes at the start, and only its cores from then on: the effect of Slurm's successive passes if walltimes are
+        /// true.
         Start = "start",
-        /// Using its cores.
+        /// Its cores.
         Cores = "cores",
     }
 }
 
-/// How a batch system plans.
+/// The rules by which a batch system plans.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rules {
     /// Times reserved by [`Reserve::Nodes`] are rounded down to multiples of this (Slurm's `bf_resolution`).
     pub resolution: Span,
-    /// Starts farther away are not announced (Slurm's `bf_window`).
+    /// Later starts are not announced (Slurm's `bf_window`).
     pub window: Span,
-    /// A job that could start now, or at the end of a planned one, must end *before* the next reservation
-    /// begins.
+    /// True if a job that could start now, or at the end of a planned one, must end *before* the next reservation.
     pub strict_holes: bool,
     /// What a planned start reserves.
     pub reserve: Reserve,
-    /// Every job has its nodes to itself, asked for or not.
+    /// True if every job has exclusive nodes.
     pub whole_nodes: bool,
     /// Walltimes are rounded up to multiples of this.
     pub walltime_unit: Span,
     /// How long after its walltime a job is stopped.
     pub grace: Span,
-    /// How long its cores are kept free after each job's walltime (OAR's SCHEDULER_JOB_SECURITY_TIME).
+    /// Pause after each job on its cores (OAR's SCHEDULER_JOB_SECURITY_TIME).
     #[cfg_attr(feature = "serde", serde(default))]
     pub pause: Span,
     /// Time from one backfill pass to the next (Slurm's `bf_interval`).
     pub interval: Span,
-    /// Under [`Reserve::Start`]: how many passes are played through before the rest is planned in one go.
+    /// Under [`Reserve::Start`]: the number of simulated passes before the rest is planned in one go.
     pub passes: u32,
-    /// Whether announced starts are taken over.
+    /// True if announced starts are used.
     pub published: bool,
 }
 
 impl Default for Rules {
-    /// As a plain reservation table: every core and second counts.
+    /// A plain reservation table: every core and second counts.
     fn default() -> Rules {
         Rules {
             resolution: Span(1),
@@ -184,12 +180,11 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// What Slurm does, if its backfill makes a pass every `interval` (`bf_interval`, 30 s by default):
-    /// for estimates.
+    /// Slurm's actual starts if its backfill makes a pass every `interval` (`bf_interval`, 30 s by default): for estimates.
     ///
-    /// Announced starts are left aside, since real ones are closer to these rules (docs/validation.md): an
-    /// announced start keeps whole nodes and counts ends in groups. A hole as long as the job is of no use when
-    /// the next pass comes too late for it; with a pass every few seconds it is, as jobs end a little early.
+    /// Announced starts are not used, since these rules are closer to actual starts (docs/validation.md): an announced start
+    /// keeps whole nodes and counts ends in groups. A hole exactly as long as a job is missed by a late pass; with a pass every
+    /// few seconds it is used, since jobs end a little early.
     pub fn slurm(interval: Span) -> Rules {
         Rules {
             strict_holes: interval >= Span(10),
@@ -203,15 +198,14 @@ impl Rules {
         }
     }
 
-    /// What OAR does: conservative backfilling on cores, every job at the earliest place that those before it leave,
-    /// with `pause` between two on the same core, all of it published (`scheduledStart`). What is published is taken
-    /// over: it knows of limits that no picture shows.
+    /// OAR's conservative backfilling on cores: every job at the earliest time left by earlier ones, with `pause` between two
+    /// jobs on a core, all published (`scheduledStart`). Published starts are used: they respect limits that no snapshot shows.
     pub fn oar(pause: Span) -> Rules {
         Rules { grace: Span(30), pause, ..Rules::default() }
     }
 
-    /// What Slurm says it will do: the starts that its backfill announces, with its `bf_resolution` and
-    /// `bf_window`. For comparison, and where the announced start itself is wanted.
+    /// Slurm's announced starts, with its `bf_resolution` and `bf_window`: for comparison, and where the announced start itself
+    /// is wanted.
     pub fn slurm_announced(resolution: Span, window: Span) -> Rules {
         Rules {
             resolution,
@@ -225,57 +219,42 @@ impl Rules {
     }
 }
 
-/// Why a [`ClusterSnapshot`] is none.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PictureError {
+/// An invalid [`ClusterSnapshot`].
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SnapshotError {
     /// A job appears twice.
+    #[error("expected every job once, found job {0} twice")]
     Twice(JobId),
-    /// A job is on a node that is not there.
+    /// A job is on a node that does not exist.
+    #[error("expected one of {nodes} nodes, counted from 0, found {found} for job {job}")]
     Node {
         /// The job.
         job: JobId,
-        /// The position that was named.
+        /// The position found.
         found: u32,
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: usize,
     },
-    /// A job has a walltime that no job can have.
+    /// A job has an invalid walltime.
+    #[error("expected a walltime of 1 s to {}, found {found} for job {job}", Span::MAX)]
     Walltime {
         /// The job.
         job: JobId,
-        /// What it has.
+        /// Its walltime.
         found: Span,
     },
-    /// A job asks for nothing.
+    /// A job requests no cores.
+    #[error("expected at least one core on one node, found none for job {0}")]
     Nothing(JobId),
-    /// A rule is counted in units of nothing.
+    /// A rule has a unit of 0.
+    #[error("expected a {rule} of at least 1 s, found {found}")]
     Unit {
-        /// Which one.
+        /// The rule.
         rule: &'static str,
-        /// What it is.
+        /// Its value.
         found: Span,
     },
 }
-
-impl fmt::Display for PictureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Twice(job) => write!(f, "expected every job once, found job {job} twice"),
-            Self::Node { job, found, nodes } => {
-                write!(f, "expected one of {nodes} nodes, counted from 0, found {found} for job {job}")
-            }
-            Self::Walltime { job, found } => {
-                write!(f, "expected a walltime of 1 s to {}, found {found} for job {job}", Span::MAX)
-            }
-            Self::Nothing(job) => {
-                write!(f, "expected at least one core on one node, found none for job {job}")
-            }
-            Self::Unit { rule, found } => write!(f, "expected a {rule} of at least 1 s, found {found}"),
-        }
-    }
-}
-
-impl std::error::Error for PictureError {}
 
 impl ClusterSnapshot {
     /// Cores of all nodes, up or not.
@@ -283,21 +262,20 @@ impl ClusterSnapshot {
         Procs(self.nodes.iter().map(|node| node.cores.0).sum())
     }
 
-    /// Checks what planning relies on. That running jobs take more cores than there are is no mistake:
-    /// listings that are made one after the other say such things. O(jobs log jobs).
-    pub fn check(&self) -> Result<(), PictureError> {
+    /// Checks the snapshot. More allocated cores than exist are permitted, since listings are not atomic. O(jobs log jobs).
+    pub fn check(&self) -> Result<(), SnapshotError> {
         for (rule, found) in
             [("resolution", self.rules.resolution), ("walltime unit", self.rules.walltime_unit)]
         {
             if !(Span(1)..=Span::MAX).contains(&found) {
-                return Err(PictureError::Unit { rule, found });
+                return Err(SnapshotError::Unit { rule, found });
             }
         }
         let mut seen = BTreeSet::new();
         let jobs = self.running.iter().map(|one| one.job).chain(self.pending.iter().map(|one| one.job));
         for job in jobs {
             if !seen.insert(job) {
-                return Err(PictureError::Twice(job));
+                return Err(SnapshotError::Twice(job));
             }
         }
         let held = self.running.iter().flat_map(|one| one.on.iter().map(|share| (one.job, share.node)));
@@ -307,16 +285,16 @@ impl ClusterSnapshot {
             planned.flat_map(|(job, nodes): (_, Vec<u32>)| nodes.into_iter().map(move |n| (job, n)));
         let nodes = self.nodes.len();
         if let Some((job, found)) = held.chain(planned).find(|(_, node)| *node as usize >= nodes) {
-            return Err(PictureError::Node { job, found, nodes });
+            return Err(SnapshotError::Node { job, found, nodes });
         }
         for Pending { job, shape, walltime, expected, .. } in &self.pending {
             for found in expected.iter().chain([walltime]) {
                 if !(Span(1)..=Span::MAX).contains(found) {
-                    return Err(PictureError::Walltime { job: *job, found: *found });
+                    return Err(SnapshotError::Walltime { job: *job, found: *found });
                 }
             }
             if shape.cores == Procs(0) || shape.nodes == Some(0) {
-                return Err(PictureError::Nothing(*job));
+                return Err(SnapshotError::Nothing(*job));
             }
         }
         Ok(())

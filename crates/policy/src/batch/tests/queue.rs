@@ -1,10 +1,10 @@
-//! The chunked line against a plain vector.
+//! Compares the chunked queue with a plain vector.
 
-use pliant_model::{JobId, Owner, Procs, Span, Time};
+use pliant_model::{JobId, Procs, Span};
 use proptest::prelude::*;
 
 use super::super::Submission;
-use super::super::line::SubmissionLine;
+use super::super::queue::SubmissionQueue;
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -12,7 +12,7 @@ enum Action {
     /// Removes the job at that position, modulo the length.
     Remove(usize),
     RemoveHead,
-    /// Looks behind that position for a job of at most that size, or at most that walltime.
+    /// Searches behind that position for a job of at most that size, or at most that walltime.
     Search(usize, u32, i64),
 }
 
@@ -30,41 +30,41 @@ proptest! {
 
     #[test]
     fn equals_a_vector(actions in prop::collection::vec(action(), 1..600)) {
-        let mut line = SubmissionLine::default();
+        let mut queue = SubmissionQueue::default();
         let mut plain: Vec<Submission> = Vec::new();
         let mut next = 0;
         for action in actions {
             match action {
                 Action::Push(procs, walltime) => {
-                    let job = Submission { job: JobId(next), procs: Procs(procs), walltime: Span(walltime), submit: Time::ZERO, owner: Owner::UNKNOWN };
+                    let job = Submission::new(JobId(next), Procs(procs), Span(walltime));
                     next += 1;
-                    line.push(job);
+                    queue.push(job);
                     plain.push(job);
-                    prop_assert_eq!(line.last().map(|(_, job)| job), Some(job));
+                    prop_assert_eq!(queue.last().map(|(_, job)| job), Some(job));
                 }
                 Action::Remove(at) if !plain.is_empty() => {
                     let job = plain.remove(at % plain.len());
-                    let slot = line.slot(job.job).expect("the job waits");
-                    prop_assert_eq!(line.remove(slot), Some(job));
-                    prop_assert_eq!(line.slot(job.job), None);
+                    let slot = queue.slot(job.job).expect("the job waits");
+                    prop_assert_eq!(queue.remove(slot), Some(job));
+                    prop_assert_eq!(queue.slot(job.job), None);
                 }
                 Action::RemoveHead if !plain.is_empty() => {
-                    let (slot, head) = line.head().expect("somebody waits");
-                    prop_assert_eq!(line.remove(slot), Some(head));
+                    let (slot, head) = queue.head().expect("somebody waits");
+                    prop_assert_eq!(queue.remove(slot), Some(head));
                     prop_assert_eq!(plain.remove(0), head);
                 }
                 Action::Search(at, procs, walltime) if !plain.is_empty() => {
                     let at = at % plain.len();
                     let admits = |p: Procs, w: Span| p.0 <= 2 * procs && (p.0 <= procs || w.0 <= walltime);
-                    let from = line.slot(plain[at].job).expect("the job waits");
+                    let from = queue.slot(plain[at].job).expect("the job waits");
                     let expected = plain[at..].iter().find(|job| admits(job.procs, job.walltime));
-                    prop_assert_eq!(line.next_where(from, admits).map(|(_, job)| job), expected.copied());
+                    prop_assert_eq!(queue.next_where(from, admits).map(|(_, job)| job), expected.copied());
                 }
                 _ => {}
             }
-            prop_assert_eq!(line.len(), plain.len());
-            prop_assert_eq!(line.head().map(|(_, job)| job), plain.first().copied());
+            prop_assert_eq!(queue.len(), plain.len());
+            prop_assert_eq!(queue.head().map(|(_, job)| job), plain.first().copied());
         }
-        prop_assert!(line.iter().eq(plain));
+        prop_assert!(queue.iter().eq(plain));
     }
 }

@@ -1,15 +1,14 @@
-//! Instances that wait on clusters, spread anew while the multi-job runs: what was expected when they were placed has changed.
+//! Reallocation of waiting instances while a multi-job runs.
 
 use pliant_model::Span;
 use rand::Rng;
 
 use super::{Allocation, ClusterState, Strategy, allocate};
 
-/// Spreads the instances that wait on clusters (`waiting`, by cluster) and `more` that wait nowhere, if the last of those
-/// that wait is then expected to end more than `gain` earlier than it would where it is; none if it is not. The clusters
-/// are told as if none of them waited. A cluster keeps as many of its instances as it is to have. The cost is that of
-/// [`allocate`].
-pub fn allocate_anew(
+/// Allocates the waiting instances again (`waiting`, by cluster) together with `more` unplaced ones, if their makespan then
+/// falls by more than `gain`; none otherwise. `clusters` do not include the waiting instances. A cluster keeps its
+/// waiting instances up to its new count. The cost is that of [`allocate`].
+pub fn reallocate_instances(
     strategy: Strategy,
     clusters: &[ClusterState],
     waiting: &[u64],

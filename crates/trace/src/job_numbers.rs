@@ -5,13 +5,13 @@
 
 use rustc_hash::FxHashMap;
 
-/// Numbers that are given instead of missing or repeated ones begin behind this one. No batch system counts
+/// JobNumbers that are given instead of missing or repeated ones begin behind this one. No batch system counts
 /// so far, and floating-point readers (spreadsheets, scripts in pages) still tell them apart.
 pub(crate) const GIVEN: u64 = 1_000_000_000_000_000;
 
 /// The numbers that jobs have so far.
 #[derive(Default)]
-pub(crate) struct Numbers {
+pub(crate) struct JobNumbers {
     /// By the number divided by 64: which of the 64 are taken.
     blocks: FxHashMap<u64, u64>,
     /// The block looked at last, which is kept apart: neighbours in a log have neighbouring numbers.
@@ -20,7 +20,7 @@ pub(crate) struct Numbers {
     last_given: u64,
 }
 
-impl Numbers {
+impl JobNumbers {
     /// Takes a number; false if it was taken before.
     pub(crate) fn take(&mut self, number: u64) -> bool {
         let block = number / 64;
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_number_is_taken_once_and_given_ones_avoid_it() {
-        let mut numbers = Numbers::default();
+        let mut numbers = JobNumbers::default();
         let taken: Vec<bool> =
             [0, 63, 64, 5, 63, 7_000_000, 64, 0, 6].map(|number| numbers.take(number)).into();
         assert_eq!(taken, [true, true, true, true, false, true, false, false, true]);

@@ -1,0 +1,191 @@
+//! The queries of journals and archives, the same for both databases.
+
+use crate::database::{Row, Statements, Value, read_all, read_first, read_one};
+use crate::sequence::{Tail, same};
+use crate::{
+    Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot, StatusUpdate,
+};
+use crate::{TRIM_LIMIT, listing};
+
+/// The columns of a job, in the order of [`JobRow`].
+pub(crate) const JOB_COLUMNS: &str = "server, number, key, owner, name, state, submitted, started, ended, \
+                                      expected_start, expected_completion, record, last_server";
+
+/// Replaces an older row of the same job; the end of an `INSERT` into `jobs`.
+pub(crate) const REPLACE_JOB: &str = "ON CONFLICT (server, number) DO UPDATE SET \
+    key = excluded.key, owner = excluded.owner, name = excluded.name, state = excluded.state, \
+    submitted = excluded.submitted, started = excluded.started, ended = excluded.ended, \
+    expected_start = excluded.expected_start, expected_completion = excluded.expected_completion, \
+    record = excluded.record, last_server = excluded.last_server";
+
+fn entry(row: &mut Row) -> Result<Entry, String> {
+    Ok(Entry { seq: row.take(0)?, at: row.take(1)?, event: row.take(2)?, commands: row.take(3)? })
+}
+
+pub(crate) fn job_row(row: &mut Row) -> Result<JobRow, String> {
+    Ok(JobRow {
+        server: row.take(0)?,
+        number: row.take(1)?,
+        key: row.take(2)?,
+        owner: row.take(3)?,
+        name: row.take(4)?,
+        state: row.take(5)?,
+        submitted: row.take(6)?,
+        started: row.take(7)?,
+        ended: row.take(8)?,
+        expected_start: row.take(9)?,
+        expected_completion: row.take(10)?,
+        record: row.take(11)?,
+        last_server: row.take(12)?,
+    })
+}
+
+pub(crate) fn job(
+    db: &mut dyn Statements,
+    server: &str,
+    number: u32,
+) -> Result<Option<JobRow>, JournalError> {
+    let text = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE server = $1 AND number = $2");
+    read_first(db, &text, &[server.into(), number.into()], job_row)
+}
+
+pub(crate) fn job_by_key(db: &mut dyn Statements, key: &[u8; 16]) -> Result<Option<JobRow>, JournalError> {
+    let text = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE key = $1 ORDER BY ended DESC LIMIT 1");
+    read_first(db, &text, &[Value::Bytes(key.to_vec())], job_row)
+}
+
+pub(crate) fn jobs(db: &mut dyn Statements, filter: &crate::Filter) -> Result<Vec<JobRow>, JournalError> {
+    let mut rows = Vec::new();
+    for query in listing::queries(filter) {
+        rows.extend(read_all(db, &query.text, &query.values, job_row)?);
+    }
+    Ok(listing::merged(filter, rows))
+}
+
+pub(crate) fn accuracy(
+    db: &mut dyn Statements,
+    server: Option<&str>,
+    last: u32,
+) -> Result<Vec<(String, i64, i64)>, JournalError> {
+    let servers = match server {
+        Some(server) => vec![server.to_owned()],
+        None => servers(db)?,
+    };
+    let text = "SELECT last_server, started - expected_start, ended - expected_completion FROM jobs \
+                WHERE last_server = $1 AND started IS NOT NULL AND expected_start IS NOT NULL \
+                AND expected_completion IS NOT NULL ORDER BY ended DESC, number DESC LIMIT $2";
+    let mut errors = Vec::new();
+    for server in servers {
+        let values = [Value::Text(server), last.into()];
+        errors.extend(read_all(db, text, &values, |row| Ok((row.take(0)?, row.take(1)?, row.take(2)?)))?);
+    }
+    Ok(errors)
+}
+
+/// The servers with ended jobs, one search of the index per server.
+fn servers(db: &mut dyn Statements) -> Result<Vec<String>, JournalError> {
+    let mut found: Vec<String> = Vec::new();
+    let text = "SELECT min(last_server) FROM jobs WHERE last_server > $1";
+    loop {
+        let last = found.last().map_or("", String::as_str);
+        match read_one(db, text, &[last.into()], |row| row.take::<Option<String>>(0))? {
+            Some(server) => found.push(server),
+            None => return Ok(found),
+        }
+    }
+}
+
+pub(crate) fn local_jobs(
+    db: &mut dyn Statements,
+    since: i64,
+    after: Option<LocalJobCursor>,
+    limit: u32,
+) -> Result<Vec<(LocalJobCursor, LocalJobRow)>, JournalError> {
+    let (ended, number) = after.map_or((since, 0), |after| after.max((since, 0)));
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    let text = "SELECT ended, seq, record FROM local_jobs WHERE (ended, seq) > ($1, $2) \
+                ORDER BY ended, seq LIMIT $3";
+    read_all(db, text, &[ended.into(), number.into(), limit.into()], |row| {
+        let ended = row.take(0)?;
+        Ok(((ended, row.take(1)?), LocalJobRow { ended, record: row.take(2)? }))
+    })
+}
+
+pub(crate) fn entries(db: &mut dyn Statements, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError> {
+    let text = "SELECT seq, at, event, commands FROM entries WHERE seq >= $1 ORDER BY seq LIMIT $2";
+    read_all(db, text, &[from.into(), limit.into()], entry)
+}
+
+pub(crate) fn status_updates(
+    db: &mut dyn Statements,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<StatusUpdate>, JournalError> {
+    let text = "SELECT seq, body FROM status_updates WHERE seq > $1 ORDER BY seq LIMIT $2";
+    let read = |row: &mut Row| Ok(StatusUpdate { seq: row.take(0)?, body: row.take(1)? });
+    read_all(db, text, &[after.into(), limit.into()], read)
+}
+
+pub(crate) fn last_number(db: &mut dyn Statements, server: &str) -> Result<Option<u32>, JournalError> {
+    let text = "SELECT max(number) FROM jobs WHERE server = $1";
+    read_one(db, text, &[server.into()], |row| row.take(0))
+}
+
+pub(crate) fn ended(db: &mut dyn Statements) -> Result<u64, JournalError> {
+    read_one(db, "SELECT count(*) FROM jobs", &[], |row| row.take(0))
+}
+
+/// Sets the owner if the journal has none; returns the owner.
+pub(crate) fn claim(db: &mut dyn Statements, owner: &str) -> Result<String, JournalError> {
+    db.execute("UPDATE metadata SET owner = $1 WHERE owner IS NULL", &[owner.into()])?;
+    read_one(db, "SELECT owner FROM metadata", &[], |row| row.take(0))
+}
+
+/// Reads everything that a restart needs and checks that nothing is missing.
+pub(crate) fn load(db: &mut dyn Statements, tail: Tail) -> Result<Loaded, JournalError> {
+    let text = "SELECT seq, at, state FROM snapshots ORDER BY seq DESC LIMIT 1";
+    let read = |row: &mut Row| Ok(Snapshot { seq: row.take(0)?, at: row.take(1)?, state: row.take(2)? });
+    let snapshot = read_first(db, text, &[], read)?;
+    let after = snapshot.as_ref().map_or(0, |snapshot| snapshot.seq);
+    let text = "SELECT seq, at, event, commands FROM entries WHERE seq > $1 ORDER BY seq";
+    let entries = read_all(db, text, &[after.into()], entry)?;
+    let text = "SELECT seq FROM status_updates ORDER BY seq";
+    let status_updates = read_all(db, text, &[], |row| row.take(0))?;
+    let loaded = Loaded { snapshot, entries, status_updates, next_update: tail.next_update };
+    tail.check(&db.place(), &loaded)?;
+    Ok(loaded)
+}
+
+/// Checks that a repeated batch is the one that the journal holds.
+pub(crate) fn check_repeated(db: &mut dyn Statements, batch: &Batch) -> Result<(), JournalError> {
+    let seq = batch.entries.last().map_or(0, |entry| entry.seq);
+    let text = "SELECT seq, at, event, commands FROM entries WHERE seq = $1";
+    same(batch, read_first(db, text, &[seq.into()], entry)?.as_ref())
+}
+
+/// Stores a snapshot and deletes older ones.
+pub(crate) fn store_snapshot(db: &mut dyn Statements, snapshot: &Snapshot) -> Result<(), JournalError> {
+    let text = "INSERT INTO snapshots (seq, at, state) VALUES ($1, $2, $3) \
+                ON CONFLICT (seq) DO UPDATE SET at = excluded.at, state = excluded.state";
+    let state = snapshot.state.as_str().into();
+    db.execute(text, &[snapshot.seq.into(), snapshot.at.into(), state])?;
+    db.execute("DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots)", &[])
+}
+
+/// Deletes the oldest entries up to the first one to keep, and runs of local users' jobs, at most [`TRIM_LIMIT`] of each.
+/// True if more entries can be deleted.
+pub(crate) fn trim(db: &mut dyn Statements, keep_after: i64) -> Result<bool, JournalError> {
+    let text = "DELETE FROM local_jobs WHERE seq IN \
+                (SELECT seq FROM local_jobs WHERE ended < $1 ORDER BY ended, seq LIMIT $2)";
+    db.execute(text, &[keep_after.into(), TRIM_LIMIT.into()])?;
+    let text = "SELECT (SELECT min(seq) FROM entries), (SELECT max(seq) FROM snapshots)";
+    let bounds = read_one(db, text, &[], |row| Ok((row.take(0)?, row.take(1)?)))?;
+    let (Some(first), Some(snapshot)): (Option<u64>, Option<u64>) = bounds else { return Ok(false) };
+    let end = (first + TRIM_LIMIT).min(snapshot + 1);
+    let text = "SELECT seq FROM entries WHERE seq >= $1 AND seq < $2 AND at >= $3 ORDER BY seq LIMIT 1";
+    let kept = read_first(db, text, &[first.into(), end.into(), keep_after.into()], |row| row.take(0))?;
+    let end: u64 = kept.unwrap_or(end);
+    db.execute("DELETE FROM entries WHERE seq < $1", &[end.into()])?;
+    let text = "SELECT EXISTS (SELECT 1 FROM entries WHERE seq = $1 AND seq <= $2 AND at < $3)";
+    read_one(db, text, &[end.into(), snapshot.into(), keep_after.into()], |row| row.take(0))
+}
