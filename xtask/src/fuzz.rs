@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the parsers of foreign files against the fuzzer, for a bounded time.
+//! `cargo xtask fuzz`: the parsers of external files against the fuzzer, for a bounded time.
 
 use crate::machine;
 use crate::step::{Failure, Step, run_all};

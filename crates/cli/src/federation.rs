@@ -222,7 +222,7 @@ fn choose(given: Option<&Path>, places: ClientFilePaths) -> Result<PathBuf, Fail
 }
 
 /// Parses a timeout.
-pub(crate) fn patience(text: &str) -> Result<Duration, pliant_site::services::DurationError> {
+pub(crate) fn timeout(text: &str) -> Result<Duration, pliant_site::services::DurationError> {
     // A parsed duration is positive.
     pliant_site::services::parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
 }

@@ -85,7 +85,7 @@ fn nobody_answers() {
         // Waiting goes on until somebody is there, submitting as long as it is told to.
         let verb = match verb {
             verb if verb.starts_with("wait") => format!("{verb} --timeout 1s"),
-            verb if verb.starts_with("submit") => format!("{verb} --patience 1s"),
+            verb if verb.starts_with("submit") => format!("{verb} --timeout 1s"),
             verb => verb.to_owned(),
         };
         let said = go(dir.path(), &format!("{verb} --config alice/client.toml"), None);

@@ -30,18 +30,18 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the launch is not accepted; if the agent has not answered within `patience`, where the same key tells whether it was
+    /// If the launch is not accepted; if the agent has not answered within `timeout`, where the same key tells whether it was
     /// accepted; or if input files cannot be sent, after which the launch is ended.
     pub async fn launch(
         &self,
         request: &LaunchRequest,
         inputs: &InputPaths,
-        patience: Duration,
+        timeout: Duration,
         cancelled: impl Future<Output = ()>,
         mut report: impl FnMut(&LaunchRecord) -> ControlFlow<()>,
     ) -> Result<LaunchRecord, ClientError> {
         let clock = Clock::start(Time(0));
-        let until = Time(clock.now().0 + patience.as_secs() as i64);
+        let until = Time(clock.now().0 + timeout.as_secs() as i64);
         let mut machine = launch::Client::new(until);
         let mut connection = LaunchConnection { client: self, agent: 0, sent: false };
         let message = proto::LaunchRequest::from(request);

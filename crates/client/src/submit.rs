@@ -37,7 +37,7 @@ pub struct SubmitOrder {
     /// The only server to submit to, if the user chose one.
     pub only: Option<Name>,
     /// The timeout of the submission.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The server that the key was sent to before without an answer: the work goes to no other one.
     pub sent_to: Option<Name>,
 }
@@ -56,8 +56,8 @@ pub enum SubmissionStep<'a> {
 impl SubmitOrder {
     /// An order without input files, for the best server, with a timeout of a minute.
     pub fn new(key: Key, what: SubmittedWork) -> SubmitOrder {
-        let patience = Duration::from_secs(60);
-        SubmitOrder { key, what, inputs: Vec::new(), only: None, patience, sent_to: None }
+        let timeout = Duration::from_secs(60);
+        SubmitOrder { key, what, inputs: Vec::new(), only: None, timeout, sent_to: None }
     }
 
     /// The question to the agent.
@@ -96,7 +96,7 @@ impl Client {
             step(reported).map_err(|error| ClientError::failed(error.to_string()))
         };
         let clock = Clock::start(Time(0));
-        let until = Time(clock.now().0 + order.patience.as_secs() as i64);
+        let until = Time(clock.now().0 + order.timeout.as_secs() as i64);
         let mut machine = match &order.sent_to {
             Some(server) => client::Submission::resumed(until, server.clone()),
             None => client::Submission::new(until),

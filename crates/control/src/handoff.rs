@@ -71,7 +71,7 @@ pub struct MoveProposal {
     /// Why.
     pub reason: MoveReason,
     /// How long the target may take to prepare.
-    pub patience: Span,
+    pub timeout: Span,
     /// It is to wait there as well, and to run where it starts first.
     #[serde(default, skip_serializing_if = "is_false")]
     pub copy: bool,

@@ -170,7 +170,7 @@ pub struct Hop {
 const AVOIDED_FOR: Span = Span(3_600);
 
 /// The servers that a job that came this way is not to go back to for now: it waited there without a plan, for a reason that a
-/// picture may not show (a reservation, a limit on its owner), so that they would always seem to be better. It may after an
+/// snapshot may not show (a reservation, a limit on its owner), so that they would always seem to be better. It may after an
 /// hour, and each time that this was in vain after twice as long.
 pub fn avoided(hops: &[Hop], now: Time) -> Vec<Name> {
     let mut until: BTreeMap<&Name, (Time, Span)> = BTreeMap::new();

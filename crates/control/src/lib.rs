@@ -8,7 +8,7 @@
 //!
 //! - [`agent`] finds servers: a question goes down the tree, estimation vectors come up and are cut to the best.
 //! - [`server`] stands in front of one cluster: it estimates, admits, and keeps the jobs it admitted.
-//! - [`batch`] is the batch system behind a server; [`batch::embedded`] is Pliant's own, [`batch::foreign`] the snapshot of an external one.
+//! - [`batch`] is the batch system behind a server; [`batch::embedded`] is Pliant's own, [`batch::external`] the snapshot of an external one.
 //! - [`local`] is what is kept of the jobs of local users, for replays.
 //! - [`handoff`] is how a waiting job goes from one server to another; agents propose it.
 //! - [`optional`] is what paper 004 adds: a server's queue of mandatory and optional requests, and a client's dispatcher.

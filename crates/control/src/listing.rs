@@ -1,6 +1,6 @@
 //! What a batch system lists of itself, whichever it is: its nodes and everybody's jobs, as plain data.
 //!
-//! The adapters in `site` make a [`Listing`] of what the commands of Slurm or OAR print; the mirror of a foreign
+//! The adapters in `site` make a [`Listing`] of what the commands of Slurm or OAR print; the mirror of an external
 //! queue is fed with it. A listing of a busy cluster is long and mostly the same as the one before, so what is
 //! journaled is the difference ([`Changes`]).
 

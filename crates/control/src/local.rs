@@ -1,6 +1,6 @@
 //! Jobs that local users submitted straight to their cluster, as far as a replay of the federation needs them.
 //!
-//! A server in front of a foreign batch system sees such jobs in its listings and touches none of them. Of each it
+//! A server in front of an external batch system sees such jobs in its listings and touches none of them. Of each it
 //! keeps how much it took and when, so that a later replay meets the same load; not whose it was, what it was called or
 //! what it ran: no policy asks, and listings here do not even carry it.
 

@@ -182,7 +182,7 @@ fn pair(key: u8) -> LaunchRequest {
             edges: vec![TaskEdge { between: [0, 1], rqoc: 1.0 }],
         },
         walltime: Span(100),
-        patience: Span(30),
+        timeout: Span(30),
         user_lan: None,
         threshold: None,
         mapping: Mapping::Wase,

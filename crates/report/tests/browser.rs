@@ -20,7 +20,7 @@ use pliant_report::{Summary, compare, summarize};
 use pliant_testing::{Needed, skip};
 use support::{drawn_run, grid5000, platform, run_of};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn browser() -> Option<PathBuf> {
     let found = std::env::var_os("PLIANT_CHROMIUM").map(PathBuf::from).or_else(|| {
@@ -88,12 +88,12 @@ fn open(browser: &Path, name: &str, html: &str, fragment: &str) -> Seen {
         .stderr(File::create(&log).unwrap())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > deadline {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("{name}: the browser did not end within {PATIENCE:?}");
+            panic!("{name}: the browser did not end within {TIMEOUT:?}");
         }
         std::thread::sleep(Duration::from_millis(50));
     }

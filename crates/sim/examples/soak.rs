@@ -1,7 +1,7 @@
 //! Runs fault schedules ([`pliant_sim::faults`]) by the thousand: `cargo xtask soak [--seeds N] [--from S]`, or
 //! `cargo run --profile test -p pliant-sim --example soak -- SEEDS FROM`.
 //!
-//! Each seed is run four times: with Pliant's own batch systems everywhere, with foreign ones among them, with launches
+//! Each seed is run four times: with Pliant's own batch systems everywhere, with external ones among them, with launches
 //! beside the jobs, and as a schedule of explorations ([`pliant_sim::optional::Schedule`]).
 //!
 //! Says which seeds fail, by which checker, and shows the end of the first such schedule; all of it goes to standard

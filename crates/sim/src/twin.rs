@@ -6,7 +6,7 @@
 //! own jobs are mapped, sized and moved anew under each policy. A job takes the same share of its walltime everywhere, as
 //! in a log (paper 000, section 4.2.2).
 //!
-//! Clusters of Pliant's own batch system run their policy; foreign ones run the plan that servers make of them
+//! Clusters of Pliant's own batch system run their policy; external ones run the plan that servers make of them
 //! ([`pliant_policy::nodes`]). docs/what-if.md says what all this can tell and what not.
 //!
 //! Cost: one direct simulation per policy ([`crate::simulate`]).
@@ -180,9 +180,9 @@ impl Twin {
     fn from_clusters(&self, cluster: &TwinCluster) -> Result<FederatedCluster, TwinError> {
         let TwinCluster { info, tuner, nodes, .. } = cluster;
         let scheduler: Box<dyn batch::BatchScheduler> = match nodes {
-            Some(picture) => {
+            Some(snapshot) => {
                 let server = info.name.to_string();
-                let mut nodes = Nodes::from_snapshot(Time::ZERO, picture)
+                let mut nodes = Nodes::from_snapshot(Time::ZERO, snapshot)
                     .map_err(|why| TwinError::Nodes { server, why })?;
                 nodes.expect(self.shapes.clone());
                 Box::new(nodes)

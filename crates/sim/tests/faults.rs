@@ -30,7 +30,7 @@ fn schedules_end_well() {
 
 /// With batch systems that are not Pliant's at some servers.
 #[test]
-fn schedules_with_foreign_batch_systems_end_well() {
+fn schedules_with_external_batch_systems_end_well() {
     let total =
         (0..400).map(|seed| check(seed, Batch::Mixed)).fold(Summary::default(), |total, one| total + one);
     let Summary { events, jobs, moves, copies, cancelled, crashes, .. } = total;

@@ -48,8 +48,8 @@ fn over_a_perfect_network_every_run_is_the_direct_one() {
     }
 }
 
-/// Weather of a seed: each kind of fault in some of them.
-fn weather(seed: u64) -> NetworkFaults {
+/// Fault rates of a seed: each kind of fault in some of them.
+fn fault_rates(seed: u64) -> NetworkFaults {
     NetworkFaults {
         latency: SpanMs(1 + (seed % 3) as i64 * 20),
         spread: SpanMs((seed % 4) as i64 * 100),
@@ -63,27 +63,27 @@ fn weather(seed: u64) -> NetworkFaults {
 }
 
 #[test]
-fn no_promise_is_broken_in_bad_weather() {
+fn no_promise_is_broken_under_faults() {
     let mut crashes = 0;
     for seed in 1..=40 {
         let arrivals = Arrivals::ALL[seed as usize % 5];
         let scenario = Scenario { most: 60 + seed as u32 * 20, ..Scenario::paper(arrivals) };
         let system = [GRACE, System::ethic(Fairness::VirtualTime), MOVING][seed as usize % 3];
-        let found = simulate_network(&scenario, &system, weather(seed), seed);
-        assert_eq!(found.violations, Vec::<String>::new(), "seed {seed}, {:?}", weather(seed));
+        let found = simulate_network(&scenario, &system, faults(seed), seed);
+        assert_eq!(found.violations, Vec::<String>::new(), "seed {seed}, {:?}", faults(seed));
         assert_eq!(summarize_exploration(&found.run).unhappy_users, 0, "seed {seed}");
         crashes += found.seen.crashes;
     }
-    assert!(crashes > 500, "the weather was too good: {crashes} crashes");
+    assert!(crashes > 500, "expected more than 500 crashes, found {crashes}");
 }
 
 #[test]
-fn bad_weather_leaves_users_who_come_together_their_shares() {
+fn users_who_arrive_together_get_equal_shares_under_faults() {
     for seed in 1..=12 {
         let system = System::ethic(Fairness::VirtualTime);
-        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, weather(seed), seed);
+        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, faults(seed), seed);
         let summary = summarize_exploration(&found.run);
-        assert!(summary.unfairness < 0.25, "seed {seed}, {:?}: {summary:?}", weather(seed));
+        assert!(summary.unfairness < 0.25, "seed {seed}, {:?}: {summary:?}", faults(seed));
     }
 }
 
@@ -106,7 +106,7 @@ fn schedules_end_well() {
     assert!(seen.given_up > 1_000 && seen.refused > 5_000 && seen.cancelled > 2_000, "{total}");
     assert!(seen.unanswered > 1_000 && seen.in_time > 200 && total.fair > 100, "{total}");
     let is_rough = |schedule: &Schedule| {
-        schedule.unfairness_most.is_some() && schedule.weather.crash_every > SpanMs::ZERO
+        schedule.unfairness_most.is_some() && schedule.faults.crash_every > SpanMs::ZERO
     };
     assert!((0..400).map(Schedule::draw).filter(is_rough).count() > 50, "too few crash and are to be fair");
 }
@@ -172,9 +172,9 @@ fn the_checkers_find_bugs() {
 #[test]
 fn a_slow_network_keeps_the_platform_fair_and_busy() {
     for seed in 1..=5 {
-        let weather = NetworkFaults { latency: SpanMs(5), spread: SpanMs(20), ..NetworkFaults::default() };
+        let faults = NetworkFaults { latency: SpanMs(5), spread: SpanMs(20), ..NetworkFaults::default() };
         let system = System::ethic(Fairness::VirtualTime);
-        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, weather, seed);
+        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, faults, seed);
         let summary = summarize_exploration(&found.run);
         assert_eq!(summary.unhappy_users, 0);
         assert!(summary.unfairness < 0.1 && summary.completed_requests >= 980, "{summary:?}");

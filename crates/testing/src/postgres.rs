@@ -17,7 +17,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use crate::{Needed, skip};
 
 /// How long the server may take to start, on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server. Ends with the last of its databases.
 pub struct Server {
@@ -67,7 +67,7 @@ impl Server {
         let begun = Instant::now();
         while server.try_query("postgres", "SELECT 1").is_err() {
             assert!(
-                begun.elapsed() < PATIENCE,
+                begun.elapsed() < TIMEOUT,
                 "{}",
                 fs::read_to_string(server.folder.path().join("log")).unwrap()
             );

@@ -126,7 +126,7 @@ one_of! {
                 caller: Caller { user: USER, operator },
                 best: BEST.or(1),
                 only: unless_empty(NAME),
-                patience_s <=> patience: unless_empty(seconds(bounds::PATIENCE_S)),
+                timeout_s <=> timeout: unless_empty(seconds(bounds::TIMEOUT_S)),
             }),
             request: RequestOrNone,
         },

@@ -20,7 +20,7 @@ pub const TIME_S: RangeInclusive<i64> = -(1 << 40)..=1 << 40;
 /// Instants in milliseconds since the Unix epoch, and lengths of time: those of [`TIME_S`].
 pub const TIME_MS: RangeInclusive<i64> = -(1 << 50)..=1 << 50;
 /// How long the answer to a question may take, in seconds.
-pub const PATIENCE_S: RangeInclusive<i64> = 1..=3600;
+pub const TIMEOUT_S: RangeInclusive<i64> = 1..=3600;
 /// The number of best answers of a discovery.
 pub const BEST: RangeInclusive<u32> = 1..=64;
 

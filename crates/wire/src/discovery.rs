@@ -20,7 +20,7 @@ one_of! {
     proto::What { what: proto::what::What } <=> DiscoverySubject {
         Work <=> Work(nested()),
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
-        Snapshots(empty()) <=> Pictures,
+        Snapshots(empty()) <=> Snapshots,
         Order <=> Order(boxed(nested())),
     } => (expected: "work or service")
 }
@@ -34,7 +34,7 @@ message! {
         absent: list(NAME, bounds::SERVERS_MAX),
         servers,
         answered,
-        snapshots <=> pictures: list(nested(), bounds::SERVERS_MAX),
+        snapshots: list(nested(), bounds::SERVERS_MAX),
         outcome: optional(nested()),
     }
 
@@ -75,7 +75,7 @@ pub fn discover(what: &DiscoverySubject, best: u32, only: Option<&Name>) -> prot
     }
 }
 
-/// The question of a client with the identity of its certificate. `patience` is the time until the deadline of the call.
+/// The question of a client with the identity of its certificate. `timeout` is the time until the deadline of the call.
 ///
 /// # Errors
 ///
@@ -83,12 +83,12 @@ pub fn discover(what: &DiscoverySubject, best: u32, only: Option<&Name>) -> prot
 pub fn asked(
     request: proto::DiscoverRequest,
     caller: Caller,
-    patience: Option<Span>,
+    timeout: Option<Span>,
 ) -> Result<Ask, Malformed> {
     let what: DiscoverySubject = required(WORK_OR_SERVICE).decode("what", request.what)?;
     match what {
         DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
-        DiscoverySubject::Pictures => {
+        DiscoverySubject::Snapshots => {
             return Err(Malformed::text("what", WORK_OR_SERVICE, "what only agents ask"));
         }
         DiscoverySubject::Order(_) => {
@@ -100,6 +100,6 @@ pub fn asked(
         caller,
         best: BEST.or(1).decode("best", request.best)?,
         only: unless_empty(NAME).decode("only", request.only)?,
-        patience,
+        timeout,
     })
 }

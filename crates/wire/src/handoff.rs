@@ -85,7 +85,7 @@ message! {
         expected: required(AN_ESTIMATE),
         gain_s <=> gain: optional(DIFFERENCE),
         reason: enumeration(),
-        patience_s <=> patience: seconds(bounds::PATIENCE_S),
+        timeout_s <=> timeout: seconds(bounds::TIMEOUT_S),
         copy,
     }
 }

@@ -26,7 +26,7 @@ const MAPPINGS: [&str; 4] = ["wase", "refined", "best-fit", "random"];
 const PROCS: u32 = 7;
 const POWER_MFLOPS: u32 = 100;
 /// How long the federation may take until all are there.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the agent may take until it knows all links.
 const MEASURED: Duration = Duration::from_secs(180);
 /// The port of every daemon: each has an address of its own.
@@ -258,14 +258,14 @@ impl Federation {
             });
             match there {
                 Some(there) if there == LANS.len() => return Ok(()),
-                _ if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(100)),
+                _ if begun.elapsed() < TIMEOUT => std::thread::sleep(Duration::from_millis(100)),
                 _ => {
                     let logs = self.dir.join("*/log");
                     let found = found.err().map(|error| error.to_string()).unwrap_or_default();
                     return Err(format!(
                         "expected {} servers within {} s, found {}; their logs are in {}. {found}",
                         LANS.len(),
-                        PATIENCE.as_secs(),
+                        TIMEOUT.as_secs(),
                         there.unwrap_or(0),
                         logs.display(),
                     )

@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::Failure;
 
 /// How long a neighbour may take until it listens: all tasks of an application are started together.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest body, in bytes.
 const BODY_MAX: u32 = 1 << 30;
 /// What a receiver says when it wants the next message of somebody who waits for that.
@@ -38,7 +38,7 @@ impl Outgoing {
                     stream.set_nodelay(true)?;
                     return Ok(Outgoing { name: name.to_owned(), stream: BufWriter::new(stream) });
                 }
-                Err(error) if begun.elapsed() > PATIENCE => {
+                Err(error) if begun.elapsed() > TIMEOUT => {
                     return Err(format!("{name} does not listen at {address}: {error}").into());
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),

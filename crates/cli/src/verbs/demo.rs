@@ -213,7 +213,7 @@ fn order(keys: &mut ChaCha8Rng, service: &str, amount: u64, seed: usize) -> Subm
     let arguments = [(argument, amount.to_string()), ("seed", (seed + 1).to_string())]
         .map(|(name, value)| (name.to_owned(), value));
     let what = SubmittedWork::Service { name: service.to_owned(), arguments: arguments.into() };
-    SubmitOrder { patience: Duration::from_secs(30), ..SubmitOrder::new(Key(key), what) }
+    SubmitOrder { timeout: Duration::from_secs(30), ..SubmitOrder::new(Key(key), what) }
 }
 
 /// Reports each change of a job.

@@ -13,7 +13,7 @@ use pliant_site::services::{DurationError, parse_duration};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, ctrl_c, inform, interrupted, patience};
+use crate::federation::{Access, ctrl_c, inform, interrupted, timeout};
 use crate::job_files::{Input, announced, input};
 use crate::numbers::whole;
 use crate::output::Output;
@@ -62,8 +62,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     reallocate: Option<Span>,
     /// How long a server may be unreachable before others get its requests, and how long to wait for a first server.
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = patience)]
-    patience: Duration,
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = timeout)]
+    timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
@@ -107,7 +107,7 @@ impl Arguments {
             reallocation: self
                 .reallocate
                 .map(|every| Reallocation { every: SpanMs(every.0.max(1) * 1_000), least_gain: LEAST_GAIN }),
-            patience: self.patience,
+            timeout: self.timeout,
         })
     }
 }

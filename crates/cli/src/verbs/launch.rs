@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     walltime: Span,
     /// How long subjobs may wait for each other, at most a day.
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
-    patience: Span,
+    timeout: Span,
     /// The server near which the search for machines begins [default: the first one].
     #[arg(long, value_name = "SERVER")]
     from: Option<Name>,
@@ -80,10 +80,10 @@ fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
 
 impl Arguments {
     fn request(&self, described: &LaunchDescription) -> Result<LaunchRequest, Failure> {
-        let patience = bounds::HELD_S;
-        if !patience.contains(&self.patience.0) {
-            let (least, most) = (patience.start(), patience.end());
-            let expected = format!("--patience: expected {least} s to {most} s, found {} s", self.patience.0);
+        let timeout = bounds::HELD_S;
+        if !timeout.contains(&self.timeout.0) {
+            let (least, most) = (timeout.start(), timeout.end());
+            let expected = format!("--timeout: expected {least} s to {most} s, found {} s", self.timeout.0);
             return Err(Failure::input(expected));
         }
         let stem = self.application.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Arguments {
             name: self.name.clone().unwrap_or_else(|| stem.to_owned()),
             application: described.application.clone(),
             walltime: self.walltime,
-            patience: self.patience,
+            timeout: self.timeout,
             user_lan: self.from.clone(),
             threshold: self.threshold,
             mapping: self.mapping,

@@ -14,7 +14,7 @@ use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, inform, interrupted, none_failed, patience};
+use crate::federation::{Access, Session, inform, interrupted, none_failed, timeout};
 use crate::job::{all_completed, described, promise};
 use crate::job_files::{Input, announced, input, script_file};
 use crate::numbers::whole;
@@ -71,8 +71,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
     /// How long to try until a server takes the job.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
-    patience: Duration,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
@@ -204,7 +204,7 @@ impl Arguments {
         Ok(SubmitOrder {
             inputs,
             only: self.server.clone(),
-            patience: self.patience,
+            timeout: self.timeout,
             ..SubmitOrder::new(key, what)
         })
     }
@@ -288,7 +288,7 @@ mod tests {
         check("--script a --time 1h --rigid 0", "from 1 to");
         check("--script a --time 1h --speedup linear:4", "expected a speedup model");
         check("pi --key 12", "32 hexadecimal digits");
-        check("pi --patience 0s", "length of time");
+        check("pi --timeout 0s", "length of time");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, ctrl_c, inform, interrupted, patience};
+use crate::federation::{Access, Session, ctrl_c, inform, interrupted, timeout};
 use crate::job_files::{Input, announced, input};
 use crate::name_options::strategy;
 use crate::numbers::whole;
@@ -83,8 +83,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
     /// How long to wait for a server that takes instances.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
-    patience: Duration,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
@@ -111,7 +111,7 @@ impl Arguments {
             strategy: self.allocate,
             once: self.allocate_once,
             retries: self.retries,
-            patience: self.patience,
+            timeout: self.timeout,
         })
     }
 }
@@ -124,7 +124,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let (mut sweeper, dir) = match (arguments.resume.as_ref().or(arguments.cancel.as_ref()), &arguments.out) {
         (Some(dir), _) => {
             let folder = SweepFolder::existing(dir)?;
-            let resumed = session.run(async { Sweeper::resume(&session.client, folder, arguments.patience) });
+            let resumed = session.run(async { Sweeper::resume(&session.client, folder, arguments.timeout) });
             (resumed?, dir)
         }
         (None, Some(dir)) => {

@@ -9,7 +9,7 @@ use pliant_control::names::Handle;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, inform, interrupted, none_failed, patience};
+use crate::federation::{Access, Session, inform, interrupted, none_failed, timeout};
 use crate::job::{all_completed, change, described, short_exit};
 use crate::output::Output;
 use crate::table::{Table, counted};
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "JOB", required = true)]
     handles: Vec<Handle>,
     /// The longest wait, such as 90s, 15m, 2h or 1h30m [default: no limit].
-    #[arg(long, value_name = "TIME", value_parser = patience)]
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
     timeout: Option<Duration>,
     #[command(flatten)]
     access: Access,

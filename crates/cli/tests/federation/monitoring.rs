@@ -112,7 +112,7 @@ async fn too_many_waiting_jobs_of_a_user_fill_no_journal() {
     federation.reaches(&alice, &running, JobState::Active).await;
     let waiting = submit(&alice, &order(rigid("true", 1, 60))).await.handle;
     let mut one_more = order(rigid("echo too many", 1, 60));
-    one_more.patience = std::time::Duration::ZERO;
+    one_more.timeout = std::time::Duration::ZERO;
     refused(alice.submit(&one_more, |_| Ok(())).await, &["1 jobs of this user wait already"]);
     for handle in [waiting, running] {
         alice.cancel(&handle).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_server_that_hangs_is_shown_as_gone_and_left_out_until_it_goes_on() {
     };
     there(true).await;
     federation.suspend("lyon");
-    // The question that goes out before it is missed runs out of patience there, and the other one answers.
+    // The question that goes out before it is missed reaches its timeout there, and the other one answers.
     let meanwhile = submit(&alice, &order(rigid("true", 1, 60))).await;
     assert_eq!(meanwhile.handle.server.as_str(), "paris");
     there(false).await;

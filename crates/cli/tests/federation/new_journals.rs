@@ -95,7 +95,7 @@ async fn numbers_are_known_wherever_in_the_tree_a_server_comes_back() {
     federation.add_server(&Cluster { parent: "south", ..Cluster::new("lyon", 2, 1.0) });
     federation.logged("south", &["attached", "lyon"]).await;
     let mut impatient = order(rigid("exit 4", 1, 60));
-    impatient.patience = std::time::Duration::ZERO;
+    impatient.timeout = std::time::Duration::ZERO;
     let below = client_of(&federation, "south");
     refused(below.submit(&impatient, |_| Ok(())).await, &["journal is new"]);
     federation.revive(MASTER);

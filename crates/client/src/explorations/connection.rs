@@ -46,7 +46,7 @@ pub(super) struct ServerConnection {
     inputs: Arc<Inputs>,
     /// The files were uploaded.
     has_inputs: bool,
-    patience: Duration,
+    timeout: Duration,
     pending: PendingCalls,
     /// Since when no stream has worked.
     failing: Option<Instant>,
@@ -83,7 +83,7 @@ impl ServerConnection {
         server: Name,
         begin: ExplorationRequest,
         inputs: Arc<Inputs>,
-        patience: Duration,
+        timeout: Duration,
     ) -> ServerConnection {
         ServerConnection {
             client,
@@ -92,7 +92,7 @@ impl ServerConnection {
             begin,
             has_inputs: inputs.files.is_empty(),
             inputs,
-            patience,
+            timeout,
             failing: None,
         }
     }
@@ -203,7 +203,7 @@ impl ServerConnection {
             return self.give_up(status.message().to_owned(), reports);
         }
         let since = *self.failing.get_or_insert_with(Instant::now);
-        if since.elapsed() >= self.patience {
+        if since.elapsed() >= self.timeout {
             return self.give_up(status.message().to_owned(), reports);
         }
         tokio::time::sleep(AGAIN).await;

@@ -51,7 +51,7 @@ pub(super) struct ExplorationExecutor {
     /// Warnings that are to be reported.
     pub(super) warnings: Vec<String>,
     last_warning: Option<String>,
-    patience: Duration,
+    timeout: Duration,
     wakes: BTreeSet<TimeMs>,
     poll: Poll<Found>,
     /// Servers that refuse this exploration for good.
@@ -69,7 +69,7 @@ impl ExplorationExecutor {
         is_resumed: bool,
         calls: ExplorationCalls,
         clock: Clock,
-        patience: Duration,
+        timeout: Duration,
     ) -> ExplorationExecutor {
         ExplorationExecutor {
             client: client.clone(),
@@ -78,11 +78,11 @@ impl ExplorationExecutor {
             is_resumed,
             calls,
             clock,
-            found_by: Some(Instant::now() + patience),
+            found_by: Some(Instant::now() + timeout),
             refused: 0,
             warnings: Vec::new(),
             last_warning: None,
-            patience,
+            timeout,
             wakes: BTreeSet::new(),
             poll: Poll::later(),
             barred: BTreeSet::new(),

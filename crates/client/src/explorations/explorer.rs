@@ -55,10 +55,10 @@ impl Explorer {
             }
         };
         let calls =
-            client.calls(header.exploration, &spec.service, Some(machine.plan().deadline), spec.patience);
+            client.calls(header.exploration, &spec.service, Some(machine.plan().deadline), spec.timeout);
         let calls = calls.with_inputs(spec.inputs.clone());
         let executor =
-            ExplorationExecutor::new(client, header, machine, is_resumed, calls, clock, spec.patience);
+            ExplorationExecutor::new(client, header, machine, is_resumed, calls, clock, spec.timeout);
         Ok(Explorer { driver: Driver::new(executor, folder) })
     }
 

@@ -69,7 +69,7 @@ pub struct ExplorationCalls {
     client: Client,
     begin: ExplorationRequest,
     inputs: Arc<Inputs>,
-    patience: Duration,
+    timeout: Duration,
     addresses: Arc<Mutex<HashMap<Name, String>>>,
     connections: HashMap<Name, UnboundedSender<ServerCommand>>,
     reports: UnboundedReceiver<ConnectionReport>,
@@ -108,7 +108,7 @@ impl Client {
         Shares::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// Requests of a service. `exploration` identifies them after a crash; a server that is unreachable for `patience` is given
+    /// Requests of a service. `exploration` identifies them after a crash; a server that is unreachable for `timeout` is given
     /// up.
     ///
     /// ```no_run
@@ -153,7 +153,7 @@ impl Client {
         exploration: Key,
         service: &str,
         deadline: Option<TimeMs>,
-        patience: Duration,
+        timeout: Duration,
     ) -> ExplorationCalls {
         let (reporter, reports) = unbounded_channel();
         ExplorationCalls {
@@ -166,7 +166,7 @@ impl Client {
                 shares_every_s: 0,
             },
             inputs: Arc::new(Inputs { key: exploration, files: Vec::new() }),
-            patience,
+            timeout,
             addresses: Arc::default(),
             connections: HashMap::new(),
             reports,
@@ -260,7 +260,7 @@ impl ExplorationCalls {
     pub async fn probe(&mut self, wanted: u32) -> Option<Standing> {
         let server = self.open.get(&wanted)?.clone();
         self.send(&server, ServerCommand::Probe(wanted));
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         loop {
             let report = timeout_at(until, self.reports.recv()).await.ok()??;
             let found = match report {
@@ -449,7 +449,7 @@ impl ExplorationCalls {
             let (sender, orders) = unbounded_channel();
             let begin = connection::begin_among(&self.begin, self.addresses.lock().len());
             let (client, inputs) = (self.client.clone(), self.inputs.clone());
-            let connection = ServerConnection::new(client, server.clone(), begin, inputs, self.patience);
+            let connection = ServerConnection::new(client, server.clone(), begin, inputs, self.timeout);
             tokio::spawn(connection.keep(self.addresses.clone(), orders, self.reporter.clone()));
             sender
         };

@@ -31,7 +31,7 @@ pub struct ExplorationSpec {
     /// How waiting mandatory requests are moved to servers that would complete them earlier; none are moved without it.
     pub reallocation: Option<Reallocation>,
     /// The timeout for unreachable servers.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// A report about an exploration.

@@ -57,14 +57,14 @@ impl SweepExecutor {
         client: &Client,
         header: Header,
         state: SweepState,
-        patience: Duration,
+        timeout: Duration,
     ) -> SweepExecutor {
         let (sender, updates) = channel(64);
         SweepExecutor {
             client: client.clone(),
             header,
             state,
-            found_by: Instant::now() + patience,
+            found_by: Instant::now() + timeout,
             permits: BTreeMap::new(),
             sender,
             updates,

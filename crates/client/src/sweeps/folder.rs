@@ -250,7 +250,7 @@ mod tests {
             strategy: pliant_policy::allocation::Strategy::Statistics,
             once: false,
             retries: 0,
-            patience: std::time::Duration::ZERO,
+            timeout: std::time::Duration::ZERO,
         };
         let header = Header::new("alice", &spec, super::super::spec::plan(&spec));
         assert_eq!(header.problem(), None);

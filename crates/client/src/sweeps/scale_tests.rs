@@ -40,7 +40,7 @@ pub(super) fn header(instances: u32) -> Header {
         strategy: plan.strategy,
         once: plan.once,
         retries: plan.retries,
-        patience: Duration::ZERO,
+        timeout: Duration::ZERO,
     };
     Header { key: Key([1; 16]), seed: 1, ..Header::new("alice", &spec, plan) }
 }

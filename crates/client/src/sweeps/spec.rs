@@ -35,7 +35,7 @@ pub struct SweepSpec {
     /// How often a failed instance is run again.
     pub retries: u8,
     /// How long to wait for a first server.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// The progress of a sweep.

@@ -39,7 +39,7 @@ impl Sweeper {
                 (header, state)
             }
         };
-        Sweeper::with(client, header, state, folder, spec.patience)
+        Sweeper::with(client, header, state, folder, spec.timeout)
     }
 
     /// Resumes the sweep of a folder.
@@ -50,11 +50,11 @@ impl Sweeper {
     pub fn resume(
         client: &Client,
         mut folder: SweepFolder,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Sweeper, FolderError> {
         let nothing = FolderError::Empty { dir: folder.dir().to_owned() };
         let (header, state) = folder.resume()?.ok_or(nothing)?;
-        Sweeper::with(client, header, state, folder, patience)
+        Sweeper::with(client, header, state, folder, timeout)
     }
 
     fn with(
@@ -62,11 +62,11 @@ impl Sweeper {
         header: Header,
         mut state: SweepState,
         folder: SweepFolder,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Sweeper, FolderError> {
         folder.expect_user(&header, &client.user())?;
         state.reseed();
-        let executor = SweepExecutor::new(client, header, state, patience);
+        let executor = SweepExecutor::new(client, header, state, timeout);
         Ok(Sweeper { is_resumed: executor.has_begun(), driver: Driver::new(executor, Some(folder)) })
     }
 

@@ -42,12 +42,12 @@ impl Agent {
     pub(super) fn ask(&mut self, now: Time, by: Requester, ask: Ask, commands: &mut Vec<Command>) {
         let discovery = self.next_discovery;
         self.next_discovery += 1;
-        let patience = match (&ask.what, ask.patience) {
+        let timeout = match (&ask.what, ask.timeout) {
             // A job's files may be on their way for longer than any estimate takes.
             (DiscoverySubject::Order(_), Some(given)) => given,
-            (_, given) => given.map_or(self.config.patience, |given| given.min(self.config.patience)),
+            (_, given) => given.map_or(self.config.timeout, |given| given.min(self.config.timeout)),
         };
-        let below = Span((patience.0 - 1).max(1));
+        let below = Span((timeout.0 - 1).max(1));
         let mut missing = BTreeSet::new();
         let mut found = DiscoveryResult::default();
         for (name, child) in &self.children {
@@ -62,7 +62,7 @@ impl Agent {
             let somebody = child.kind == ChildKind::Server || !child.servers.is_empty();
             if child.attached && wanted && somebody {
                 missing.insert(name.clone());
-                let ask = Box::new(Ask { patience: Some(below), ..ask.clone() });
+                let ask = Box::new(Ask { timeout: Some(below), ..ask.clone() });
                 commands.push(Command::Ask { child: name.clone(), discovery, ask });
             }
         }
@@ -72,7 +72,7 @@ impl Agent {
             best: ask.best,
             only: ask.only.is_some(),
             missing,
-            until: now + patience,
+            until: now + timeout,
             found,
         };
         self.discoveries.insert(discovery, open);
@@ -102,7 +102,7 @@ impl Agent {
         open.found.refusals.extend(found.refusals);
         open.found.silent.extend(found.silent);
         open.found.more = open.found.more.saturating_add(found.more);
-        open.found.pictures.extend(found.pictures);
+        open.found.snapshots.extend(found.snapshots);
         open.found.outcome = open.found.outcome.take().or(found.outcome);
         self.conclude(now, discovery, commands);
     }
@@ -124,7 +124,7 @@ impl Agent {
         }
     }
 
-    /// Answers with what there is where patience has run out.
+    /// Answers with what there is where timeout has run out.
     pub(super) fn give_up_waiting(&mut self, now: Time, commands: &mut Vec<Command>) {
         let over: Vec<u64> =
             self.discoveries.iter().filter(|(_, open)| open.until <= now).map(|(id, _)| *id).collect();

@@ -44,7 +44,7 @@ pub struct AgentConfig {
     /// True if it has no parent: the master agent.
     pub root: bool,
     /// How long children may take to answer.
-    pub patience: Span,
+    pub timeout: Span,
     /// How waiting jobs are moved unless an operator says otherwise; none if they are not.
     pub moving: Option<Moving>,
 }
@@ -73,7 +73,7 @@ pub enum DiscoverySubject {
         arguments: BTreeMap<String, String>,
     },
     /// Nothing: every server is to show its queue, to an agent that looks for better places.
-    Pictures,
+    Snapshots,
     /// That one server hand a waiting job over to another one: answered when that has come to an end.
     Order(Box<MoveProposal>),
 }
@@ -90,7 +90,7 @@ pub struct Ask {
     /// Only this server, if the user chose one.
     pub only: Option<Name>,
     /// How long the answer may take, if whoever asks has set a limit.
-    pub patience: Option<Span>,
+    pub timeout: Option<Span>,
 }
 
 /// Who waits for the answer to a question.
@@ -124,7 +124,7 @@ pub struct DiscoveryResult {
     pub answered: u32,
     /// The queues of servers, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pictures: Vec<ServerSnapshot>,
+    pub snapshots: Vec<ServerSnapshot>,
     /// What came of an order, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<MoveOutcome>,
@@ -362,9 +362,9 @@ impl Agent {
 
     /// When [`Event::Due`] is wanted next.
     pub fn next_due(&self) -> Option<Time> {
-        let patience = self.discoveries.values().map(|open| open.until);
+        let timeout = self.discoveries.values().map(|open| open.until);
         let forget = self.next_forgotten();
-        patience.chain(forget).chain(self.next_round()).min()
+        timeout.chain(forget).chain(self.next_round()).min()
     }
 
     fn attach(

@@ -1,11 +1,11 @@
 //! Rounds: the agent looks at the waiting jobs below it and proposes better places (paper 000, section 3.2.2).
 //!
-//! A round asks every server below for its queue, runs the *same* policy as the simulator on these pictures, and
+//! A round asks every server below for its queue, runs the *same* policy as the simulator on these snapshots, and
 //! proposes each move to the server that has the job, one after another in the order in which they were decided. The
 //! servers check each against their present state and carry it out between them ([`crate::handoff`]), so a proposal
 //! promises nothing and nothing of a round is journaled: one that is lost is decided anew in the next.
 //!
-//! What cannot be moved is seen in the pictures and never touched: jobs of local users, jobs whose users chose the server,
+//! What cannot be moved is seen in the snapshots and never touched: jobs of local users, jobs whose users chose the server,
 //! jobs that somebody holds back, jobs that have started. One that its batch system does not plan (its partition is down, a
 //! limit is reached) goes wherever there is a place for it, and for a while not back ([`crate::job::avoided`]); a server that
 //! is closed, or where such jobs wait, is offered none. A server that does not answer takes no part. The moves of the
@@ -32,7 +32,7 @@ use crate::names::Token;
 use crate::names::{Handle, Name, User};
 
 /// How long a target may take to prepare, its files included.
-const PATIENCE: Span = Span(60);
+const TIMEOUT: Span = Span(60);
 
 /// How an agent moves waiting jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -192,7 +192,7 @@ impl Agent {
             silent: BTreeSet::new(),
             report,
         });
-        self.ask_in_round(now, DiscoverySubject::Pictures, None, None, commands);
+        self.ask_in_round(now, DiscoverySubject::Snapshots, None, None, commands);
     }
 
     fn ask_in_round(
@@ -200,13 +200,13 @@ impl Agent {
         now: Time,
         what: DiscoverySubject,
         only: Option<Name>,
-        patience: Option<Span>,
+        timeout: Option<Span>,
         commands: &mut Vec<Command>,
     ) {
         // No user has the name of a daemon's own questions; servers let agents ask these.
         let user: User = self.config.name.as_str().parse().expect("a daemon's name is a user's name");
         let caller = Caller { user, operator: true };
-        self.ask(now, Requester::Round, Ask { what, caller, best: u32::MAX, only, patience }, commands);
+        self.ask(now, Requester::Round, Ask { what, caller, best: u32::MAX, only, timeout }, commands);
     }
 
     /// The answer to a question of the round.
@@ -233,12 +233,12 @@ impl Agent {
             Some((proposal, order)) => {
                 let from = proposal.from.clone();
                 round.current = Some(proposal);
-                let patience = Some(order.patience + Span(5));
+                let timeout = Some(order.timeout + Span(5));
                 self.ask_in_round(
                     now,
                     DiscoverySubject::Order(Box::new(order)),
                     Some(from),
-                    patience,
+                    timeout,
                     commands,
                 );
             }
@@ -256,7 +256,7 @@ impl Agent {
 }
 
 impl ReallocationCycle {
-    /// What is to be proposed next. A server that is silent would cost its patience each time.
+    /// What is to be proposed next. A server that is silent would cost its timeout each time.
     fn next(&mut self) -> Option<(Proposal, MoveProposal)> {
         loop {
             let (proposal, order) = self.left.as_mut()?.pop_front()?;
@@ -270,10 +270,10 @@ impl ReallocationCycle {
 
     /// The queues are known: decides what is to be moved.
     fn decide(&mut self, now: Time, found: DiscoveryResult) {
-        let DiscoveryResult { mut pictures, silent, .. } = found;
-        pictures.sort_by(|a, b| (a.info.rank, &a.info.name).cmp(&(b.info.rank, &b.info.name)));
-        pictures.dedup_by(|a, b| a.info.name == b.info.name);
-        let drawn = draw(&pictures, now);
+        let DiscoveryResult { mut snapshots, silent, .. } = found;
+        snapshots.sort_by(|a, b| (a.info.rank, &a.info.name).cmp(&(b.info.rank, &b.info.name)));
+        snapshots.dedup_by(|a, b| a.info.name == b.info.name);
+        let drawn = draw(&snapshots, now);
         self.report.servers = drawn.drawn.len() as u32;
         self.report.silent = silent;
         self.report.silent.extend(drawn.left_out.iter().cloned());
@@ -303,7 +303,7 @@ impl ReallocationCycle {
                 expected: one.estimate,
                 gain: (self.policy.algorithm == Algorithm::Regular).then_some(self.policy.threshold),
                 reason: one.reason,
-                patience: PATIENCE,
+                timeout: TIMEOUT,
                 copy,
             };
             Some((proposal, order))
@@ -318,30 +318,30 @@ impl ReallocationCycle {
     }
 }
 
-/// Pictures of queues, as one federation.
+/// Snapshots of queues, as one federation.
 struct Drawn<'a> {
     federation: Federation,
     /// By cluster.
     drawn: Vec<&'a ServerSnapshot>,
     /// By number.
     jobs: Vec<&'a Movable>,
-    /// Servers whose pictures make no sense here: of a policy that is not known, or of no possible queue.
+    /// Servers whose snapshots make no sense here: of a policy that is not known, or of no possible queue.
     left_out: Vec<Name>,
 }
 
 /// Draws the queues as one federation. The jobs that may be moved are numbered in the order in which they were
 /// submitted, and all others after them.
-fn draw(pictures: &[ServerSnapshot], now: Time) -> Drawn<'_> {
+fn draw(snapshots: &[ServerSnapshot], now: Time) -> Drawn<'_> {
     let mut jobs: Vec<(usize, &Movable)> = Vec::new();
-    for (cluster, picture) in pictures.iter().enumerate() {
-        jobs.extend(picture.movable.iter().map(|job| (cluster, job)));
+    for (cluster, snapshot) in snapshots.iter().enumerate() {
+        jobs.extend(snapshot.movable.iter().map(|job| (cluster, job)));
     }
-    // A job that is just being taken over may be in two pictures: the server it came to last counts.
+    // A job that is just being taken over may be in two snapshots: the server it came to last counts.
     jobs.sort_by(|(_, a), (_, b)| {
         (a.submitted, a.key, &a.job, b.moves).cmp(&(b.submitted, b.key, &b.job, a.moves))
     });
     jobs.dedup_by(|(_, later), (_, earlier)| later.job == earlier.job);
-    let mut numbers: Vec<BTreeMap<JobId, JobId>> = vec![BTreeMap::new(); pictures.len()];
+    let mut numbers: Vec<BTreeMap<JobId, JobId>> = vec![BTreeMap::new(); snapshots.len()];
     for (number, (cluster, job)) in (0..).zip(&jobs) {
         numbers[*cluster].insert(JobId(job.number), JobId(number));
     }
@@ -351,21 +351,21 @@ fn draw(pictures: &[ServerSnapshot], now: Time) -> Drawn<'_> {
         JobId(next - 1)
     };
     let (mut clusters, mut drawn, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    let mut places: Vec<Option<ClusterId>> = vec![None; pictures.len()];
-    for (index, picture) in pictures.iter().enumerate() {
+    let mut places: Vec<Option<ClusterId>> = vec![None; snapshots.len()];
+    for (index, snapshot) in snapshots.iter().enumerate() {
         let known = &mut numbers[index];
-        let info = &picture.info;
-        match scheduler(picture, now, |job| *known.entry(job).or_insert_with(&mut fresh)) {
+        let info = &snapshot.info;
+        match scheduler(snapshot, now, |job| *known.entry(job).or_insert_with(&mut fresh)) {
             Some(scheduler) => {
                 places[index] = Some(ClusterId(clusters.len() as u32));
                 clusters.push(FederatedCluster {
                     procs: info.procs,
                     speed: info.speed,
-                    tuner: picture.tuner,
+                    tuner: snapshot.tuner,
                     scheduler,
-                    open: picture.closed.is_none(),
+                    open: snapshot.closed.is_none(),
                 });
-                drawn.push(picture);
+                drawn.push(snapshot);
             }
             None => left_out.push(info.name.clone()),
         }
@@ -377,11 +377,11 @@ fn draw(pictures: &[ServerSnapshot], now: Time) -> Drawn<'_> {
     });
     let mut federation = Federation::from_clusters(clusters, tracked.collect::<Vec<_>>());
     for (number, (_, job)) in (0..).zip(&jobs) {
-        for (cluster, picture) in (0..).zip(&drawn) {
-            if job.copies.contains(&picture.info.name) {
+        for (cluster, snapshot) in (0..).zip(&drawn) {
+            if job.copies.contains(&snapshot.info.name) {
                 federation.add_sibling(JobId(number), ClusterId(cluster));
             }
-            if job.avoids.contains(&picture.info.name) {
+            if job.avoids.contains(&snapshot.info.name) {
                 federation.exclude(JobId(number), ClusterId(cluster));
             }
         }
@@ -389,25 +389,25 @@ fn draw(pictures: &[ServerSnapshot], now: Time) -> Drawn<'_> {
     Drawn { federation, drawn, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
 }
 
-/// The batch system of a picture, with its jobs under other numbers; none if the picture makes no sense.
+/// The batch system of a snapshot, with its jobs under other numbers; none if the snapshot makes no sense.
 fn scheduler(
-    picture: &ServerSnapshot,
+    snapshot: &ServerSnapshot,
     now: Time,
     mut number: impl FnMut(JobId) -> JobId,
 ) -> Option<Box<dyn BatchScheduler>> {
-    if picture.info.procs.0 == 0 {
+    if snapshot.info.procs.0 == 0 {
         // Nothing was listed of its cluster yet.
         return None;
     }
-    if let Some(nodes) = &picture.nodes {
+    if let Some(nodes) = &snapshot.nodes {
         let mut nodes = nodes.clone();
         nodes.running.iter_mut().for_each(|one| one.job = number(one.job));
         nodes.pending.iter_mut().for_each(|one| one.job = number(one.job));
         return Some(Box::new(Nodes::from_snapshot(now, &nodes).ok()?));
     }
-    let queue = picture.queue.clone().renumbered(number);
-    let policy: LocalPolicy = picture.info.policy.parse().ok()?;
-    let mut scheduler = policy.scheduler(picture.info.procs, now);
+    let queue = snapshot.queue.clone().renumbered(number);
+    let policy: LocalPolicy = snapshot.info.policy.parse().ok()?;
+    let mut scheduler = policy.scheduler(snapshot.info.procs, now);
     scheduler.restore(now, &queue).ok()?;
     Some(scheduler)
 }

@@ -113,7 +113,7 @@ mod tests {
     use crate::replay::Machine;
 
     fn agent() -> Agent {
-        let config = AgentConfig { name: name("master"), root: true, patience: Span(3), moving: None };
+        let config = AgentConfig { name: name("master"), root: true, timeout: Span(3), moving: None };
         let mut agent = Agent::new(config);
         let services = ["fit", "sum"].map(|service| (service.to_owned(), String::new())).to_vec();
         let servers = vec![ServerInfo { services, ..info("a") }];

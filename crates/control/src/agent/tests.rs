@@ -43,7 +43,7 @@ fn vector(server: &str, rank: u32, start: i64) -> Vector {
 fn ask(best: u32) -> Box<Ask> {
     let work = Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid };
     let caller = Caller { user: "alice".parse().unwrap(), operator: false };
-    Box::new(Ask { what: DiscoverySubject::Work(work), caller, best, only: None, patience: None })
+    Box::new(Ask { what: DiscoverySubject::Work(work), caller, best, only: None, timeout: None })
 }
 
 pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
@@ -79,7 +79,7 @@ struct Bench {
 
 impl Bench {
     fn new(root: bool) -> Bench {
-        let config = AgentConfig { name: name("master"), root, patience: Span(3), moving: None };
+        let config = AgentConfig { name: name("master"), root, timeout: Span(3), moving: None };
         Bench { agent: Agent::new(config), now: Time(0) }
     }
 
@@ -101,7 +101,7 @@ impl Bench {
     fn asked(&mut self, ask: Box<Ask>) -> Vec<String> {
         let commands = self.tell(Event::Asked { by: Requester::Client(Token(7)), ask });
         let child = |command: &Command| match command {
-            Command::Ask { child, ask, .. } => format!("{child} {}", ask.patience.unwrap()),
+            Command::Ask { child, ask, .. } => format!("{child} {}", ask.timeout.unwrap()),
             other => format!("{other:?}"),
         };
         commands.iter().map(child).collect()
@@ -162,7 +162,7 @@ fn a_child_that_does_not_answer_is_left_out_and_named() {
     assert_eq!(answer(bench.tell(Event::Detached { child: name("b") })), None);
     assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
     bench.now = Time(2);
-    assert_eq!(answer(bench.tell(Event::Due)), None, "patience is 3 s");
+    assert_eq!(answer(bench.tell(Event::Due)), None, "timeout is 3 s");
     assert_eq!(bench.agent.next_due(), Some(Time(3)));
     bench.now = Time(3);
     let found = answer(bench.tell(Event::Due)).unwrap();
@@ -337,7 +337,7 @@ fn check_rounds(algorithm: Algorithm) {
     use crate::replay::{Machine, Recorded, replay};
     let policy = Reallocation { period: Span(2), ..Reallocation::new(algorithm, Heuristic::Mct) };
     let moving = Some(Moving { policy, early: Some(Span(1)) });
-    let config = AgentConfig { name: name("master"), root: true, patience: Span(5), moving };
+    let config = AgentConfig { name: name("master"), root: true, timeout: Span(5), moving };
     let make = || Agent::new(config.clone());
     let mut bench = Bench { agent: make(), now: Time(0) };
     let mut journal = Vec::new();

@@ -233,7 +233,7 @@ impl BatchSystem for Embedded {
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
             Event::Ended { job, exit, elapsed_ms } => self.ended(now, job, exit, elapsed_ms, effects),
-            Event::Foreign(_) => {}
+            Event::External(_) => {}
         }
     }
 
@@ -273,7 +273,7 @@ impl BatchSystem for Embedded {
         Usage { free: Procs(self.free.len() as u32), running: running as u32, waiting: waiting as u32 }
     }
 
-    fn picture(&mut self, _now: Time) -> batch::Dump {
+    fn snapshot(&mut self, _now: Time) -> batch::Dump {
         self.scheduler.dump()
     }
 

@@ -1,11 +1,11 @@
 //! The batch system behind a server: what queues and starts jobs on its cluster.
 //!
 //! A server asks of it only what a real batch system can be asked from outside (invariant 6): submit, cancel,
-//! list, estimate. [`embedded`] is Pliant's own; [`foreign`] keeps a picture of another's queue behind
+//! list, estimate. [`embedded`] is Pliant's own; [`external`] keeps a snapshot of another's queue behind
 //! the same trait.
 
 pub mod embedded;
-pub mod foreign;
+pub mod external;
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub enum Event {
         elapsed_ms: Option<u64>,
     },
     /// Something about a batch system that is not Pliant's.
-    Foreign(foreign::Event),
+    External(external::Event),
 }
 
 /// What a batch system wants done outside.
@@ -49,7 +49,7 @@ pub enum Command {
         job: JobId,
     },
     /// Something to be done in a batch system that is not Pliant's.
-    Foreign(foreign::Command),
+    External(external::Command),
 }
 
 /// A job to be run.
@@ -214,7 +214,7 @@ pub trait BatchSystem: Send {
     fn usage(&self) -> Usage;
 
     /// What is running and waiting, for plans that others make (invariant 6: what a listing shows).
-    fn picture(&mut self, now: Time) -> pliant_policy::batch::Dump;
+    fn snapshot(&mut self, now: Time) -> pliant_policy::batch::Dump;
 
     /// The same of a cluster that is planned by its nodes; none if it is not.
     fn nodes(&mut self, _now: Time) -> Option<nodes::ClusterSnapshot> {
@@ -282,6 +282,6 @@ pub trait BatchSystem: Send {
 pub enum Dump {
     /// Of Pliant's own.
     Embedded(Box<embedded::Dump>),
-    /// Of the picture of another.
-    Foreign(Box<foreign::Dump>),
+    /// Of the snapshot of another.
+    External(Box<external::Dump>),
 }

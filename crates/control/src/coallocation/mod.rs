@@ -23,8 +23,8 @@
 //! commit a server whose coordinator stays away keeps what it holds: its vote binds it.
 //!
 //! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
-//! what waits to be let go gives up by itself when it has been held for as long as the launch has patience, and almost
-//! [`crate::batch::foreign::DECIDED_WITHIN`] longer: a part that is lost so before the decision keeps the others from running, one
+//! what waits to be let go gives up by itself when it has been held for the launch's timeout, and almost
+//! [`crate::batch::external::DECIDED_WITHIN`] longer: a part that is lost so before the decision keeps the others from running, one
 //! that is lost after it ends them.
 //!
 //! Tasks that are *spawned* later, one or several, are a group of their own: mapped on what is left, held, and committed for
@@ -120,7 +120,7 @@ pub struct Part {
     /// How long they may run.
     pub walltime: Span,
     /// How long the part may be held before they do.
-    pub patience: Span,
+    pub timeout: Span,
 }
 
 /// A task with its machine.

@@ -20,7 +20,7 @@
 //!
 //! *Client* (`pliant_client`). The library's calls are the machine's commands: `discover(max)` is `Discover`,
 //! `call_async` is `Submit`, `cancel` is `CancelOne`, `cancel_all` is `Cancel`, `recall` is `Recall`, `wait_any_until` waits for the next event or
-//! for `WakeAt`, and `probe` repeats a submission. A server that it cannot reach for longer than its patience is `Lost`.
+//! for `WakeAt`, and `probe` repeats a submission. A server that it cannot reach for longer than its timeout is `Lost`.
 //! The state of the machine is written after each event (it is small: what is on its way, and the numbers that were given
 //! back), so that `explore` on the same folder resumes by `Event::Resumed`.
 

@@ -122,7 +122,7 @@ impl Bench {
             expected: Estimate { procs: Procs(4), walltime: Span(50), start: Time(1_000_000) },
             gain: None,
             reason: if copy { MoveReason::FirstStart } else { MoveReason::EarlierCompletion },
-            patience: Span(60),
+            timeout: Span(60),
             copy,
         };
         self.tell(from, |reply| Event::Order { reply, order: Box::new(order) })

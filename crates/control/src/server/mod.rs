@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
 use crate::batch::embedded::Embedded;
-use crate::batch::foreign::{self, Foreign, System};
+use crate::batch::external::{self, External, System};
 use crate::batch::{self, BatchSystem, Effects, News};
 use crate::job::{Exit, JobRecord, JobState, Work, is_false};
 use crate::names::Token;
@@ -81,8 +81,8 @@ pub struct ServerConfig {
     pub procs: Procs,
     /// How fast they are.
     pub speed: Speed,
-    /// The local policy of its embedded batch system, or [`foreign::SLURM`] or
-    /// [`foreign::OAR`] for the picture of another.
+    /// The local policy of its embedded batch system, or [`external::SLURM`] or
+    /// [`external::OAR`] for the snapshot of another.
     pub policy: String,
     /// How moldable requests are sized.
     pub tuner: Tuner,
@@ -172,8 +172,8 @@ impl Server {
     /// A server without jobs.
     pub fn new(config: ServerConfig, now: Time) -> Result<Server, UnknownName> {
         let batch: Box<dyn BatchSystem> = match config.policy.as_str() {
-            foreign::SLURM => Box::new(Foreign::new()),
-            foreign::OAR => Box::new(Foreign::of(System::Oar)),
+            external::SLURM => Box::new(External::new()),
+            external::OAR => Box::new(External::of(System::Oar)),
             policy => Box::new(Embedded::new(policy, config.procs, now)?),
         };
         Ok(Server {

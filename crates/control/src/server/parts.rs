@@ -3,7 +3,7 @@
 //! A part is one tentative job of the batch system. Its turn gives it its processors, the driver finds out where its tasks
 //! are to listen, and from then on it is held until its coordinator has decided, or an operator of the server ends it. That
 //! a part is held is its server's vote, which only then binds it: one that has not come so far when its launch has lost
-//! patience is ended here, whether its coordinator is there or not.
+//! timeout is ended here, whether its coordinator is there or not.
 
 mod taken;
 
@@ -30,9 +30,9 @@ const TELL_AGAIN: (Span, Span) = (Span(4), Span(64));
 /// How long a part that is over is remembered, so that a preparation that comes late does not take it in again: longer
 /// than a message may be on its way, or a coordinator that repeats itself may be away.
 const KEPT_AFTER_END: Span = Span(7 * 86_400);
-/// How much longer than its launch has patience a part may be on its way to being held. Its coordinator has given it up by
+/// How much longer than its launch's timeout a subjob may be on its way to being held. Its coordinator has given it up by
 /// then, however long the preparation was on its way.
-const BEYOND_PATIENCE: Span = Span(64);
+const BEYOND_TIMEOUT: Span = Span(64);
 
 /// What changes parts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ impl Server {
         let number = self.next;
         self.next += 1;
         // What it is held counts for its batch system.
-        let walltime = Span(part.walltime.0.saturating_add(part.patience.0));
+        let walltime = Span(part.walltime.0.saturating_add(part.timeout.0));
         let submission = Submission {
             job: JobId(number),
             procs: part.procs,
@@ -171,18 +171,18 @@ impl Server {
         if let Some(why) = self.closed_to_others() {
             return Err(why);
         }
-        let walltime = Span(part.walltime.0.saturating_add(part.patience.0));
+        let walltime = Span(part.walltime.0.saturating_add(part.timeout.0));
         let work = Work { procs: part.procs, walltime, speedup: Speedup::Rigid };
         let request = work.request(JobId(self.next), now).owned_by(part.owner.owner());
         // The walltime of tasks is for all clusters the same.
         let estimate =
             self.estimate_at(now, &request, Speed::REFERENCE).map_err(|refused| refused.to_string())?;
         match estimate.start {
-            start if start > now + part.patience => Err(format!(
+            start if start > now + part.timeout => Err(format!(
                 "its {} processors are free in {} s, and all parts are to be held within {} s",
                 part.procs,
                 start.0 - now.0,
-                part.patience.0
+                part.timeout.0
             )),
             _ => Ok(()),
         }
@@ -288,7 +288,7 @@ impl Server {
     pub(super) fn tell_of_parts(&mut self, now: Time, commands: &mut Vec<Command>) {
         let late: Vec<PartId> = self.parts.late(now).map(|taken| taken.part.id.clone()).collect();
         for id in late {
-            let why = "it was not held for as long as its launch has patience".to_owned();
+            let why = "it was not held for its launch's timeout".to_owned();
             self.end_part(now, &id, Some(why), commands);
         }
         self.parts.forget_unheard(now);

@@ -112,19 +112,19 @@ impl Server {
         let counts = |job: JobId| !without.contains(&job.0);
         let ms = |span: Span| Span(span.0.saturating_mul(1_000));
         let mut pending = Vec::new();
-        if let Some(picture) = self.batch.nodes(now) {
-            for holder in &picture.running {
+        if let Some(snapshot) = self.batch.nodes(now) {
+            for holder in &snapshot.running {
                 let left = ms((holder.expected.unwrap_or(holder.end) - now).max(Span::ZERO));
                 pending.push(self.runs(now, holder.job, holder.cores, left));
             }
-            let waiting = picture.pending.iter().filter(|waiting| !waiting.blocked && counts(waiting.job));
+            let waiting = snapshot.pending.iter().filter(|waiting| !waiting.blocked && counts(waiting.job));
             for waiting in waiting {
                 let walltime = ms(waiting.expected.unwrap_or(waiting.walltime));
                 pending.push(self.waits(waiting.job, waiting.shape.cores, walltime));
             }
             return pending;
         }
-        let queue = self.batch.picture(now);
+        let queue = self.batch.snapshot(now);
         for job in &queue.running {
             pending.push(self.runs(now, job.job, job.procs, ms((job.end - now).max(Span::ZERO))));
         }

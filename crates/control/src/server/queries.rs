@@ -52,7 +52,7 @@ impl Server {
         let bounds = self.batch.bounds();
         let available = bounds.procs.unwrap_or(self.procs());
         let too_large = Refused::TooLarge { needed: request.procs, available };
-        // A foreign batch system may have the processors, and none of them up.
+        // An external batch system may have the processors, and none of them up.
         let no_room = match self.batch.mirror() {
             None => too_large.clone(),
             Some(_) => Refused::Other(Cause::BatchSystem.because(format!(
@@ -160,8 +160,8 @@ impl Server {
     }
 
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.
-    pub fn picture(&mut self, now: Time, info: &ServerInfo) -> ServerSnapshot {
-        let (queue, nodes) = (self.batch.picture(now), self.batch.nodes(now));
+    pub fn snapshot(&mut self, now: Time, info: &ServerInfo) -> ServerSnapshot {
+        let (queue, nodes) = (self.batch.snapshot(now), self.batch.nodes(now));
         let held_back = self.batch.kept();
         let planned: BTreeSet<JobId> = self.batch.waiting(now).iter().map(|one| one.job).collect();
         let movable = |kept: &ServerJob| {
@@ -199,12 +199,12 @@ impl Server {
         self.batch.capacity().unwrap_or(self.config.procs)
     }
 
-    /// What a foreign batch system listed last.
+    /// What an external batch system listed last.
     pub fn mirror(&self) -> Option<&Listing> {
         self.batch.mirror()
     }
 
-    /// The picture of a cluster that is planned by its nodes; none if it is not.
+    /// The snapshot of a cluster that is planned by its nodes; none if it is not.
     pub fn nodes(&mut self, now: Time) -> Option<nodes::ClusterSnapshot> {
         self.batch.nodes(now)
     }

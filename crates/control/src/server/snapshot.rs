@@ -13,7 +13,7 @@ use super::source::OutgoingJob;
 use super::target::PreparedJob;
 use super::{Answer, Command, Event, Server, ServerConfig, ServerJob, learning, prospects};
 use crate::batch::embedded::{Embedded, RestoreError};
-use crate::batch::foreign::{self, Foreign};
+use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
 use crate::handoff::Verdict;
 use crate::job::JobState;
@@ -66,8 +66,8 @@ impl Server {
             failures,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
-            (policy, Dump::Foreign(dump)) if dump.is_of(policy) => Box::new(Foreign::restore(*dump)),
-            (foreign::SLURM | foreign::OAR, Dump::Embedded(_)) | (_, Dump::Foreign(_)) => {
+            (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
+            (external::SLURM | external::OAR, Dump::Embedded(_)) | (_, Dump::External(_)) => {
                 return Err(RestoreError::Kind);
             }
             (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),

@@ -151,7 +151,7 @@ impl Server {
             before,
             latest,
             phase: Phase::Preparing,
-            until: now + order.patience.max(Span(1)),
+            until: now + order.timeout.max(Span(1)),
             again: now + PAUSE.0,
             pause: PAUSE.0,
             cancelled: false,

@@ -1,5 +1,5 @@
-mod foreign_copies;
-mod foreign_parts;
+mod external_siblings;
+mod external_subjobs;
 mod orders;
 mod sizes;
 

@@ -134,7 +134,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
         });
         journal.commit(&Batch { ended: ended.collect(), ..Batch::default() })?;
     }
-    let config = AgentConfig { name: "master".parse()?, root: true, patience: Span(3), moving: None };
+    let config = AgentConfig { name: "master".parse()?, root: true, timeout: Span(3), moving: None };
     let mut past = Past { agent: Agent::new(config), at: now - Span(600), entries: Vec::new(), sequence: 0 };
     for server in 0..SERVERS {
         let (child, servers) = (server_name(server), vec![info(server)]);

@@ -161,7 +161,7 @@ async fn explore(client: Client) -> Outcome<(ExplorationStatus, Duration)> {
         deadline: DEADLINE,
         legacy: None,
         reallocation: None,
-        patience: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
     let begun = Instant::now();
     let mut setup = None;

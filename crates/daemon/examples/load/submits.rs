@@ -131,7 +131,7 @@ async fn fill(operator: &Client) -> Outcome<()> {
 fn order(what: SubmittedWork, number: u64) -> SubmitOrder {
     // Unique in a federation that lives for one measurement.
     let key = Key(u128::from(number).to_be_bytes());
-    SubmitOrder { patience: Duration::from_secs(30), ..SubmitOrder::new(key, what) }
+    SubmitOrder { timeout: Duration::from_secs(30), ..SubmitOrder::new(key, what) }
 }
 
 /// Submits for some time. Returns how long each took, and how many failed.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use pliant_control::batch::foreign::{Event, Foreign};
+use pliant_control::batch::external::{Event, External};
 use pliant_control::batch::{self, BatchSystem, Effects};
 use pliant_control::listing::{Listing, Phase};
 use pliant_model::{Span, Time};
@@ -109,18 +109,18 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
     let runtimes = runtimes(&listings);
     for way in WAYS {
         let predictions = table.entry((load.clone(), way)).or_default();
-        let mut foreign = Foreign::new();
+        let mut external = External::new();
         let expect = if let Way::Planned(expect) = way { expect } else { Expect::Limits };
         let first = listings.first().map_or(Time::ZERO, |listing| listing.at);
-        tell(&mut foreign, first, Event::Described { interval: *interval, partition: None, expect });
+        tell(&mut external, first, Event::Described { interval: *interval, partition: None, expect });
         let mut before = Listing::default();
         for listing in &listings {
-            tell(&mut foreign, listing.at, Event::Listed(listing.changes(&before)));
+            tell(&mut external, listing.at, Event::Listed(listing.changes(&before)));
             before = (*listing).clone();
             if listing.at - first < Span(after_s) {
                 continue;
             }
-            for (id, start) in starts(&foreign, way, listing, &runtimes) {
+            for (id, start) in starts(&external, way, listing, &runtimes) {
                 if let Some(began) = began.get(&id) {
                     let (ahead_s, error_s) = ((*began - listing.at).0, (start - *began).0);
                     predictions.push(Prediction { ahead_s, error_s });
@@ -156,14 +156,14 @@ fn runtimes(listings: &[&Listing]) -> BTreeMap<String, Span> {
 }
 
 fn starts(
-    foreign: &Foreign,
+    external: &External,
     way: Way,
     listing: &Listing,
     runtimes: &BTreeMap<String, Span>,
 ) -> Vec<(String, Time)> {
     match way {
-        Way::Known => foreign.starts_if(listing.at, &|job, _| runtimes.get(&job.id).copied()),
-        Way::Planned(_) => foreign.starts(listing.at),
+        Way::Known => external.starts_if(listing.at, &|job, _| runtimes.get(&job.id).copied()),
+        Way::Planned(_) => external.starts(listing.at),
         Way::Announced => {
             let planned = listing.jobs.iter().filter_map(|job| {
                 let planned = job.planned.as_ref()?;
@@ -175,6 +175,6 @@ fn starts(
     }
 }
 
-fn tell(foreign: &mut Foreign, at: Time, event: Event) {
-    foreign.on(at, batch::Event::Foreign(event), &mut Effects::default());
+fn tell(external: &mut External, at: Time, event: Event) {
+    external.on(at, batch::Event::External(event), &mut Effects::default());
 }

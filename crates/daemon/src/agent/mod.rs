@@ -117,7 +117,7 @@ pub async fn serve(
         numbers,
         clock,
         tls: front.certificates.server.clone(),
-        patience: file.patience(),
+        timeout: file.timeout(),
         stop: front.halted.clone(),
     };
     let service = AgentServer::new(service)
@@ -155,7 +155,7 @@ async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
     let config = AgentConfig {
         name: file.name.clone(),
         root: file.parent.is_empty(),
-        patience: file.patience(),
+        timeout: file.timeout(),
         moving: file.moving(),
     };
     let again = config.clone();

@@ -49,7 +49,7 @@ pub(super) struct Service {
     pub(super) numbers: Numbers,
     pub(super) clock: Clock,
     pub(super) tls: Arc<ServerTls>,
-    pub(super) patience: Span,
+    pub(super) timeout: Span,
     pub(super) stop: watch::Receiver<bool>,
 }
 
@@ -269,10 +269,10 @@ impl Service {
     }
 
     /// Sends the machine an event that it answers with a report.
-    async fn report(&self, event: impl FnOnce(Token) -> Event, patience: Duration) -> Result<Report, Status> {
+    async fn report(&self, event: impl FnOnce(Token) -> Event, timeout: Duration) -> Result<Report, Status> {
         let reply = self.reports.wait();
         self.mailbox.try_send(event(reply.token()), 0).map_err(rejected)?;
-        reply.within(patience).await.map_err(late)
+        reply.within(timeout).await.map_err(late)
     }
 
     async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<DiscoveryResult, Status> {
@@ -282,7 +282,7 @@ impl Service {
         let asked = Event::Asked { by: Requester::Client(reply.token()), ask: Box::new(ask) };
         self.mailbox.try_send(asked, bytes).map_err(rejected)?;
         // The machine times out by itself; this is for one that has stopped.
-        let limit = Duration::from_secs(self.patience.0 as u64 + 5);
+        let limit = Duration::from_secs(self.timeout.0 as u64 + 5);
         let found = reply.within(limit).await.map_err(late)?;
         metrics::histogram!(names::DISCOVERY_SECONDS).record(begun.elapsed().as_secs_f64());
         let outcome = if found.vectors.is_empty() { "nobody" } else { "found" };

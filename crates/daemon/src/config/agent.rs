@@ -37,8 +37,8 @@ pub struct AgentFile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parent: Vec<AgentAddress>,
     /// How long servers may take to answer a discovery, in seconds.
-    #[serde(default = "patience_s")]
-    pub patience_s: i64,
+    #[serde(default = "timeout_s")]
+    pub timeout_s: i64,
     /// How waiting jobs are moved to servers where they complete earlier; none: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reallocation: Option<ReallocationFile>,
@@ -127,7 +127,7 @@ impl ReallocationFile {
     }
 }
 
-fn patience_s() -> i64 {
+fn timeout_s() -> i64 {
     3
 }
 
@@ -144,9 +144,9 @@ impl AgentFile {
             resolve_relative(path, state);
         }
         let wrong = |key, message: String| wrong_value(path, key, message);
-        if !(1..=60).contains(&file.patience_s) {
-            let message = format!("expected 1 to 60 seconds, found {}", file.patience_s);
-            return Err(wrong("patience_s", message));
+        if !(1..=60).contains(&file.timeout_s) {
+            let message = format!("expected 1 to 60 seconds, found {}", file.timeout_s);
+            return Err(wrong("timeout_s", message));
         }
         if let Some(address) = &file.advertise {
             check_advertised(address).map_err(|(key, message)| wrong(key, message))?;
@@ -169,7 +169,7 @@ impl AgentFile {
     }
 
     /// How long children may take.
-    pub fn patience(&self) -> Span {
-        Span(self.patience_s)
+    pub fn timeout(&self) -> Span {
+        Span(self.timeout_s)
     }
 }

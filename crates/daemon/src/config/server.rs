@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use pliant_config::{ConfigError, read, resolve_relative};
-use pliant_control::batch::foreign;
+use pliant_control::batch::external;
 use pliant_control::names::Name;
 use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::{Tuner, TunerError};
@@ -181,8 +181,8 @@ impl ServerFile {
             ));
         }
         self.check_address()?;
-        match &self.cluster.foreign() {
-            Some(settings) => self.cluster.check_foreign(settings)?,
+        match &self.cluster.external() {
+            Some(settings) => self.cluster.check_external(settings)?,
             None if !(1..=1_000_000).contains(&self.cluster.procs) => {
                 return Err((
                     "cluster.procs",
@@ -238,13 +238,13 @@ impl ServerFile {
 
 impl ClusterFile {
     /// The batch system in front of which the server stands; none if it is the embedded one.
-    pub(crate) fn foreign(&self) -> Option<BatchSystemSettings> {
+    pub(crate) fn external(&self) -> Option<BatchSystemSettings> {
         let slurm = self.slurm.clone().map(BatchSystemSettings::Slurm);
         slurm.or_else(|| self.oar.clone().map(BatchSystemSettings::Oar))
     }
 
     /// What the batch system does itself is not said here.
-    fn check_foreign(&self, settings: &BatchSystemSettings) -> Result<(), (&'static str, String)> {
+    fn check_external(&self, settings: &BatchSystemSettings) -> Result<(), (&'static str, String)> {
         let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, .. } = self;
         let said = [
             ("cluster.procs", *procs != 0),
@@ -268,9 +268,9 @@ impl ClusterFile {
 
     /// The name of the policy by which the cluster is planned.
     pub fn policy(&self) -> String {
-        match self.foreign() {
-            Some(BatchSystemSettings::Slurm(_)) => foreign::SLURM.to_owned(),
-            Some(BatchSystemSettings::Oar(_)) => foreign::OAR.to_owned(),
+        match self.external() {
+            Some(BatchSystemSettings::Slurm(_)) => external::SLURM.to_owned(),
+            Some(BatchSystemSettings::Oar(_)) => external::OAR.to_owned(),
             None => self.local_policy().unwrap_or_else(|_| self.batch.clone()),
         }
     }

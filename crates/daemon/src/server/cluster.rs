@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pliant_control::batch;
-use pliant_control::batch::foreign::{Command, Event, Queue, Withdrawal};
+use pliant_control::batch::external::{Command, Event, Queue, Withdrawal};
 use pliant_control::coallocation::{PartId, Standing};
 use pliant_control::job::Exit;
 use pliant_control::listing::Shape;
@@ -117,7 +117,7 @@ impl Cluster {
             }
         }
         for command in machine.unanswered() {
-            if let batch::Command::Foreign(command) = command {
+            if let batch::Command::External(command) = command {
                 cluster.carry_out(machine, command);
             }
         }
@@ -180,7 +180,7 @@ impl Cluster {
                 observer::details(&mailbox, &execution).await;
             }
             // A server that has stopped finds out when it starts again.
-            let _ = mailbox.send(server::Event::Batch(batch::Event::Foreign(event)));
+            let _ = mailbox.send(server::Event::Batch(batch::Event::External(event)));
             changed.notify_one();
         });
     }
@@ -369,8 +369,8 @@ impl Cluster {
         self.ask_end(&job).await;
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
-        let patience = Duration::from_secs(u64::from(self.host.cluster.grace_s)) + NOTICED;
-        while begin.elapsed() < patience && self.runs(&job).await {
+        let timeout = Duration::from_secs(u64::from(self.host.cluster.grace_s)) + NOTICED;
+        while begin.elapsed() < timeout && self.runs(&job).await {
             tokio::time::sleep(POLL_PERIOD).await;
         }
         let system = self.system().await;

@@ -54,7 +54,7 @@ impl Driver<Server> for ServerDriver {
                 }
             }
             Command::Batch(batch::Command::Terminate { job }) => self.runner.end(ExecutionId::Job(job)),
-            Command::Batch(batch::Command::Foreign(command)) => {
+            Command::Batch(batch::Command::External(command)) => {
                 if let Some(cluster) = &self.cluster {
                     cluster.carry_out(machine, command);
                 }

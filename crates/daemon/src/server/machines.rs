@@ -79,8 +79,8 @@ impl Machines {
             // subjobs of launches are not run there.
             return Ok(Vec::new());
         }
-        if let Some(picture) = nodes {
-            return Ok(of_nodes(&picture, power));
+        if let Some(snapshot) = nodes {
+            return Ok(of_nodes(&snapshot, power));
         }
         let taken = procs.saturating_sub(free);
         let others = if self.cluster.host_load { self.other_load(taken) } else { 0.0 };
@@ -108,19 +108,19 @@ fn load(procs: u32, taken: u32, others: f64, host: f64) -> f64 {
 }
 
 /// The nodes of a cluster on which something may start.
-fn of_nodes(picture: &ClusterSnapshot, power_of_one: f64) -> Vec<Machine> {
+fn of_nodes(snapshot: &ClusterSnapshot, power_of_one: f64) -> Vec<Machine> {
     let taken = |at: usize| {
-        let shares = picture.running.iter().flat_map(|job| job.on.iter().map(move |share| (job, share)));
+        let shares = snapshot.running.iter().flat_map(|job| job.on.iter().map(move |share| (job, share)));
         let there = shares.filter(|(_, share)| share.node as usize == at);
         // Of a job on several nodes it may not be known how it is spread: it may have all of them here.
         let cores = there.map(|(job, share)| share.cores.unwrap_or(job.cores).0);
-        picture.nodes[at].taken.map_or_else(|| cores.sum(), |taken| taken.0)
+        snapshot.nodes[at].taken.map_or_else(|| cores.sum(), |taken| taken.0)
     };
-    let up = picture.nodes.iter().enumerate().filter(|(_, node)| node.up && node.cores.0 > 0);
+    let up = snapshot.nodes.iter().enumerate().filter(|(_, node)| node.up && node.cores.0 > 0);
     let machine = |(at, node): (usize, &pliant_policy::nodes::Node)| {
         let procs = node.cores.0;
         let taken = match taken(at).min(procs) {
-            some if some > 0 && picture.rules.whole_nodes => procs,
+            some if some > 0 && snapshot.rules.whole_nodes => procs,
             some => some,
         };
         Machine {
@@ -216,7 +216,7 @@ mod tests {
         let share = |node, cores: Option<u32>| NodeShare { node, cores: cores.map(Procs) };
         let job =
             |cores, on| AllocatedJob { job: JobId(1), cores: Procs(cores), on, end: Time(9), expected: None };
-        let mut picture = ClusterSnapshot {
+        let mut snapshot = ClusterSnapshot {
             nodes: vec![
                 node("a", true, None),
                 node("b", false, None),
@@ -226,15 +226,15 @@ mod tests {
             running: vec![job(1, vec![share(0, Some(1))]), job(6, vec![share(2, None), share(3, None)])],
             ..ClusterSnapshot::default()
         };
-        let seen = |picture: &ClusterSnapshot| -> Vec<(String, f64, f64)> {
-            let machines = of_nodes(picture, 10.0).into_iter();
+        let seen = |snapshot: &ClusterSnapshot| -> Vec<(String, f64, f64)> {
+            let machines = of_nodes(snapshot, 10.0).into_iter();
             machines.map(|machine| (machine.name, machine.power_mflops, machine.load)).collect()
         };
         let expected = |a: f64, c: f64| {
             [("a", a), ("c", c), ("d", 1.0)].map(|(name, load)| (name.to_owned(), 40.0, load))
         };
-        assert_eq!(seen(&picture), expected(0.25, 0.75));
-        picture.rules = Rules { whole_nodes: true, ..picture.rules };
-        assert_eq!(seen(&picture), expected(1.0, 1.0), "no other job gets a part of a node");
+        assert_eq!(seen(&snapshot), expected(0.25, 0.75));
+        snapshot.rules = Rules { whole_nodes: true, ..snapshot.rules };
+        assert_eq!(seen(&snapshot), expected(1.0, 1.0), "no other job gets a part of a node");
     }
 }

@@ -82,7 +82,7 @@ pub async fn serve(
     let task_ports = TaskPorts::new(host.clone(), mailbox.clone(), &advertised);
     task_ports.resume(machine.machine());
     let runner = resume(&host, machine.machine(), &mailbox, &task_ports);
-    let cluster = file.cluster.foreign().map(|settings| {
+    let cluster = file.cluster.external().map(|settings| {
         Cluster::start(host.clone(), mailbox.clone(), settings, machine.machine(), clock, halted.clone())
     });
     let fresh = cluster.as_ref().map(Cluster::fresh);

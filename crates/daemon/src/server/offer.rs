@@ -99,7 +99,7 @@ impl ServiceOffer {
         match what {
             DiscoverySubject::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
             DiscoverySubject::Work(_) => Err(refused(Refusal::NoScripts)),
-            DiscoverySubject::Pictures | DiscoverySubject::Order(_) => {
+            DiscoverySubject::Snapshots | DiscoverySubject::Order(_) => {
                 Err(Cause::Invalid.because("it is no work"))
             }
             DiscoverySubject::Service { name, arguments } => {
@@ -200,7 +200,7 @@ impl ServerChild {
     /// Has the machine carry out what an agent proposes, as far as it sees fit.
     async fn order(&self, order: Box<MoveProposal>) -> Result<MoveOutcome, Stopped> {
         let reply = self.replies.wait();
-        let limit = Duration::from_secs(order.patience.0.unsigned_abs() + 5);
+        let limit = Duration::from_secs(order.timeout.0.unsigned_abs() + 5);
         tracing::info!(job = %order.job, to = %order.to, "the agent proposes to move a job");
         self.mailbox.send(Event::Order { reply: reply.token(), order })?;
         match reply.within(limit).await {
@@ -217,11 +217,11 @@ impl ServerChild {
             fresh.refresh().await;
         }
         match &ask.what {
-            DiscoverySubject::Pictures => {
+            DiscoverySubject::Snapshots => {
                 let info = self.offer.info.clone();
-                let picture = self.mailbox.glance(move |server, now| server.picture(now, &info)).await;
+                let snapshot = self.mailbox.glance(move |server, now| server.snapshot(now, &info)).await;
                 return Ok(DiscoveryResult {
-                    pictures: vec![picture.map_err(stopping)?],
+                    snapshots: vec![snapshot.map_err(stopping)?],
                     ..DiscoveryResult::default()
                 });
             }
@@ -233,7 +233,7 @@ impl ServerChild {
         }
         let learned = match &ask.what {
             DiscoverySubject::Service { name, .. } => self.offer.learned(name, &self.mailbox).await,
-            DiscoverySubject::Work(_) | DiscoverySubject::Pictures | DiscoverySubject::Order(_) => None,
+            DiscoverySubject::Work(_) | DiscoverySubject::Snapshots | DiscoverySubject::Order(_) => None,
         };
         let work = self.offer.work(&ask.what, &ask.caller.user, learned)?;
         let info = self.offer.info.clone();

@@ -170,7 +170,7 @@ impl PeerServers {
         let (owner, key) = (handoff.owner.clone(), handoff.key);
         let (host, user, spec) = (self.host.clone(), owner.clone(), file.clone());
         // Jobs that wait in an external batch system have their files already.
-        let adopted = host.cluster.foreign().map(|_| host.input(&handoff.id.job, &spec));
+        let adopted = host.cluster.external().map(|_| host.input(&handoff.id.job, &spec));
         let found = tokio::task::spawn_blocking(move || {
             let there = adopted.and_then(|path| File::open(path).ok());
             there.map_or_else(|| host.store.open_done(&user, key, &spec), Ok)

@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pliant_wire::{self as wire, JobResults};
 use tokio::sync::watch;
-use tokio::time::timeout;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -38,11 +37,11 @@ impl Sealing {
     pub(super) async fn results(
         &self,
         dir: &Path,
-        patience: Duration,
+        timeout: Duration,
         sum_up: impl FnOnce() -> Result<JobResults, Status> + Send + 'static,
     ) -> Outcome {
         let mut done = self.begun(dir, sum_up)?;
-        match timeout(patience, done.wait_for(Option::is_some)).await {
+        match tokio::time::timeout(timeout, done.wait_for(Option::is_some)).await {
             Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(at_work())),
             Ok(Err(_)) => Err(Status::internal("a file operation failed")),
             Err(_) => Err(at_work()),

@@ -304,8 +304,8 @@ fn queue(waiting: u32) -> DiscoveryResult {
     };
     let queue = Dump { planned: placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();
-    let picture = ServerSnapshot { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
-    DiscoveryResult { pictures: vec![picture], ..DiscoveryResult::default() }
+    let snapshot = ServerSnapshot { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
+    DiscoveryResult { snapshots: vec![snapshot], ..DiscoveryResult::default() }
 }
 
 #[tokio::test]

@@ -94,17 +94,17 @@ impl RunningAllocation {
 
 impl Nodes {
     /// The cluster of a snapshot made at `now`.
-    pub fn from_snapshot(now: Time, picture: &ClusterSnapshot) -> Result<Nodes, SnapshotError> {
-        picture.check()?;
-        let shares = shares::bound(&picture.nodes, &picture.running);
+    pub fn from_snapshot(now: Time, snapshot: &ClusterSnapshot) -> Result<Nodes, SnapshotError> {
+        snapshot.check()?;
+        let shares = shares::bound(&snapshot.nodes, &snapshot.running);
         let held = |(one, on): (&AllocatedJob, _)| {
             (one.job, RunningAllocation { cores: one.cores, end: one.end, expected: one.expected, on })
         };
         Ok(Nodes {
-            nodes: picture.nodes.clone(),
-            rules: picture.rules.clone(),
-            running: picture.running.iter().zip(shares).map(held).collect(),
-            pending: picture.pending.clone(),
+            nodes: snapshot.nodes.clone(),
+            rules: snapshot.rules.clone(),
+            running: snapshot.running.iter().zip(shares).map(held).collect(),
+            pending: snapshot.pending.clone(),
             now,
             plan: OnceCell::new(),
             shapes: Arc::default(),
@@ -117,8 +117,8 @@ impl Nodes {
     }
 
     /// Replaces the state by a new snapshot. An invalid one is refused without any change.
-    pub fn set(&mut self, now: Time, picture: &ClusterSnapshot) -> Result<(), SnapshotError> {
-        *self = Nodes::from_snapshot(now, picture)?;
+    pub fn set(&mut self, now: Time, snapshot: &ClusterSnapshot) -> Result<(), SnapshotError> {
+        *self = Nodes::from_snapshot(now, snapshot)?;
         Ok(())
     }
 

@@ -312,8 +312,9 @@ fn unplanned(blocked: bool, open: bool) -> Federation {
     let mut federation = busy(&[(4, 1), (4, 100)]);
     let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
     let pending = Pending { blocked, ..Pending::of(JobId(A), Shape::of(Procs(2)), Span(50)) };
-    let picture = ClusterSnapshot { nodes: vec![node], pending: vec![pending], ..ClusterSnapshot::default() };
-    let home = Nodes::from_snapshot(Time::ZERO, &picture).unwrap();
+    let snapshot =
+        ClusterSnapshot { nodes: vec![node], pending: vec![pending], ..ClusterSnapshot::default() };
+    let home = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap();
     let from_clusters = |scheduler, open| FederatedCluster {
         procs: Procs(4),
         speed: Speed::REFERENCE,

@@ -19,7 +19,7 @@ use crate::kernel::Peer;
 /// How many of the best servers a client wants to hear of.
 const BEST: u32 = 3;
 /// How long it waits for an answer, in milliseconds.
-const PATIENCE: u64 = 20_000;
+const TIMEOUT: u64 = 20_000;
 
 pub(super) struct Client {
     submission: Option<Submission>,
@@ -107,13 +107,8 @@ impl World {
         match command {
             Command::Discover => {
                 let caller = Caller { user: owner, operator: false };
-                let ask = Ask {
-                    what: DiscoverySubject::Work(work),
-                    caller,
-                    best: BEST,
-                    only: None,
-                    patience: None,
-                };
+                let ask =
+                    Ask { what: DiscoverySubject::Work(work), caller, best: BEST, only: None, timeout: None };
                 let why = client::Event::NoAgent("nobody is there".to_owned());
                 self.client_calls(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);
             }
@@ -149,7 +144,7 @@ impl World {
             false => self.call(me, to, Party::Client(life), request),
         };
         self.clients[number as usize].waiting = Some(call);
-        self.after(PATIENCE, WorldEvent::Timeout(call));
+        self.after(TIMEOUT, WorldEvent::Timeout(call));
     }
 
     /// Sends a submission; the client may crash right after.
@@ -174,7 +169,7 @@ impl World {
         let why = client::Event::Unreachable("nobody is there".to_owned());
         self.clients[number as usize].sent_to = Some(to);
         self.client_calls(number, server, Request::Submit(Box::new(submit)), why);
-        if self.strikes(self.plan.weather.client_crashes) {
+        if self.strikes(self.plan.faults.client_crashes) {
             let pause = self.rng.random_range(100..60_000);
             let client = &mut self.clients[number as usize];
             client.life += 1;
@@ -217,7 +212,7 @@ impl World {
         let caller = Caller { user, operator: false };
         let call = self.call(Peer::Client(number), to, Party::Owner(number), Request::Cancel(handle, caller));
         self.clients[number as usize].cancelling = Some(call);
-        self.after(PATIENCE, WorldEvent::Timeout(call));
+        self.after(TIMEOUT, WorldEvent::Timeout(call));
     }
 
     pub(super) fn owner_hears(&mut self, number: u32, call: u64, told: Cancelled) {

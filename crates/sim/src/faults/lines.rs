@@ -131,7 +131,7 @@ impl World {
     }
 
     fn line_delay(&mut self) -> u64 {
-        let slow = self.strikes(self.plan.weather.late / 10);
+        let slow = self.strikes(self.plan.faults.late / 10);
         self.rng.random_range(1..=if slow { 5_000 } else { 100 })
     }
 
@@ -259,8 +259,8 @@ impl World {
         let now = daemon.clock.now(now);
         let found = match &ask.what {
             DiscoverySubject::Work(work) => daemon.node.machine.answer(now, &info, &ask.caller.user, work),
-            DiscoverySubject::Pictures => DiscoveryResult {
-                pictures: vec![daemon.node.machine.picture(now, &info)],
+            DiscoverySubject::Snapshots => DiscoveryResult {
+                snapshots: vec![daemon.node.machine.snapshot(now, &info)],
                 ..DiscoveryResult::default()
             },
             DiscoverySubject::Order(order) => {

@@ -1,4 +1,4 @@
-//! Fault schedules: the machines of `pliant-control` in the worst weather that a seed can think of.
+//! Fault schedules: the machines of `pliant-control` under faults that are drawn from a seed.
 //!
 //! A schedule is a small federation with 5 to 40 jobs whose daemons crash and come back, whose clocks jump, whose
 //! messages are lost, doubled, late and out of order, whose lines break, and whose clients crash and change their
@@ -26,7 +26,8 @@ mod calls;
 mod checks;
 mod clients;
 mod daemon;
-mod foreign;
+mod external;
+mod injection;
 mod launches;
 mod lines;
 mod plan;
@@ -34,7 +35,6 @@ mod processes;
 mod settle;
 mod telling;
 mod trace;
-mod weather;
 mod world;
 
 pub use checks::Violation;
@@ -68,17 +68,17 @@ pub enum Bug {
     ConsentsUnlocked,
     /// News that were not acknowledged are not sent again over a new line.
     ForgetsNews,
-    /// A supervisor on a foreign cluster runs its job although another one has claimed it.
+    /// A supervisor on an external cluster runs its job although another one has claimed it.
     IgnoresClaims,
-    /// A supervisor on a foreign cluster runs a copy without waiting for word from its source.
+    /// A supervisor on an external cluster runs a copy without waiting for word from its source.
     WaitsForNobody,
-    /// The folder of a job that was withdrawn from a foreign batch system stays where it was.
+    /// The folder of a job that was withdrawn from an external batch system stays where it was.
     LeavesFolders,
-    /// Jobs of a foreign batch system are taken for ours by their ids alone.
+    /// Jobs of an external batch system are taken for ours by their ids alone.
     TrustsIds,
-    /// A job that a foreign batch system has forgotten is taken for one that was cancelled.
+    /// A job that an external batch system has forgotten is taken for one that was cancelled.
     ForgottenIsOver,
-    /// What is left of a job in a foreign queue is not removed.
+    /// What is left of a job in an external queue is not removed.
     LeavesCopies,
     /// A restarted server has forgotten its parts of launches.
     ForgetsParts,
@@ -93,7 +93,7 @@ pub enum Bug {
 pub enum Batch {
     /// Pliant's own batch systems everywhere.
     Embedded,
-    /// Foreign ones at some servers, or at all.
+    /// External ones at some servers, or at all.
     Mixed,
     /// Pliant's own everywhere, and applications are launched on several clusters at once.
     Launching,

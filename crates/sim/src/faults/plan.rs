@@ -1,9 +1,9 @@
-//! What a schedule begins with, drawn from its seed: a small federation, its jobs, and how bad the weather is.
+//! What a schedule begins with, drawn from its seed: a small federation, its jobs and its fault rates.
 
 use std::collections::BTreeMap;
 
 use pliant_control::agent::Moving;
-use pliant_control::batch::foreign;
+use pliant_control::batch::external;
 use pliant_control::job::Work;
 use pliant_control::names::{Key, User};
 use pliant_model::rng::stream_seed;
@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Batch;
-use super::foreign::SitePlan;
+use super::external::SitePlan;
 use super::launches::PlannedLaunch;
 use crate::protocol::Tree;
 
@@ -29,7 +29,7 @@ const COPIED: (u64, u64) = (5, 2);
 /// The algorithms that move jobs.
 const MOVING: &[Algorithm] = &[Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse];
 
-/// A federation, its jobs and its weather.
+/// A federation, its jobs and its faults.
 pub(super) struct Plan {
     pub(super) platform: Platform,
     pub(super) tree: Tree,
@@ -41,10 +41,10 @@ pub(super) struct Plan {
     pub(super) all_move: bool,
     /// Mean time between two wishes of operators; 0: never.
     pub(super) operator_every: u64,
-    pub(super) patience: Span,
+    pub(super) timeout: Span,
     pub(super) jobs: Vec<Planned>,
-    pub(super) weather: FaultRates,
-    /// The foreign batch systems, by server.
+    pub(super) faults: FaultRates,
+    /// The external batch systems, by server.
     pub(super) sites: BTreeMap<usize, SitePlan>,
     pub(super) launches: Vec<PlannedLaunch>,
 }
@@ -131,9 +131,9 @@ impl Plan {
             copies,
             all_move: rng.random_bool(0.2),
             operator_every: pick(&mut rng, &[0, 5_000, 40_000]),
-            patience: Span(rng.random_range(3..=8)),
+            timeout: Span(rng.random_range(3..=8)),
             jobs,
-            weather: weather(&mut rng, until),
+            faults: fault_rates(&mut rng, until),
             sites,
             launches,
         }
@@ -215,7 +215,7 @@ fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: 
 }
 
 /// Some kinds of faults are left out in each schedule, so that the others have longer effects.
-fn weather(rng: &mut ChaCha8Rng, until: u64) -> FaultRates {
+fn fault_rates(rng: &mut ChaCha8Rng, until: u64) -> FaultRates {
     let share =
         |rng: &mut ChaCha8Rng, most: u32| if rng.random_bool(0.4) { 0 } else { rng.random_range(1..=most) };
     let often = |rng: &mut ChaCha8Rng, least: u64, most: u64| match rng.random_bool(0.35) {
@@ -247,7 +247,7 @@ fn sites(rng: &mut ChaCha8Rng, clusters: &mut [Cluster]) -> BTreeMap<usize, Site
         if !rng.random_bool(share) {
             continue;
         }
-        cluster.batch = foreign::SLURM.to_owned();
+        cluster.batch = external::SLURM.to_owned();
         let mut nodes = Vec::new();
         let mut left = cluster.procs.0;
         while left > 0 {

@@ -5,7 +5,7 @@ use pliant_control::names::Handle;
 use pliant_model::MoveReason;
 
 use super::checks::Violation;
-use super::foreign::Site;
+use super::external::Site;
 use super::world::World;
 use crate::kernel::Peer;
 

@@ -105,8 +105,8 @@ impl World {
             Peer::Client(_) => false,
         };
         if committing {
-            let stalls = self.plan.weather.stalled > 0 && self.strikes(self.plan.weather.stalled);
-            let most = if stalls { 60_000 } else { self.plan.weather.commit };
+            let stalls = self.plan.faults.stalled > 0 && self.strikes(self.plan.faults.stalled);
+            let most = if stalls { 60_000 } else { self.plan.faults.commit };
             let most = if self.is_stormy() { most } else { 20 };
             let (pause, life) = (self.rng.random_range(0..=most), self.life(peer));
             self.after(pause, WorldEvent::Commit(peer, life));
@@ -118,7 +118,7 @@ impl World {
             return;
         }
         let snapshot = self.rng.random_ratio(1, 10);
-        let cut = self.strikes(self.plan.weather.cut);
+        let cut = self.strikes(self.plan.faults.cut);
         match peer {
             Peer::Agent(index) => {
                 let todo = self.agents[index].daemon.commit(self.queue.now(), snapshot);
@@ -168,7 +168,7 @@ impl World {
                 self.after(pause, WorldEvent::Begins(index, life, run));
             }
             Command::Batch(batch::Command::Terminate { job }) => self.terminate(index, job),
-            Command::Batch(batch::Command::Foreign(command)) => self.foreign_wants(index, command),
+            Command::Batch(batch::Command::External(command)) => self.external_wants(index, command),
             Command::Tell(record) => {
                 if let Some(number) = number {
                     self.tell_news(me, number, record);

@@ -58,14 +58,14 @@ pub(super) fn agent_event(event: &agent::Event) -> String {
             DiscoverySubject::Order(order) => {
                 format!("Asked by {by:?} to order {} to {}", order.job, order.to)
             }
-            DiscoverySubject::Pictures => format!("Asked by {by:?} for pictures"),
+            DiscoverySubject::Snapshots => format!("Asked by {by:?} for snapshots"),
             _ => format!("Asked by {by:?}"),
         },
         Event::Answered { child, discovery, found } => {
-            let (vectors, pictures) = (found.vectors.len(), found.pictures.len());
+            let (vectors, snapshots) = (found.vectors.len(), found.snapshots.len());
             let outcome = found.outcome.as_ref().map(|outcome| format!(", {}", short(outcome)));
             let outcome = outcome.unwrap_or_default();
-            format!("Answered {discovery} by {child}: {vectors} vectors, {pictures} pictures{outcome}")
+            format!("Answered {discovery} by {child}: {vectors} vectors, {snapshots} snapshots{outcome}")
         }
         other => short(other),
     }

@@ -16,7 +16,7 @@ use super::calls::{Call, Request, Response};
 use super::checks::{Checks, Violation};
 use super::clients::Client;
 use super::daemon::{Daemon, ORIGIN};
-use super::foreign::{Moment, Site};
+use super::external::{Moment, Site};
 use super::launches::{self, Launches};
 use super::lines::{Down, Line, Up};
 use super::plan::Plan;
@@ -67,7 +67,7 @@ pub(super) enum WorldEvent {
     Restart(Peer),
     /// A server that believed in silence takes it for a yes ([`Bug::SilenceIsYes`]), or hears late ([`Bug::CommitsEarly`]).
     Late(usize, u32, server::Event),
-    /// Something happens at the foreign batch system of a server.
+    /// Something happens at the external batch system of a server.
     Site(usize, Moment),
     /// Something happens about launches.
     Launches(launches::Moment),
@@ -107,7 +107,7 @@ pub(super) struct World {
     next: u64,
     pub(super) agents: Vec<AgentNode>,
     pub(super) servers: Vec<ServerNode>,
-    /// The foreign batch systems, by server.
+    /// The external batch systems, by server.
     pub(super) sites: BTreeMap<usize, Site>,
     pub(super) peers: BTreeMap<Name, Peer>,
     pub(super) clients: Vec<Client>,
@@ -133,7 +133,7 @@ impl World {
         for (number, place) in layout.agents.iter().enumerate() {
             let (name, root) = (daemon_name('a', number), place.parent.is_none());
             let moving = (root || plan.all_move).then_some(plan.moving);
-            let config = AgentConfig { name: name.clone(), root, patience: plan.patience, moving };
+            let config = AgentConfig { name: name.clone(), root, timeout: plan.timeout, moving };
             let daemon = Daemon::new(config, ahead());
             agents.push(AgentNode { daemon, name, parent: place.parent });
         }
@@ -192,24 +192,24 @@ impl World {
             self.after(self.plan.jobs[number].at, WorldEvent::Client(number as u32, 0));
         }
         for (every, fault) in [
-            (self.plan.weather.crash_every, WorldEvent::Crash),
-            (self.plan.weather.partition_every, WorldEvent::Partition),
-            (self.plan.weather.jump_every, WorldEvent::Jump),
-            (self.plan.weather.break_every, WorldEvent::Break),
+            (self.plan.faults.crash_every, WorldEvent::Crash),
+            (self.plan.faults.partition_every, WorldEvent::Partition),
+            (self.plan.faults.jump_every, WorldEvent::Jump),
+            (self.plan.faults.break_every, WorldEvent::Break),
             (self.plan.operator_every, WorldEvent::Operator),
         ] {
             self.next_fault(every, fault);
         }
         self.begin_sites();
         self.begin_launches();
-        self.after(self.plan.weather.until, WorldEvent::Look);
+        self.after(self.plan.faults.until, WorldEvent::Look);
     }
 
     /// A fault of that kind strikes again, as long as there are any.
     pub(super) fn next_fault(&mut self, every: u64, fault: WorldEvent) {
         if every > 0 {
             let pause = self.rng.random_range(0..2 * every);
-            if self.queue.now() + pause < self.plan.weather.until {
+            if self.queue.now() + pause < self.plan.faults.until {
                 self.after(pause, fault);
             }
         }
@@ -217,7 +217,7 @@ impl World {
 
     /// True as long as there are faults.
     pub(super) fn is_stormy(&self) -> bool {
-        self.queue.now() < self.plan.weather.until
+        self.queue.now() < self.plan.faults.until
     }
 
     pub(super) fn number(&mut self) -> u64 {
@@ -280,7 +280,7 @@ impl World {
                     self.note(|_| "everything is settled".to_owned());
                     self.settled = Some(self.queue.now());
                 }
-                Some(why) if self.queue.now() > self.plan.weather.until + SETTLES_WITHIN => {
+                Some(why) if self.queue.now() > self.plan.faults.until + SETTLES_WITHIN => {
                     self.wrong("settled", why)
                 }
                 Some(_) => {}

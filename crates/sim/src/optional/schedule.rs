@@ -1,9 +1,9 @@
-//! Fault schedules of explorations: small platforms in the worst weather that a seed can think of. The tests run some
+//! Fault schedules of explorations: small platforms under faults that are drawn from a seed. The tests run some
 //! of them, and `cargo xtask soak` as many more as one likes.
 //!
 //! A schedule has few users on few servers. In some of them servers refuse more than one or two mandatory requests of a user,
 //! of many, so that clients run out of servers and look for others while they have requests. What is checked is said in `network::checks`, and here that users who were there
-//! together have had their shares: nearly equal ones in calm weather, and in rough weather, where messages are lost and clients,
+//! together have had their shares: nearly equal ones in calm faults, and in rough faults, where messages are lost and clients,
 //! servers and the agent crash now and then, within a looser bound. The same seed gives the same schedule.
 
 use pliant_control::optional::explore::Dispatch;
@@ -31,7 +31,7 @@ pub struct Schedule {
     /// How servers order requests, and how clients give them out.
     pub system: System,
     /// What befalls them.
-    pub weather: NetworkFaults,
+    pub faults: NetworkFaults,
     /// How far apart their shares may be of users who were there together and always wanted requests at every server, without what
     /// faults excuse; none if they cannot be held to have had equal ones.
     pub unfairness_most: Option<f64>,
@@ -86,16 +86,16 @@ impl Schedule {
             outages: None,
         };
         let system = Schedule::system(rng, window, is_fair);
-        let mut weather = Schedule::weather(rng, &scenario, is_fair, is_rough);
+        let mut faults = Schedule::fault_rates(rng, &scenario, is_fair, is_rough);
         if is_crowded {
-            weather.mandatory_per_user = Some(rng.random_range(1..=2));
+            faults.mandatory_per_user = Some(rng.random_range(1..=2));
         }
         // Shares cannot be told more finely than by requests, and each server shares by itself.
         let requests = two_requests(&scenario);
         let on_all_servers = requests * scenario.speeds.len() as f64;
         let most = UNFAIRNESS_MOST.max(on_all_servers);
         let most = most + unfairness_of_mandatory(&scenario);
-        Schedule { scenario, system, weather, unfairness_most: is_fair.then_some(most), seed }
+        Schedule { scenario, system, faults, unfairness_most: is_fair.then_some(most), seed }
     }
 
     fn system(rng: &mut ChaCha8Rng, window: u32, is_fair: bool) -> System {
@@ -113,7 +113,12 @@ impl Schedule {
         }
     }
 
-    fn weather(rng: &mut ChaCha8Rng, scenario: &Scenario, is_fair: bool, is_rough: bool) -> NetworkFaults {
+    fn fault_rates(
+        rng: &mut ChaCha8Rng,
+        scenario: &Scenario,
+        is_fair: bool,
+        is_rough: bool,
+    ) -> NetworkFaults {
         let share = |rng: &mut ChaCha8Rng, most: u32| match rng.random_bool(0.6) {
             true => rng.random_range(1..=most),
             false => 0,
@@ -135,21 +140,21 @@ impl Schedule {
             away: SpanMs(rng.random_range(500..=if is_rough { 3_000 } else { 6_000 })),
             cut_short: if crashes && !is_rough { share(rng, 10) } else { 0 },
             unnamed: if is_fair { 0 } else { share(rng, 700) },
-            patience: SpanMs(if is_fair { 0 } else { i64::from(share(rng, 8_000)) }),
+            timeout: SpanMs(if is_fair { 0 } else { i64::from(share(rng, 8_000)) }),
             mandatory_per_user: rng.random_bool(0.6).then(|| rng.random_range(1..=scenario.mandatory)),
             until: TimeMs(rng.random_range(deadline / 4..=deadline * 3 / 2)),
         };
         // A client that gives a server up before an answer can arrive never gets an answer.
         let round_trip = SpanMs(2 * (drawn.latency.0 + drawn.spread.0) + 1);
-        let patience =
-            if drawn.patience == SpanMs::ZERO { SpanMs::ZERO } else { drawn.patience.max(round_trip) };
-        NetworkFaults { patience, ..drawn }
+        let timeout =
+            if drawn.timeout == SpanMs::ZERO { SpanMs::ZERO } else { drawn.timeout.max(round_trip) };
+        NetworkFaults { timeout, ..drawn }
     }
 
     /// Runs it, with a mistake in it or without: what happened, and what was found wrong. `unfairness` is the metric of that
     /// name of a run.
     pub fn run(&self, bug: Option<Bug>, unfairness: impl Fn(&ExplorationRun) -> f64) -> (Tried, Vec<String>) {
-        let found = simulate_faulty(&self.scenario, &self.system, self.weather, bug, self.seed);
+        let found = simulate_faulty(&self.scenario, &self.system, self.faults, bug, self.seed);
         let mut violations = found.violations;
         let mut tried =
             Tried { schedules: 1, messages: found.messages, seen: found.seen, ..Tried::default() };

@@ -125,7 +125,7 @@ impl Driver<'_> {
             Command::Discover => {
                 let caller = Caller { user: owner.clone(), operator: false };
                 let what = DiscoverySubject::Work(work.clone());
-                let ask = Box::new(Ask { what, caller, best: BEST, only: None, patience: None });
+                let ask = Box::new(Ask { what, caller, best: BEST, only: None, timeout: None });
                 let asked = agent::Event::Asked { by: Requester::Client(token), ask };
                 self.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
             }

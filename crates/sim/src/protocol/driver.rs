@@ -109,11 +109,11 @@ fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec
     let moving = policies.reallocation.map(|policy| Moving { policy, early: None });
     // Time for a question to every server and back, with the second that each level has less.
     let height = layout.height as i64;
-    let patience = Span(2 * network.latency.longest().0 * height + height);
+    let timeout = Span(2 * network.latency.longest().0 * height + height);
     let config = |(number, place): (usize, &Placed)| AgentConfig {
         name: daemon_name('a', number),
         root: place.parent.is_none(),
-        patience,
+        timeout,
         moving: moving.filter(|_| place.parent.is_none()),
     };
     layout.agents.iter().enumerate().map(config).collect()

@@ -18,9 +18,9 @@ impl Driver<'_> {
         let info = server_info(&self.servers[index].node.machine, index);
         let child = info.name.clone();
         let found = match &ask.what {
-            DiscoverySubject::Pictures => {
-                let pictures = vec![self.servers[index].node.machine.picture(now, &info)];
-                DiscoveryResult { pictures, ..DiscoveryResult::default() }
+            DiscoverySubject::Snapshots => {
+                let snapshots = vec![self.servers[index].node.machine.snapshot(now, &info)];
+                DiscoveryResult { snapshots, ..DiscoveryResult::default() }
             }
             DiscoverySubject::Order(order) => return self.ordered(now, index, discovery, order.clone()),
             DiscoverySubject::Work(work) => {
@@ -59,7 +59,7 @@ impl Driver<'_> {
             server::Command::Batch(batch::Command::Terminate { .. }) => {
                 debug_assert!(false, "nobody cancels");
             }
-            server::Command::Batch(batch::Command::Foreign(_)) => {
+            server::Command::Batch(batch::Command::External(_)) => {
                 debug_assert!(false, "every batch system is embedded");
             }
             server::Command::Tell(record) => {

@@ -29,12 +29,12 @@ fn cluster(name: &str, procs: u32) -> TwinCluster {
 /// The same behind Slurm, with nodes of four cores.
 fn slurm(name: &str, nodes: usize, locals: Vec<LocalJob>) -> TwinCluster {
     let node = |number| Node { name: format!("n{number}"), cores: Procs(4), up: true, taken: None };
-    let picture = ClusterSnapshot {
+    let snapshot = ClusterSnapshot {
         nodes: (0..nodes).map(node).collect(),
         rules: Rules::slurm(Span(30)),
         ..ClusterSnapshot::default()
     };
-    TwinCluster { nodes: Some(picture), locals, ..cluster(name, nodes as u32 * 4) }
+    TwinCluster { nodes: Some(snapshot), locals, ..cluster(name, nodes as u32 * 4) }
 }
 
 /// A rigid job: its handle, when it was submitted, started and ended, on how many processors, its limit.

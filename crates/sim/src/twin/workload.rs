@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::batch::foreign::WITHOUT_LIMIT;
+use pliant_control::batch::external::WITHOUT_LIMIT;
 use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
 use pliant_control::names::Name;

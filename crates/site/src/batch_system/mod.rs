@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use pliant_control::batch::foreign::Event;
+use pliant_control::batch::external::Event;
 use pliant_control::listing::{Listed, Listing, Shape};
 use pliant_control::names::Name;
 use pliant_model::{Span, Time};

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_control::batch::foreign::DECIDED_WITHIN;
+use pliant_control::batch::external::DECIDED_WITHIN;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

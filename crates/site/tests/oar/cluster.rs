@@ -18,7 +18,7 @@ use pliant_testing::oar::OarCluster;
 use tempfile::TempDir;
 
 /// How long something may take on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// What the adapter calls.
 const COMMANDS: [&str; 6] = ["oarsub", "oarstat", "oardel", "oarhold", "oarresume", "oarnodes"];
 
@@ -112,7 +112,7 @@ pub(crate) fn now() -> Time {
 
 /// Looks until there is something to see.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(seen) = look().await {
             return seen;

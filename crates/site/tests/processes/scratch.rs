@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long a test waits for what must come, on a machine that is busy with something else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn this_program_as(role: &str) -> Vec<OsString> {
     let program = std::env::current_exe().unwrap().into_os_string();
@@ -91,7 +91,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // A supervisor has recorded the exit a moment before it is gone.
         let begin = Instant::now();
-        while !self.processes().is_empty() && !thread::panicking() && begin.elapsed() < PATIENCE {
+        while !self.processes().is_empty() && !thread::panicking() && begin.elapsed() < TIMEOUT {
             thread::sleep(Duration::from_millis(10));
         }
         let left = self.processes();
@@ -106,13 +106,13 @@ pub(crate) fn wait_until<T>(what: &str, ready: impl Fn() -> Option<T>) -> T {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(begin.elapsed() < PATIENCE, "{what} did not come");
+        assert!(begin.elapsed() < TIMEOUT, "{what} did not come");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 pub(crate) async fn ending(running: &mut Running) -> Ending {
-    tokio::time::timeout(PATIENCE, running.ended()).await.unwrap().unwrap()
+    tokio::time::timeout(TIMEOUT, running.ended()).await.unwrap().unwrap()
 }
 
 pub(crate) async fn exit(running: &mut Running) -> Exit {

@@ -14,7 +14,7 @@ use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
 use tempfile::TempDir;
 
 /// How long something may take on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A cluster with an adapter before it.
 pub(crate) struct Cluster {
@@ -109,7 +109,7 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut ask:
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -14,10 +14,10 @@ async fn a_job_is_found_by_its_tag_and_submitted_once() {
     let over = cluster.submit(2, "true", cores(1), false).await;
     cluster.wait_for(&over, Phase::Over).await;
     // Somebody else's with our tag, and ours with another server's.
-    let mut foreign = cluster.local().command("sbatch");
-    let foreign =
-        foreign.args(["-H", "-o/dev/null", "-Jpliant:rennes:3", "--wrap", "true"]).uid(65_534).gid(65_534);
-    assert!(foreign.status().unwrap().success());
+    let mut external = cluster.local().command("sbatch");
+    let external =
+        external.args(["-H", "-o/dev/null", "-Jpliant:rennes:3", "--wrap", "true"]).uid(65_534).gid(65_534);
+    assert!(external.status().unwrap().success());
     cluster.local().run(&["sbatch", "-H", "-o/dev/null", "-Jpliant:lyon:3", "--wrap", "true"]);
 
     let found = cluster.slurm.find_by_tag(&[1, 2, 3]).await.unwrap();

@@ -29,7 +29,7 @@ message! {
         /// The walltime of the tasks.
         walltime_s <=> walltime: Span = WALLTIME.exact(),
         /// How long subjobs wait for each other.
-        patience_s <=> patience: Span = seconds(bounds::HELD_S).exact(),
+        timeout_s <=> timeout: Span = seconds(bounds::HELD_S).exact(),
         /// The server that is the user's LAN; none takes the first.
         user_lan: Option<Name> = unless_empty(NAME),
         /// The threshold of the clustering; none takes the agent's.
@@ -44,21 +44,10 @@ message! {
 impl LaunchRequest {
     /// The launch of that user, with the agent's own threshold unless it says one.
     pub fn of(self, owner: User, threshold: f64) -> LaunchSpec {
-        let LaunchRequest { key, name, application, walltime, patience, user_lan, mapping, dry_run, .. } =
+        let LaunchRequest { key, name, application, walltime, timeout, user_lan, mapping, dry_run, .. } =
             self;
         let threshold = self.threshold.unwrap_or(threshold);
-        LaunchSpec {
-            key,
-            owner,
-            name,
-            application,
-            walltime,
-            patience,
-            user_lan,
-            threshold,
-            mapping,
-            dry_run,
-        }
+        LaunchSpec { key, owner, name, application, walltime, timeout, user_lan, threshold, mapping, dry_run }
     }
 }
 

@@ -45,7 +45,7 @@ message! {
         tasks: list(nested(), bounds::TASKS_MAX).not_empty("at least one task"),
         procs: PROCS,
         walltime_s <=> walltime: WALLTIME,
-        patience_s <=> patience: seconds(bounds::HELD_S),
+        timeout_s <=> timeout: seconds(bounds::HELD_S),
     }
 
     proto::prepare_part::PlacedTask <=> PlacedTask {

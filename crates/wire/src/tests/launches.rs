@@ -46,7 +46,7 @@ fn launch() -> proto::LaunchRequest {
         name: "row".to_owned(),
         application: Some(application),
         walltime_s: 60,
-        patience_s: 10,
+        timeout_s: 10,
         ..proto::LaunchRequest::default()
     }
 }
@@ -63,7 +63,7 @@ fn launches_of_clients() {
         (|launch| launch.name = "a\nb".into(), "name", PRINTABLE, "`a\\nb`"),
         (|launch| launch.application = None, "application", "an application", NOTHING),
         (|launch| launch.walltime_s = 0, "walltime_s", WALLTIME, "0"),
-        (|launch| launch.patience_s = 86_401, "patience_s", "seconds from 1 to 86400", "86401"),
+        (|launch| launch.timeout_s = 86_401, "timeout_s", "seconds from 1 to 86400", "86401"),
         (|launch| launch.user_lan = "a b".into(), "user_lan", NAME, "`a b`"),
         (|launch| launch.mapping = 4, "mapping", "0 (wase), 1 (best-fit), 2 (random) or 3 (refined)", "4"),
         (|launch| launch.threshold = Some(f64::NAN), "threshold", "a number from 0 to 1", "NaN"),
@@ -194,7 +194,7 @@ fn parts() {
         tasks: vec![task],
         procs: 2,
         walltime_s: 60,
-        patience_s: 10,
+        timeout_s: 10,
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|part| part.id = None, "id", "a part", NOTHING),
@@ -204,7 +204,7 @@ fn parts() {
         (|part| part.tasks[0].machine.clear(), "tasks[0].machine", "a machine", EMPTY),
         (|part| part.tasks[0].neighbours[0].push('='), "tasks[0].neighbours[0]", TASK, "`sink=`"),
         (|part| part.procs = 0, "procs", PROCS, "0"),
-        (|part| part.patience_s = 0, "patience_s", "seconds from 1 to 86400", "0"),
+        (|part| part.timeout_s = 0, "timeout_s", "seconds from 1 to 86400", "0"),
     ];
     for (damage, field, expected, found) in cases {
         check::<_, Part>(right.clone(), damage, field, expected, found);

@@ -153,8 +153,8 @@ fn questions() {
         (|question| question.user.clear(), "user", USER, EMPTY),
         (|question| question.best = 65, "best", "a number of answers from 1 to 64", "65"),
         (|question| question.only = "Lyon".into(), "only", NAME, "`Lyon`"),
-        (|question| question.patience_s = -1, "patience_s", "seconds from 1 to 3600", "-1"),
-        (|question| question.patience_s = 3601, "patience_s", "seconds from 1 to 3600", "3601"),
+        (|question| question.timeout_s = -1, "timeout_s", "seconds from 1 to 3600", "-1"),
+        (|question| question.timeout_s = 3601, "timeout_s", "seconds from 1 to 3600", "3601"),
     ];
     for (damage, field, expected, found) in cases {
         let field = format!("question.{field}");

@@ -35,7 +35,7 @@ for_each_message!(come_back_the_same);
 #[test]
 fn clients_give_no_orders_and_see_no_queues() {
     let order = one(drawn::<MoveProposal>());
-    for what in [DiscoverySubject::Pictures, DiscoverySubject::Order(Box::new(order))] {
+    for what in [DiscoverySubject::Snapshots, DiscoverySubject::Order(Box::new(order))] {
         let caller = Caller { user: "root".parse().unwrap(), operator: true };
         let refused = asked(discover(&what, 1, None), caller, None).unwrap_err();
         assert!(refused.to_string().contains("only agents"), "{refused}");
@@ -47,7 +47,7 @@ proptest! {
     #[test]
     fn questions_of_clients_get_their_caller_from_outside(ask in asks()) {
         let message = sent(&discover(&ask.what, ask.best, ask.only.as_ref()));
-        prop_assert_eq!(asked(message, ask.caller.clone(), ask.patience), Ok(ask));
+        prop_assert_eq!(asked(message, ask.caller.clone(), ask.timeout), Ok(ask));
     }
 
     #[test]
@@ -122,11 +122,11 @@ fn asks() -> impl Strategy<Value = Ask> {
     let what = drawn::<DiscoverySubject>().prop_filter("agents ask it", |what| {
         matches!(what, DiscoverySubject::Work(_) | DiscoverySubject::Service { .. })
     });
-    let patience = option::of(seconds(bounds::PATIENCE_S).strategy());
-    let drawn = (what, USER.strategy(), any::<bool>(), bounds::BEST, option::of(NAME.strategy()), patience);
-    drawn.prop_map(|(what, user, operator, best, only, patience)| {
+    let timeout = option::of(seconds(bounds::TIMEOUT_S).strategy());
+    let drawn = (what, USER.strategy(), any::<bool>(), bounds::BEST, option::of(NAME.strategy()), timeout);
+    drawn.prop_map(|(what, user, operator, best, only, timeout)| {
         let caller = Caller { user, operator };
-        Ask { what, caller, best, only, patience }
+        Ask { what, caller, best, only, timeout }
     })
 }
 

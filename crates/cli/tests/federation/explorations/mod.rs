@@ -36,7 +36,7 @@ pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> ExplorationSpec {
         deadline,
         legacy: None,
         reallocation: None,
-        patience: Duration::from_secs(3),
+        timeout: Duration::from_secs(3),
     }
 }
 

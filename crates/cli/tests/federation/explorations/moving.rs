@@ -9,7 +9,7 @@ use pliant_wire::{Attempt, Call};
 use tokio::time::Instant;
 
 use super::{pauses, server};
-use crate::harness::{Federation, PATIENCE, fresh_key, until};
+use crate::harness::{Federation, TIMEOUT, fresh_key, until};
 
 fn pause(number: u32, attempt: u32, ms: u32) -> Call {
     let arguments = [("ms".to_owned(), ms.to_string())].into();
@@ -18,7 +18,7 @@ fn pause(number: u32, attempt: u32, ms: u32) -> Call {
 
 /// Has a user keep a server's core for a while, with a request that nobody ends.
 async fn occupy(federation: &Federation, server: &str, ms: u32) -> ExplorationCalls {
-    let mut calls = federation.client("bob").calls(fresh_key(), "pause", None, PATIENCE);
+    let mut calls = federation.client("bob").calls(fresh_key(), "pause", None, TIMEOUT);
     calls.discover(10).await.unwrap();
     calls.call_async(&server.parse().unwrap(), pause(0, 0, ms));
     until("the core to be taken", async || (calls.probe(0).await == Some(Standing::Running)).then_some(()))
@@ -59,31 +59,31 @@ async fn a_request_behind_others_moves_to_a_server_that_is_free_and_runs_once() 
 #[tokio::test(flavor = "multi_thread")]
 async fn withdrawn_requests_may_come_back_and_running_ones_stay() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
-    let mut calls = federation.client("alice").calls(fresh_key(), "pause", None, PATIENCE);
+    let mut calls = federation.client("alice").calls(fresh_key(), "pause", None, TIMEOUT);
     calls.discover(10).await.unwrap();
     let lyon = "lyon".parse().unwrap();
     calls.call_async(&lyon, pause(0, 0, 600_000));
     calls.call_async(&lyon, pause(1, 0, 20));
     until("the first to run", async || (calls.probe(0).await == Some(Standing::Running)).then_some(())).await;
     calls.expect(&lyon);
-    let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
+    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     let RequestEvent::Expected { prospects, .. } = &told else { panic!("{told:?}") };
     // Nothing has ended yet, so nobody knows how long the second will wait.
     assert_eq!((prospects.more.wait, prospects.waiting.as_slice()), (None, [(1, None)].as_slice()));
     // The first one runs: it is not given back, so only the second is.
     calls.withdraw(&lyon, 0.into());
     calls.withdraw(&lyon, 1.into());
-    let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
+    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
     assert_eq!(calls.probe(0).await, Some(Standing::Running));
     // The same attempt is not taken again, the next one is.
     calls.call_async(&lyon, pause(1, 0, 20));
-    let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
+    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
     calls.call_async(&lyon, pause(1, 1, 20));
     assert_eq!(calls.probe(1).await, Some(Standing::Waiting));
     calls.cancel(&lyon, 0);
-    let told = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
+    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert!(
         matches!(&told, RequestEvent::Ended { number: 1, standing: Standing::Completed, .. }),
         "{told:?} of {:?}",

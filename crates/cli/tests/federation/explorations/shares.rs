@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::{explore, pauses, server, share_of, shares};
-use crate::harness::{Federation, PATIENCE, until};
+use crate::harness::{Federation, TIMEOUT, until};
 use crate::monitoring::{page, pages};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +51,7 @@ async fn a_client_gets_usage_reports_while_its_requests_run() {
             tells.notify_one();
         }
     });
-    let explored = timeout(PATIENCE, explored).await.expect("a share that grows").unwrap();
+    let explored = timeout(TIMEOUT, explored).await.expect("a share that grows").unwrap();
     assert_eq!((explored.progress.mandatory, explored.interrupted), (0, true), "nothing has ended");
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::server;
-use crate::harness::{CommandUser, Federation, MASTER, PATIENCE, until};
+use crate::harness::{CommandUser, Federation, MASTER, TIMEOUT, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_kept_and_shares_are_shown() {
@@ -142,7 +142,7 @@ async fn the_error_says_why_no_server_offers_a_service() {
     assert_eq!(alice.run("explore say text=x --max 2 --deadline 10s --out a").0, 0);
 
     federation.kill(MASTER);
-    let (code, _, stderr) = alice.run("explore say text=x --max 2 --deadline 10s --patience 1s --out b");
+    let (code, _, stderr) = alice.run("explore say text=x --max 2 --deadline 10s --timeout 1s --out b");
     assert!(code == 1 && stderr.contains("agent"), "{code}: {stderr}");
 }
 
@@ -227,7 +227,7 @@ fn is_completed(happened: &RequestEvent, wanted: u32) -> bool {
 async fn calls_are_made_probed_cancelled_and_waited_for() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true\nper_core = 3")]).await;
     let client = federation.client("alice");
-    let mut calls = client.calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
+    let mut calls = client.calls(crate::harness::fresh_key(), "pause", None, TIMEOUT);
     let offers = calls.discover(10).await.unwrap();
     assert_eq!((offers.len(), offers[0].cores), (1, 1));
     let lyon = offers[0].server.clone();
@@ -240,7 +240,7 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
     assert!(is_completed(&happened, 0), "{happened:?}");
     calls.cancel(&lyon, 1);
     calls.cancel(&lyon, 2);
-    assert!(calls.settle(Instant::now() + PATIENCE).await);
+    assert!(calls.settle(Instant::now() + TIMEOUT).await);
     assert_eq!((calls.open(), calls.probe(1).await), (0, None));
     assert_eq!(calls.wait_any_until(Instant::now()).await, None);
     calls.call_async(&lyon, call(3, Kind::Optional, 20));
@@ -253,7 +253,7 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
 async fn with_a_call_to_the_dead() -> (Federation, ExplorationCalls) {
     let clusters = ["lyon", "nancy"].map(|name| server(name, "cores = 1\npause = true"));
     let mut federation = Federation::start(&clusters).await;
-    let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, PATIENCE);
+    let mut calls = federation.client("alice").calls(crate::harness::fresh_key(), "pause", None, TIMEOUT);
     assert_eq!(calls.discover(10).await.unwrap().len(), 2);
     federation.kill("lyon");
     calls.call_async(&"lyon".parse().unwrap(), call(0, Kind::Mandatory, 20));
@@ -265,7 +265,7 @@ async fn with_a_call_to_the_dead() -> (Federation, ExplorationCalls) {
 async fn a_dead_server_does_not_keep_optional_requests() {
     let (mut federation, mut calls) = with_a_call_to_the_dead().await;
     calls.call_async(&"nancy".parse().unwrap(), call(1, Kind::Optional, 20));
-    let first = calls.wait_any_until(Instant::now() + PATIENCE).await.unwrap();
+    let first = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert!(is_completed(&first, 1), "{first:?}");
     federation.revive("lyon");
     let rest = calls.wait_all().await;
@@ -280,5 +280,5 @@ async fn an_optional_request_that_is_held_can_be_probed() {
     calls.call_async(&nancy, call(1, Kind::Optional, 60_000));
     assert!(matches!(calls.probe(1).await, Some(Standing::Waiting | Standing::Running)));
     calls.cancel(&nancy, 1);
-    assert!(calls.settle(Instant::now() + PATIENCE).await);
+    assert!(calls.settle(Instant::now() + TIMEOUT).await);
 }

@@ -37,7 +37,7 @@ async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_
     // While it is away nobody can be asked for room, and what is known stays known.
     federation.kill("local");
     federation.attached(0).await;
-    let brief = SubmitOrder { patience: Duration::from_secs(1), ..order(rigid("true", 1, 60)) };
+    let brief = SubmitOrder { timeout: Duration::from_secs(1), ..order(rigid("true", 1, 60)) };
     refused(alice.submit(&brief, |_| Ok(())).await, &["no server", "is there"]);
     for handle in told.iter().chain([&waits.handle]) {
         let located = alice.find(handle).await.unwrap();

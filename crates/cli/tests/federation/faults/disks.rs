@@ -73,7 +73,7 @@ impl Drop for Filler {
 /// A submission that takes its room in the journal.
 fn bulky(text: &str) -> SubmitOrder {
     SubmitOrder {
-        patience: Duration::from_secs(3),
+        timeout: Duration::from_secs(3),
         ..order(rigid(&format!("{text}\n#{}", "x".repeat(20_000)), 1, 60))
     }
 }
@@ -140,7 +140,7 @@ async fn on_small_disk() {
     federation.attached(1).await;
     for (order, _) in &turned_away {
         // As its user would: the same key again.
-        let again = SubmitOrder { patience: PATIENCE, ..order.clone() };
+        let again = SubmitOrder { timeout: TIMEOUT, ..order.clone() };
         told.push(submit(&alice, &again).await.handle);
     }
     for handle in &told {

@@ -44,7 +44,7 @@ async fn a_reader_that_stops_reading_is_disconnected_and_resumes_later() {
     assert_eq!(fetched(&bob, &other.handle).await["work/zeros"], vec![0; 3_000_000]);
 
     // The server takes a minute until it gives them up.
-    tokio::time::sleep(PATIENCE).await;
+    tokio::time::sleep(TIMEOUT).await;
     let cut = || federation.log("lyon").matches("download cut off: nothing was read for a minute").count();
     until("both readers to be given up", async || (cut() == 2).then_some(())).await;
     alice.job(&ended.handle).await.unwrap();

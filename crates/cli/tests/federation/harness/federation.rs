@@ -24,7 +24,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
-use super::{Cluster, LOOK, MASTER, PATIENCE, TLS, now, until};
+use super::{Cluster, LOOK, MASTER, TIMEOUT, TLS, now, until};
 
 struct Daemon {
     verb: &'static str,
@@ -223,7 +223,7 @@ impl Federation {
     /// Starts a daemon that is not running, where it was before.
     pub(crate) fn revive(&mut self, name: &str) {
         let folder = self.folder(name);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let mut child = self.spawn(name);
             let ready = loop {
@@ -405,7 +405,7 @@ fn end_jobs(jobs: &Path) {
         // Whoever cannot be asked shows below.
         let _ = processes::terminate(dir);
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while asked.iter().any(|dir| running(dir)) {
         if Instant::now() > deadline {
             eprintln!("jobs in {} do not end", jobs.display());

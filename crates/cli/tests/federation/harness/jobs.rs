@@ -16,7 +16,7 @@ use pliant_staging::{Checksum, FileSpec, ResultName};
 use pliant_wire::{Download, JobsQuery, Script, SubmittedWork};
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 
-use super::{PATIENCE, until};
+use super::{TIMEOUT, until};
 
 /// A key that nobody has.
 pub(crate) fn fresh_key() -> Key {
@@ -27,7 +27,7 @@ pub(crate) fn fresh_key() -> Key {
 
 /// A submission of that, to whomever.
 pub(crate) fn order(what: SubmittedWork) -> SubmitOrder {
-    SubmitOrder { patience: PATIENCE, ..SubmitOrder::new(fresh_key(), what) }
+    SubmitOrder { timeout: TIMEOUT, ..SubmitOrder::new(fresh_key(), what) }
 }
 
 /// A submission of that, to one server.

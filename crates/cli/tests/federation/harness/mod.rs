@@ -16,7 +16,7 @@ pub(crate) use federation::Federation;
 pub(crate) use jobs::*;
 
 /// How long anything that must happen may take: long, for machines that do much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -27,7 +27,7 @@ pub(crate) fn now() -> Time {
 
 /// Looks until there is something to see.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(seen) = look().await {
             return seen;

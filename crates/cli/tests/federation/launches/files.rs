@@ -115,7 +115,7 @@ async fn a_launch_whose_files_are_refused_is_ended_and_says_why() {
     wish.payload = Payload::of(&pliant_wire::TaskProgram { inputs: vec![file], ..program });
     let paths = InputPaths::from([(announced, folder.join("data/common.txt"))]);
     let go_on = |_: &LaunchRecord| ControlFlow::Continue(());
-    let launched = alice.launch(&request, &paths, PATIENCE, std::future::pending(), go_on).await;
+    let launched = alice.launch(&request, &paths, TIMEOUT, std::future::pending(), go_on).await;
     refused(launched.map(drop), &["expected"]);
     let listed = alice.launches(&LaunchesQuery { all: false, limit: 1 }).await.unwrap();
     assert_eq!(listed[0].end, Some(End::Cancelled), "nothing of it waits for what never comes");

@@ -42,7 +42,7 @@ async fn federation() -> Federation {
 /// Launches and does not wait.
 async fn launched(client: &Client, request: &LaunchRequest) -> LaunchId {
     let at_once = |_: &LaunchRecord| ControlFlow::Break(());
-    client.launch(request, &InputPaths::new(), PATIENCE, std::future::pending(), at_once).await.unwrap().id
+    client.launch(request, &InputPaths::new(), TIMEOUT, std::future::pending(), at_once).await.unwrap().id
 }
 
 /// One more task, that talks to these.

@@ -42,7 +42,7 @@ const POINTS: &[(&str, &str)] = &[
 fn follow(client: Client, request: LaunchRequest) -> tokio::task::JoinHandle<LaunchRecord> {
     tokio::spawn(async move {
         let go_on = |_: &LaunchRecord| ControlFlow::Continue(());
-        client.launch(&request, &InputPaths::new(), PATIENCE, std::future::pending(), go_on).await.unwrap()
+        client.launch(&request, &InputPaths::new(), TIMEOUT, std::future::pending(), go_on).await.unwrap()
     })
 }
 

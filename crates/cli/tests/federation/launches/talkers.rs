@@ -94,7 +94,7 @@ impl Talkers {
             name: "ring".to_owned(),
             application: Application { mcr_mflops, bandwidth_mbps: None, tasks, edges },
             walltime: Span(600),
-            patience: Span(45),
+            timeout: Span(45),
             user_lan: None,
             threshold: None,
             mapping: Mapping::Wase,

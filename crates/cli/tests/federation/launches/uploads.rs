@@ -47,11 +47,11 @@ async fn a_client_that_is_killed_while_it_sends_files_sends_the_rest_later_or_no
     let alice = federation.client("alice");
     let config = federation.client_file(Role::User, "alice");
     let tasks = ["a", "b", "c", "d"];
-    for (comes_back, patience) in [(true, "2m"), (false, "15s")] {
-        let talkers = Talkers::new(federation.path().join(patience));
+    for (comes_back, timeout) in [(true, "2m"), (false, "15s")] {
+        let talkers = Talkers::new(federation.path().join(timeout));
         let file = ring_with_input(&talkers, &tasks);
         let key = fresh_key();
-        let words = ["launch", file.to_str().unwrap(), "--key", &key.to_string(), "--patience", patience]
+        let words = ["launch", file.to_str().unwrap(), "--key", &key.to_string(), "--timeout", timeout]
             .map(str::to_owned);
         let launch = || pliant(&config, &words.each_ref().map(String::as_str));
         let mut client = launch().spawn().unwrap();

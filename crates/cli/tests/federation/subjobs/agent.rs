@@ -72,7 +72,7 @@ impl Agent {
             tasks: tasks.iter().map(task).collect(),
             procs: Procs(2),
             walltime: Span(600),
-            patience: Span(300),
+            timeout: Span(300),
         }
     }
 

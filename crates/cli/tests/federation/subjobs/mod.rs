@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use agent::*;
-use pliant_control::batch::foreign::DECIDED_WITHIN;
+use pliant_control::batch::external::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Standing, Verdict};
 use pliant_control::job::{Exit, JobState};
 use pliant_transport::Role;
@@ -212,7 +212,7 @@ async fn what_a_server_would_not_run_is_refused_at_once_and_says_why() {
         };
         assert!(why.contains("task `one`") && why.contains(word), "{why}");
     }
-    // It would wait for longer than the launch has patience.
+    // It would wait for longer than the launch's timeout.
     let blocking = submit(&federation.client("bob"), &order_to(LYON, rigid("sleep 1000", 2, 2000))).await;
     federation.reaches(&federation.client("bob"), &blocking.handle, JobState::Active).await;
     let part = agent.part(9, LYON, &[("one", call("say", &[("text", "hello")]), &[])]);
@@ -223,7 +223,7 @@ async fn what_a_server_would_not_run_is_refused_at_once_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_waits_in_slurm_for_as_long_as_its_launch_has_patience() {
+async fn a_part_waits_in_slurm_for_as_long_as_its_launch_has_timeout() {
     let Some(behind) = Behind::start(2, 2).await else { return };
     let federation = &behind.federation;
     let mut agent = Agent::start(federation, LYON).await;

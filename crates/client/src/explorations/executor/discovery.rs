@@ -111,7 +111,7 @@ impl ExplorationExecutor {
             return Err(ClientError::usage(what).with_hint(hint).into());
         }
         if !self.may_still_be_found() {
-            let what = format!("no server was up within {} s", self.patience.as_secs_f64());
+            let what = format!("no server was up within {} s", self.timeout.as_secs_f64());
             return Err(ClientError::absent(what).into());
         }
         self.warn("no server is up yet".to_owned());

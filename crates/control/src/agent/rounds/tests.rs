@@ -17,7 +17,7 @@ fn proposal(from: &str, to: &str) -> (Proposal, MoveProposal) {
         expected,
         gain: None,
         reason: MoveReason::EarlierCompletion,
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         copy: false,
     };
     (Proposal { job, from, to, before: Time(20), expected, copy: false, outcome: None }, order)
@@ -25,7 +25,7 @@ fn proposal(from: &str, to: &str) -> (Proposal, MoveProposal) {
 
 /// A round of those proposals, in which every question is answered so, or by nobody: what is asked.
 fn asked(proposals: &[(&str, &str)], outcome: Option<MoveOutcome>) -> Vec<Name> {
-    let config = AgentConfig { name: name("root"), root: true, patience: Span(5), moving: None };
+    let config = AgentConfig { name: name("root"), root: true, timeout: Span(5), moving: None };
     let mut agent = Agent::new(config);
     let mut commands = Vec::new();
     for child in ["a", "b", "c"].map(name) {

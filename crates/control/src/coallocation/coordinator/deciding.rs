@@ -86,8 +86,8 @@ impl Launch {
                 Stage::Decided
             }
             (None, Some(server)) if until <= now => {
-                let patience = self.patience.0;
-                Stage::GivenUp(format!("the part at {server} was not held within a patience of {patience} s"))
+                let timeout = self.timeout.0;
+                Stage::GivenUp(format!("the part at {server} was not held within a timeout of {timeout} s"))
             }
             (None, Some(_)) => return,
         };

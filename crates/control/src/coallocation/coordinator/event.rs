@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::Launch;
 use super::{
-    Caller, LaunchId, LaunchRecord, PATIENCE_MAX, PartId, Site, Standing, TASKS_EVER_MAX, TASKS_MAX,
-    TaskEdge, Token,
+    Caller, LaunchId, LaunchRecord, PartId, Site, Standing, TASKS_EVER_MAX, TASKS_MAX, TIMEOUT_MAX, TaskEdge,
+    Token,
 };
 use super::{Verdict, WALLTIME_MAX};
 use crate::coallocation::{Application, Call, Mapping, TaskSpec};
@@ -145,7 +145,7 @@ pub struct LaunchSpec {
     /// How long the tasks may run.
     pub walltime: Span,
     /// How long parts may be held until all are.
-    pub patience: Span,
+    pub timeout: Span,
     /// The server that is the user's LAN; none takes the first.
     pub user_lan: Option<Name>,
     /// The threshold of the clustering, in (0, 1): more makes larger clusters.
@@ -183,7 +183,7 @@ impl LaunchSpec {
             false => Err(format!("expected a {what} of 1 to {} s, found {} s", most.0, found.0)),
         };
         within("walltime", self.walltime, WALLTIME_MAX)?;
-        within("patience", self.patience, PATIENCE_MAX)?;
+        within("timeout", self.timeout, TIMEOUT_MAX)?;
         match self.threshold > 0.0 && self.threshold < 1.0 {
             true => Ok(()),
             false => Err(format!("expected a threshold between 0 and 1, found {}", self.threshold)),

@@ -32,7 +32,7 @@ const SURVEY: (Span, Span) = (Span(60), Span(10));
 /// How long a launch that is over stays in memory. A server that asks later is told to end its part.
 const KEPT_AFTER_END: Span = Span(3600);
 /// The longest that parts may be held: a day.
-pub(super) const PATIENCE_MAX: Span = Span(86_400);
+pub(super) const TIMEOUT_MAX: Span = Span(86_400);
 /// The longest that tasks may run: a year, as of any job.
 const WALLTIME_MAX: Span = Span(366 * 86_400);
 /// The most tasks of a launch: clustering takes more than linear time.

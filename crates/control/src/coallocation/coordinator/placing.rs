@@ -251,7 +251,7 @@ impl Launch {
             by_machine.entry((place.server.clone(), place.machine.clone())).or_default().push(*task);
         }
         self.places.extend(places);
-        self.groups[group].stage = Stage::Reserving { until: now + self.patience };
+        self.groups[group].stage = Stage::Reserving { until: now + self.timeout };
         if self.dry_run {
             return self.finish(now, End::Mapped);
         }
@@ -268,7 +268,7 @@ impl Launch {
                 procs: self.procs(machine, &tasks),
                 tasks: tasks.into_iter().map(|task| self.placed(task, machine.name.clone())).collect(),
                 walltime: self.walltime,
-                patience: self.patience,
+                timeout: self.timeout,
             };
             self.parts.push(PartOf::new(now, part, site.server.clone(), group));
         }

@@ -83,7 +83,7 @@ fn wanted(application: Application) -> LaunchSpec {
         name: "row".to_owned(),
         application,
         walltime: Span(100),
-        patience: Span(300),
+        timeout: Span(300),
         user_lan: None,
         threshold: 0.5,
         mapping: Mapping::Wase,

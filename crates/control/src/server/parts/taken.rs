@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pliant_model::{Procs, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{BEYOND_PATIENCE, KEPT_AFTER_END, TELL_AGAIN};
+use super::{BEYOND_TIMEOUT, KEPT_AFTER_END, TELL_AGAIN};
 use crate::batch::Run;
 use crate::coallocation::{Addresses, Part, PartId, Standing};
 use crate::job::Exit;
@@ -140,7 +140,7 @@ impl Taken {
     /// By when it is to be held, if it is not: until then its server has promised nothing.
     fn held_by(&self) -> Option<Time> {
         let waits = self.standing == Standing::Queued && !self.ending;
-        waits.then(|| self.since + self.part.patience + BEYOND_PATIENCE)
+        waits.then(|| self.since + self.part.timeout + BEYOND_TIMEOUT)
     }
 
     /// The same for people.

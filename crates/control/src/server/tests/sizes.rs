@@ -4,7 +4,7 @@
 use pliant_policy::alternatives::Alternative;
 
 use super::*;
-use crate::batch::foreign::{self, Queue};
+use crate::batch::external::{self, Queue};
 use crate::job::SizeChoice;
 use crate::listing::{Changes, Listing, Node};
 
@@ -44,15 +44,15 @@ fn a_job_records_what_it_gave_up_for_others() {
 #[test]
 fn a_batch_system_that_chooses_is_given_the_chosen_size() {
     let offered = |tuner: Tuner| {
-        let mut bench = bench(foreign::OAR, 0, tuner);
+        let mut bench = bench(external::OAR, 0, tuner);
         let node = Node { name: "n1".to_owned(), cores: 4, ..Node::default() };
         let listing = Listing::new(bench.now + Span(1), vec![node], vec![]);
         let changes: Changes = listing.changes(&Listing::default());
         bench.now += Span(1);
-        bench.tell(Event::Batch(batch::Event::Foreign(foreign::Event::Listed(changes))));
+        bench.tell(Event::Batch(batch::Event::External(external::Event::Listed(changes))));
         bench.accepted(moldable(1));
         let queued = bench.commands.iter().find_map(|command| match command {
-            Command::Batch(batch::Command::Foreign(foreign::Command::Queue(queue))) => Some(queue.clone()),
+            Command::Batch(batch::Command::External(external::Command::Queue(queue))) => Some(queue.clone()),
             _ => None,
         });
         let Queue { procs, alternatives, .. } = queued.unwrap();

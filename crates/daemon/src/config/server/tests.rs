@@ -19,7 +19,7 @@ fn a_slurm_cluster_is_read() {
                partition = \"main\"\naccount = \"grid\"\nqos = \"low\"\nextra = [\"--constraint=fast\"]\n\
                deadline_s = 30\nperiod_s = 5\nnodes_every_s = 0\nexpect = \"history\"\n";
     let file = read_with(all).unwrap();
-    assert_eq!((file.cluster.policy().as_str(), file.cluster.procs()), (foreign::SLURM, Procs(0)));
+    assert_eq!((file.cluster.policy().as_str(), file.cluster.procs()), (external::SLURM, Procs(0)));
     let slurm = file.cluster.slurm.as_ref().unwrap();
     assert!(slurm.conf.as_ref().unwrap().is_absolute(), "relative to the file: {slurm:?}");
     let written = toml::to_string(&file.cluster).unwrap();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::batch::foreign::Event;
+use pliant_control::batch::external::Event;
 use pliant_model::JobId;
 use pliant_site::processes::{StartGate, StartPermit};
 use tokio::sync::{Notify, watch};

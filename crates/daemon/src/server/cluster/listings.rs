@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pliant_control::batch;
-use pliant_control::batch::foreign::{self, Event};
+use pliant_control::batch::external::{self, Event};
 use pliant_control::listing::Listing;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server};
@@ -61,7 +61,7 @@ impl Listings {
                         tracing::info!(seconds = since.elapsed().as_secs(), "the batch system answers again");
                     }
                     self.report(listed, &mut reported);
-                    let procs = foreign::capacity(&self.mirror, self.settings.partition());
+                    let procs = external::capacity(&self.mirror, self.settings.partition());
                     let took = asked.elapsed();
                     self.last.send_replace(Last { asked: Some(asked), took, silent: None, procs });
                 }
@@ -114,8 +114,8 @@ impl Listings {
             self.send(Event::Listed(changes));
         }
         let partition = self.settings.partition();
-        let procs = foreign::capacity(&listing, partition);
-        if procs == Procs(0) && foreign::capacity(&self.mirror, partition) != procs {
+        let procs = external::capacity(&listing, partition);
+        if procs == Procs(0) && external::capacity(&self.mirror, partition) != procs {
             tracing::warn!(partition, "there are no nodes to run anything on");
         }
         self.mirror = listing;
@@ -123,6 +123,6 @@ impl Listings {
 
     fn send(&self, event: Event) {
         // A server that has stopped lists them when it starts again.
-        let _ = self.mailbox.send(server::Event::Batch(batch::Event::Foreign(event)));
+        let _ = self.mailbox.send(server::Event::Batch(batch::Event::External(event)));
     }
 }

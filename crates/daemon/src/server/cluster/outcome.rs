@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pliant_control::batch::foreign::Event;
+use pliant_control::batch::external::Event;
 use pliant_control::job::Exit;
 use pliant_control::listing::{Listed, State};
 use pliant_model::{JobId, Time};

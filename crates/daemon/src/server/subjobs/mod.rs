@@ -11,7 +11,7 @@ mod task_ports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pliant_control::batch::foreign::DECIDED_WITHIN;
+use pliant_control::batch::external::DECIDED_WITHIN;
 use pliant_control::coallocation::{Addresses, Part, PlacedTask};
 use pliant_control::server::{PartCommand, Server};
 use pliant_model::{Procs, Span};
@@ -56,7 +56,7 @@ impl SubjobRun {
     /// ([`DECIDED_WITHIN`] beyond what it is submitted for, which has its timeout in it already); the supervisor gives up a
     /// little earlier.
     pub(super) fn reservation(&self) -> Reservation {
-        let timeout = self.part.patience + DECIDED_WITHIN - GIVEN_UP_EARLIER;
+        let timeout = self.part.timeout + DECIDED_WITHIN - GIVEN_UP_EARLIER;
         Reservation {
             timeout_s: timeout.0.max(1) as u64,
             tasks: self.part.tasks.iter().map(|task| task.name.clone()).collect(),

@@ -147,7 +147,7 @@ impl Service {
 
     /// Whether a subjob can be started at once where its tasks are to be.
     async fn has_room_for(&self, part: &Part) -> Result<Result<(), String>, Status> {
-        match self.host.cluster.foreign() {
+        match self.host.cluster.external() {
             None => return Ok(Ok(())),
             Some(BatchSystemSettings::Oar(_)) => {
                 return Ok(Err("parts of launches are not run in front of OAR".to_owned()));

@@ -38,7 +38,7 @@ impl TaskPorts {
     /// Those of a server that others reach under that address.
     pub(in crate::server) fn new(host: Arc<Host>, mailbox: Mailbox<Server>, address: &str) -> TaskPorts {
         let name = || address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
-        let own = host.cluster.foreign().is_none().then(name);
+        let own = host.cluster.external().is_none().then(name);
         TaskPorts { host, own, mailbox, kept: Arc::default(), looking: Arc::default() }
     }
 

@@ -54,7 +54,7 @@ pub(in crate::server) fn subjob() -> SubjobRun {
             tasks: vec![task("one", &["two", "far", "gone"]), task("two", &["one"])],
             procs: Procs(5),
             walltime: Span(60),
-            patience: Span(120),
+            timeout: Span(120),
         },
         listens: addresses(&[("one", "h1:1"), ("two", "h1:2")]),
         peers: addresses(&[("one", "h1:1"), ("two", "h1:2"), ("far", "h2:3")]),

@@ -46,7 +46,7 @@ impl World {
         let daemon = &mut self.launches.coordinator;
         let life = daemon.node.life;
         if daemon.begins_commit() {
-            let most = if self.is_stormy() { self.plan.weather.commit } else { 20 };
+            let most = if self.is_stormy() { self.plan.faults.commit } else { 20 };
             let pause = self.rng.random_range(0..=most);
             self.after(pause, WorldEvent::Launches(Moment::Commit(life)));
         }
@@ -82,7 +82,7 @@ impl World {
             }
         }
         self.check_decisions();
-        let cut = self.strikes(self.plan.weather.cut);
+        let cut = self.strikes(self.plan.faults.cut);
         let most = if cut { self.rng.random_range(0..=todo.len()) } else { todo.len() };
         todo.into_iter().take(most).for_each(|(command, _)| self.coordinator_wants(command));
         let waiting = std::mem::take(&mut self.launches.coordinator.waiting);
@@ -146,7 +146,7 @@ impl World {
         for index in 0..self.servers.len() {
             let me = Peer::Server(index);
             let answers =
-                self.is_up(me) && !self.are_parted(AGENT, me) && !self.strikes(self.plan.weather.lost);
+                self.is_up(me) && !self.are_parted(AGENT, me) && !self.strikes(self.plan.faults.lost);
             if !answers || self.sites.contains_key(&index) {
                 continue;
             }

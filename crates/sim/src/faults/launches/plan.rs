@@ -67,7 +67,7 @@ impl PlannedLaunch {
                     edges,
                 },
                 walltime,
-                patience: Span(rng.random_range(10..=300)),
+                timeout: Span(rng.random_range(10..=300)),
                 user_lan: None,
                 threshold: 0.5,
                 mapping: if rng.random_ratio(1, 4) { Mapping::Refined } else { Mapping::Wase },

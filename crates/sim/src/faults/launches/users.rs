@@ -12,7 +12,7 @@ use crate::faults::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
 /// How long a user waits for an answer, in milliseconds.
-const PATIENCE: u64 = 20_000;
+const TIMEOUT: u64 = 20_000;
 
 pub(super) struct User {
     client: Option<Client>,
@@ -102,9 +102,9 @@ impl World {
         let life = self.launches.users[number].life;
         let call = self.ask_launch(self.peer_of(number), AGENT, Party::User(life), asked);
         self.launches.users[number].waiting = Some(call);
-        self.after(PATIENCE, WorldEvent::Timeout(call));
+        self.after(TIMEOUT, WorldEvent::Timeout(call));
         // A user that dies when it has sent something begins anew, with the same key.
-        if self.strikes(self.plan.weather.client_crashes) {
+        if self.strikes(self.plan.faults.client_crashes) {
             let user = &mut self.launches.users[number];
             (user.client, user.waiting) = (None, None);
             user.life += 1;

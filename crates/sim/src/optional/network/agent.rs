@@ -45,7 +45,7 @@ impl World<'_> {
         if !self.agent_up {
             return self.excuse(user);
         }
-        let known = (0..self.servers.len()).filter(|_| !self.strikes(self.weather.unnamed)).collect();
+        let known = (0..self.servers.len()).filter(|_| !self.strikes(self.faults.unnamed)).collect();
         let answer = ToClient::Found(question, known);
         self.send_to_client(user, answer);
     }

@@ -83,7 +83,7 @@ impl World<'_> {
         let requests = f64::from(self.scenario.mandatory) * self.clients.len() as f64;
         let work = SpanMs((requests * longest as f64 / slowest).ceil() as i64);
         let (done, deadline) = self.tally.mandatory_of(user);
-        if !self.fair || self.weather.until + SETTLED + work > deadline {
+        if !self.fair || self.faults.until + SETTLED + work > deadline {
             return;
         }
         self.seen.in_time += 1;

@@ -19,7 +19,7 @@ impl World<'_> {
         let (now, node) = (self.queue.now(), &mut self.clients[user].node);
         node.tell(now, event, true);
         let commands = node.commit(now, false);
-        if !self.weather.clients_stay && self.strikes(self.weather.cut_short) {
+        if !self.faults.clients_stay && self.strikes(self.faults.cut_short) {
             self.seen.cut_short += 1;
             return self.crash(Peer::Client(user));
         }
@@ -174,8 +174,8 @@ impl World<'_> {
     fn gives_up(&mut self, user: usize, at: usize) -> bool {
         let client = &mut self.clients[user];
         let since = *client.silent.entry(at).or_insert(self.queue.now());
-        let patience = self.weather.patience;
-        if patience == SpanMs::ZERO || self.queue.now() - since < patience {
+        let timeout = self.faults.timeout;
+        if timeout == SpanMs::ZERO || self.queue.now() - since < timeout {
             return false;
         }
         client.silent.remove(&at);

@@ -36,7 +36,7 @@ impl World<'_> {
 
     /// A client has missed something, or begins again.
     pub(super) fn excuse(&mut self, user: usize) {
-        let round_trip = SpanMs(2 * (self.weather.latency.0 + self.weather.spread.0));
+        let round_trip = SpanMs(2 * (self.faults.latency.0 + self.faults.spread.0));
         self.clients[user].excused = self.queue.now() + AGAIN + LOOK_SOON + round_trip + round_trip;
     }
 

@@ -9,10 +9,10 @@ use super::{Bug, Class, NetworkEvent, Peer, World};
 
 impl World<'_> {
     pub(super) fn schedule_crash(&mut self) {
-        let mean = self.weather.crash_every.0;
+        let mean = self.faults.crash_every.0;
         if mean > 0 {
             let after = SpanMs(self.rng.random_range(1..=2 * mean));
-            if self.queue.now() + after < self.weather.until {
+            if self.queue.now() + after < self.faults.until {
                 self.schedule(self.queue.now() + after, Class::Fault, NetworkEvent::Crash);
             }
         }
@@ -21,7 +21,7 @@ impl World<'_> {
     /// Somebody crashes, who may be away already.
     pub(super) fn crash_somebody(&mut self) {
         let (clients, servers) = (self.clients.len(), self.servers.len());
-        let first = if self.weather.clients_stay { clients } else { 0 };
+        let first = if self.faults.clients_stay { clients } else { 0 };
         let number = self.rng.random_range(first..=clients + servers);
         self.crash(match number {
             client if client < clients => Peer::Client(client),
@@ -46,7 +46,7 @@ impl World<'_> {
             self.seen.crashed_looking +=
                 u32::from(client.node.machine.looks_for_servers() && !client.open.is_empty());
         }
-        let away = SpanMs(self.rng.random_range(1..=(2 * self.weather.away.0).max(1)));
+        let away = SpanMs(self.rng.random_range(1..=(2 * self.faults.away.0).max(1)));
         self.schedule(self.queue.now() + away, Class::Fault, NetworkEvent::Back(peer));
     }
 

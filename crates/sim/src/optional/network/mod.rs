@@ -65,7 +65,7 @@ pub struct NetworkFaults {
     /// Servers that the agent leaves out of an answer.
     pub unnamed: u32,
     /// How long clients put up with a silent server before they give it up; for ever if it is zero.
-    pub patience: SpanMs,
+    pub timeout: SpanMs,
     /// How many mandatory requests of a user a server takes, at all times; any number without it.
     pub mandatory_per_user: Option<u32>,
     /// Until when there are faults.
@@ -234,7 +234,7 @@ struct Client {
 
 struct World<'a> {
     scenario: &'a Scenario,
-    weather: NetworkFaults,
+    faults: NetworkFaults,
     bug: Option<Bug>,
     /// The servers follow the five rules.
     fair: bool,
@@ -266,29 +266,29 @@ struct World<'a> {
 pub fn simulate_network(
     scenario: &Scenario,
     system: &System,
-    weather: NetworkFaults,
+    faults: NetworkFaults,
     seed: u64,
 ) -> NetworkRun {
-    simulate_faulty(scenario, system, weather, None, seed)
+    simulate_faulty(scenario, system, faults, None, seed)
 }
 
 /// As [`simulate_network`], with a mistake in it.
 pub fn simulate_faulty(
     scenario: &Scenario,
     system: &System,
-    weather: NetworkFaults,
+    faults: NetworkFaults,
     bug: Option<Bug>,
     seed: u64,
 ) -> NetworkRun {
     let users = scenario.draw_users(seed);
-    World::new(scenario, system, weather, bug, seed, &users).run()
+    World::new(scenario, system, faults, bug, seed, &users).run()
 }
 
 impl<'a> World<'a> {
     fn new(
         scenario: &'a Scenario,
         system: &System,
-        weather: NetworkFaults,
+        faults: NetworkFaults,
         bug: Option<Bug>,
         seed: u64,
         users: &[UserDraw],
@@ -303,7 +303,7 @@ impl<'a> World<'a> {
                 order: system.order,
                 cores: scenario.cores,
                 optional_per_core: window.filter(|_| bug != Some(Bug::TakesAnyNumber)),
-                mandatory_per_user: weather.mandatory_per_user,
+                mandatory_per_user: faults.mandatory_per_user,
                 draws,
             };
             Server {
@@ -344,13 +344,13 @@ impl<'a> World<'a> {
         let tally = Tally::new(scenario, users);
         let mut world = World {
             scenario,
-            weather,
+            faults,
             bug,
             fair: matches!(system.order, Order::Fair { .. }),
             window,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather")),
             queue: EventQueue::new(TimeMs::ZERO),
-            horizon: tally.last_deadline().max(weather.until) + HORIZON,
+            horizon: tally.last_deadline().max(faults.until) + HORIZON,
             by_name: servers.iter().map(|server| server.name.clone()).zip(0..).collect(),
             servers,
             agent_up: true,
@@ -385,23 +385,23 @@ impl<'a> World<'a> {
 
     fn send(&mut self, class: Class, message: impl Fn() -> NetworkEvent) {
         self.messages += 1;
-        let lost = self.strikes(self.weather.lost);
+        let lost = self.strikes(self.faults.lost);
         if lost {
             self.excuse_for(&message());
         }
-        let copies = if lost { 0 } else { 1 + u32::from(self.strikes(self.weather.doubled)) };
+        let copies = if lost { 0 } else { 1 + u32::from(self.strikes(self.faults.doubled)) };
         for _ in 0..copies {
-            let spread = match self.weather.spread.0 {
+            let spread = match self.faults.spread.0 {
                 0 => 0,
                 most => self.rng.random_range(0..=most),
             };
-            self.schedule(self.queue.now() + self.weather.latency + SpanMs(spread), class, message());
+            self.schedule(self.queue.now() + self.faults.latency + SpanMs(spread), class, message());
         }
     }
 
     /// True if a fault of that share happens now.
     fn strikes(&mut self, thousandths: u32) -> bool {
-        self.queue.now() < self.weather.until
+        self.queue.now() < self.faults.until
             && thousandths > 0
             && self.rng.random_range(0..1_000) < thousandths
     }

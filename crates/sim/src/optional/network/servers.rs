@@ -36,7 +36,7 @@ impl World<'_> {
         (before..after).for_each(|_| self.tally.stored());
         (after..before).for_each(|_| self.tally.unstored());
         self.check_bound(at);
-        if self.strikes(self.weather.cut_short) {
+        if self.strikes(self.faults.cut_short) {
             self.seen.cut_short += 1;
             return self.crash(Peer::Server(at));
         }

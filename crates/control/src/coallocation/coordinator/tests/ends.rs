@@ -33,13 +33,13 @@ fn what_is_not_held_in_time_is_withdrawn_everywhere() {
     there.launch(wanted(row(&[1.0; 4])));
     there.pass(310);
     assert!(there.begun.is_empty());
-    there.is_over(&End::NotReserved("the part at s1 was not held within a patience of 300 s".to_owned()));
+    there.is_over(&End::NotReserved("the part at s1 was not held within a timeout of 300 s".to_owned()));
 }
 
 #[test]
 fn a_part_that_would_come_too_late_is_refused_at_once() {
     let mut there = Federation::of(&[2, 2]);
-    // Another launch has the processors for longer than this one has patience.
+    // Another launch has the processors for longer than the timeout of this one.
     there.launch(LaunchSpec { walltime: Span(5000), ..wanted(row(&[1.0; 4])) });
     there.pass(10);
     assert_eq!(there.begun.len(), 2);
@@ -168,7 +168,7 @@ fn what_cannot_be_launched_is_refused_with_a_reason() {
     apart.edges.clear();
     for (wanted, word) in [
         (LaunchSpec { walltime: Span(0), ..wanted(row(&[1.0])) }, "walltime"),
-        (LaunchSpec { patience: Span(1 << 40), ..wanted(row(&[1.0])) }, "patience"),
+        (LaunchSpec { timeout: Span(1 << 40), ..wanted(row(&[1.0])) }, "timeout"),
         (LaunchSpec { threshold: f64::NAN, ..wanted(row(&[1.0])) }, "threshold"),
         (wanted(row(&[-1.0])), "RCR"),
         (wanted(apart), "connected"),

@@ -30,7 +30,7 @@ fn what_is_held_waits_for_its_agent_and_what_is_not_is_given_up() {
     let mut there = Federation::with_one_held();
     let free = |there: &Federation| [0, 1].map(|server| there.servers[server].usage().free.0);
     there.pass(300);
-    assert_eq!(free(&there), [0, 0], "for as long as the launch has patience");
+    assert_eq!(free(&there), [0, 0], "for the launch's timeout");
     there.pass(70);
     assert_eq!(
         free(&there),
@@ -46,7 +46,7 @@ fn what_is_held_waits_for_its_agent_and_what_is_not_is_given_up() {
     assert_eq!((free(&there), there.servers[1].held_parts().count()), ([2, 2], 0));
     there.silent.clear();
     there.pass(70);
-    there.is_over(&End::NotReserved("the part at s0 was not held within a patience of 300 s".to_owned()));
+    there.is_over(&End::NotReserved("the part at s0 was not held within a timeout of 300 s".to_owned()));
     assert!(there.begun.is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! What befalls a foreign batch system: other people's jobs, administrators, and outages.
+//! What befalls an external batch system: other people's jobs, administrators, and outages.
 
 use pliant_control::names::Handle;
 use rand::Rng;

@@ -1,8 +1,8 @@
-//! A part of a launch in a foreign batch system, of which is told late what has started there.
+//! A part of a launch in an external batch system, of which is told late what has started there.
 
-use super::foreign_copies::{Slurm, as_41};
+use super::external_siblings::{Slurm, as_41};
 use super::*;
-use crate::batch::foreign::{self, Queue};
+use crate::batch::external::{self, Queue};
 use crate::coallocation::{Addresses, LaunchId, Part, PartId, PlacedTask, Standing, Verdict};
 use crate::listing::State;
 use crate::names::Key;
@@ -42,20 +42,20 @@ impl Slurm {
             tasks: vec![task("one"), task("two")],
             procs: Procs(1),
             walltime: Span(60),
-            patience: Span(120),
+            timeout: Span(120),
         };
         assert_eq!(
             slurm.part(PartEvent::Prepare { reply: Token(1), part: Box::new(part) }),
             Standing::Queued
         );
-        let walltime = Span(60 + 120) + foreign::DECIDED_WITHIN;
-        let [foreign::Command::Queue(Queue { job: JobId(1), tentative: true, walltime: found, .. })] =
+        let walltime = Span(60 + 120) + external::DECIDED_WITHIN;
+        let [external::Command::Queue(Queue { job: JobId(1), tentative: true, walltime: found, .. })] =
             slurm.asked()[..]
         else {
             panic!("{:?}", slurm.bench.commands)
         };
-        assert_eq!(found, walltime, "it may be held for as long as the launch has patience");
-        slurm.said(foreign::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
+        assert_eq!(found, walltime, "it may be held for the launch's timeout");
+        slurm.said(external::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
         slurm.list(vec![as_41(State::Running)]);
         let locate = Command::Part(PartCommand::Locate { id: id() });
         assert!(slurm.bench.commands.contains(&locate), "{:?}", slurm.bench.commands);
@@ -80,12 +80,12 @@ fn a_task_that_has_ended_has_run_whatever_the_batch_system_says() {
         Standing::Runs { ended: ends.iter().map(end).collect() }
     };
     assert_eq!(slurm.ended("one", 3), ends(&[("one", 3)]));
-    slurm.said(foreign::Event::Released { job: JobId(1) });
+    slurm.said(external::Event::Released { job: JobId(1) });
     slurm.list(vec![as_41(State::Running)]);
     assert_eq!(slurm.bench.server.part_standing(&id()), ends(&[("one", 3)]), "that is not forgotten");
     // Told twice is told once, and nobody is told of it again.
     assert_eq!(slurm.ended("one", 3), ends(&[("one", 3)]));
-    let ended = foreign::Event::Ended {
+    let ended = external::Event::Ended {
         job: JobId(1),
         exit: Exit::Code(1),
         started: Some(Time(150)),

@@ -3,34 +3,34 @@
 use super::*;
 use crate::listing::Node;
 
-fn submit(foreign: &mut Foreign, now: Time, number: u32) {
+fn submit(external: &mut External, now: Time, number: u32) {
     let submission = Submission::new(JobId(number), Procs(4), Span(600));
-    foreign.submit(now, submission, &mut Effects::default());
+    external.submit(now, submission, &mut Effects::default());
 }
 
 #[test]
 fn those_of_a_burst_cost_one_plan() {
     let mut bench = Bench::new();
-    let (foreign, now) = (&mut bench.foreign, bench.now);
-    let first = foreign.plans;
+    let (external, now) = (&mut bench.external, bench.now);
+    let first = external.plans;
     for number in 1..=100 {
         // As an admission does.
-        assert!(foreign.planned(now).is_some());
-        submit(foreign, now, number);
+        assert!(external.planned(now).is_some());
+        submit(external, now, number);
         let queued = Event::Queued { job: JobId(number), ids: vec![number.to_string()] };
-        foreign.on(now, batch::Event::Foreign(queued), &mut Effects::default());
+        external.on(now, batch::Event::External(queued), &mut Effects::default());
     }
-    assert_eq!(foreign.plans - first, 1);
+    assert_eq!(external.plans - first, 1);
     // Two nodes of four cores, ten minutes each: pairs, one behind the other.
-    let start = |foreign: &mut Foreign, number| foreign.plan(now, JobId(number)).unwrap().start;
-    assert_eq!(start(foreign, 1), now);
-    assert_eq!(start(foreign, 100), now + Span(49 * 600));
+    let start = |external: &mut External, number| external.plan(now, JobId(number)).unwrap().start;
+    assert_eq!(start(external, 1), now);
+    assert_eq!(start(external, 100), now + Span(49 * 600));
     let later = now + Span(1);
-    assert!(foreign.plan(later, JobId(100)).is_some() && foreign.plan(later, JobId(1)).is_some());
-    assert_eq!(foreign.plans - first, 2, "time has passed");
-    foreign.on(later, batch::Event::Foreign(Event::Listed(Changes::default())), &mut Effects::default());
-    assert!(foreign.plan(later, JobId(100)).is_some());
-    assert_eq!(foreign.plans - first, 3, "something was listed");
+    assert!(external.plan(later, JobId(100)).is_some() && external.plan(later, JobId(1)).is_some());
+    assert_eq!(external.plans - first, 2, "time has passed");
+    external.on(later, batch::Event::External(Event::Listed(Changes::default())), &mut Effects::default());
+    assert!(external.plan(later, JobId(100)).is_some());
+    assert_eq!(external.plans - first, 3, "something was listed");
 }
 
 /// Jobs of a user that take a minute of ten, one after the other; the last one goes on.
@@ -71,8 +71,8 @@ fn jobs_are_expected_to_end_as_those_before_them() {
     ] {
         let mut bench = taught(expect, told);
         let began = bench.listing.jobs[0].started.unwrap();
-        bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
-        let Estimate { start, .. } = bench.foreign.plan(bench.now, JOB).unwrap();
+        bench.act(|external, now, effects| external.submit(now, submission(), effects));
+        let Estimate { start, .. } = bench.external.plan(bench.now, JOB).unwrap();
         assert!(within.contains(&(start - began).0), "{expect} {told}: {} s", (start - began).0);
     }
 }
@@ -80,16 +80,16 @@ fn jobs_are_expected_to_end_as_those_before_them() {
 #[test]
 fn nothing_is_learned_from_listings_that_are_far_apart() {
     let mut bench = taught(Expect::History, false);
-    let before = bench.foreign.used.dump();
+    let before = bench.external.used.dump();
     bench.now += Span(200);
     bench.list(vec![]);
-    assert_eq!(bench.foreign.used.dump(), before);
+    assert_eq!(bench.external.used.dump(), before);
 }
 
 #[test]
 fn a_snapshot_that_is_none_is_refused() {
     let mut bench = taught(Expect::History, true);
-    let text = serde_json::to_string(&bench.foreign.dump(bench.now)).unwrap();
+    let text = serde_json::to_string(&bench.external.dump(bench.now)).unwrap();
     assert!(serde_json::from_str::<batch::Dump>(&text).is_ok());
     for (broken, with) in [("\"mirror\"", "\"miror\""), ("\"start\"", "\"never\""), ("\"running\"", "[]")] {
         let text_of_none = text.replacen(broken, with, 1);
@@ -100,21 +100,21 @@ fn a_snapshot_that_is_none_is_refused() {
 
 #[test]
 fn a_controller_that_says_nothing_of_nodes_leaves_no_room() {
-    let mut foreign = Foreign::new();
+    let mut external = External::new();
     let empty = Listing::new(Time(5), Vec::<Node>::new(), vec![]);
     let changes = empty.changes(&Listing::default());
-    foreign.on(Time(5), batch::Event::Foreign(Event::Listed(changes)), &mut Effects::default());
-    assert_eq!((foreign.capacity(), foreign.closed()), (Some(Procs(0)), None));
+    external.on(Time(5), batch::Event::External(Event::Listed(changes)), &mut Effects::default());
+    assert_eq!((external.capacity(), external.closed()), (Some(Procs(0)), None));
 }
 
 #[test]
 fn a_job_that_is_listed_before_it_was_said_to_be_queued_is_there_once() {
     for (state, waiting) in [(State::Pending, 1), (State::Running, 0)] {
         let mut bench = Bench::new();
-        bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+        bench.act(|external, now, effects| external.submit(now, submission(), effects));
         bench.list(vec![listed("41", Some(7), state.clone())]);
-        assert_eq!(bench.foreign.usage().waiting, waiting, "{state:?}");
-        assert!(bench.foreign.planned(bench.now).is_some(), "{state:?}");
-        assert_eq!(bench.foreign.waiting(bench.now).len(), waiting as usize, "{state:?}");
+        assert_eq!(bench.external.usage().waiting, waiting, "{state:?}");
+        assert!(bench.external.planned(bench.now).is_some(), "{state:?}");
+        assert_eq!(bench.external.waiting(bench.now).len(), waiting as usize, "{state:?}");
     }
 }

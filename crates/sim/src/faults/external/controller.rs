@@ -151,7 +151,7 @@ impl Entry {
     }
 
     /// What keeps a job from starting, but for its turn: some jobs, by their ids, wait for something else at first, which no
-    /// picture shows.
+    /// snapshot shows.
     fn waits_for(&self, id: u64, now: u64) -> Option<WaitsFor> {
         if self.is_kept(now) {
             return Some(WaitsFor::Other("JobHeldAdmin".to_owned()));

@@ -1,14 +1,14 @@
 //! Tentative jobs: their turn comes like that of any other, and what starts then waits to be told whether it may begin.
 
 use super::*;
-use crate::batch::foreign::DECIDED_WITHIN;
+use crate::batch::external::DECIDED_WITHIN;
 
 impl Bench {
     /// A tentative job in the queue as `41`.
     fn tentative() -> Bench {
         let mut bench = Bench::new();
         let (commands, news) =
-            bench.act(|foreign, now, effects| foreign.submit_tentatively(now, submission(), effects));
+            bench.act(|external, now, effects| external.submit_tentatively(now, submission(), effects));
         let queue = Queue {
             job: JOB,
             procs: Procs(2),
@@ -34,9 +34,9 @@ impl Bench {
     }
 
     fn release(&mut self) {
-        let released = self.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+        let released = self.act(|external, now, effects| external.release(now, JOB, effects));
         assert_eq!(released, (vec![release()], vec![]));
-        assert_eq!(self.foreign.unanswered(), [Outer::Foreign(release())]);
+        assert_eq!(self.external.unanswered(), [Outer::External(release())]);
     }
 }
 
@@ -111,9 +111,9 @@ fn one_that_is_gone_unreleased_has_lost_its_turn() {
 /// Its release came too late: whatever is known of it, it never runs.
 #[test]
 fn one_that_missed_its_release_is_told_once_as_what_was_asked_for() {
-    let cancel = |foreign: &mut Foreign, now, effects: &mut Effects| foreign.cancel(now, JOB, effects);
-    let withdraw = |foreign: &mut Foreign, now, effects: &mut Effects| foreign.withdraw(now, JOB, effects);
-    let check = |asked: Option<fn(&mut Foreign, Time, &mut Effects)>, expected: News| {
+    let cancel = |external: &mut External, now, effects: &mut Effects| external.cancel(now, JOB, effects);
+    let withdraw = |external: &mut External, now, effects: &mut Effects| external.withdraw(now, JOB, effects);
+    let check = |asked: Option<fn(&mut External, Time, &mut Effects)>, expected: News| {
         let mut bench = Bench::with_turn();
         bench.release();
         asked.map(|ask| bench.act(ask));
@@ -121,7 +121,7 @@ fn one_that_missed_its_release_is_told_once_as_what_was_asked_for() {
         assert_eq!(bench.tell(Event::Missed { job: JOB }), (vec![], vec![expected]));
         assert_eq!(bench.tell(Event::Missed { job: JOB }), (vec![], vec![]));
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Stays }), (vec![], vec![]));
-        assert_eq!(bench.foreign.unanswered(), []);
+        assert_eq!(bench.external.unanswered(), []);
     };
     check(None, News::Missed { job: JOB });
     check(Some(cancel), end_of(Exit::Cancelled));
@@ -132,7 +132,7 @@ fn one_that_missed_its_release_is_told_once_as_what_was_asked_for() {
 fn it_is_dropped_whatever_it_does() {
     for mut bench in [Bench::tentative(), Bench::with_turn()] {
         let terminate = Command::Terminate { job: JOB, ids: ids() };
-        let dropped = bench.act(|foreign, now, effects| foreign.cancel(now, JOB, effects));
+        let dropped = bench.act(|external, now, effects| external.cancel(now, JOB, effects));
         assert_eq!(dropped, (vec![terminate], vec![]));
         bench.tell(Event::Terminated { job: JOB });
         assert_eq!(bench.list(vec![]), (vec![], vec![lost_turn()]));
@@ -144,10 +144,10 @@ fn it_is_dropped_whatever_it_does() {
 #[test]
 fn it_is_submitted_again_as_what_it_is() {
     let mut bench = Bench::new();
-    bench.act(|foreign, now, effects| foreign.submit_tentatively(now, submission(), effects));
-    let open = bench.foreign.unanswered();
+    bench.act(|external, now, effects| external.submit_tentatively(now, submission(), effects));
+    let open = bench.external.unanswered();
     assert!(
-        matches!(&open[..], [Outer::Foreign(Command::Queue(Queue { tentative: true, again: true, .. }))]),
+        matches!(&open[..], [Outer::External(Command::Queue(Queue { tentative: true, again: true, .. }))]),
         "{open:?}"
     );
     let mut bench = Bench::with_turn();

@@ -1,4 +1,4 @@
-//! What the nodes of a foreign cluster do: supervisors begin jobs, and jobs end.
+//! What the nodes of an external cluster do: supervisors begin jobs, and jobs end.
 
 use pliant_control::job::Exit;
 use pliant_control::names::Handle;

@@ -1,7 +1,7 @@
-//! A copy of another server's job in a foreign batch system, from its turn to its start, and when it is let go too late.
+//! A copy of another server's job in an external batch system, from its turn to its start, and when it is let go too late.
 
 use super::*;
-use crate::batch::foreign::{self, Queue};
+use crate::batch::external::{self, Queue};
 use crate::handoff::{Call, Verdict};
 use crate::listing::{Changes, Listed, Listing, Node, NodeAllocation, Phase, Shape, State};
 use crate::names::Token;
@@ -15,7 +15,7 @@ pub(super) struct Slurm {
 impl Slurm {
     /// One without jobs.
     pub(super) fn idle() -> Slurm {
-        let mut slurm = Slurm { bench: Bench::new(foreign::SLURM, 0), listing: Listing::default() };
+        let mut slurm = Slurm { bench: Bench::new(external::SLURM, 0), listing: Listing::default() };
         slurm.list(vec![]);
         slurm
     }
@@ -25,18 +25,18 @@ impl Slurm {
         let handoff = Box::new(Handoff { copy: true, ..handed(5, 1) });
         let id = handoff.id.clone();
         assert_eq!(slurm.bench.tell(Event::Prepare { reply: Token(51), handoff }), None);
-        let [foreign::Command::Queue(Queue { job: JobId(1), tentative: true, .. })] = &slurm.asked()[..]
+        let [external::Command::Queue(Queue { job: JobId(1), tentative: true, .. })] = &slurm.asked()[..]
         else {
             panic!("{:?}", slurm.bench.commands)
         };
-        let held = slurm.said(foreign::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
+        let held = slurm.said(external::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
         assert!(matches!(held, Some(Answer::Handoff(Reply::Prepared(_)))), "{held:?}");
         (slurm, id)
     }
 
-    pub(super) fn said(&mut self, event: foreign::Event) -> Option<Answer> {
+    pub(super) fn said(&mut self, event: external::Event) -> Option<Answer> {
         self.bench.now += Span(1);
-        self.bench.tell(Event::Batch(batch::Event::Foreign(event)))
+        self.bench.tell(Event::Batch(batch::Event::External(event)))
     }
 
     pub(super) fn list(&mut self, jobs: Vec<Listed>) {
@@ -44,16 +44,16 @@ impl Slurm {
         let next = Listing::new(self.bench.now + Span(1), vec![node], jobs);
         let changes: Changes = next.changes(&self.listing);
         self.listing = next;
-        self.said(foreign::Event::Listed(changes));
+        self.said(external::Event::Listed(changes));
     }
 
     /// What is wanted of Slurm since something was told last.
-    pub(super) fn asked(&self) -> Vec<foreign::Command> {
-        let foreign = |command: &Command| match command {
-            Command::Batch(batch::Command::Foreign(command)) => Some(command.clone()),
+    pub(super) fn asked(&self) -> Vec<external::Command> {
+        let external = |command: &Command| match command {
+            Command::Batch(batch::Command::External(command)) => Some(command.clone()),
             _ => None,
         };
-        self.bench.commands.iter().filter_map(foreign).collect()
+        self.bench.commands.iter().filter_map(external).collect()
     }
 
     fn calls(&self) -> Vec<Call> {
@@ -96,10 +96,10 @@ fn its_source_is_asked_when_its_turn_has_come_and_then_it_is_let_go() {
     slurm.list(vec![as_41(State::Running)]);
     assert_eq!((slurm.calls(), slurm.asked()), (vec![Call::Ready], vec![]));
     slurm.bench.tell(Event::Judged { id: id.clone(), verdict: COMMIT });
-    let [foreign::Command::Release { job: JobId(1), tentative: true, .. }] = &slurm.asked()[..] else {
+    let [external::Command::Release { job: JobId(1), tentative: true, .. }] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
-    slurm.said(foreign::Event::Released { job: JobId(1) });
+    slurm.said(external::Event::Released { job: JobId(1) });
     assert_eq!(slurm.bench.state(1), JobState::Queued, "no listing has shown it since");
     slurm.list(vec![as_41(State::Running)]);
     assert_eq!(slurm.bench.state(1), JobState::Active);
@@ -110,7 +110,7 @@ fn one_that_another_has_outrun_is_ended_there() {
     let (mut slurm, id) = Slurm::with_copy();
     slurm.list(vec![as_41(State::Running)]);
     slurm.bench.tell(Event::Judged { id, verdict: Verdict::Abort });
-    let [foreign::Command::Terminate { job: JobId(1), .. }] = &slurm.asked()[..] else {
+    let [external::Command::Terminate { job: JobId(1), .. }] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
     assert_eq!(slurm.bench.server.held().count(), 0);
@@ -123,8 +123,8 @@ fn one_that_is_let_go_too_late_is_queued_anew() {
     slurm.list(vec![as_41(State::Running)]);
     slurm.bench.tell(Event::Judged { id: id.clone(), verdict: COMMIT });
     slurm.again();
-    slurm.said(foreign::Event::Missed { job: JobId(1) });
-    let [foreign::Command::Queue(queue)] = &slurm.asked()[..] else { panic!("{:?}", slurm.bench.commands) };
+    slurm.said(external::Event::Missed { job: JobId(1) });
+    let [external::Command::Queue(queue)] = &slurm.asked()[..] else { panic!("{:?}", slurm.bench.commands) };
     assert_eq!((queue.job, queue.tentative, queue.held, queue.again), (JobId(2), false, false, false));
     slurm.again();
     assert_eq!((slurm.bench.server.number_of(&id.job), slurm.bench.state(2)), (Some(2), JobState::Queued));
@@ -132,7 +132,7 @@ fn one_that_is_let_go_too_late_is_queued_anew() {
     let again = Event::Commit { reply: Token(52), id, cancelled: false, attempts: 1 };
     assert_eq!(slurm.bench.tell(again), Some(Answer::Handoff(Reply::Done)), "once is enough");
     slurm.bench.cancel(2, "alice");
-    let [foreign::Command::Terminate { job: JobId(2), .. }] = &slurm.asked()[..] else {
+    let [external::Command::Terminate { job: JobId(2), .. }] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
 }
@@ -146,7 +146,7 @@ fn one_that_has_lost_its_turn_asks_and_waits_anew() {
     slurm.bench.tell(Event::Due);
     assert_eq!((slurm.calls(), slurm.bench.server.held().count()), (vec![Call::Inquire], 1));
     slurm.bench.tell(Event::Judged { id, verdict: Verdict::Undecided });
-    let [foreign::Command::Queue(Queue { job: JobId(2), tentative: true, .. })] = &slurm.asked()[..] else {
+    let [external::Command::Queue(Queue { job: JobId(2), tentative: true, .. })] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
 }

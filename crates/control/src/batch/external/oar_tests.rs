@@ -39,23 +39,23 @@ fn planned(start: i64, job: Listed) -> Listed {
     Listed { planned: Some(Planned { start: Time(start), nodes: Vec::new() }), ..job }
 }
 
-fn tell(foreign: &mut Foreign, event: Event) -> Vec<News> {
+fn tell(external: &mut External, event: Event) -> Vec<News> {
     let mut effects = Effects::default();
-    foreign.on(NOW, batch::Event::Foreign(event), &mut effects);
+    external.on(NOW, batch::Event::External(event), &mut effects);
     effects.news
 }
 
-fn list(foreign: &mut Foreign, jobs: Vec<Listed>) -> Vec<News> {
+fn list(external: &mut External, jobs: Vec<Listed>) -> Vec<News> {
     let listing = Listing::new(NOW, nodes(), jobs);
-    let changes = listing.changes(foreign.mirror().unwrap());
-    tell(foreign, Event::Listed(changes))
+    let changes = listing.changes(external.mirror().unwrap());
+    tell(external, Event::Listed(changes))
 }
 
-fn cluster(jobs: Vec<Listed>) -> Foreign {
-    let mut foreign = Foreign::of(System::Oar);
-    tell(&mut foreign, Event::Plans { rules: Rules::oar(PAUSE) });
-    list(&mut foreign, jobs);
-    foreign
+fn cluster(jobs: Vec<Listed>) -> External {
+    let mut external = External::of(System::Oar);
+    tell(&mut external, Event::Plans { rules: Rules::oar(PAUSE) });
+    list(&mut external, jobs);
+    external
 }
 
 /// A job that would take 400 s on one core, and on up to eight as much less.
@@ -65,10 +65,10 @@ fn request(procs: u32) -> Request {
     Request::new(JOB, NOW, procs, walltime, speedup)
 }
 
-fn estimate(foreign: &mut Foreign) -> Option<Estimate> {
+fn estimate(external: &mut External) -> Option<Estimate> {
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
-    foreign.estimate(NOW, &walltimes, Tuner::Exhaustive)
+    external.estimate(NOW, &walltimes, Tuner::Exhaustive)
 }
 
 fn size(procs: u32, walltime: i64) -> Alternative {
@@ -77,70 +77,70 @@ fn size(procs: u32, walltime: i64) -> Alternative {
 
 #[test]
 fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
-    let mut foreign = cluster(vec![]);
+    let mut external = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
     let submission = Submission::new(JOB, Procs(1), Span(400));
     let mut effects = Effects::default();
-    foreign.submit_moldable(NOW, submission, &walltimes, &mut effects);
-    let [Outer::Foreign(Command::Queue(queue))] = effects.commands.as_slice() else { panic!("{effects:?}") };
+    external.submit_moldable(NOW, submission, &walltimes, &mut effects);
+    let [Outer::External(Command::Queue(queue))] = effects.commands.as_slice() else { panic!("{effects:?}") };
     assert_eq!((queue.procs, queue.walltime), (Procs(1), Span(400)));
     assert_eq!(queue.alternatives, [size(1, 400), size(2, 200), size(3, 134), size(4, 100)]);
 
     // Made again from its dump it offers the same.
-    let batch::Dump::Foreign(dump) = foreign.dump(NOW) else { panic!("of another kind") };
+    let batch::Dump::External(dump) = external.dump(NOW) else { panic!("of another kind") };
     assert!(dump.is_of(OAR) && !dump.is_of(SLURM));
     let written = serde_json::to_string(&dump).unwrap();
-    let mut foreign = Foreign::restore(serde_json::from_str(&written).unwrap());
+    let mut external = External::restore(serde_json::from_str(&written).unwrap());
     let again = Queue { again: true, ..queue.clone() };
-    assert_eq!(foreign.unanswered(), [Outer::Foreign(Command::Queue(again))]);
+    assert_eq!(external.unanswered(), [Outer::External(Command::Queue(again))]);
 
-    tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let waiting = planned(1_100, listed("41", Some(7), State::Pending, 4, 100));
-    assert_eq!(list(&mut foreign, vec![waiting]), []);
+    assert_eq!(list(&mut external, vec![waiting]), []);
     let plan = Estimate { procs: Procs(4), walltime: Span(100), start: Time(1_100) };
-    assert_eq!(foreign.plan(NOW, JOB), Some(plan), "the size that OAR plans it in");
-    let news = list(&mut foreign, vec![listed("41", Some(7), State::Running, 3, 134)]);
+    assert_eq!(external.plan(NOW, JOB), Some(plan), "the size that OAR plans it in");
+    let news = list(&mut external, vec![listed("41", Some(7), State::Running, 3, 134)]);
     let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(990) };
     assert_eq!(news, [started]);
 }
 
 #[test]
 fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
-    let mut foreign = cluster(vec![]);
+    let mut external = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
     let submission = Submission::new(JOB, Procs(1), Span(400));
-    foreign.submit_moldable(NOW, submission, &walltimes, &mut Effects::default());
-    tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    external.submit_moldable(NOW, submission, &walltimes, &mut Effects::default());
+    tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let ran = listed("41", Some(7), State::Running, 3, 134);
-    assert_eq!(list(&mut foreign, vec![Listed { state: State::Completed, ..ran }]), []);
+    assert_eq!(list(&mut external, vec![Listed { state: State::Completed, ..ran }]), []);
     let (exit, started) = (Exit::Code(0), Some(Time(995)));
     let news =
-        tell(&mut foreign, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
+        tell(&mut external, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
     let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
     assert_eq!(news, [started, News::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
 }
 
 #[test]
 fn what_is_held_keeps_its_sizes_until_it_is_released() {
-    let mut foreign = cluster(vec![]);
+    let mut external = cluster(vec![]);
     let request = request(2);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
     let submission = Submission::new(JOB, Procs(2), Span(200));
     let mut effects = Effects::default();
-    foreign.hold_moldable(NOW, submission, &walltimes, &mut effects);
-    tell(&mut foreign, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
-    foreign.release(NOW, JOB, &mut effects);
-    let Some(Outer::Foreign(Command::Release { alternatives, .. })) = effects.commands.last() else {
+    external.hold_moldable(NOW, submission, &walltimes, &mut effects);
+    tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    external.release(NOW, JOB, &mut effects);
+    let Some(Outer::External(Command::Release { alternatives, .. })) = effects.commands.last() else {
         panic!("{effects:?}")
     };
     assert_eq!(alternatives.len(), 4);
 
     // Slurm has no use for sizes.
-    let mut slurm = Foreign::new();
+    let mut slurm = External::new();
     slurm.submit_moldable(NOW, submission, &walltimes, &mut effects);
-    let Some(Outer::Foreign(Command::Queue(queue))) = effects.commands.last() else { panic!("{effects:?}") };
+    let Some(Outer::External(Command::Queue(queue))) = effects.commands.last() else { panic!("{effects:?}") };
     assert_eq!(queue.alternatives, []);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A plan is that of the state as it is, at a second: jobs that no listing shows yet are put behind all others, by their
 //! numbers. A job that is submitted in the same second is put behind a plan that is there, so that those of a burst cost
-//! a search each. Whatever else changes the picture ends the plan. So it never depends on who asked when, and a journal
+//! a search each. Whatever else changes the snapshot ends the plan. So it never depends on who asked when, and a journal
 //! that is told again gives the same answers.
 
 use std::collections::BTreeSet;
@@ -15,19 +15,19 @@ use pliant_policy::runtimes::limit_usage::Expect;
 use super::drawing::{self, ListedSnapshot};
 use super::job::Job;
 use super::target::Target;
-use super::{Event, Foreign};
+use super::{Event, External};
 use crate::listing::{Listed, Phase};
 
-impl Foreign {
+impl External {
     /// Where jobs are submitted to.
     pub(super) fn target(&self) -> Target<'_> {
         Target::of(&self.mirror, self.partition.as_deref())
     }
 
-    /// The plan of this moment; none if the picture makes no sense.
+    /// The plan of this moment; none if the snapshot makes no sense.
     pub(super) fn planned(&mut self, now: Time) -> Option<&mut Nodes> {
         if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
-            let mut nodes = Nodes::from_snapshot(now, &self.drawn(&[]).picture).ok()?;
+            let mut nodes = Nodes::from_snapshot(now, &self.drawn(&[]).snapshot).ok()?;
             // The plan of those that are listed comes first.
             nodes.next_start();
             self.unlisted().into_iter().for_each(|job| nodes.submit(now, planned_as(job.submission)));
@@ -68,14 +68,14 @@ impl Foreign {
         (lowest.min(number), highest.max(number))
     }
 
-    /// What happened ends the plan, unless no picture shows it.
+    /// What happened ends the plan, unless no snapshot shows it.
     pub(super) fn plan_after(&mut self, event: &Event) {
         if !matches!(event, Event::Queued { .. } | Event::Terminated { .. } | Event::Removed { .. }) {
             self.plan = None;
         }
     }
 
-    /// The picture, with those at the end of the queue.
+    /// The snapshot, with those at the end of the queue.
     pub(super) fn drawn(&self, unlisted: &[&Job]) -> ListedSnapshot {
         match self.expect {
             Expect::Limits => self.drawn_with(unlisted, &|_, _| None),
@@ -125,9 +125,9 @@ impl Foreign {
     fn planned_starts(
         &self,
         now: Time,
-        ListedSnapshot { picture, ids }: ListedSnapshot,
+        ListedSnapshot { snapshot, ids }: ListedSnapshot,
     ) -> Vec<(String, Time)> {
-        let Ok(mut nodes) = Nodes::from_snapshot(now, &picture) else { return Vec::new() };
+        let Ok(mut nodes) = Nodes::from_snapshot(now, &snapshot) else { return Vec::new() };
         let mut waiting: Vec<Waiting> = Vec::new();
         nodes.list(now, &mut waiting);
         let listing = self.present();
@@ -139,8 +139,8 @@ impl Foreign {
         waiting.into_iter().filter_map(start).collect()
     }
 
-    pub(super) fn picture(&self) -> ClusterSnapshot {
-        self.drawn(&self.unlisted()).picture
+    pub(super) fn snapshot(&self) -> ClusterSnapshot {
+        self.drawn(&self.unlisted()).snapshot
     }
 }
 

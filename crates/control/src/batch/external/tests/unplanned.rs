@@ -10,10 +10,10 @@ fn who_holds_a_job_back_says_when_it_starts_and_a_limit_holds_for_those_that_com
     let mut check = |job: Listed, kept: &[JobId], limited: bool| {
         bench.list(vec![job.clone()]);
         let now = bench.now;
-        let plan = bench.foreign.plan(now, JOB);
+        let plan = bench.external.plan(now, JOB);
         assert_eq!(plan.is_some(), job.state == State::Pending && job.waits_for.is_none(), "{job:?}");
-        assert_eq!(bench.foreign.kept(), kept.iter().copied().collect(), "{job:?}");
-        assert_eq!(bench.foreign.limited().is_some(), limited, "{job:?}");
+        assert_eq!(bench.external.kept(), kept.iter().copied().collect(), "{job:?}");
+        assert_eq!(bench.external.limited().is_some(), limited, "{job:?}");
     };
     use listing::WaitsFor::{Limit, Other};
     check(waits(State::Pending, None), &[], false);
@@ -27,7 +27,7 @@ fn who_holds_a_job_back_says_when_it_starts_and_a_limit_holds_for_those_that_com
         waits(State::Pending, None),
         Listed { waits_for: limit, ..listed("42", None, State::Pending) },
     ]);
-    assert_eq!(bench.foreign.limited(), None);
+    assert_eq!(bench.external.limited(), None);
 }
 
 /// A reason may be that of a moment: a job is given away only when it has had no plan for a while.
@@ -39,7 +39,7 @@ fn a_job_is_stuck_when_it_has_had_no_plan_for_a_while() {
         bench.now = Time(at - 1);
         bench.list(vec![Listed { waits_for, ..listed("41", Some(7), State::Pending) }]);
         let now = bench.now;
-        bench.foreign.is_stuck(now, JOB)
+        bench.external.is_stuck(now, JOB)
     };
     assert!(!stuck(down(), 1_000));
     assert!(!stuck(down(), 1_030), "two of its passes are a minute");
@@ -56,7 +56,7 @@ fn a_hold_of_others_on_a_job_that_came_from_elsewhere_is_left() {
     let mut bench = Bench::queued(true);
     let held = || listed("41", Some(7), State::Held);
     bench.list(vec![held()]);
-    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    bench.act(|external, now, effects| external.release(now, JOB, effects));
     bench.tell(Event::Released { job: JOB });
     let asked = |bench: &mut Bench, job| {
         let (commands, _) = bench.list(vec![job]);

@@ -1,4 +1,4 @@
-//! One of our jobs in a foreign batch system, what is to be done about it, and what is told of it.
+//! One of our jobs in an external batch system, what is to be done about it, and what is told of it.
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::alternatives::Alternative;
@@ -11,7 +11,7 @@ use crate::batch::{self, Effects, News};
 use crate::job::{Exit, is_false};
 use crate::listing::{Changes, Listed, Phase, State};
 
-/// What is told of a foreign batch system.
+/// What is told of an external batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -103,7 +103,7 @@ pub enum Withdrawal {
     Stays,
 }
 
-/// What is to be done in a foreign batch system. Each is the same however often it is done.
+/// What is to be done in an external batch system. Each is the same however often it is done.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
@@ -333,7 +333,7 @@ impl Job {
         let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
         if self.cancelled && !self.terminating && waits {
             self.terminating = true;
-            effects.commands.push(batch::Command::Foreign(self.terminate()));
+            effects.commands.push(batch::Command::External(self.terminate()));
         }
         // A listing that is older than the release says nothing of it.
         if !self.started && at > self.released_at {
@@ -364,7 +364,7 @@ impl Job {
         let is_to_start = self.was_held && !self.held && !self.withdrawing && !self.cancelled;
         if is_held && is_to_start && !self.releasing {
             self.releasing = true;
-            effects.commands.push(batch::Command::Foreign(self.release()));
+            effects.commands.push(batch::Command::External(self.release()));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The folders of jobs on the file system that a foreign cluster's nodes share, and the supervisors that claim them. They
+//! The folders of jobs on the file system that an external cluster's nodes share, and the supervisors that claim them. They
 //! outlive the server and the batch system.
 
 use std::collections::BTreeMap;

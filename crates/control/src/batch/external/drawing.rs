@@ -1,4 +1,4 @@
-//! From what a batch system lists to the picture that its plans are made from.
+//! From what a batch system lists to the snapshot that its plans are made from.
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
@@ -14,14 +14,14 @@ pub const WITHOUT_LIMIT: Span = Span(365 * 86_400);
 /// Of the waiting tasks of one array so many are planned: the others come behind these.
 const TASKS_MAX: u32 = 1_000;
 
-/// A picture, and which of its waiting jobs are which of the listing's, by position. Of an array's tasks only the first
+/// A snapshot, and which of its waiting jobs are which of the listing's, by position. Of an array's tasks only the first
 /// is told.
 pub(super) struct ListedSnapshot {
-    pub(super) picture: ClusterSnapshot,
+    pub(super) snapshot: ClusterSnapshot,
     pub(super) ids: Vec<(JobId, usize)>,
 }
 
-/// The picture of a listing, with jobs that it does not show yet at the end of the queue. Our jobs have their own
+/// The snapshot of a listing, with jobs that it does not show yet at the end of the queue. Our jobs have their own
 /// numbers, others the highest there are. `expected` says how long a job runs that has run for so long, if that is known
 /// better than by its limit.
 pub(super) fn draw(
@@ -82,7 +82,7 @@ pub(super) fn draw(
     };
     let rules = Rules { whole_nodes: rules.whole_nodes || target.is_exclusive(), ..rules.clone() };
     ListedSnapshot {
-        picture: ClusterSnapshot { nodes: ours.iter().map(node).collect(), running, pending, rules },
+        snapshot: ClusterSnapshot { nodes: ours.iter().map(node).collect(), running, pending, rules },
         ids,
     }
 }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use pliant_model::JobId;
 
-use super::Foreign;
+use super::External;
 use crate::listing::{Listed, Listing, Phase, State};
 
-impl Foreign {
+impl External {
     /// The last listing without our jobs that have been withdrawn since, and with those that are or were held until now
     /// in their places: they will start in their turn, or be withdrawn soon. Otherwise whoever is asked next where a job
     /// would complete early would be told of room that is given away already.

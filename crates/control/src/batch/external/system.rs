@@ -1,4 +1,4 @@
-//! The batch systems that a picture can be of, and how they differ.
+//! The batch systems that a snapshot can be of, and how they differ.
 
 use pliant_model::Span;
 use pliant_policy::nodes::Rules;

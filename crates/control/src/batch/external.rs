@@ -1,4 +1,4 @@
-//! The picture of a batch system that is not Pliant's, as a machine without input or output.
+//! The snapshot of a batch system that is not Pliant's, as a machine without input or output.
 //!
 //! It is told listings, of which it keeps a mirror, and what came of the commands that it gives. It estimates by
 //! planning the mirror as the batch system does ([`pliant_policy::nodes`]), every plan made from the state of that
@@ -49,8 +49,8 @@ pub use job::{Command, DECIDED_WITHIN, Event, Queue, Withdrawal};
 pub use system::{OAR, SLURM, System};
 use target::Target;
 
-/// A foreign batch system as it is known here.
-pub struct Foreign {
+/// An external batch system as it is known here.
+pub struct External {
     system: System,
     rules: Rules,
     /// Where jobs are submitted to; none for the default partition.
@@ -72,7 +72,7 @@ pub struct Foreign {
     plans: usize,
 }
 
-/// The state of a foreign batch system's picture, as data.
+/// The state of an external batch system's snapshot, as data.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
     system: System,
@@ -97,21 +97,21 @@ impl Dump {
     }
 }
 
-impl Default for Foreign {
-    fn default() -> Foreign {
-        Foreign::new()
+impl Default for External {
+    fn default() -> External {
+        External::new()
     }
 }
 
-impl Foreign {
+impl External {
     /// A Slurm cluster of which nothing was listed yet.
-    pub fn new() -> Foreign {
-        Foreign::of(System::Slurm)
+    pub fn new() -> External {
+        External::of(System::Slurm)
     }
 
     /// One of which nothing was listed yet.
-    pub fn of(system: System) -> Foreign {
-        Foreign::restore(Dump {
+    pub fn of(system: System) -> External {
+        External::restore(Dump {
             system,
             rules: system.rules(),
             partition: None,
@@ -125,10 +125,10 @@ impl Foreign {
     }
 
     /// The one that had this dump.
-    pub fn restore(dump: Dump) -> Foreign {
+    pub fn restore(dump: Dump) -> External {
         let Dump { system, rules, partition, expect, used, mirror, ours, numbers, removing } = dump;
         let jobs = ours.into_iter().map(|job| (job.submission.job, job)).collect();
-        Foreign {
+        External {
             system,
             rules,
             partition,
@@ -174,7 +174,7 @@ impl Foreign {
         self.numbers = Some(self.numbers_with(submission.job));
     }
 
-    fn foreign(&mut self, now: Time, event: Event, effects: &mut Effects) {
+    fn external(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
             Event::Described { interval, partition, expect } => {
                 (self.rules, self.partition, self.expect) = (Rules::slurm(interval), partition, expect);
@@ -398,5 +398,5 @@ pub fn capacity(listing: &Listing, partition: Option<&str>) -> Procs {
 }
 
 fn give(command: Command, effects: &mut Effects) {
-    effects.commands.push(batch::Command::Foreign(command));
+    effects.commands.push(batch::Command::External(command));
 }

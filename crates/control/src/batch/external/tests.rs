@@ -1,4 +1,4 @@
-//! What a foreign batch system tells, and what is made of it: in every phase of a job also by one that was made again
+//! What an external batch system tells, and what is made of it: in every phase of a job also by one that was made again
 //! from its dump.
 
 mod partitions;
@@ -48,36 +48,38 @@ fn listed(id: &str, ours: Option<u32>, state: State) -> Listed {
 
 /// Tells the same to one that goes on and to one that is made again before every word, and looks whether they agree.
 struct Bench {
-    foreign: Foreign,
+    external: External,
     listing: Listing,
     now: Time,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let mut bench = Bench { foreign: Foreign::new(), listing: Listing::default(), now: Time(100) };
+        let mut bench = Bench { external: External::new(), listing: Listing::default(), now: Time(100) };
         let (interval, partition) = (Span(30), Some("main".to_owned()));
         bench.tell(Event::Described { interval, partition, expect: Expect::Limits });
         bench.list(vec![]);
         bench
     }
 
-    fn again(&mut self) -> Foreign {
-        let batch::Dump::Foreign(dump) = self.foreign.dump(self.now) else { panic!("of another kind") };
-        let written = serde_json::to_string(&batch::Dump::Foreign(dump)).unwrap();
-        let batch::Dump::Foreign(dump) = serde_json::from_str(&written).unwrap() else { panic!("{written}") };
-        Foreign::restore(*dump)
+    fn again(&mut self) -> External {
+        let batch::Dump::External(dump) = self.external.dump(self.now) else { panic!("of another kind") };
+        let written = serde_json::to_string(&batch::Dump::External(dump)).unwrap();
+        let batch::Dump::External(dump) = serde_json::from_str(&written).unwrap() else {
+            panic!("{written}")
+        };
+        External::restore(*dump)
     }
 
-    fn act(&mut self, act: impl Fn(&mut Foreign, Time, &mut Effects)) -> (Vec<Command>, Vec<News>) {
+    fn act(&mut self, act: impl Fn(&mut External, Time, &mut Effects)) -> (Vec<Command>, Vec<News>) {
         let (mut here, mut there) = (Effects::default(), Effects::default());
         let mut again = self.again();
-        act(&mut self.foreign, self.now, &mut here);
+        act(&mut self.external, self.now, &mut here);
         act(&mut again, self.now, &mut there);
         assert_eq!((&here.commands, &here.news), (&there.commands, &there.news));
-        assert_eq!(self.foreign.dump(self.now), again.dump(self.now));
+        assert_eq!(self.external.dump(self.now), again.dump(self.now));
         let inner = |command| match command {
-            Outer::Foreign(command) => command,
+            Outer::External(command) => command,
             other => panic!("{other:?}"),
         };
         (here.commands.into_iter().map(inner).collect(), here.news)
@@ -85,8 +87,8 @@ impl Bench {
 
     fn tell(&mut self, event: Event) -> (Vec<Command>, Vec<News>) {
         self.now += Span(1);
-        self.act(|foreign, now, effects| {
-            foreign.on(now, batch::Event::Foreign(event.clone()), effects);
+        self.act(|external, now, effects| {
+            external.on(now, batch::Event::External(event.clone()), effects);
         })
     }
 
@@ -100,9 +102,9 @@ impl Bench {
     /// A job that waits in the queue as `id`.
     fn queued(held: bool) -> Bench {
         let mut bench = Bench::new();
-        let (commands, news) = bench.act(|foreign, now, effects| match held {
-            true => foreign.hold(now, submission(), effects),
-            false => foreign.submit(now, submission(), effects),
+        let (commands, news) = bench.act(|external, now, effects| match held {
+            true => external.hold(now, submission(), effects),
+            false => external.submit(now, submission(), effects),
         });
         let queue = Queue {
             job: JOB,
@@ -114,11 +116,11 @@ impl Bench {
             alternatives: Vec::new(),
         };
         assert_eq!((commands, news), (vec![Command::Queue(queue.clone())], vec![]));
-        let asked_again = vec![Outer::Foreign(Command::Queue(Queue { again: true, ..queue }))];
-        assert_eq!(bench.foreign.unanswered(), asked_again);
+        let asked_again = vec![Outer::External(Command::Queue(Queue { again: true, ..queue }))];
+        assert_eq!(bench.external.unanswered(), asked_again);
         let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
         assert_eq!((commands, news), (vec![], if held { vec![News::Held { job: JOB }] } else { vec![] }));
-        assert_eq!(bench.foreign.unanswered(), []);
+        assert_eq!(bench.external.unanswered(), []);
         bench
     }
 }
@@ -148,7 +150,7 @@ fn a_job_waits_runs_and_ends() {
     let over = listed("41", Some(7), State::Completed);
     let look = Command::Look { job: JOB, ids: ids(), listed: Some(Box::new(over.clone())) };
     assert_eq!(bench.list(vec![over]), (vec![look.clone()], vec![]));
-    assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(look)]);
+    assert_eq!(bench.external.unanswered(), [Outer::External(look)]);
     assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![end(Exit::Code(0))]));
     assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![]), "an end that is told twice is no news");
 }
@@ -164,7 +166,7 @@ fn a_job_that_ran_between_two_listings_has_started() {
 #[test]
 fn a_refused_job_ends_without_having_started() {
     let mut bench = Bench::new();
-    bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+    bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let (commands, news) = bench.tell(Event::Refused { job: JOB, why: "no such partition".to_owned() });
     let exit = Exit::NotStarted("no such partition".to_owned());
     assert_eq!((commands, news), (vec![], vec![News::Ended { job: JOB, exit, elapsed_ms: None }]));
@@ -204,7 +206,7 @@ fn what_vanishes_unclaimed_is_submitted_again_and_what_was_not_listed_yet_has_no
 #[test]
 fn what_is_left_of_a_job_that_is_over_is_removed_and_nobody_elses() {
     let mut bench = Bench::queued(true);
-    bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+    bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
     bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
     let late = || vec![listed("42", Some(7), State::Held), listed("43", Some(6), State::Held)];
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
@@ -222,15 +224,15 @@ fn a_held_job_is_released_or_dropped() {
     let mut bench = Bench::queued(true);
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Held)]), (vec![], vec![]));
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
-    let released = bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    let released = bench.act(|external, now, effects| external.release(now, JOB, effects));
     assert_eq!(released, (vec![release.clone()], vec![]));
-    assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(release)]);
+    assert_eq!(bench.external.unanswered(), [Outer::External(release)]);
     assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![], vec![]));
-    assert_eq!(bench.foreign.unanswered(), []);
+    assert_eq!(bench.external.unanswered(), []);
 
     let mut bench = Bench::queued(true);
     let terminate = Command::Terminate { job: JOB, ids: ids() };
-    let cancelled = bench.act(|foreign, now, effects| foreign.cancel(now, JOB, effects));
+    let cancelled = bench.act(|external, now, effects| external.cancel(now, JOB, effects));
     assert_eq!(cancelled, (vec![terminate], vec![]));
     bench.tell(Event::Terminated { job: JOB });
     bench.list(vec![]);
@@ -241,11 +243,11 @@ fn a_held_job_is_released_or_dropped() {
 
 #[test]
 fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
-    let check = |ask: fn(&mut Foreign, Time, &mut Effects), held: bool, expected: Command| {
+    let check = |ask: fn(&mut External, Time, &mut Effects), held: bool, expected: Command| {
         let mut bench = Bench::new();
-        bench.act(|foreign, now, effects| match held {
-            true => foreign.hold(now, submission(), effects),
-            false => foreign.submit(now, submission(), effects),
+        bench.act(|external, now, effects| match held {
+            true => external.hold(now, submission(), effects),
+            false => external.submit(now, submission(), effects),
         });
         bench.act(ask);
         let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
@@ -267,13 +269,13 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
 
 #[test]
 fn a_job_is_withdrawn_or_stays() {
-    let withdraw = |foreign: &mut Foreign, now, effects: &mut Effects| foreign.withdraw(now, JOB, effects);
+    let withdraw = |external: &mut External, now, effects: &mut Effects| external.withdraw(now, JOB, effects);
     let check = |outcome, expected: News| {
         let mut bench = Bench::queued(false);
         let command = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
         assert_eq!(bench.act(withdraw), (vec![command], vec![]));
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![expected]));
-        assert_eq!(bench.foreign.unanswered(), []);
+        assert_eq!(bench.external.unanswered(), []);
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![]));
     };
     check(Withdrawal::Withdrawn, News::Withdrawn { job: JOB });
@@ -297,21 +299,21 @@ fn a_withdrawal_waits_for_the_release_before_it() {
     let mut bench = Bench::queued(true);
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
     let withdraw = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
-    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
-    assert_eq!(bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects)), (vec![], vec![]));
+    bench.act(|external, now, effects| external.release(now, JOB, effects));
+    assert_eq!(bench.act(|external, now, effects| external.withdraw(now, JOB, effects)), (vec![], vec![]));
     assert_eq!(
-        bench.foreign.unanswered(),
-        [Outer::Foreign(release)],
+        bench.external.unanswered(),
+        [Outer::External(release)],
         "one after the other after a restart, too"
     );
     assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![withdraw.clone()], vec![]));
-    assert_eq!(bench.foreign.unanswered(), [Outer::Foreign(withdraw)]);
+    assert_eq!(bench.external.unanswered(), [Outer::External(withdraw)]);
     let outcome = Withdrawal::Withdrawn;
     assert_eq!(
         bench.tell(Event::Withdrawal { job: JOB, outcome }),
         (vec![], vec![News::Withdrawn { job: JOB }])
     );
-    assert_eq!(bench.foreign.unanswered(), []);
+    assert_eq!(bench.external.unanswered(), []);
 }
 
 /// By our own hand: that is no end of the job, which goes on elsewhere.
@@ -320,7 +322,7 @@ fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
     for outcome in [Withdrawal::Withdrawn, Withdrawal::Stays] {
         let mut bench = Bench::queued(false);
         bench.list(vec![listed("41", Some(7), State::Pending)]);
-        bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+        bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
         let cancelled = || vec![listed("41", Some(7), State::Cancelled)];
         assert_eq!(bench.list(cancelled()), (vec![], vec![]));
         let (commands, news) = bench.tell(Event::Withdrawal { job: JOB, outcome });
@@ -348,20 +350,20 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let mut local = stranger("9", State::Running);
     local.places = ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
     bench.list(vec![local, stranger("10", State::Pending), stranger("11", State::Held)]);
-    bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+    bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let request = request();
     let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
-    let found = bench.foreign.estimate(bench.now, &walltimes, Tuner::Exact);
-    let mut nodes = Nodes::from_snapshot(bench.now, &bench.foreign.nodes(bench.now).unwrap()).unwrap();
+    let found = bench.external.estimate(bench.now, &walltimes, Tuner::Exact);
+    let mut nodes = Nodes::from_snapshot(bench.now, &bench.external.nodes(bench.now).unwrap()).unwrap();
     assert_eq!(found, nodes.estimate(bench.now, &walltimes, Tuner::Exact));
     // Four cores are free for the first who waits; ours, that no listing shows yet, are planned behind it.
-    assert_eq!(bench.foreign.plan(bench.now, JOB).unwrap().procs, Procs(2));
+    assert_eq!(bench.external.plan(bench.now, JOB).unwrap().procs, Procs(2));
     let Estimate { start, .. } = found.unwrap();
     assert!(start > bench.now, "{start}");
-    assert_eq!(bench.foreign.capacity(), Some(Procs(8)));
-    let Usage { free, running, waiting } = bench.foreign.usage();
+    assert_eq!(bench.external.capacity(), Some(Procs(8)));
+    let Usage { free, running, waiting } = bench.external.usage();
     assert_eq!((free, running, waiting), (Procs(4), 1, 3));
-    assert_eq!(bench.foreign.waiting(bench.now).len(), 2, "nobody knows when one that is held starts");
+    assert_eq!(bench.external.waiting(bench.now).len(), 2, "nobody knows when one that is held starts");
 }
 
 /// A listing is older than what was done since: a job that was let go still stands in it as held, one that was withdrawn
@@ -371,7 +373,7 @@ fn plans_reckon_with_what_was_done_since_the_listing() {
     let check = |bench: &mut Bench, at_once, why: &str| {
         let (request, now) = (request(), bench.now);
         let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
-        let start = bench.foreign.estimate(now, &walltimes, Tuner::Exact).unwrap().start;
+        let start = bench.external.estimate(now, &walltimes, Tuner::Exact).unwrap().start;
         assert_eq!(start == now, at_once, "{why}: {start}");
     };
     let taken = || Listed {
@@ -382,7 +384,7 @@ fn plans_reckon_with_what_was_done_since_the_listing() {
     check(&mut bench, true, "two cores are kept for it, six are left");
     bench.list(vec![taken()]);
     check(&mut bench, false, "it is held, and will be let go");
-    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    bench.act(|external, now, effects| external.release(now, JOB, effects));
     bench.tell(Event::Released { job: JOB });
     check(&mut bench, false, "it was let go");
     let waits_for = Some(listing::WaitsFor::Other("JobHeldAdmin".to_owned()));
@@ -390,15 +392,15 @@ fn plans_reckon_with_what_was_done_since_the_listing() {
     check(&mut bench, true, "somebody else holds it");
     bench.list(vec![Listed { state: State::Pending, ..taken() }]);
     check(&mut bench, false, "it waits");
-    bench.act(|foreign, now, effects| foreign.withdraw(now, JOB, effects));
+    bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
     bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
     check(&mut bench, true, "it is gone");
 }
 
 #[test]
 fn a_cluster_of_which_nothing_was_listed_has_no_room() {
-    let foreign = Foreign::new();
-    assert_eq!((foreign.capacity(), foreign.next_due()), (Some(Procs(0)), None));
+    let external = External::new();
+    assert_eq!((external.capacity(), external.next_due()), (Some(Procs(0)), None));
 }
 
 #[test]
@@ -433,7 +435,7 @@ fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
     ];
     let (_, news) = bench.list(begun.clone());
     assert_eq!(kept(&news), [(50, 80)], "one that ran between two listings");
-    let present = bench.foreign.local_jobs();
+    let present = bench.external.local_jobs();
     let runs = |jobs: &[LocalJob]| jobs.iter().filter(|job| job.started.is_some()).count();
     assert_eq!((present.len(), runs(&present)), (4, 3), "{present:?}");
     assert_eq!(kept(&bench.list(begun).1), []);

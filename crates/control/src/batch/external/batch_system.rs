@@ -1,4 +1,4 @@
-//! What a server asks of a foreign batch system, answered from its picture.
+//! What a server asks of an external batch system, answered from its snapshot.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use pliant_policy::nodes::ClusterSnapshot;
 use pliant_policy::tuning::Tuner;
 
 use super::job::Job;
-use super::{Command, Dump, Foreign, give, locals};
+use super::{Command, Dump, External, give, locals};
 use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
 use crate::listing::{Listing, Phase, State, WaitsFor};
 use crate::local::LocalJob;
@@ -16,7 +16,7 @@ use crate::local::LocalJob;
 /// A job is not stuck sooner than this after a listing has shown that it has no plan.
 const STUCK_AFTER: Span = Span(5);
 
-impl BatchSystem for Foreign {
+impl BatchSystem for External {
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         // Behind all who wait.
         self.planned(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
@@ -87,9 +87,9 @@ impl BatchSystem for Foreign {
 
     fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
         match event {
-            batch::Event::Foreign(event) => {
+            batch::Event::External(event) => {
                 self.plan_after(&event);
-                self.foreign(now, event, effects);
+                self.external(now, event, effects);
             }
             batch::Event::Ended { job, exit, elapsed_ms } => {
                 self.plan = None;
@@ -120,7 +120,7 @@ impl BatchSystem for Foreign {
     fn usage(&self) -> Usage {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
         let unlisted = self.unlisted().len();
-        let ClusterSnapshot { nodes, running, .. } = self.picture();
+        let ClusterSnapshot { nodes, running, .. } = self.snapshot();
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
         for share in running.iter().flat_map(|holder| &holder.on) {
             let node = &mut free[share.node as usize];
@@ -167,9 +167,9 @@ impl BatchSystem for Foreign {
 
     fn is_stuck(&self, now: Time, job: JobId) -> bool {
         // Two of its passes: a reason may be that of a moment. A listing that says the same again is not told.
-        let patience = Span((2 * self.rules.interval.0).max(STUCK_AFTER.0));
+        let timeout = Span((2 * self.rules.interval.0).max(STUCK_AFTER.0));
         let unplanned = self.jobs.get(&job).and_then(|job| job.unplanned);
-        unplanned.is_some_and(|since| since + patience <= now)
+        unplanned.is_some_and(|since| since + timeout <= now)
     }
 
     fn limited(&self) -> Option<String> {
@@ -190,12 +190,12 @@ impl BatchSystem for Foreign {
         held.filter_map(|one| one.ours.map(JobId)).collect()
     }
 
-    fn picture(&mut self, _now: Time) -> pliant_policy::batch::Dump {
+    fn snapshot(&mut self, _now: Time) -> pliant_policy::batch::Dump {
         pliant_policy::batch::Dump::default()
     }
 
     fn nodes(&mut self, _now: Time) -> Option<ClusterSnapshot> {
-        Some(Foreign::picture(self))
+        Some(External::snapshot(self))
     }
 
     fn mirror(&self) -> Option<&Listing> {
@@ -215,13 +215,13 @@ impl BatchSystem for Foreign {
             Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }
         });
         let commands = self.jobs.values().flat_map(Job::unanswered).chain(looks).chain(removals);
-        commands.map(batch::Command::Foreign).collect()
+        commands.map(batch::Command::External).collect()
     }
 
     fn dump(&mut self, _now: Time) -> batch::Dump {
         // Whoever goes on from the dump plans anew, and so does this one.
         self.plan = None;
-        batch::Dump::Foreign(Box::new(Dump {
+        batch::Dump::External(Box::new(Dump {
             system: self.system,
             rules: self.rules.clone(),
             partition: self.partition.clone(),

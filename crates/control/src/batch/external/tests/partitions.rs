@@ -45,7 +45,7 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
     };
     let changes = listing.map(|listing| Event::Listed(listing.changes(&Listing::default())));
     for event in [described].into_iter().chain(changes) {
-        server.on(Time(10), server::Event::Batch(batch::Event::Foreign(event)), &mut Vec::new());
+        server.on(Time(10), server::Event::Batch(batch::Event::External(event)), &mut Vec::new());
     }
     server
 }
@@ -104,7 +104,7 @@ fn jobs_of_other_partitions_are_not_in_the_way() {
         let changes = next.changes(&bench.listing);
         bench.listing = next;
         bench.tell(Event::Listed(changes));
-        assert_eq!(bench.foreign.waiting(bench.now).len(), planned, "{partition}");
+        assert_eq!(bench.external.waiting(bench.now).len(), planned, "{partition}");
     }
 }
 
@@ -145,7 +145,7 @@ fn the_early_end_of_a_local_job_is_told_and_one_at_its_limit_is_not() {
     let mut server = server(None, Some(&listing(all())));
     let mut told = |jobs: Vec<Listed>, before: &Listing, at: i64| {
         let next = Listing { partitions: all(), ..Listing::new(Time(at), listing(all()).nodes, jobs) };
-        let event = server::Event::Batch(batch::Event::Foreign(Event::Listed(next.changes(before))));
+        let event = server::Event::Batch(batch::Event::External(Event::Listed(next.changes(before))));
         let mut commands = Vec::new();
         server.on(Time(at), event, &mut commands);
         let freed = commands.iter().filter(|command| **command == server::Command::Freed).count();
@@ -174,7 +174,7 @@ fn nothing_is_planned_in_a_partition_that_is_down() {
         bench.listing = next;
         bench.tell(Event::Listed(changes));
         let now = bench.now;
-        bench.foreign.plan(now, JOB)
+        bench.external.plan(now, JOB)
     };
     assert!(plan(false).is_some());
     assert_eq!(plan(true), None);
@@ -186,17 +186,17 @@ fn nodes_of_an_exclusive_partition_have_one_job_each() {
     let exclusive = Partition { exclusive: true, ..partition("main") };
     for (partition, starts) in [(exclusive, [0, 0, 1]), (partition("main"), [0, 0, 0])] {
         let next = listing(vec![partition]);
-        let mut foreign = Foreign::new();
-        foreign.on(
+        let mut external = External::new();
+        external.on(
             Time(10),
-            batch::Event::Foreign(Event::Listed(next.changes(&Listing::default()))),
+            batch::Event::External(Event::Listed(next.changes(&Listing::default()))),
             &mut Effects::default(),
         );
         let later: Vec<i64> = (1..=3)
             .map(|number| {
                 let submission = Submission::new(JobId(number), Procs(1), Span(60));
-                foreign.submit(Time(10), submission, &mut Effects::default());
-                i64::from(foreign.plan(Time(11), JobId(number)).unwrap().start > Time(11))
+                external.submit(Time(10), submission, &mut Effects::default());
+                i64::from(external.plan(Time(11), JobId(number)).unwrap().start > Time(11))
             })
             .collect();
         assert_eq!(later, starts);

@@ -12,19 +12,19 @@ use crate::kernel::Peer;
 impl World {
     /// What becomes of a message between two peers that keep no order: when its copies arrive, if they do.
     pub(super) fn fate(&mut self, from: Peer, to: Peer) -> Vec<u64> {
-        if self.are_parted(from, to) || self.strikes(self.plan.weather.lost) {
+        if self.are_parted(from, to) || self.strikes(self.plan.faults.lost) {
             return Vec::new();
         }
         let mut arrivals = vec![self.delay()];
-        if self.strikes(self.plan.weather.doubled) {
+        if self.strikes(self.plan.faults.doubled) {
             arrivals.push(self.delay());
         }
         arrivals
     }
 
     fn delay(&mut self) -> u64 {
-        let late = self.strikes(self.plan.weather.late);
-        let most = if late { self.plan.weather.latest } else { 300 };
+        let late = self.strikes(self.plan.faults.late);
+        let most = if late { self.plan.faults.latest } else { 300 };
         self.rng.random_range(1..=most)
     }
 
@@ -45,7 +45,7 @@ impl World {
     pub(super) fn crash_somebody(&mut self) {
         let peer = self.some_daemon();
         self.crash(peer);
-        self.next_fault(self.plan.weather.crash_every, WorldEvent::Crash);
+        self.next_fault(self.plan.faults.crash_every, WorldEvent::Crash);
     }
 
     /// A daemon is gone, with all that its journal does not say.
@@ -162,7 +162,7 @@ impl World {
             false => self.some_daemon(),
         };
         let length = if self.rng.random_bool(0.3) { 180_000 } else { 20_000 };
-        let until = (self.queue.now() + self.rng.random_range(500..length)).min(self.plan.weather.until);
+        let until = (self.queue.now() + self.rng.random_range(500..length)).min(self.plan.faults.until);
         self.partitions.insert((one.min(other), one.max(other)), until);
         self.note(|world| {
             let (one, other) = (world.name_of(one), world.name_of(other));
@@ -173,7 +173,7 @@ impl World {
                 self.break_line(child);
             }
         }
-        self.next_fault(self.plan.weather.partition_every, WorldEvent::Partition);
+        self.next_fault(self.plan.faults.partition_every, WorldEvent::Partition);
     }
 
     /// A clock goes forwards by up to an hour.
@@ -199,12 +199,12 @@ impl World {
             Peer::Client(_) => {}
         }
         self.plan_due(peer);
-        self.next_fault(self.plan.weather.jump_every, WorldEvent::Jump);
+        self.next_fault(self.plan.faults.jump_every, WorldEvent::Jump);
     }
 
     pub(super) fn break_some_line(&mut self) {
         let peer = self.some_daemon();
         self.break_line(peer);
-        self.next_fault(self.plan.weather.break_every, WorldEvent::Break);
+        self.next_fault(self.plan.faults.break_every, WorldEvent::Break);
     }
 }

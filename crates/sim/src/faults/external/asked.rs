@@ -1,13 +1,13 @@
 //! What reaches a controller: questions about jobs, and listings.
 
-use pliant_control::batch::foreign::Event;
+use pliant_control::batch::external::Event;
 use pliant_control::names::Handle;
 use pliant_model::Span;
 use pliant_policy::runtimes::limit_usage::Expect;
 use rand::Rng;
 
 use super::controller::{Ask, How, Said};
-use super::{Moment, NOTHING_NEW, PATIENCE};
+use super::{Moment, NOTHING_NEW, TIMEOUT};
 use crate::faults::Bug;
 use crate::faults::trace::short;
 use crate::faults::world::{World, WorldEvent};
@@ -92,13 +92,13 @@ impl World {
         site.listing = turn;
         let (plan, answers) = (site.plan.clone(), site.is_up && site.hangs_until <= self.queue.now());
         let silence = Moment::Listed { life, turn, said: Said::Nothing };
-        self.after(PATIENCE, WorldEvent::Site(index, silence));
+        self.after(TIMEOUT, WorldEvent::Site(index, silence));
         if !answers || self.strikes(plan.lost) {
             return;
         }
         let Some(site) = self.sites.get_mut(&index) else { return };
         let said = site.controller.execute(self.queue.now(), &Ask::List(at));
-        let most = if self.strikes(plan.late) { PATIENCE } else { 100 };
+        let most = if self.strikes(plan.late) { TIMEOUT } else { 100 };
         let pause = self.rng.random_range(1..=most);
         self.after(pause, WorldEvent::Site(index, Moment::Listed { life, turn, said }));
     }
@@ -124,7 +124,7 @@ impl World {
             site.mirror = *listing;
         }
         for event in events {
-            self.tell_foreign(index, event);
+            self.tell_external(index, event);
         }
         self.after(period, WorldEvent::Site(index, Moment::Lists(life)));
     }

@@ -1,9 +1,9 @@
-//! What a server's commands mean in a foreign batch system, step by step as the live adapter takes them: each question
+//! What a server's commands mean in an external batch system, step by step as the live adapter takes them: each question
 //! may be left without an answer, and is asked again then.
 
 use std::collections::VecDeque;
 
-use pliant_control::batch::foreign::{Event, Queue, Withdrawal};
+use pliant_control::batch::external::{Event, Queue, Withdrawal};
 use pliant_control::job::Exit;
 use pliant_control::listing::{Listed, Phase};
 use pliant_control::names::Handle;

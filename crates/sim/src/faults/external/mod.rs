@@ -1,4 +1,4 @@
-//! Servers in front of batch systems that are not Pliant's: the weather between a server and its controller.
+//! Servers in front of external batch systems: faults between a server and its controller.
 //!
 //! A [`Site`] is what is there when the server is down: a controller with its queue and nodes (module `controller`), and
 //! the folders of jobs with their supervisors (module `folders`). What the server wants done is a task of several
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use controller::{Ask, Controller, Said};
 use folders::Folders;
 use pliant_control::batch;
-use pliant_control::batch::foreign::{Command, Event};
+use pliant_control::batch::external::{Command, Event};
 use pliant_control::job::Exit;
 use pliant_control::listing::Listing;
 use pliant_control::names::Handle;
@@ -35,7 +35,7 @@ use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
 /// How long an answer is waited for, in milliseconds.
-const PATIENCE: u64 = 10_000;
+const TIMEOUT: u64 = 10_000;
 /// How often the controller saves its state.
 const SAVES_EVERY: u64 = 5_000;
 /// After this long the machine is told that nothing has changed.
@@ -43,7 +43,7 @@ const NOTHING_NEW: u64 = 60_000;
 /// Numbers from there on are in tags of an earlier journal of the server.
 const EARLIER: u32 = 900_000;
 
-/// A foreign batch system, and how bad the weather around it is. Times in milliseconds, shares in thousandths.
+/// An external batch system and its fault rates. Times in milliseconds, shares in thousandths.
 #[derive(Clone)]
 pub(super) struct SitePlan {
     /// The cores of its nodes.
@@ -161,7 +161,7 @@ impl Site {
 }
 
 impl World {
-    /// The foreign batch systems begin, and are listed for the first time.
+    /// The external batch systems begin, and are listed for the first time.
     pub(super) fn begin_sites(&mut self) {
         for index in self.sites.keys().copied().collect::<Vec<_>>() {
             let SitePlan { outage_every, stranger_every, admin_every, .. } = self.sites[&index].plan;
@@ -193,8 +193,8 @@ impl World {
         let life = self.life(Peer::Server(index));
         self.after(100, WorldEvent::Site(index, Moment::Lists(life)));
         for command in unanswered {
-            if let batch::Command::Foreign(command) = command {
-                self.foreign_wants(index, command);
+            if let batch::Command::External(command) = command {
+                self.external_wants(index, command);
             }
         }
     }
@@ -207,7 +207,7 @@ impl World {
     }
 
     /// A server wants something done.
-    pub(super) fn foreign_wants(&mut self, index: usize, command: Command) {
+    pub(super) fn external_wants(&mut self, index: usize, command: Command) {
         self.note(|_| format!("c{index} wants {}", super::trace::short(&command)));
         let withdraw = |ids: Vec<String>, removes, tentative| Doing::Withdraw {
             ids: ids.into(),
@@ -278,13 +278,13 @@ impl World {
                     }
                     event => event,
                 };
-                self.tell_foreign(index, event);
+                self.tell_external(index, event);
             }
         }
     }
 
-    fn tell_foreign(&mut self, index: usize, event: Event) {
-        self.tell_server(index, server::Event::Batch(batch::Event::Foreign(event)));
+    fn tell_external(&mut self, index: usize, event: Event) {
+        self.tell_server(index, server::Event::Batch(batch::Event::External(event)));
     }
 
     /// Something is asked of the controller.
@@ -292,7 +292,7 @@ impl World {
         let Some(Site { plan, generation, .. }) = self.sites.get(&index) else { return };
         let (plan, generation) = (plan.clone(), *generation);
         let silence = Moment::Answer { task, turn, said: Said::Nothing };
-        self.after(PATIENCE, WorldEvent::Site(index, silence));
+        self.after(TIMEOUT, WorldEvent::Site(index, silence));
         if self.strikes(plan.lost) {
             return;
         }

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn withdraw(foreign: &mut Foreign, now: Time, effects: &mut Effects) {
-    foreign.withdraw(now, JOB, effects);
+fn withdraw(external: &mut External, now: Time, effects: &mut Effects) {
+    external.withdraw(now, JOB, effects);
 }
 
-fn cancel(foreign: &mut Foreign, now: Time, effects: &mut Effects) {
-    foreign.cancel(now, JOB, effects);
+fn cancel(external: &mut External, now: Time, effects: &mut Effects) {
+    external.cancel(now, JOB, effects);
 }
 
 fn cancelled() -> News {
@@ -26,12 +26,12 @@ fn a_job_that_is_cancelled_while_it_is_withdrawn_goes_nowhere() {
 #[test]
 fn a_job_that_is_cancelled_before_its_submission_is_answered_is_not_begun() {
     let mut bench = Bench::new();
-    bench.act(|foreign, now, effects| foreign.submit(now, submission(), effects));
+    bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let folder = Command::Terminate { job: JOB, ids: vec![] };
     assert_eq!(bench.act(cancel), (vec![folder.clone()], vec![]));
     bench.tell(Event::Terminated { job: JOB });
-    let unanswered = bench.foreign.unanswered();
-    assert!(matches!(&unanswered[..], [Outer::Foreign(first), _] if *first == folder), "{unanswered:?}");
+    let unanswered = bench.external.unanswered();
+    assert!(matches!(&unanswered[..], [Outer::External(first), _] if *first == folder), "{unanswered:?}");
     let terminate = Command::Terminate { job: JOB, ids: ids() };
     assert_eq!(bench.tell(Event::Queued { job: JOB, ids: ids() }), (vec![terminate], vec![]));
     // Slurm says that it was begun, its supervisor did not begin it.
@@ -46,7 +46,7 @@ fn a_job_that_is_cancelled_before_its_submission_is_answered_is_not_begun() {
 fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
     // Released, and held again.
     let mut bench = Bench::queued(true);
-    bench.act(|foreign, now, effects| foreign.release(now, JOB, effects));
+    bench.act(|external, now, effects| external.release(now, JOB, effects));
     bench.tell(Event::Released { job: JOB });
     bench.list(vec![listed("41", Some(7), State::Pending)]);
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
@@ -72,7 +72,7 @@ fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_agai
     let (commands, _) = bench.list(vec![listed("42", Some(7), State::Held)]);
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
     assert_eq!(commands, std::slice::from_ref(&remove));
-    assert_eq!(bench.again().unanswered(), [Outer::Foreign(remove)]);
+    assert_eq!(bench.again().unanswered(), [Outer::External(remove)]);
 }
 
 #[test]
