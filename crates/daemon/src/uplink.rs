@@ -126,7 +126,7 @@ impl<C: Child> Uplink<C> {
             let begun = Instant::now();
             let ended = connection.connect(parent, &tls).await;
             let why = ended.unwrap_or_else(|status| status.message().to_owned());
-            tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no line to the parent");
+            tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no connection to the parent");
             connection.heard.lost(&parent.address, &why);
             // A connection that held for a while was a good one.
             pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
@@ -194,7 +194,7 @@ impl<C: Child> ParentConnection<C> {
         loop {
             let message = timeout(SILENCE, down.message()).await;
             let message = message.map_err(|_| Status::deadline_exceeded("no answer to the greeting"))??;
-            let message = message.ok_or_else(|| Status::unavailable("the parent closed the line"))?;
+            let message = message.ok_or_else(|| Status::unavailable("the parent closed the connection"))?;
             let kept = match &message.message {
                 Some(proto::down::Message::Acknowledge(kept)) => Some(kept.sequence),
                 _ => None,
@@ -219,7 +219,7 @@ impl<C: Child> ParentConnection<C> {
             let has_something = self.announce || self.freed || !self.said.is_empty() || !self.page.is_empty();
             tokio::select! {
                 message = down.message() => {
-                    let Some(message) = message? else { return Ok("the parent closed the line".to_owned()) };
+                    let Some(message) = message? else { return Ok("the parent closed the connection".to_owned()) };
                     heard = Instant::now();
                     self.heard.now();
                     self.receive(message).await?;
@@ -348,7 +348,7 @@ async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<StatusUpdate>, 
 fn status_update(notice: &StatusUpdate) -> Result<FromChild, Status> {
     let record = serde_json::from_str(&notice.body);
     let record =
-        record.map_err(|error| Status::data_loss(format!("news {} in the journal: {error}", notice.seq)))?;
+        record.map_err(|error| Status::data_loss(format!("status update {} in the journal: {error}", notice.seq)))?;
     Ok(FromChild::StatusUpdate { sequence: notice.seq, record: Box::new(record) })
 }
 
@@ -359,14 +359,14 @@ fn not_older(last: u64, kept: u64) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::failed_precondition(format!(
-        "the state folder is an older copy of itself: its journal ends at news {last}, of which the parent has kept those up to \
+        "the state folder is an older copy of itself: its journal ends at status update {last}, of which the parent has kept those up to \
          {kept}. Nothing is taken from the parent. Put the newer one back, or begin with an empty one, which goes on after the \
          numbers of all jobs"
     )))
 }
 
 fn broken() -> Status {
-    Status::unavailable("the line to the parent has broken")
+    Status::unavailable("the connection to the parent has broken")
 }
 
 #[cfg(test)]

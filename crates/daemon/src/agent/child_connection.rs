@@ -115,7 +115,7 @@ async fn same_journal(child: &Name, journal: u64, mailbox: &Mailbox<Agent>) {
     let known = mailbox.ask(move |agent, _| agent.journal_of(&name)).await.ok().flatten();
     if known.is_some_and(|known| known != journal) {
         tracing::warn!(
-            %child, "the journal of a child is not the one that it had: of jobs in that one no more news come"
+            %child, "the journal of a child is not the one that it had: of jobs in that one no more status updates come"
         );
     }
 }
@@ -155,7 +155,7 @@ impl ChildConnection {
             }
             tokio::select! {
                 message = up.message(), if ahead < AHEAD => {
-                    let Some(message) = message? else { return Ok("the child closed the line".to_owned()) };
+                    let Some(message) = message? else { return Ok("the child closed the connection".to_owned()) };
                     self.receive(message, &mut pieces).await?;
                     ahead += 1;
                     heard = tokio::time::Instant::now();
@@ -177,7 +177,7 @@ impl ChildConnection {
                     // A child that takes nothing in will be silent soon.
                     let _ = sender.try_send(Ok((&FromParent::Heartbeat).into()));
                 }
-                () = sender.closed() => return Ok("the line has broken".to_owned()),
+                () = sender.closed() => return Ok("the connection has broken".to_owned()),
             }
         }
     }
@@ -203,7 +203,7 @@ impl ChildConnection {
             FromChild::Answer { discovery, found } => Event::Answered { child, discovery, found },
             FromChild::StatusUpdate { sequence, record } => {
                 if self.kind == ChildKind::Server && !has_had(&child, &record) {
-                    return Err(Status::permission_denied("a server tells of its own jobs and of no others"));
+                    return Err(Status::permission_denied("a server reports its own jobs and no others"));
                 }
                 // What is sent at once cannot be late, and that is what most status updates are.
                 let is_old = self.clock.now() - record.submitted > AT_ONCE;

@@ -58,7 +58,7 @@ pub(crate) fn reached<W: AsRef<str>>(place: CrashPoint, on_account_of: impl Iter
     let Some((what, left)) = wanted(place) else { return };
     for _ in on_account_of.filter(|one| one.as_ref() == what) {
         if left.fetch_sub(1, Ordering::SeqCst) == 1 {
-            tracing::warn!(at = place.word(), what, "ends itself, as it was told to");
+            tracing::warn!(at = place.word(), what, "ends itself, as it was asked to");
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
     }

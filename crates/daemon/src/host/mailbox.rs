@@ -10,7 +10,7 @@ use pliant_model::Time;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
-/// How many events may wait before those of clients are turned away.
+/// How many events may wait before those of clients are rejected.
 const WAITING_MAX: usize = 10_000;
 /// How many bytes of clients' events may wait.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -18,7 +18,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// What a machine is asked, and where its answer goes.
 pub(super) type Question<M> = Box<dyn FnOnce(&mut M, Time) + Send>;
 
-/// What comes in.
+/// An input of the machine's thread.
 pub(super) enum Input<M: Machine> {
     Event(M::Event, Waits),
     Question(Question<M>),
@@ -106,7 +106,7 @@ impl<M: Machine> Clone for Mailbox<M> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped;
 
-/// Why a client's event was turned away.
+/// Why a client's event was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rejected {
     /// Too much waits already; nothing was sent.
@@ -116,14 +116,13 @@ pub enum Rejected {
 }
 
 impl<M: Machine> Mailbox<M> {
-    /// Notifies the machine of what happened.
+    /// Sends the machine an event that has happened.
     pub fn send(&self, event: M::Event) -> Result<(), Stopped> {
         let waits = Waits::among(&self.waiting, 0);
         self.sender.send(Input::Event(event, waits)).map_err(|_| Stopped)
     }
 
-    /// Notifies the machine of what a client wants, in so many bytes, unless too much waits already. What happened can only
-    /// be told; what is wanted can be turned away.
+    /// Sends the machine an event that a client wants, of so many bytes, unless too much waits already.
     pub fn try_send(&self, event: M::Event, bytes: usize) -> Result<(), Rejected> {
         let waits = Waits::among(&self.waiting, bytes);
         if waits.is_too_much() {

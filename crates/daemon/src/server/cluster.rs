@@ -31,7 +31,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 pub(super) use self::freshness::FreshListings;
 
-use self::freshness::Last;
+use self::freshness::LastListing;
 use super::execution::{Execution, Host, Retry, observer};
 use crate::host::Mailbox;
 use pliant_transport::Clock;
@@ -49,7 +49,7 @@ pub(super) struct Cluster {
     /// Once its batch system has answered for the first time.
     system: watch::Receiver<Option<Arc<BatchSystem>>>,
     /// The outcome of the last listing.
-    last: watch::Receiver<Last>,
+    last: watch::Receiver<LastListing>,
     /// Something was done that a listing shows.
     changed: Arc<Notify>,
     /// The end of the slot of the last job that is to be submitted.
@@ -94,7 +94,7 @@ impl Cluster {
         stop: watch::Receiver<bool>,
     ) -> Cluster {
         let (connected, system) = watch::channel(None);
-        let (seen, last) = watch::channel(Last::default());
+        let (seen, last) = watch::channel(LastListing::default());
         let changed = Arc::new(Notify::new());
         let mirror = machine.mirror().cloned().unwrap_or_default();
         let listings = listings::Listings {

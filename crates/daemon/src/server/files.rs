@@ -182,7 +182,7 @@ pub(super) async fn results(
     }
     let was_cut = |dir: &Path| {
         let exit = processes::recorded(dir).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot tell whether output was dropped");
+            tracing::warn!(%error, "cannot see whether output was dropped");
             None
         });
         // A job that was lost has none.

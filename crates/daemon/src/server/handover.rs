@@ -102,8 +102,8 @@ impl Service {
         let target = move |server: &mut Server, _| server.target_of(&wanted).cloned();
         match self.mailbox.ask(target).await.map_err(|_| stopping())? {
             Some(target) if target != *from => {
-                tracing::warn!(%from, %target, job = %id.job, "request refused: this copy is at another server");
-                return Err(Status::permission_denied("this copy is at another server"));
+                tracing::warn!(%from, %target, job = %id.job, "request refused: this sibling job is at another server");
+                return Err(Status::permission_denied("this sibling job is at another server"));
             }
             _ => {}
         }

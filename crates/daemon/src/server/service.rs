@@ -188,7 +188,7 @@ impl proto::server_server::Server for Service {
         let from = source(&request)?;
         let bytes = request.get_ref().encoded_len();
         let prepare = Prepare::try_from(request.into_inner())?;
-        tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to hold a job");
+        tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to prepare a job");
         let reply = match self.taken_over(from, prepare).await? {
             Ok(handoff) => {
                 self.refresh_listing().await;

@@ -59,7 +59,7 @@ impl Upkeep {
             if self.is_due_part(now, part, &dir).await
                 && let Err(error) = fs::remove_dir_all(&dir)
             {
-                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a part of a launch");
+                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a subjob");
             }
         }
         for number in self.host.gates() {

@@ -93,10 +93,10 @@ impl Refusal {
     pub fn hint(&self) -> String {
         match self {
             Self::Service { .. } => "`pliant servers --services` lists what each server offers".to_owned(),
-            Self::Unknown { .. } => "`pliant servers --services` tells what each of them is".to_owned(),
+            Self::Unknown { .. } => "`pliant servers --services` says what each of them is".to_owned(),
             Self::Missing { argument, .. } => format!("add {argument}=..."),
             Self::Value { argument, .. } => {
-                format!("`pliant servers --services` tells what {argument} takes")
+                format!("`pliant servers --services` says what {argument} takes")
             }
             Self::Dash { .. } => "a value that begins with `-` would be read as an option".to_owned(),
             Self::TooLong { .. } => "ask for less, or on another server".to_owned(),

@@ -122,12 +122,12 @@ impl Calls {
         self.runtime.spawn(async move {
             match own.calls.once(&id, step, own.make(&to, &id, call)).await {
                 Some(Ok(standing)) => {
-                    tracing::info!(part = %id, server = %to.name, step, answer = standing.word(), "launch");
+                    tracing::info!(subjob = %id, server = %to.name, step, answer = standing.word(), "launch");
                     // An agent that has stopped asks again when it starts.
                     let _ = own.coordinator.send(Event::Stands { from: to.name, id, standing, reply: None });
                 }
                 Some(Err(why)) => {
-                    tracing::warn!(part = %id, server = %to.name, step, why, "launch: no answer");
+                    tracing::warn!(subjob = %id, server = %to.name, step, why, "launch: no answer");
                     own.servers.forget(&to.name);
                 }
                 None => {}

@@ -149,7 +149,7 @@ impl proto::launches_server::Launches for Service {
         let PartReport { id, standing } = request.into_inner().try_into()?;
         let open = self.open()?;
         let reply = open.verdicts.wait();
-        tracing::info!(part = %id, server = %from, standing = standing.word(), "a server says how its part stands");
+        tracing::info!(subjob = %id, server = %from, standing = standing.word(), "a server reports how its subjob stands");
         let stands = Event::Stands { from, id, standing, reply: Some(reply.token()) };
         open.mailbox.send(stands).map_err(|_| stopped())?;
         let (verdict, heard) = reply.within(JOURNAL).await.map_err(late)?;

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The outcome of the last listing.
 #[derive(Clone, Default, Debug)]
-pub(in crate::server) struct Last {
+pub(in crate::server) struct LastListing {
     /// When the last one that succeeded was asked for.
     pub(super) asked: Option<Instant>,
     /// How long it took.
@@ -34,7 +34,7 @@ pub(in crate::server) struct Last {
     pub(in crate::server) procs: Procs,
 }
 
-impl Last {
+impl LastListing {
     fn is_younger_than(&self, age: Duration, at: Instant) -> bool {
         self.asked.is_some_and(|asked| asked + age > at)
     }
@@ -47,7 +47,7 @@ impl Last {
 /// The listings of a batch system, for those who need a new one.
 #[derive(Clone)]
 pub(in crate::server) struct FreshListings {
-    pub(super) last: watch::Receiver<Last>,
+    pub(super) last: watch::Receiver<LastListing>,
     pub(super) wanted: Arc<Notify>,
     pub(super) mailbox: Mailbox<Server>,
 }
@@ -55,13 +55,13 @@ pub(in crate::server) struct FreshListings {
 impl FreshListings {
     /// Has the jobs listed anew if the last listing is old, and waits for that if it is worth it.
     pub(in crate::server) async fn refresh(&self) {
-        let told = async {
+        let refreshed = async {
             if self.renewed().await {
                 // What it said is sent before this is asked. A server that stops says so elsewhere.
                 let _ = self.mailbox.ask(|_, _| ()).await;
             }
         };
-        let _ = tokio::time::timeout(TIMEOUT, told).await;
+        let _ = tokio::time::timeout(TIMEOUT, refreshed).await;
     }
 
     /// True if there is a new listing that was waited for.
@@ -79,7 +79,7 @@ impl FreshListings {
             return false;
         }
         let mut last = self.last.clone();
-        let is_there = |last: &Last| last.is_younger_than(AGE, begin) || last.silent.is_some();
+        let is_there = |last: &LastListing| last.is_younger_than(AGE, begin) || last.silent.is_some();
         let listed = tokio::time::timeout(TIMEOUT, last.wait_for(is_there)).await;
         matches!(listed, Ok(Ok(last)) if last.silent.is_none())
     }
@@ -110,13 +110,13 @@ mod tests {
     use super::*;
     use crate::host::mailbox;
 
-    fn listed(seconds_ago: u64, took: Duration, silent: Option<&str>) -> Last {
+    fn listed(seconds_ago: u64, took: Duration, silent: Option<&str>) -> LastListing {
         let asked = Instant::now().checked_sub(Duration::from_secs(seconds_ago));
-        Last { asked, took, silent: silent.map(str::to_owned), procs: Procs(4) }
+        LastListing { asked, took, silent: silent.map(str::to_owned), procs: Procs(4) }
     }
 
     /// Whether a question causes a new listing, and is answered from it.
-    async fn check(before: Last, is_wanted: bool, is_waited_for: bool) {
+    async fn check(before: LastListing, is_wanted: bool, is_waited_for: bool) {
         let what = format!("{before:?}");
         let (sender, last) = watch::channel(before);
         let wanted = Arc::new(Notify::new());
@@ -154,7 +154,7 @@ mod tests {
         check(listed(60, quick, None), true, true).await;
         check(listed(60, Duration::from_secs(1), None), true, false).await;
         check(listed(60, quick, Some("slurm does not answer")), true, false).await;
-        check(Last::default(), true, false).await;
+        check(LastListing::default(), true, false).await;
     }
 
     #[tokio::test]
@@ -166,12 +166,12 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_waited_for_is_told() {
-        let check = |last: Last, expected: Option<&str>| {
+        let check = |last: LastListing, expected: Option<&str>| {
             let (_sender, last) = watch::channel(last);
             let fresh = FreshListings { last, wanted: Arc::default(), mailbox: mailbox().0 };
             assert_eq!(fresh.missing().as_deref(), expected);
         };
-        check(Last::default(), Some("it has not answered yet"));
+        check(LastListing::default(), Some("it has not answered yet"));
         check(listed(0, Duration::ZERO, None), None);
         check(listed(9, Duration::ZERO, Some("slurm does not answer")), Some("slurm does not answer"));
     }

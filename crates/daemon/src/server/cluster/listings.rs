@@ -15,7 +15,7 @@ use pliant_model::Procs;
 use pliant_transport::Clock;
 use tokio::sync::{Notify, watch};
 
-use super::freshness::{AGE, Last};
+use super::freshness::{AGE, LastListing};
 use crate::host::{Mailbox, stopped};
 use pliant_site::{BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs};
 
@@ -35,7 +35,7 @@ pub(super) struct Listings {
     /// Where the cluster is left once its batch system has answered.
     pub(super) connected: watch::Sender<Option<Arc<BatchSystem>>>,
     /// The outcome of the last one.
-    pub(super) last: watch::Sender<Last>,
+    pub(super) last: watch::Sender<LastListing>,
     /// Wakes up before the period is over.
     pub(super) changed: Arc<Notify>,
 }
@@ -63,7 +63,7 @@ impl Listings {
                     self.report(listed, &mut reported);
                     let procs = external::capacity(&self.mirror, self.settings.partition());
                     let took = asked.elapsed();
-                    self.last.send_replace(Last { asked: Some(asked), took, silent: None, procs });
+                    self.last.send_replace(LastListing { asked: Some(asked), took, silent: None, procs });
                 }
                 Err(error) => {
                     self.last.send_modify(|last| last.silent = Some(error.to_string()));

@@ -82,14 +82,14 @@ impl Coordinators {
         crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
         match self.call(to, PartReport { id: id.clone(), standing }).await {
             Ok(PartDecision { verdict, heard }) => {
-                tracing::info!(part = %id, agent = %to.name, standing = word, verdict = verdict_word(&verdict), "told how a part stands");
+                tracing::info!(subjob = %id, agent = %to.name, standing = word, verdict = verdict_word(&verdict), "reported how a subjob stands");
                 crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
                 let decided = PartEvent::Decided { reply: None, id: id.clone(), verdict, heard };
                 // A server that has stopped asks again when it starts.
                 let _ = self.mailbox.send(Event::Part(decided));
             }
             Err(why) => {
-                tracing::warn!(part = %id, agent = %to.name, standing = word, why, "told how a part stands: no answer");
+                tracing::warn!(subjob = %id, agent = %to.name, standing = word, why, "reported how a subjob stands: no answer");
                 self.agents.forget(&to.name);
             }
         }

@@ -74,7 +74,7 @@ impl Inputs {
                 Ok(Err(StagingError::Missing { .. })) => {}
                 Ok(Err(error)) if error.may_pass() => {
                     if !std::mem::replace(&mut warned, true) {
-                        tracing::warn!(%error, "the input files of a part cannot be put in place at the moment");
+                        tracing::warn!(%error, "the input files of a subjob cannot be put in place at the moment");
                     }
                 }
                 Ok(Err(error)) => return Err(error.public_message()),

@@ -34,7 +34,7 @@ impl proto::held_parts_server::HeldParts for Service {
             ));
         }
         let id = PartId::try_from(request.into_inner())?;
-        tracing::warn!(part = %id, by = %caller.user, "an operator ends a part of a launch");
+        tracing::warn!(subjob = %id, by = %caller.user, "an operator ends a subjob");
         let (told, by) = (id.clone(), caller.user);
         match self.part(|reply| PartEvent::GivenUp { reply, id, by }, 0).await? {
             Standing::Unknown => Err(Status::not_found(format!("no {told} is here"))),

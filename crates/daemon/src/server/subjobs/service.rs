@@ -56,7 +56,7 @@ impl proto::parts_server::Parts for Service {
         let bytes = request.get_ref().encoded_len();
         let (id, PartDecision { verdict, heard }) = request.into_inner().try_into()?;
         coordinates(&from, &id.launch)?;
-        tracing::info!(part = %id, verdict = verdict_word(&verdict), "decided about a part");
+        tracing::info!(subjob = %id, verdict = verdict_word(&verdict), "decided about a subjob");
         let standing =
             self.part(|reply| PartEvent::Decided { reply: Some(reply), id, verdict, heard }, bytes).await?;
         Ok(Response::new((&standing).into()))
@@ -83,7 +83,7 @@ fn coordinates(from: &Name, launch: &LaunchId) -> Result<(), Status> {
 
 /// Why a subjob is not taken, for its coordinator.
 fn refused(id: &PartId, why: String) -> Standing {
-    tracing::info!(part = %id, why, "part refused");
+    tracing::info!(subjob = %id, why, "subjob refused");
     Standing::Over { ended: BTreeMap::new(), exit: Exit::NotStarted(why) }
 }
 
@@ -110,11 +110,11 @@ impl Service {
             Err(why) => return Ok(refused(&id, why)),
         };
         tracing::info!(
-            part = %id, owner = %part.owner, name = part.name, procs = part.procs.0, tasks = part.tasks.len(),
-            "asked to hold a part of a launch"
+            subjob = %id, owner = %part.owner, name = part.name, procs = part.procs.0, tasks = part.tasks.len(),
+            "asked to prepare a subjob"
         );
         let standing = self.part(|reply| PartEvent::Prepare { reply, part: Box::new(part) }, bytes).await?;
-        tracing::info!(part = %id, standing = standing.word(), "answered");
+        tracing::info!(subjob = %id, standing = standing.word(), "answered");
         Ok(standing)
     }
 
@@ -126,7 +126,7 @@ impl Service {
     ) -> Result<Standing, Status> {
         match self.call(|reply| Event::Part(event(reply)), bytes).await? {
             Answer::Part(standing) => Ok(standing),
-            _ => Err(Status::internal("not an answer about a part")),
+            _ => Err(Status::internal("not an answer about a subjob")),
         }
     }
 
@@ -150,7 +150,7 @@ impl Service {
         match self.host.cluster.external() {
             None => return Ok(Ok(())),
             Some(BatchSystemSettings::Oar(_)) => {
-                return Ok(Err("parts of launches are not run in front of OAR".to_owned()));
+                return Ok(Err("subjobs of launches are not run in front of OAR".to_owned()));
             }
             Some(BatchSystemSettings::Slurm(_)) => {}
         }

@@ -81,7 +81,7 @@ impl TaskPorts {
             own.looking.lock().remove(&id);
             if let Some(addresses) = found {
                 if let Err(why) = &addresses {
-                    tracing::warn!(part = %id, why, "its tasks cannot be run");
+                    tracing::warn!(subjob = %id, why, "its tasks cannot be run");
                 }
                 // A server that has stopped asks again when it starts.
                 let _ = own.mailbox.send(Event::Part(PartEvent::Located { id, addresses }));
@@ -113,7 +113,7 @@ impl TaskPorts {
                 Ok(Ok(Some(addresses))) => return Some(addresses),
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, number, "cannot see where the tasks of a part listen")
+                    tracing::warn!(%error, number, "cannot see where the tasks of a subjob listen")
                 }
                 Err(error) => tracing::warn!(%error, number, "looking at the start gate of a subjob failed"),
             }
