@@ -1,4 +1,4 @@
-//! What the verbs of a federation say when there is none, or nobody answers: a message, a way out, an exit code.
+//! Errors of verbs without a federation, or if no daemon answers: a message, a hint, an exit code.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod support;
@@ -60,7 +60,7 @@ fn the_client_file_cannot_be_used() {
     check("queue --config none.toml", None, 2, "expected at least one [[agent]]", "");
 }
 
-/// A user's certificate and a client's file for an agent that nobody is behind.
+/// A user's certificate and a client file of an agent that does not exist.
 fn client_of_nobody(dir: &Path) {
     let done = |arguments: &str| {
         let said = call(dir, arguments);
@@ -68,7 +68,7 @@ fn client_of_nobody(dir: &Path) {
     };
     done("ca init authority");
     done("ca issue --ca authority user alice --out alice");
-    // A port that was free a moment ago, and that nobody listens on.
+    // A port without a listener.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let file = format!(
         "[[agent]]\nname = \"master\"\naddress = \"127.0.0.1:{port}\"\n\n\
@@ -82,7 +82,7 @@ fn nobody_answers() {
     let dir = tempfile::tempdir().unwrap();
     client_of_nobody(dir.path());
     for verb in VERBS {
-        // Waiting goes on until somebody is there, submitting as long as it is told to.
+        // `wait` waits without a limit, `submit` until its timeout.
         let verb = match verb {
             verb if verb.starts_with("wait") => format!("{verb} --timeout 1s"),
             verb if verb.starts_with("submit") => format!("{verb} --timeout 1s"),

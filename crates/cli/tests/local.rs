@@ -51,7 +51,7 @@ impl Up {
     }
 }
 
-/// True if the process is there; the corpse of one that nobody has waited for yet is none.
+/// True if the process runs. A zombie does not.
 fn runs(pid: i64) -> bool {
     let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state.rsplit_once(')').is_some_and(|(_, state)| !state.starts_with(" Z"))
@@ -159,7 +159,7 @@ fn errors_come_with_a_hint() {
     check("submit pi --server nowhere --timeout 1s", 2, nowhere, "`pliant servers` lists them");
     check("queue", 0, "", "");
 
-    // A job that is not there keeps nobody from waiting for another one.
+    // A missing job does not end the wait for others.
     let handle = go("submit pi samples=1000 --wait").stdout.trim().to_owned();
     let said = go(&format!("wait lyon.4000 {handle} --output json"));
     assert_eq!(said.code, 2, "{}", said.stderr);

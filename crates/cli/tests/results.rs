@@ -51,7 +51,7 @@ fn nothing_of_an_earlier_run_survives() {
     assert!(dir.path().join("out/report.html").is_file());
     assert_eq!(simulate("--workload log.swf --procs 16 --out out --formats json", dir.path()).code, 0);
     assert_eq!(names(&dir.path().join("out")), ["notes.txt", "summary.json"]);
-    // Nor does it when the run fails, so that nobody takes old results for new ones.
+    // Nor when the run fails, so that old results are not mistaken for new ones.
     fs::write(dir.path().join("bad.swf"), line(1, 0, 9, 1) + "2 x").unwrap();
     assert_eq!(simulate("--workload bad.swf --procs 16 --out out", dir.path()).code, 2);
     assert_eq!(names(&dir.path().join("out")), ["notes.txt"]);

@@ -353,7 +353,7 @@ async fn servers_below_a_local_agent_are_found() {
     let ended = run(&alice, &order(rigid("echo here", 1, 120))).await;
     assert_eq!((ended.handle.server.as_str(), ended.state), ("s4", JobState::Completed));
     assert_eq!(fetched(&alice, &ended.handle).await["stdout"], b"here\n");
-    // The news come up through the local agent, also after it was away.
+    // Status updates arrive through the local agent, also after it was down.
     let gate = federation.path().join("gate");
     let text = format!("while [ ! -e '{}' ]; do sleep 0.05; done", gate.display());
     let while_away = submit(&alice, &order(rigid(&text, 1, 120))).await;

@@ -1,4 +1,4 @@
-//! Whatever process is killed at whatever moment: what was accepted runs exactly once.
+//! Any process is killed at any time: every accepted job runs exactly once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const AT_A_TIME: usize = 12;
 /// What a submission by a process of its own came to.
 enum Told {
     Handle(Handle),
-    /// It was killed, and nobody asked again.
+    /// It was killed, and not repeated.
     Nothing,
 }
 
@@ -118,7 +118,7 @@ async fn every_accepted_job_runs_exactly_once_while_daemons_are_killed() {
         let found = fetched(&users[*user].0, handle).await;
         assert_eq!(String::from_utf8_lossy(&found["stdout"]), format!("I am {handle}\n"));
     }
-    // Also those whose clients were killed before they could be told.
+    // Also jobs whose clients were killed before the answer.
     let root = federation.operator();
     agree(&root, &lines).await;
     let mut runs = runs(&lines);
@@ -144,7 +144,7 @@ async fn a_server_killed_with_waiting_and_running_jobs_goes_on_with_them() {
     let running = submit(&alice, &order(rigid(&text, 1, 60))).await.handle;
     let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await.handle;
     federation.reaches(&alice, &running, JobState::Active).await;
-    // Somebody follows the output of the one that waits, from before it starts.
+    // A client follows the output of the waiting job before it starts.
     let (client, wanted) = (alice.clone(), Download { follow: true, ..stdout_of(&waiting) });
     let follows = tokio::spawn(async move {
         let mut said = Vec::new();

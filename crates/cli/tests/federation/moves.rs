@@ -1,5 +1,5 @@
-//! Waiting jobs that go from one server to another, whatever is killed meanwhile: each runs exactly once, and keeps its
-//! handle.
+//! Moves of waiting jobs while daemons are killed: each job runs exactly once, and keeps its
+//! job ID.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         (2, 0),
         "the blocker of lyon, and the one that came there"
     );
-    // Only the server that it went to may ask what became of it.
+    // Only the target may ask for its outcome.
     let id = HandoffId { job: waiting.handle.clone(), attempt: 1 };
     for (asks, may) in [("lyon", true), ("rennes", false)] {
         let mut paris = federation.server_client(Role::Server, asks, "paris");

@@ -17,7 +17,7 @@ async fn exits(client: &Client, server: &str, code: i32) -> Handle {
     ended.handle
 }
 
-/// The exit code of a job, as its agent knows it: and so everybody who asks.
+/// The exit code of a job in the agent's record.
 async fn code_at_agent(client: &Client, handle: &Handle) -> String {
     let located = client.find(handle).await.unwrap();
     assert_eq!(client.job(handle).await.unwrap().exit, located.record.exit);
@@ -53,7 +53,7 @@ async fn a_server_with_a_new_journal_gives_no_number_again() {
     until("the agent to know of the last job", async || alice.find(&lost).await.ok()).await;
     alice.cancel(&lost).await.unwrap();
     alice.wait(&lost, |_| {}).await.unwrap();
-    // Perhaps before the agent is told.
+    // Perhaps before the agent is notified.
     forget(&mut federation, "lyon");
     federation.revive("lyon");
     federation.attached(1).await;
@@ -65,7 +65,7 @@ async fn a_server_with_a_new_journal_gives_no_number_again() {
     }
     federation.logged(MASTER, &["the journal of a child is not the one that it had", "lyon"]).await;
     federation.logged("lyon", &["the journal is new", "highest=3"]).await;
-    // What was never told to the agent is not made up: it was cancelled, or nobody knows.
+    // An outcome that was never reported is cancelled or unknown.
     let known = alice.job(&lost).await.unwrap();
     assert_eq!((&known.handle, known.name.as_str()), (&lost, "job.sh"));
     // Those of the new journal go on as any others, over a restart and without the agent too.
@@ -89,7 +89,7 @@ async fn numbers_are_known_wherever_in_the_tree_a_server_comes_back() {
     let alice = federation.client("alice");
     let first = exits(&alice, "lyon", 3).await;
     has_ended_at_agent(&alice, &first).await;
-    // It comes back below an agent that has never heard of it, while the one that has is away.
+    // It is attached to an agent that does not know it, while the other agent is down.
     forget(&mut federation, "lyon");
     federation.kill(MASTER);
     federation.add_server(&Cluster { parent: "south", ..Cluster::new("lyon", 2, 1.0) });
@@ -141,7 +141,7 @@ async fn a_server_with_a_wrong_clock_is_shown_and_logged_once() {
     };
     let ahead = until("the clock of lyon to differ", apart).await;
     assert!((ahead - Span(AHEAD_S)).0.abs() < 60, "{ahead:?}");
-    // Over a new line it is no news.
+    // Over a new connection it is no new update.
     federation.kill("lyon");
     federation.revive("lyon");
     federation.attached(2).await;

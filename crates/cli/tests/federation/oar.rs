@@ -1,5 +1,5 @@
 //! A server in front of a real OAR cluster that local users keep busy: a moldable job runs there in the size that OAR
-//! chose, waits in a real queue, moves away from it, and runs once whoever is killed.
+//! chose, waits in a real queue, moves away from it, and runs once while daemons are killed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -276,7 +276,7 @@ async fn each_job_runs_once_whenever_the_server_in_front_of_oar_is_killed() {
         let accepted = submit(&alice, &order(rigid(&noting(&lines, &rest), 1, 60))).await;
         handles.push(accepted.handle);
         if number % 2 == 1 {
-            // Some run, some wait, of some nobody knows whether they were submitted.
+            // Some run, some wait, and some may have been submitted.
             behind.federation.kill(NANCY);
             behind.federation.revive(NANCY);
             behind.federation.attached(1).await;

@@ -1,4 +1,4 @@
-//! The simulator, told the platform and the workload of a live run, predicts its mean response.
+//! The simulator predicts the mean response of a live run from its platform and workload.
 
 use std::time::Duration;
 

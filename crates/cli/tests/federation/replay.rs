@@ -1,4 +1,4 @@
-//! One policy, two drivers (invariant 10): what real daemons journaled, told again without them, gives the same
+//! One policy, two drivers (invariant 10): a replay of what real daemons journaled gives the same
 //! commands.
 
 use pliant_control::agent::{Agent, AgentConfig};
@@ -35,7 +35,7 @@ async fn replayed_journals_give_the_same_commands() {
             client.cancel(handle).await.unwrap();
         }
         if number == 12 {
-            // What follows was told to machines that were made from entries and from a snapshot.
+            // The next events reach machines that were restored from entries and from a snapshot.
             federation.kill("lyon");
             federation.stop("paris");
             federation.kill(MASTER);

@@ -5,7 +5,7 @@ use pliant_policy::runtimes::Level;
 
 use crate::harness::*;
 
-/// What a client is told of: levels, names and how many jobs.
+/// The runtimes that a client sees: levels, names and numbers of jobs.
 async fn told(client: &Client) -> Vec<String> {
     let known = client.runtimes().await.unwrap().known;
     known

@@ -1,4 +1,4 @@
-//! Waiting jobs with copies on every cluster: the first to start runs, whatever is killed meanwhile, and no copy is left.
+//! Waiting jobs with siblings on every cluster: the first to start runs, also after crashes, and no sibling is left.
 
 use std::fs;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ async fn a_job_runs_where_it_starts_first_and_its_copies_are_gone() {
     let home = waiting.handle.server.clone();
     let servers = copied(&alice, &waiting.handle).await;
     assert!(!servers.contains(&home), "{servers:?}");
-    // They are nobody's jobs, and no second ones are made.
+    // They belong to no job, and no second ones are submitted.
     assert_eq!(alice.job(&waiting.handle).await.unwrap().state, JobState::Queued);
     let report = until("the end of the agent's own round", async || {
         operator.reallocate(false).await.ok().filter(|report| report.refused.is_none())
@@ -145,7 +145,7 @@ async fn each_job_runs_once_after_a_crash_while_siblings_start() {
             2 => target,
             _ => &source,
         };
-        // Mostly it starts elsewhere: those who ask find somebody, nobody, or somebody who has come back.
+        // Mostly it starts on another server: a question finds the source up, down or restarted.
         for gate in gates.iter().filter(|gate| !gate.to_string_lossy().contains(&source)) {
             fs::write(gate, "").unwrap();
             tokio::time::sleep(pause(40)).await;

@@ -1,5 +1,5 @@
 //! Servers in front of real Slurm clusters that local users keep busy: moldable jobs run there, wait in real queues, move
-//! from one to the other, and run once whoever is killed.
+//! from one to the other, and run once while daemons are killed.
 
 use std::fs;
 
@@ -129,7 +129,7 @@ async fn moldable_jobs_run_beside_those_of_local_users() {
     let gate = federation.path().join("never");
     let running = submit(&alice, &order_to("paris", rigid(&waiting_for(&gate), 1, 600))).await;
     let waiting = submit(&alice, &order_to("paris", rigid("true", 1, 600))).await;
-    // Whoever came first is first in the queue.
+    // The queue is in the order of submission.
     federation.reaches(&alice, &running.handle, JobState::Active).await;
     for handle in [&waiting.handle, &running.handle] {
         alice.cancel(handle).await.unwrap();
@@ -216,7 +216,7 @@ async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
     behind.take("paris", 2, 30);
     behind.seen(&alice, &[("lyon", 1), ("paris", 1)]).await;
 
-    // Whoever holds a job back does not want it to run elsewhere either.
+    // A held job must not run on another server either.
     let (first, named) = waits_at_lyon().await;
     lyon.run(&["scontrol", "hold", &named]);
     looked("a job that is held back to stay", true, |report| report.movable == 0).await;
@@ -224,13 +224,13 @@ async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
     let report = looked("it to be let go", true, |report| report.movable == 1).await;
     assert_eq!(report.proposals, [], "it completes earlier where it is");
 
-    // A local user's job ends long before its limit: nobody has to ask.
+    // A local user's job ends long before its walltime: a cycle starts by itself.
     let moving = on_demand();
     operator.change_moving(&MovingChange::Set(Moving { early: Some(Span(1)), ..moving })).await.unwrap();
     behind.open("paris");
     ended(&first, "paris").await;
 
-    // Nobody knows when a partition that is down goes on: half an hour is sooner.
+    // It is not known when a partition comes up again: half an hour is assumed to be earlier.
     operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap();
     fs::remove_file(behind.gate("paris")).unwrap();
     behind.take("paris", 2, 30);
@@ -266,7 +266,7 @@ async fn each_job_runs_once_whenever_the_server_is_killed() {
         let accepted = submit(&alice, &order(rigid(&noting(&lines, &rest), 1, 60))).await;
         handles.push(accepted.handle);
         if number % 3 == 2 {
-            // Some run, some wait, of some nobody knows whether they were submitted.
+            // Some run, some wait, and some may have been submitted.
             let victim = NAMES[number / 3 % 2];
             behind.federation.kill(victim);
             behind.federation.revive(victim);

@@ -1,5 +1,5 @@
 //! What happens to a Slurm cluster behind a running server: its controller dies and hangs, nodes and partitions are taken
-//! away, operators end jobs of ours, and local users submit what no listing has shown yet.
+//! down, operators end our jobs, and local users submit jobs that no listing has shown yet.
 
 use std::fs;
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::harness::*;
 use crate::slurm::Behind;
 
-/// Listings are made when somebody needs them: nothing here waits for the next one.
+/// Listings are made on demand: no test waits for the next one.
 const SELDOM: &str = "period_s = 3600\nnodes_every_s = 0\n";
 const OFTEN: &str = "period_s = 1\nnodes_every_s = 0\n";
 
@@ -57,7 +57,7 @@ async fn what_others_do_in_a_cluster_is_known() {
     let node = format!("{}1", behind.slurm("lyon").name);
     listed(&behind, &alice).await;
 
-    // What somebody has submitted since the last listing counts.
+    // Jobs that were submitted since the last listing count.
     behind.take("lyon", 4, 30);
     until("it to run", async || (behind.queue("lyon") == ["local RUNNING"]).then_some(())).await;
     until("lyon to be known as taken", async || {
@@ -85,7 +85,7 @@ async fn what_others_do_in_a_cluster_is_known() {
     let exit = ends(&alice, "paris", "sleep 600", 2, async |_| {}).await;
     assert_eq!(exit, Exit::OverWalltime);
 
-    // Nodes and partitions are taken away, and come back.
+    // Nodes and partitions go down and come up.
     behind.open("lyon");
     until("lyon to be free", async || behind.queue("lyon").is_empty().then_some(())).await;
     slurm.run(&["scontrol", "update", &format!("NodeName={node}"), "State=DRAIN", "Reason=test"]);

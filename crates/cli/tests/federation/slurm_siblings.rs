@@ -1,4 +1,4 @@
-//! Copies in the queues of real Slurm clusters: a job runs where it starts first, whatever is killed meanwhile, and no copy
+//! Sibling jobs in the queues of real Slurm clusters: a job runs where it starts first, also after crashes, and no sibling
 //! is left.
 
 use std::fs;
@@ -97,7 +97,7 @@ async fn a_job_runs_in_the_real_queue_where_it_starts_first() {
     assert_eq!(runs(&lines), expected.into_iter().collect());
 }
 
-/// The source is away when the turn of a copy has come: the copy gives its cores back, and waits anew once somebody is there.
+/// The source is down when a sibling is ready to start: the sibling releases its cores, and waits anew once the source is up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sibling_without_a_start_permit_releases_its_cores() {
     let Some(mut behind) = copying().await else { return };

@@ -1,6 +1,6 @@
 //! Real `kill -9` at each step of a handoff: a daemon ends itself there (`PLIANT_CRASH_AT`, in what is built for tests),
-//! is started again, and the job runs once, with its files and its handle, and nobody holds anything. With embedded batch
-//! systems at every step, and in front of real Slurm clusters at those between which they are told something.
+//! is started again, and the job runs once, with its files and its ID, and nothing stays prepared. With embedded batch
+//! systems at every step, and in front of real Slurm clusters at the steps around their commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ const SLURM_POINTS: &[(&str, &str)] = &[
     (SOURCE, "before-journal.answered:1"),
     // The withdrawal is not asked for yet.
     (SOURCE, "after-journal.answered:1"),
-    // It is withdrawn, and nobody has it.
+    // It is withdrawn, and no server has it.
     (SOURCE, "before-call.commit"),
     // It is not let go yet.
     (TARGET, "after-journal.commit"),
@@ -60,7 +60,7 @@ const SLURM_POINTS: &[(&str, &str)] = &[
     (SOURCE, "after-call.commit"),
 ];
 
-/// How long the agent is waited for: whoever died does not answer it.
+/// How long to wait for the agent: a daemon that was killed does not answer it.
 const ASKED: Duration = Duration::from_secs(1);
 
 /// A job of another user that takes a server until its gate is opened.
@@ -72,7 +72,7 @@ async fn block(federation: &Federation, at: &str, number: usize, walltime: i64) 
     (handle, gate)
 }
 
-/// Has waiting jobs moved; whether somebody answers does not matter.
+/// Starts a reallocation cycle; the answer does not matter.
 async fn reallocate(operator: &Client) {
     let _ = tokio::time::timeout(ASKED, operator.reallocate(false)).await;
 }
@@ -111,7 +111,7 @@ async fn a_job_runs_once_after_a_crash_at_any_step_of_a_handoff_in_slurm() {
     }
 }
 
-/// A job moves from the source to the target, once for each of the points, at which somebody dies.
+/// A job moves from the source to the target, once for each point, at which a daemon is killed.
 async fn check(federation: &mut Federation, points: &[(&str, &str)]) {
     let (alice, operator) = (federation.client("alice"), federation.operator());
     let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);

@@ -1,4 +1,4 @@
-//! Sweeps: whoever is killed, every instance is run and counted once; what fails is tried again and told.
+//! Sweeps: every instance runs and counts once while processes are killed; failed instances run again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -128,7 +128,7 @@ async fn every_instance_is_done_once_while_daemons_and_client_are_killed() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&said["completed"], &said["resumed"]), (&INSTANCES.into(), &true.into()), "{said}");
-    // Whoever begins it again has nothing to do.
+    // The same command has nothing left to do.
     let packs = said["packs"].clone();
     let (code, said, _) = alice.run("sweep --resume kept");
     assert_eq!((code, &said["packs"], &said["retried"]), (0, &packs, &0.into()));
@@ -223,7 +223,7 @@ max = 6
     let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) = alice.run("sweep slow --vary x=1..5 --retries 0 --out kept");
     assert_eq!(code, 3, "{stderr}");
-    // Number 4 ends its pack, and whatever was with it and had not ended.
+    // Number 4 ends its pack, with all other instances in it.
     let hows: BTreeMap<String, String> = (said["failures"].as_array().unwrap().iter())
         .map(|row| (row["values"][0].as_str().unwrap().to_owned(), row["how"].as_str().unwrap().to_owned()))
         .collect();

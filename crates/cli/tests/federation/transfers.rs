@@ -1,5 +1,5 @@
 //! Files of jobs when something is in the way: a full disk, the same submission again, readers who go, results that
-//! are many or that nobody gets.
+//! are many or that cannot be fetched.
 
 use std::fs;
 use std::os::unix::fs::symlink;

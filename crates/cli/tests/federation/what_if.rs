@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::harness::*;
 
 /// How far the mean response of a replay under the policy in force may be off: jobs of a few seconds, whose times are
-/// told in whole ones.
+/// rounded to whole ones.
 const TOLERANCE: f64 = 0.3;
 /// The same on Slurm, which starts jobs when it gets round to it.
 const TOLERANCE_ON_SLURM: f64 = 0.5;
@@ -155,6 +155,6 @@ async fn what_local_users_run_on_slurm_is_recorded_and_replayed() {
     assert_eq!(replayed["jobs"], 8);
     let (live, again) = (number(&told["happened"]["mean_response_s"]), number(&replayed["mean_response_s"]));
     assert!((again / live - 1.0).abs() < TOLERANCE_ON_SLURM, "replayed {again} s, was {live} s");
-    // With nobody else there they would have been done sooner.
+    // Without other jobs they would have completed earlier.
     assert!(again > 4.0, "{told}");
 }

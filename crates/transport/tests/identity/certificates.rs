@@ -1,4 +1,4 @@
-//! Who somebody is, and what happens to those who are nobody here.
+//! Identities in certificates, and certificates that are refused.
 
 use pliant_transport::{Role, ServerTls, TlsError};
 
@@ -25,7 +25,7 @@ async fn clients_without_a_valid_certificate_are_refused_and_logged() {
     let (log, _guard) = Log::start();
     let federation = Federation::new();
     let daemon = Daemon::start(&federation.issue(Role::Server, "alpha"), long()).await;
-    // Authorities are told apart by name, or if they share it by signature.
+    // Authorities differ in name or, if they share it, in signature.
     let (namesake, other) = (Federation::new(), Federation::named("other"));
     for (files, told, logged) in [
         (federation.stranger(&namesake, Role::User, "anna"), "another authority", "BadSignature"),

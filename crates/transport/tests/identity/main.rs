@@ -1,4 +1,4 @@
-//! Real connections on loopback: who is let in, who is not, what each side is told and what the daemon logs.
+//! Real connections on loopback: which are accepted, which are refused, the errors of both sides, and the log.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod federation;

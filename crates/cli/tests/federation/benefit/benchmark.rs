@@ -68,7 +68,7 @@ const SIZES: &[Policy] = &[
     },
 ];
 
-/// What came of all rounds under one policy.
+/// The results of all rounds under one policy.
 #[derive(Default)]
 struct Measured {
     /// The response of each job, in seconds, in the order of submission.
@@ -126,7 +126,7 @@ async fn slurm_sites(slurm: &SlurmClusters, policies: &'static [Policy]) -> Vec<
     sites
 }
 
-/// Gives the same work to a site for each policy, and prints what came of it after each round.
+/// Gives the same work to a site for each policy, and prints the results after each round.
 async fn compare(title: &str, policies: &[Policy], sites: &[Site], moldable: usize, scaling: Scaling) {
     let (rounds, first, seconds) = rounds();
     let locals = if sites[0].has_slurm() { LOCALS } else { 0 };

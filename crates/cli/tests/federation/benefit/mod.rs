@@ -22,7 +22,7 @@ use workload::{Amount, Scaling, Workload};
 
 use crate::harness::*;
 
-/// As long as somebody is killed in each round, no round begins by itself: there would be nothing left to move.
+/// While daemons are killed in each cycle, no cycle starts by itself: nothing would be left to move.
 const MOVING: &str =
     "[reallocation]\nalgorithm = \"regular\"\nperiod_s = 86400\nthreshold_s = 5\nearly_s = 0\n";
 const AMOUNT: Amount =

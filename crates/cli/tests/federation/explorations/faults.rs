@@ -1,4 +1,4 @@
-//! Whoever dies: no mandatory request is lost, and no user has to wait for one beyond the deadline.
+//! Crashes of clients, servers and agents: no mandatory request is lost, and none waits beyond the deadline.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -44,7 +44,7 @@ async fn servers_may_be_killed() {
         completed += explored.progress.optional;
     }
     assert!(completed > 0);
-    // Nothing of them is left, and everybody has had something.
+    // No request is left, and every user has consumed core time.
     let shares = until("all requests to be gone", async || {
         let shares = shares(&federation, &SERVERS).await;
         let gone = shares.iter().flat_map(|shares| &shares.users).all(|share| share.share.requests == 0);
@@ -164,7 +164,7 @@ async fn a_client_that_was_killed_goes_on() {
     assert_eq!(again["optional"], said["optional"]);
 }
 
-/// What servers complete in time while its client is away is kept, also if that comes back when all is over.
+/// Requests that complete in time while their client is down count, also if the client resumes after the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() {
     let clusters = SERVERS.map(|name| server(name, "cores = 2\npause = true"));
@@ -184,7 +184,7 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let left = dispatcher().unwrap();
     let before = left["progress"]["optional"].as_u64().unwrap();
     let deadline_ms = left["dispatcher"]["plan"]["deadline"].as_u64().unwrap();
-    // All that it had sent ends by itself: nobody sends more.
+    // The submitted requests end by themselves, and no more are sent.
     until("all requests to be over, and the deadline too", async || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
         let over = share_of(&shares(&federation, &SERVERS).await, "alice").requests == 0;

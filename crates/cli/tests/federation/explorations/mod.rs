@@ -1,4 +1,4 @@
-//! Explorations (paper 004) on real daemons: several users at once, whoever dies, and the paper's scenarios.
+//! Explorations (paper 004) on real daemons: several users at once, crashes, and the paper's scenarios.
 
 mod faults;
 mod moving;

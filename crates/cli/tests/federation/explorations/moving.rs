@@ -16,7 +16,7 @@ fn pause(number: u32, attempt: u32, ms: u32) -> Call {
     Call { number, kind: Kind::Mandatory, attempt, arguments }
 }
 
-/// Has a user keep a server's core for a while, with a request that nobody ends.
+/// Occupies a core of a server with a long request.
 async fn occupy(federation: &Federation, server: &str, ms: u32) -> ExplorationCalls {
     let mut calls = federation.client("bob").calls(fresh_key(), "pause", None, TIMEOUT);
     calls.discover(10).await.unwrap();
@@ -68,7 +68,7 @@ async fn withdrawn_requests_may_come_back_and_running_ones_stay() {
     calls.expect(&lyon);
     let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     let RequestEvent::Expected { prospects, .. } = &told else { panic!("{told:?}") };
-    // Nothing has ended yet, so nobody knows how long the second will wait.
+    // Nothing has ended yet: the wait of the second request is not known.
     assert_eq!((prospects.more.wait, prospects.waiting.as_slice()), (None, [(1, None)].as_slice()));
     // The first one runs: it is not given back, so only the second is.
     calls.withdraw(&lyon, 0.into());

@@ -1,4 +1,4 @@
-//! For how long servers were really occupied with requests, by their journals: told again to the machine, they say when each
+//! How long servers were occupied with requests, by their journals: a replay says when each
 //! request was there, when it was started, when it was gone, and when its client's next one was there.
 
 use std::collections::BTreeMap;

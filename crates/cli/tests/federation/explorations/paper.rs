@@ -171,7 +171,7 @@ async fn check(arrivals: Arrivals, live: Live) {
     assert_eq!(far, None, "too far from the simulation");
 }
 
-/// Twenty times as fast. What is lost to the disk, and to whatever else the machine does, weighs twenty times as much.
+/// Twenty times as fast. Delays of the disk and of other programs weigh twenty times as much.
 const FASTER: i64 = 20;
 const COMPRESSED: Tolerance = Tolerance { completed: 4.0, unfairness: 0.15, lockstep: None };
 

@@ -41,7 +41,7 @@ async fn results_are_kept_and_shares_are_shown() {
     let all = users(&root);
     assert_eq!([&all[0]["user"], &all[1]["user"]], [&Value::from("alice"), &Value::from("bob")]);
     assert!(all.iter().all(|user| user["satisfaction"].as_f64().unwrap() > 0.0), "{all:?}");
-    // Nobody else's share is a user's business.
+    // A user sees no share of another user.
     let own = users(&bob);
     assert_eq!((own.len(), &own[0]["user"]), (1, &Value::from("bob")));
 }
@@ -99,7 +99,7 @@ async fn a_wrong_value_among_good_ones_fails_alone() {
     assert_eq!(alice.run(line).0, 3, "it stays so");
 }
 
-/// The first ten are told one by one, and where to look for the others.
+/// The first ten are listed, and the place of the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_wrong_values_are_reported_in_a_few_lines() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;

@@ -34,7 +34,7 @@ async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_
 
     until("the master to hear of it", async || alice.find(&waits.handle).await.ok()).await;
 
-    // While it is away nobody can be asked for room, and what is known stays known.
+    // While it is down no server can be discovered, and known jobs stay known.
     federation.kill("local");
     federation.attached(0).await;
     let brief = SubmitOrder { timeout: Duration::from_secs(1), ..order(rigid("true", 1, 60)) };

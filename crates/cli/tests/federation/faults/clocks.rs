@@ -1,4 +1,4 @@
-//! The system's clock is set while a daemon is away: an hour on, then an hour back.
+//! The system's clock is set while a daemon is down: an hour forward, then an hour back.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ fn moved_clock(folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// What was told of jobs so far. Their times stay as they were told, and the present does not go back.
+/// The reported times of jobs so far. They do not change, and the present does not go back.
 #[derive(Default)]
 struct Told {
     jobs: BTreeMap<Handle, JobRecord>,
@@ -84,7 +84,7 @@ async fn a_clock_that_is_set_between_two_starts_loses_no_job_and_ends_none_early
     let running = federation.reaches(&alice, &running.handle, JobState::Active).await.handle;
 
     for ahead_s in [HOUR_S, -HOUR_S] {
-        // One more runs beside it, for its walltime whatever the clock says.
+        // Another job runs for its walltime, independent of the clock.
         let text = noting(&lines, "echo on; exec sleep 1000");
         let long = submit(&alice, &order(rigid(&text, 1, 5))).await;
         told.of(long.clone());
@@ -102,7 +102,7 @@ async fn a_clock_that_is_set_between_two_starts_loses_no_job_and_ends_none_early
         federation.attached(1).await;
 
         told.look(&alice).await;
-        // Both times: what was told an hour from now is not taken back.
+        // Both times: reported times of the future are kept.
         assert!(told.latest.0 > now().0 + HOUR_S / 2, "the clock has not moved: {}", told.latest);
         assert_eq!(told.jobs[&running].state, JobState::Active);
         assert_eq!(told.jobs[&waiting.handle].state, JobState::Queued);

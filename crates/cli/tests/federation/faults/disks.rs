@@ -1,4 +1,4 @@
-//! A server whose disk is full: a small disk of its own, which nobody else sees and which is gone with the test.
+//! A server whose disk is full: a small disk in a private mount, which ends with the test.
 
 use std::fs;
 use std::io::Write;
@@ -49,7 +49,7 @@ fn a_server_on_a_full_disk_accepts_nothing_and_loses_nothing() {
     }
 }
 
-/// A file that takes room; gone with the value, so that whatever waits for room ends.
+/// A file that fills the disk; dropping the value removes it.
 struct Filler(PathBuf);
 
 impl Filler {
@@ -110,7 +110,7 @@ async fn on_small_disk() {
     }
     println!("{} accepted before it was full; then: {}", told.len(), turned_away[0].1);
     assert!(told.len() > 1 && turned_away[0].1.contains("lyon"), "{}", turned_away[0].1);
-    // From then on everybody is told at once, and can go elsewhere.
+    // From then on submissions are refused at once, and go to other servers.
     let order = bulky(&noting(&lines, "true"));
     let error = alice.submit(&order, |_| Ok(())).await.unwrap_err().to_string();
     assert!(error.contains("lyon: the server cannot write its journal at the moment"), "{error}");

@@ -38,7 +38,7 @@ async fn a_reader_that_stops_reading_is_disconnected_and_resumes_later() {
     }
     let full = federation.server_client(Role::User, "alice", "lyon").job(job_request(&ended.handle)).await;
     assert_eq!(full.unwrap_err().code(), Code::ResourceExhausted);
-    // Nobody else is kept waiting.
+    // Other clients do not wait.
     let bob = federation.client("bob");
     let other = run(&bob, &order(rigid("head -c 3000000 /dev/zero > zeros", 1, 60))).await;
     assert_eq!(fetched(&bob, &other.handle).await["work/zeros"], vec![0; 3_000_000]);

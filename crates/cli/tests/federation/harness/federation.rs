@@ -56,7 +56,7 @@ impl Federation {
         federation
     }
 
-    /// An authority, and nobody else.
+    /// An authority without daemons.
     pub(crate) fn without_daemons() -> Federation {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
@@ -242,7 +242,7 @@ impl Federation {
                 (daemon.address, daemon.child) = (address, Some(child));
                 return;
             }
-            // For a moment somebody else may have its port.
+            // Another process may have its port for a moment.
             assert!(Instant::now() < deadline, "{name} does not start:\n{}", self.log(name));
             std::thread::sleep(10 * LOOK);
         }
@@ -402,7 +402,7 @@ fn end_jobs(jobs: &Path) {
     let running = |dir: &PathBuf| matches!(processes::find(dir), Ok(processes::ProcessState::Running(_)));
     let asked: Vec<&PathBuf> = dirs.iter().filter(|dir| running(dir)).collect();
     for dir in &asked {
-        // Whoever cannot be asked shows below.
+        // The wait below shows failures.
         let _ = processes::terminate(dir);
     }
     let deadline = Instant::now() + TIMEOUT;

@@ -18,7 +18,7 @@ use rand_chacha::rand_core::{OsRng, TryRngCore};
 
 use super::{TIMEOUT, until};
 
-/// A key that nobody has.
+/// A random key.
 pub(crate) fn fresh_key() -> Key {
     let mut bytes = [0; 16];
     OsRng.try_fill_bytes(&mut bytes).unwrap();

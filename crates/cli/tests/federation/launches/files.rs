@@ -1,4 +1,4 @@
-//! Files of tasks: their inputs are sent to each server once, and what they leave comes back, also when a server was away.
+//! Files of tasks: inputs are sent to each server once, and results are fetched, also after a server was down.
 
 use pliant_control::payload::Payload;
 use std::fs;
@@ -75,13 +75,13 @@ async fn tasks_find_their_files_and_what_they_leave_comes_back() {
         assert_eq!(done.count(), 3, "the common file went there once, beside two others");
     }
 
-    // Nobody else is given anything.
+    // No other user gets anything.
     let id = launched["launch"].as_str().unwrap();
     let bob = federation.client("bob");
     let of = LaunchTask { launch: id.parse().unwrap(), task: at(NAMES[0])[0].clone() };
     refused(bob.task_results(&NAMES[0].parse().unwrap(), &of).await.map(drop), &["has nothing of task"]);
 
-    // A server that is away keeps nobody from what is at another, and has its own when it is back.
+    // A server that is down does not hold up others, and has its results when it is up again.
     federation.kill(NAMES[1]);
     let later = federation.path().join("later");
     let (code, _, stderr) = run(&["fetch", id, "--out", &to(&later)]);

@@ -75,11 +75,11 @@ async fn tasks_that_talk_are_kept_off_a_slow_link_once_it_was_measured() {
         link.unwrap().mbps
     };
     let (slow, fast) = (between("lyon", "nice"), between("lyon", "paris"));
-    // Whoever is behind the slowest door reaches others without it.
+    // The server behind the slow connection reaches others directly.
     assert!(slow > 0.0 && slow < fast, "{links:?}");
     assert_eq!(servers(&mapped(&alice, &ring).await), ["lyon", "paris"].into());
     for mapping in [Mapping::Refined, Mapping::Wase] {
-        // What nobody's links carry finds no place, and the reason is told.
+        // Traffic that no link carries is not mapped, and the reason is reported.
         let mut greedy = LaunchRequest { mapping, ..ring.clone() };
         greedy.application.bandwidth_mbps = Some(1e7);
         let record = mapped(&alice, &greedy).await;
@@ -132,7 +132,7 @@ async fn links_are_measured_for_agents_and_with_servers_and_one_at_a_time() {
     }
     assert_eq!(stranger.probe(to("lyon", &paris)).await.unwrap_err().code(), Code::PermissionDenied);
 
-    // While it gives bytes to somebody who takes none, it measures nothing else.
+    // While it sends bytes to a peer that reads none, it measures nothing else.
     let given = stranger.give(give).await.unwrap();
     let mut other = links_client(&federation, Role::Server, "other", "paris");
     assert_eq!(other.give(give).await.unwrap_err().code(), Code::ResourceExhausted);

@@ -1,5 +1,5 @@
 //! Applications of communicating tasks on several clusters at once: they talk and complete, all end when one fails or the
-//! user cancels, tasks are added, and whoever is killed at whatever step nothing runs alone and nothing stays held.
+//! user cancels, tasks are added, and after a crash at any step no task runs alone and no subjob is left.
 
 mod files;
 mod links;
@@ -26,7 +26,7 @@ use crate::replay::stopped;
 
 /// The servers, of two processors each.
 const NAMES: [&str; 2] = ["lyon", "paris"];
-/// The power of a processor, whatever the machine of the test does.
+/// The power of a processor, independent of the test's machine.
 const POWER: &str = "power_mflops = 1000.0\nhost_load = false";
 /// What a task needs that shares no processor: two of them fill a server.
 const MCR: f64 = 900.0;
@@ -114,7 +114,7 @@ async fn tasks_on_two_clusters_hear_each_other_and_complete() {
         assert_eq!(there.count(), 2, "each server has room for two: {record:?}");
     }
     assert!(record.tasks.iter().all(|task| task.affinity.unwrap() >= 1.0 && task.address.is_some()));
-    // The same key is the same launch, and nobody else's.
+    // The same key is the same launch, for its owner only.
     assert_eq!(launched(&alice, &request).await, id);
     let bob = federation.client("bob");
     refused(bob.find_launch(&id).await, &["no launch"]);

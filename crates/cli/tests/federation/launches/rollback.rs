@@ -6,7 +6,7 @@ use pliant_control::coallocation::TaskRecord;
 use super::talkers::Talkers;
 use super::*;
 
-/// The server that is told of the end, and the one where a task fails.
+/// The server that is notified of the end, and the one where a task fails.
 const TOLD: &str = NAMES[0];
 const FAILING: &str = NAMES[1];
 
@@ -42,7 +42,7 @@ const POINTS: &[Point] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_task_is_left_after_a_crash_at_any_step_of_the_end() {
-    // Most of it is waiting until somebody says again what was not heard: two federations wait at the same time.
+    // Most of the time is waiting for repeated messages: two federations run at the same time.
     let (one, other) = POINTS.split_at(POINTS.len() / 2);
     let at = |points: &'static [Point]| async move {
         let mut federation = federation().await;
@@ -54,7 +54,7 @@ async fn no_task_is_left_after_a_crash_at_any_step_of_the_end() {
     tokio::join!(at(one), at(other));
 }
 
-/// A launch that runs and is ended, at a step of which somebody dies.
+/// A running launch is ended, and a daemon is killed at a step of that.
 async fn die_at(federation: &mut Federation, number: usize, (cause, victim, point): &Point) {
     let tasks = ["a", "b", "c", "d"];
     let when = format!("{victim} died at {point}, {cause:?}");

@@ -13,13 +13,13 @@ use super::*;
 const SLURM: &str = NAMES[0];
 const EMBEDDED: &str = NAMES[1];
 
-/// Who dies, and where: around what Slurm is told.
+/// Which daemon is killed at which step: around the commands of Slurm.
 const POINTS: &[(&str, &str)] = &[
     // Its job is not submitted yet.
     (SLURM, "after-journal.part:1"),
     // It has its cores, and the agent does not know.
     (SLURM, "after-journal.part:2"),
-    // It was decided, and nobody has heard.
+    // It was decided, and no server is notified.
     (MASTER, "before-call.commit-part"),
     // It is not let go yet.
     (SLURM, "after-journal.part:3"),

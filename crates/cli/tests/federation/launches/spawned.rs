@@ -1,4 +1,4 @@
-//! Several tasks that are spawned together, from a file: all of them or none, and what is wrong with a file is told.
+//! Tasks that are spawned together from a file: all or none, and errors of the file are reported.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
         run(&[&["spawn", &id, "--tasks", file.to_str().unwrap()], words].concat())
     };
 
-    // They reach the task that runs, which is not told of them, and hear each other.
+    // They reach the running task, which does not know their addresses, and hear each other.
     let together: (&[_], &[_]) = (&[("b", "1"), ("c", "1")], &[["b", "c"], ["b", "a"], ["a", "c"]]);
     let key = fresh_key().to_string();
     let with_key = ["--key", key.as_str(), "--output", "json"];

@@ -1,5 +1,5 @@
 //! Real `kill -9` at each step of a co-allocation: a daemon ends itself there (`PLIANT_CRASH_AT`, in what is built for
-//! tests), is started again, and all tasks run, once each, or none does, and nobody holds anything. Clients are killed at
+//! tests), is started again, and all tasks run, once each, or none does, and no subjob is left. Clients are killed at
 //! every state that they see.
 
 use pliant_transport::Role;
@@ -38,7 +38,7 @@ const POINTS: &[(&str, &str)] = &[
     (MASTER, "after-journal.stands:6"),
 ];
 
-/// A launch whose user was not told that it was accepted is told again under the same key, as the client does.
+/// A launch without an answer is sent again under the same key, as the client does.
 fn follow(client: Client, request: LaunchRequest) -> tokio::task::JoinHandle<LaunchRecord> {
     tokio::spawn(async move {
         let go_on = |_: &LaunchRecord| ControlFlow::Continue(());
@@ -60,7 +60,7 @@ fn check(record: &LaunchRecord, talkers: &Talkers, tasks: &[&str], when: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_task_runs_alone_after_a_crash_at_any_step_of_a_launch() {
-    // Most of it is waiting until somebody says again what was not heard: four federations wait at the same time.
+    // Most of the time is waiting for repeated messages: four federations run at the same time.
     let mut quarters = POINTS.chunks(POINTS.len().div_ceil(4));
     let mut at_a_quarter = || {
         let points = quarters.next().unwrap_or_default();
@@ -77,7 +77,7 @@ async fn no_task_runs_alone_after_a_crash_at_any_step_of_a_launch() {
     assert!(completed > POINTS.len() / 2, "{completed} of {} completed", POINTS.len());
 }
 
-/// A launch for each of the points, at which somebody dies; how many completed all the same.
+/// A launch for each point, at which a daemon is killed; returns how many completed.
 pub(super) async fn die_at(federation: &mut Federation, points: &[(&str, &str)]) -> usize {
     let tasks = ["a", "b", "c", "d"];
     let mut completed = 0;

@@ -139,7 +139,7 @@ impl Talkers {
         crate::harness::runs(&self.folder.join("began"))
     }
 
-    /// Whom a task has heard, once it has heard everybody.
+    /// The tasks that a task has heard, once it has heard all.
     pub(super) fn heard(&self, task: &str) -> Option<String> {
         let text = fs::read_to_string(self.folder.join(format!("{task}.heard"))).ok()?;
         text.strip_suffix('\n').map(str::to_owned)

@@ -1,5 +1,5 @@
 //! Parts of launches at a real server, driven by hand in place of the agent that coordinates them: held until that is
-//! decided, run with what their tasks are told, found again after `kill -9`, ended, refused.
+//! decided, run with the addresses of their tasks, found again after `kill -9`, ended, refused.
 
 mod agent;
 mod held;
@@ -28,7 +28,7 @@ fn cluster(procs: u32) -> Cluster {
     Cluster::new(LYON, procs, 1.0)
 }
 
-/// A task that says what it was told, and waits for its gate.
+/// A task that prints its environment, and waits for its gate.
 fn telling(federation: &Federation, task: &str, code: i32) -> Program {
     let gate = federation.path().join(format!("gate-{task}"));
     let said = "echo \"$PLIANT_TASK at $PLIANT_ADDRESS knows $PLIANT_PEERS\"";
@@ -53,7 +53,7 @@ fn how_it_ended(standing: &Standing) -> Option<Exit> {
     }
 }
 
-/// Where everybody listens that the tasks may know.
+/// The addresses of all tasks.
 fn peers(addresses: &Addresses) -> Addresses {
     let far = ("far".to_owned(), "10.9.9.9:7".to_owned());
     addresses.clone().into_iter().chain([far]).collect()
@@ -158,7 +158,7 @@ async fn what_ran_when_the_server_died_is_found_again_with_the_ends_of_its_tasks
     .await;
     federation.revive(LYON);
     agent.server = client(&federation, Role::Agent, AGENT, LYON);
-    // One that has failed is told at once; the others go on until the agent says otherwise.
+    // A failed task is reported at once; the others continue until the agent ends them.
     agent
         .hears(&part.id, "has lost a task", |standing| {
             (ended(standing)? == &[("one".to_owned(), Exit::Code(3))].into()).then_some(())
@@ -186,7 +186,7 @@ async fn only_the_agent_of_a_launch_speaks_for_it() {
         let surveyed = other.survey(proto::SurveyRequest {}).await;
         assert_eq!(surveyed.is_ok(), role == Role::Agent, "{role} {name}");
     }
-    // Nobody's word has changed anything.
+    // No other caller has changed anything.
     agent.prepare(&part).await;
     agent.held(&part.id).await;
     agent.decide(&part.id, Verdict::End).await;

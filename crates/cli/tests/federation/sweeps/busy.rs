@@ -19,7 +19,7 @@ async fn a_sweep_ends_while_a_server_is_full_of_jobs_that_outlive_what_it_has_se
     let clusters = [with_shell("lyon", 2, "nap", &line), with_shell("nancy", PROCS, "nap", &line)];
     let federation = Federation::start(&clusters).await;
     let client = federation.client("alice");
-    // All that the one knows are short jobs, and they are of somebody else.
+    // One server knows short jobs only, of another user.
     for _ in 0..3 {
         run(&client, &order_to("nancy", service("nap", &[("x", "1")]))).await;
     }

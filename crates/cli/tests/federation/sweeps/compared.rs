@@ -85,7 +85,7 @@ impl Comparison {
         let opener = thread::spawn({
             let gates = gates.clone();
             move || {
-                // After that time, or when nobody waits for it any more.
+                // After that time, or when the sweep is over.
                 let _ = is_over.recv_timeout(BUSY_FOR.saturating_sub(begun.elapsed()));
                 gates.iter().for_each(|gate| fs::write(gate, "").unwrap());
             }
@@ -109,7 +109,7 @@ impl Comparison {
         (makespan, of_busy)
     }
 
-    /// Each instance was run once, and is told so; how many the busy servers ran.
+    /// Each instance ran once and is reported; returns how many ran on busy servers.
     fn check(&self, out: &str) -> u32 {
         let ran = runs(&self.lines);
         assert_eq!(ran.len(), INSTANCES as usize, "{out}");

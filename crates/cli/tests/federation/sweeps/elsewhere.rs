@@ -40,7 +40,7 @@ async fn a_fresh_server_gets_its_share_by_what_was_learned_elsewhere() {
     assert_eq!(at_lyon + at_paris, 3_000);
     assert!((1_990..=2_010).contains(at_paris), "{found:?}");
 
-    // Of a service that nobody has run, what else its user runs, or all run, is known.
+    // For a service without runs the runtimes of its user or of all jobs are used.
     let bob = CommandUser::new(&federation, "bob");
     for (user, told) in [(&alice, "3 jobs of the user"), (&bob, "3 jobs of all")] {
         let found = shares(user, "sweep say --vary text=a,b --dry-run");

@@ -1,4 +1,4 @@
-//! Operators requeue tasks of arrays and take nodes away: no instance is lost, and none that has ended runs again.
+//! Operators requeue tasks of arrays and remove nodes: no instance is lost, and none that has ended runs again.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ async fn instances_of_requeued_tasks_and_failed_nodes_are_run_again_and_others_a
     behind.federation.sized(2).await;
     let alice = CommandUser::new(&behind.federation, "alice");
     let client = alice.begin(&format!("sweep gated --vary x=1..{INSTANCES} --out kept"));
-    // Then nothing else runs, so the first ones have ended, whatever is still to be told of them. Jobs and processes.
+    // Then nothing else runs: the first ones have ended, even if that is not reported yet. Jobs and processes.
     let at_gate = async |name: &str| {
         until("the gate to be reached by all cores", async || {
             let waiting = fs::read_to_string(waiting(name)).unwrap_or_default();

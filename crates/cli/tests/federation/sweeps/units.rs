@@ -5,7 +5,7 @@ use pliant_model::Span;
 use super::{CommandUser, shell};
 use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit};
 
-/// A service that takes as many hundredths of a second as its argument says, of which nobody knows.
+/// A service that takes as many hundredths of a second as its argument says, without statistics.
 fn naps(name: &'static str) -> Cluster {
     let nap = shell("nap", "sleep 0.$1");
     let learned =
