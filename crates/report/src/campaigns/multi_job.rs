@@ -245,7 +245,7 @@ fn table_5(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Option<Sect
     })
 }
 
-/// What policies are worth beside one of them.
+/// Makespans relative to a reference policy.
 fn ratios(ratios: &[RatioRow]) -> Option<Section> {
     (!ratios.is_empty()).then(|| Section {
         title: "Policies beside each other".to_owned(),
