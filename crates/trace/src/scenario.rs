@@ -20,7 +20,7 @@
 //! seed = 1
 //! ```
 //!
-//! Jobs are numbered anew, from 1, in order of submission (file order on ties). Users, groups and applications of
+//! Jobs are renumbered from 1, in order of submission (file order on ties). Users, groups and applications of
 //! different clusters get different numbers.
 
 use std::collections::BTreeMap;
