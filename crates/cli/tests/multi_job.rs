@@ -112,7 +112,7 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     let page = fs::read_to_string(dir.path().join("out/report.html")).unwrap();
     for title in [
         "Work by cluster [3]",
-        "From where in the logs experiments start",
+        "Starts of the experiments in the logs",
         "Makespan on made, jobs of 1000 s, after 50000 s [4, 6]",
         "Makespan on made, jobs of their own times, after 50000 s [4, 5]",
         "Scenarios 3 and 4: busy",
@@ -120,7 +120,7 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
         "Makespan on made, instances of 500 s, after 200000 s [7, 8]",
         "Makespan on made, instances of user 1, after 200000 s [9]",
         "Random allocation and statistics by user, scenario 4 [table 5]",
-        "Policies beside each other",
+        "Policies compared with the reference",
     ] {
         assert!(page.contains(title), "{title}");
     }

@@ -8,7 +8,7 @@ use crate::{
 
 /// A connection to a journal's database for reading.
 pub(crate) trait ReadConnection: Send {
-    /// Runs `read` in a read-only transaction, so that all its queries see one state. A broken connection is made anew and
+    /// Runs `read` in a read-only transaction, so that all its queries see one state. A broken connection is opened again and
     /// `read` runs again.
     fn read<A>(
         &mut self,

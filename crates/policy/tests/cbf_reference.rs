@@ -79,7 +79,7 @@ impl Reference {
         self.compress(now);
     }
 
-    /// A running job is planned to end later; if others were to have its processors by then, every waiting job is planned anew.
+    /// A running job is planned to end later; if others were to have its processors by then, every waiting job is planned again.
     fn extend_running(&mut self, now: i64, job: JobId, later: i64) {
         let (procs, end) = self.running.insert(job, (self.running[&job].0, later)).expect("it runs");
         if self.free[end as usize..later as usize].iter().all(|free| *free >= procs) {

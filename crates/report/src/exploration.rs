@@ -4,20 +4,20 @@
 use pliant_model::{Exploration, ExplorationRun, TimeMs};
 use serde::{Deserialize, Serialize};
 
-/// What one run of optional computations was worth.
+/// The metrics of a run of optional computations.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ExplorationSummary {
     /// Users.
     pub users: u64,
-    /// Users whose mandatory requests were not completed by their deadline. At the very deadline is in time.
+    /// Users with a mandatory request that was not completed by the deadline (inclusive).
     pub unhappy_users: u64,
     /// Users of whom some mandatory request was never completed.
     pub users_without_mandatory: u64,
-    /// The greatest satisfaction minus the least: of what was allocated, killed and cancelled runs included.
+    /// The largest satisfaction minus the smallest, by usage including killed and cancelled runs.
     pub unfairness: f64,
-    /// The same of what went into completed requests only.
+    /// The same by the usage of completed requests only.
     pub useful_unfairness: f64,
-    /// The least satisfaction: what a user was allocated over what the user deserved.
+    /// The smallest satisfaction: usage over fair share.
     pub min_satisfaction: f64,
     /// The mean satisfaction.
     pub mean_satisfaction: f64,
@@ -39,7 +39,7 @@ pub struct ExplorationSummary {
     pub submissions: u64,
 }
 
-/// The summary of a run. O(users x changes), where users who come and leave and servers that do are changes.
+/// The summary of a run. O(users x changes), a change being an arrival or departure of a user or server.
 pub fn summarize_exploration(run: &ExplorationRun) -> ExplorationSummary {
     let users = &run.explorations;
     let deserved = deserved(run);

@@ -18,7 +18,7 @@ pub const SUMMARY_SCHEMA: &str = "pliant.summary/1";
 /// Shorter runs count as this long in the bounded slowdown.
 const SLOWDOWN_BOUND_S: i64 = 10;
 
-/// What one run was worth. Means over no jobs are 0.
+/// The metrics of a run. Means over no jobs are 0.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// [`SUMMARY_SCHEMA`].
@@ -79,11 +79,11 @@ pub struct Summary {
     pub jobs_moved: u64,
     /// The platform and what each cluster did, by cluster number.
     pub clusters: Vec<ClusterRow>,
-    /// What the caller tells about the run: policies, seed, workload, repairs.
+    /// Settings of the run from the caller: policies, seed, workload, repairs.
     pub run: BTreeMap<String, Value>,
 }
 
-/// One cluster of the platform and what it did.
+/// A cluster of the platform and its metrics.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClusterRow {
     /// Its name.

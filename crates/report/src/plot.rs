@@ -13,9 +13,9 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
-/// Powers of ten that have a number beside them, about.
+/// The approximate number of labelled powers of ten.
 const DECADES_NAMED: i32 = 8;
-/// Colours that are told apart by people who do not see red and green, too.
+/// Colours that remain distinguishable with red-green colour blindness.
 const COLOURS: [&str; 6] = ["#0a6ebd", "#c4500c", "#1b7f5c", "#8a3ab0", "#b08900", "#5a5a5a"];
 
 /// A figure.
@@ -34,7 +34,7 @@ pub struct Plot {
 /// An axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// What it measures, with the unit.
+    /// The quantity, with its unit.
     pub label: String,
     /// How far apart numbers are on it.
     pub scale: Scale,

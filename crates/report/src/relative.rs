@@ -1,4 +1,4 @@
-//! What policies of a campaign are worth relative to others: ratios of a metric's means, log by log, with intervals.
+//! Ratios of means of a metric between policies of a campaign, log by log, with intervals.
 //!
 //! A policy is divided by another one on the same workload: the mean over the seeds by the mean over the seeds. Workloads that
 //! are calendar months of one log (`NAME-1996-10`) are taken together: their ratio is the geometric mean, its 95 % interval

@@ -16,11 +16,11 @@ use crate::lines::read_all;
 use crate::record::Record;
 use pliant_config::plain_message;
 
-/// A workload as its file gives it.
+/// The content of a workload file.
 pub(crate) struct Log {
     /// Processors of the machine, if given.
     pub(crate) procs: Option<i64>,
-    /// Jobs, each with whether its runtime had to be derived.
+    /// Jobs; true if the runtime was derived.
     pub(crate) jobs: Vec<(Record, bool)>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn read(path: &Path, input: impl Read) -> Result<Log, TraceError> {
     let fail = |problem| TraceError::new(path, problem);
     let content = read_all(input, 512 << 20).map_err(|error| fail(Problem::Io(error)))?;
     let file: File = serde_json::from_slice(&content).map_err(|error| {
-        // The place is said once, in front.
+        // The position is reported once, in front.
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         fail(Problem::Key {

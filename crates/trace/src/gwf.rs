@@ -14,7 +14,7 @@ use crate::record::Record;
 use crate::swf::Header;
 use crate::workload::Workload;
 
-/// Fields that must be there; what follows is not used.
+/// Required fields; later ones are not used.
 const FIELDS: [&str; 18] = [
     "JobID",
     "SubmitTime",
@@ -38,7 +38,7 @@ const FIELDS: [&str; 18] = [
 
 /// Fields of the format.
 const COLUMNS: usize = 29;
-/// Bytes that tell names apart.
+/// Names are distinguished by this many bytes.
 const LONGEST_NAME: usize = 256;
 
 /// JobNumbers for names, in order of appearance.

@@ -1,4 +1,4 @@
-//! What a workload looks like, in numbers.
+//! Statistics of a workload.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::workload::{Workload, offered_load};
 
-/// Facts about a workload.
+/// Statistics of a workload.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Info {
-    /// Where it came from.
+    /// Its source.
     pub name: String,
     /// Jobs read.
     pub jobs_read: u64,
@@ -20,13 +20,13 @@ pub struct Info {
     pub repairs: BTreeMap<&'static str, u64>,
     /// Lines with extra columns.
     pub extra_columns: u64,
-    /// Processors of the machine, if the log says.
+    /// Processors of the machine, if known.
     pub max_procs: Option<i64>,
-    /// Unix time of the first submission, if the log says.
+    /// Unix time of the first submission, if known.
     pub unix_start: Option<i64>,
     /// First to last submission, s.
     pub span_s: i64,
-    /// Offered load on `max_procs` processors of speed 1.0 up to the last submission: a log tells no speeds.
+    /// Offered load on `max_procs` processors of speed 1.0 up to the last submission; logs contain no speeds.
     pub load: Option<f64>,
     /// Sequential jobs.
     pub sequential: u64,
@@ -46,7 +46,7 @@ pub struct Info {
     pub runtime_s: Quantiles,
     /// Requested walltimes, s.
     pub walltime_s: Quantiles,
-    /// Walltime over runtime: how much users over-estimate.
+    /// Walltime over runtime.
     pub overestimate: Quantiles,
 }
 
@@ -88,7 +88,7 @@ impl Quantiles {
     }
 }
 
-/// Computes the facts.
+/// Computes the statistics.
 pub fn info(workload: &Workload) -> Info {
     let jobs = &workload.jobs;
     let different = |value: &dyn Fn(usize) -> i32| {

@@ -1,4 +1,4 @@
-//! Job numbers, each given once: results are keyed by them.
+//! Unique job numbers, the keys of results.
 //!
 //! Memory is a bit per number where numbers are dense, as in the logs of one machine, and two words per
 //! number where they are far apart.
@@ -9,12 +9,12 @@ use rustc_hash::FxHashMap;
 /// so far, and floating-point readers (spreadsheets, scripts in pages) still tell them apart.
 pub(crate) const GIVEN: u64 = 1_000_000_000_000_000;
 
-/// The numbers that jobs have so far.
+/// The numbers in use.
 #[derive(Default)]
 pub(crate) struct JobNumbers {
     /// By the number divided by 64: which of the 64 are taken.
     blocks: FxHashMap<u64, u64>,
-    /// The block looked at last, which is kept apart: neighbours in a log have neighbouring numbers.
+    /// The last used block, kept apart: neighbours in a log have neighbouring numbers.
     block: u64,
     taken: u64,
     last_given: u64,

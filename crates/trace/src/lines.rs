@@ -12,7 +12,7 @@ use crate::error::Problem;
 const LONGEST: usize = 64 * 1024;
 /// Bytes that are read at a time.
 const BLOCK: usize = 256 * 1024;
-/// What some editors put before the first line of a UTF-8 file.
+/// The byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Opens a file; one that begins like gzip is decompressed on the way.
@@ -20,7 +20,7 @@ pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     plain(BufReader::with_capacity(BLOCK, File::open(path)?))
 }
 
-/// The input; if it begins like gzip, what it holds.
+/// The input, decompressed if it is gzip.
 pub(crate) fn plain<'a>(mut input: impl BufRead + Send + 'a) -> io::Result<Box<dyn BufRead + Send + 'a>> {
     let compressed = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     if compressed {
@@ -30,7 +30,7 @@ pub(crate) fn plain<'a>(mut input: impl BufRead + Send + 'a) -> io::Result<Box<d
     }
 }
 
-/// Decompresses, and says of damaged data that it is damaged: an error of kind `InvalidData`.
+/// Decompresses; damaged data is an error of kind `InvalidData`.
 struct Gunzip<R>(MultiGzDecoder<R>);
 
 impl<R: BufRead> Read for Gunzip<R> {
@@ -102,7 +102,7 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// The error of a line that was longer than what is kept.
+    /// The error of a line longer than the buffer.
     pub(crate) fn too_long(&self) -> Option<Problem> {
         self.cut.then(|| Problem::Line {
             line: self.number,

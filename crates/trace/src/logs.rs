@@ -60,7 +60,7 @@ pub(crate) fn load_from(
     Ok(metadata.workload(path, &repairer, collected))
 }
 
-/// What a log says about the whole.
+/// The header data of a log.
 #[derive(Default)]
 struct LogMetadata {
     extra_columns: u64,

@@ -1,5 +1,5 @@
-//! How the jobs of a log become moldable, and which of them come through the federation (paper 000, sections
-//! 4.2.1 and 4.3.2; spec A.0.1, A.0.7). Drawn job by job from streams of the seed that depend on nothing else.
+//! Speedup models for the jobs of a log, and the choice of jobs submitted through the federation (paper 000, sections 4.2.1 and
+//! 4.3.2; spec A.0.1, A.0.7). Drawn job by job from streams of the seed that depend on nothing else.
 
 use pliant_model::{Job, Procs, Speedup, rng::stream_seed};
 use rand::{Rng, SeedableRng};
@@ -49,10 +49,10 @@ impl MoldableShare {
     }
 }
 
-/// By which factors the sequential fraction of a job is misjudged, all equally likely.
+/// Factors of the misjudged sequential fraction, all equally likely.
 pub const MISJUDGEMENTS: [f64; 4] = [0.25, 0.5, 2.0, 4.0];
 
-/// Draws how wrong users are about the speedups of their jobs, one job after the other.
+/// Draws the speedups that users assume for their jobs, one job after the other.
 #[derive(Clone, Debug)]
 pub struct PerceivedSpeedups {
     rng: ChaCha8Rng,
@@ -64,8 +64,8 @@ impl PerceivedSpeedups {
         PerceivedSpeedups { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "beliefs about speedups")) }
     }
 
-    /// What is believed of the next job, which scales by `speedup`: Amdahl's law with a sequential fraction that is one of
-    /// [`MISJUDGEMENTS`] times the true one, and the same limit of processors. Other models are known.
+    /// The assumed speedup of the next job, whose true one is `speedup`: Amdahl's law with a sequential fraction of one of
+    /// [`MISJUDGEMENTS`] times the true one, and the same limit. Other models are known exactly.
     pub fn draw(&mut self, speedup: &Speedup) -> Speedup {
         let factor = MISJUDGEMENTS[self.rng.random_range(0..MISJUDGEMENTS.len())];
         match speedup {
@@ -87,7 +87,7 @@ pub fn within_twice(speedup: &Speedup, requested: Procs) -> Speedup {
     Speedup::Table(sizes.map(|procs| (procs, speedup.relative_time(procs, requested))).collect())
 }
 
-/// Draws which jobs come through the federation, one job after the other.
+/// Draws which jobs are submitted through the federation, one job after the other.
 #[derive(Clone, Debug)]
 pub struct ManagedShare {
     rng: ChaCha8Rng,
@@ -101,7 +101,7 @@ impl ManagedShare {
         ManagedShare { rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "locality")), dedicated_share }
     }
 
-    /// Whether the next job comes through the federation.
+    /// True if the next job is submitted through the federation.
     pub fn draw(&mut self) -> bool {
         self.rng.random::<f64>() < self.dedicated_share
     }

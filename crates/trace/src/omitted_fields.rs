@@ -1,5 +1,5 @@
-//! What a converted workload does not hold of its log: the columns that jobs do not keep. Costs one more
-//! reading of the log; memory does not grow with it.
+//! The fields of a log that a converted workload omits. Costs one more reading of the log; memory does not grow
+//! with it.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::record::Record;
 use crate::workload::Format;
 use crate::{gwf, swf};
 
-/// Something that a log tells and a converted one does not.
+/// A field of a log that is omitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OmittedField {
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
-    /// Of how many jobs; none if it is not counted.
+    /// Number of jobs with this field; none if not counted.
     pub jobs: Option<u64>,
 }
 
-/// A column, and whether a job tells something in it that is not written.
+/// A column, and a test whether a job has a value in it.
 type Column = (&'static str, fn(&Record) -> bool);
 
 const COLUMNS: [Column; 9] = [
@@ -35,16 +35,16 @@ const COLUMNS: [Column; 9] = [
     ("think time", |job| job.think > 0),
 ];
 
-/// What only a grid's log tells.
+/// Fields of GWF only.
 const OF_GWF: [&str; 2] = [
     "names of users, groups and applications (numbers instead)",
     "columns 19 to 30, about structure and I/O",
 ];
 
-/// What a workload converted from this file leaves out, whatever it is converted to.
+/// The fields omitted by a conversion of this file to any format.
 pub fn omitted_fields(path: &Path) -> Result<Vec<OmittedField>, TraceError> {
     let uncounted = |what| OmittedField { what, jobs: None };
-    // What is no file, such as a pipe, was read already and cannot be read again.
+    // A pipe was read already and cannot be read again.
     let countable = std::fs::metadata(path).is_ok_and(|there| there.is_file());
     match Format::of(path) {
         Format::Batsim => Ok(vec![uncounted("profiles")]),

@@ -1,11 +1,10 @@
-//! Which cluster of a platform a log means.
+//! The clusters of a platform named by logs.
 
 use std::collections::BTreeMap;
 
 use pliant_model::{ClusterId, Platform};
 
-/// The clusters of a platform by name and by number, looked up once: there may be a million jobs and hundreds
-/// of clusters.
+/// The clusters of a platform by name and by number, indexed for large logs and platforms.
 pub(crate) struct Origins {
     by_name: BTreeMap<String, ClusterId>,
     clusters: u32,

@@ -1,4 +1,4 @@
-//! Files that are written: whole or not at all, compressed if their name says so.
+//! Atomic output files, compressed by name.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -33,8 +33,8 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// A file, gzipped if its name ends in `.gz`. It appears under its name when it is finished: a failure before
-/// leaves alone what was there.
+/// A file, gzipped if its name ends in `.gz`. It appears under its name when it is finished; a failure leaves an existing
+/// file unchanged.
 pub(crate) struct Output {
     encoder: Encoder,
     place: OutputPath,
@@ -45,7 +45,7 @@ enum Encoder {
     Gzip(Box<GzEncoder<BufWriter<File>>>),
 }
 
-/// Where the bytes go, and where they are to be.
+/// The path of the file and its temporary path.
 struct OutputPath {
     path: PathBuf,
     /// None if the file is written in place, as pipes and devices are.
@@ -54,7 +54,7 @@ struct OutputPath {
 
 impl OutputPath {
     fn of(path: &Path) -> OutputPath {
-        // A link goes on leading to the file.
+        // Links keep pointing to the file.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let replaced = fs::metadata(&path).map_or(true, |there| there.is_file());
         let temporary = replaced.then(|| {
@@ -68,7 +68,7 @@ impl OutputPath {
     fn rename(mut self) -> io::Result<()> {
         match self.temporary.take() {
             Some(temporary) => fs::rename(&temporary, &self.path).inspect_err(|_| {
-                // Nobody asked for it, and there is nothing to say about it that the error does not say.
+                // The rename's error is reported; the temporary file is removed if possible.
                 let _ = fs::remove_file(&temporary);
             }),
             None => Ok(()),

@@ -41,10 +41,10 @@ struct Entry {
     aging: Option<Spanned<String>>,
 }
 
-/// A key of a cluster whose value cannot be, and what is wrong with it.
+/// An invalid key of a cluster, with the problem.
 pub type WrongKey = (&'static str, String);
 
-/// Makes the name of a local policy of what `batch`, `order` and `aging` say.
+/// Combines `batch`, `order` and `aging` into the name of a local policy.
 pub type LocalPolicyOf = fn(&str, Option<&str>, Option<&str>) -> Result<String, WrongKey>;
 
 /// Reads a platform file. `local_policy` knows which local policies there are.

@@ -1,7 +1,7 @@
 //! One line of a workload log, before any repair: the 18 fields of SWF, which GWF and Batsim workloads are
 //! brought into.
 
-/// A job as its log tells it. A missing value is -1, as in the Standard Workload Format 2.2.
+/// A job as in its log. A missing value is -1, as in the Standard Workload Format 2.2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Line of the file it came from (1 is the first), or position for formats without lines.
@@ -45,7 +45,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A job as a record: what ran is what was requested.
+    /// The record of a job whose actual size equals its request.
     pub fn of(job: &pliant_model::Job, partition: i32) -> Record {
         Record {
             line: 0,

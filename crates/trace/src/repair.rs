@@ -21,10 +21,10 @@ use crate::record::Record;
 /// How jobs are repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RepairPolicy {
-    /// Drop what did not run.
+    /// Drop jobs that did not run.
     #[default]
     Clean,
-    /// Keep what can be kept.
+    /// Keep all jobs that can be simulated.
     KeepBad,
 }
 
@@ -120,7 +120,7 @@ impl Repair {
         }
     }
 
-    /// What happened, for people.
+    /// The description for messages.
     pub fn describe(self) -> &'static str {
         match self {
             Self::DroppedNoSubmission => "dropped: submission unknown",
@@ -220,7 +220,7 @@ impl Repairer {
         }
     }
 
-    /// What was done so far.
+    /// The repairs so far.
     pub(crate) fn report(&self) -> &RepairReport {
         &self.report
     }
@@ -340,7 +340,7 @@ pub(crate) struct CollectedJobs {
 }
 
 impl CollectedJobs {
-    /// Takes up one more.
+    /// Adds a job.
     pub(crate) fn add(&mut self, job: Option<(Job, i32)>) {
         if let Some((job, partition)) = job {
             self.jobs.push(job);

@@ -20,7 +20,7 @@
 //! seed = 1
 //! ```
 //!
-//! Jobs are numbered anew, from 1, in order of submission (file order on ties). Users, groups and applications of
+//! Jobs are renumbered from 1, in order of submission (file order on ties). Users, groups and applications of
 //! different clusters get different numbers.
 
 use std::collections::BTreeMap;
@@ -199,7 +199,7 @@ fn window(source: &Source, log: &Log, workload: Workload) -> Result<Vec<Job>, Tr
     Ok(jobs)
 }
 
-/// Where a log is: beside the workload file, or in one of the folders for logs.
+/// Finds a log: in the folder of the workload file, or in one of the folders for logs.
 fn find(scenario: &Path, file: &Path, dirs: &[PathBuf]) -> Option<PathBuf> {
     let beside = scenario.parent().unwrap_or(Path::new("")).join(file);
     std::iter::once(beside).chain(dirs.iter().map(|dir| dir.join(file))).find(|path| path.is_file())

@@ -18,13 +18,13 @@ use crate::repair::{RepairOptions, RepairReport, Repairer};
 use crate::workload::Format;
 use crate::{gwf, swf};
 
-/// Why a stream ends before the log does.
+/// The end of a stream before the end of its log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogStreamError {
     /// The log cannot be read or understood.
     #[error(transparent)]
     Failed(TraceError),
-    /// The log is not in order: it must be loaded as a whole.
+    /// The log is not in order and must be loaded as a whole.
     #[error("expected a log in order of submission, found one that is not")]
     OutOfOrder,
 }
@@ -69,7 +69,7 @@ pub fn stream(
     }
 }
 
-/// Streams a log that is open already, compressed or not. The name tells GWF from SWF and appears in errors.
+/// Streams an open log, compressed or not. The name decides between GWF and SWF and appears in errors.
 pub fn stream_from<'a>(
     path: &Path,
     input: impl BufRead + Send + 'a,
@@ -122,7 +122,7 @@ impl<'a> JobStream<'a> {
         self.pending.is_none() && self.repairer.report().kept == 0
     }
 
-    /// How many jobs the log's header promises; cleaned logs often have fewer.
+    /// The number of jobs stated in the log's header; cleaned logs often have fewer.
     pub fn expected_jobs(&self) -> Option<u64> {
         let header = match &self.reader {
             Reader::Swf(reader) => reader.header(),
@@ -131,7 +131,7 @@ impl<'a> JobStream<'a> {
         header.max_jobs.and_then(|jobs| u64::try_from(jobs).ok()).filter(|jobs| *jobs > 0)
     }
 
-    /// What was repaired so far.
+    /// The repairs so far.
     pub fn report(&self) -> RepairReport {
         let extra_columns = match &self.reader {
             Reader::Swf(reader) => reader.extra_columns(),

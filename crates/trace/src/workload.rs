@@ -12,7 +12,7 @@ use crate::repair::{RepairOptions, RepairReport};
 /// A workload, ready to be simulated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Workload {
-    /// Where it came from, in a word.
+    /// Its source.
     pub name: String,
     /// Sorted by submission, the first at 0.
     pub jobs: Vec<Job>,
@@ -20,15 +20,15 @@ pub struct Workload {
     pub partitions: Vec<i32>,
     /// Names of the partitions.
     pub partition_names: BTreeMap<i32, String>,
-    /// Processors of the machine, if the log says.
+    /// Processors of the machine, if known.
     pub max_procs: Option<i64>,
-    /// Unix time of the first submission, if the log says.
+    /// Unix time of the first submission, if known.
     pub unix_start: Option<i64>,
-    /// What was repaired.
+    /// The repairs.
     pub report: RepairReport,
 }
 
-/// The formats that are read.
+/// The input formats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Standard Workload Format.

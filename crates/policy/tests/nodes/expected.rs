@@ -1,5 +1,5 @@
-//! Jobs that are expected to end before their limits: the batch system goes on planning by limits, and whoever knows
-//! better sees further.
+//! Jobs expected to end before their limits: the batch system plans by limits, a server with expectations plans further
+//! ahead.
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::BatchScheduler;

@@ -81,7 +81,7 @@ const BEYOND: [Drawn; 6] = [
     ),
     drawn(
         "",
-        "Traffic beyond what links carry, by tasks",
+        "Traffic beyond the capacity of links, by tasks",
         Axis::Tasks,
         Some("overload_percent"),
         1.0,
@@ -103,14 +103,14 @@ pub fn mapping_page(results: &Results) -> String {
         summary(
             results,
             Axis::All,
-            "What each policy is worth",
-            "Over all trials; a policy that fails less is measured on harder ones too.",
+            "Summary of policies",
+            "Over all trials; a policy with fewer failures includes harder trials.",
         ),
         summary(
             results,
             Axis::MappedByAll,
             "On the trials that every policy mapped",
-            "The same trials for everyone: here policies compare.",
+            "The same trials for all policies, so that they can be compared.",
         ),
         Section {
             title: "The figures of the paper".to_owned(),
@@ -121,7 +121,7 @@ pub fn mapping_page(results: &Results) -> String {
         },
         Section {
             title: "Beyond the paper".to_owned(),
-            note: "Each option by itself, and all of them.".to_owned(),
+            note: "Each option alone, and all options together.".to_owned(),
             figures: figures(results, &BEYOND),
             ..Section::default()
         },
@@ -235,7 +235,7 @@ fn use_cases(results: &Results) -> Section {
     });
     Section {
         title: "Use cases [table 2]".to_owned(),
-        note: "The files of an application and its grid say what of them is invented.".to_owned(),
+        note: "The files of an application and its grid state which values are invented.".to_owned(),
         tables: vec![TextTable { columns, rows: rows.collect() }],
         figures: Vec::new(),
     }
@@ -285,7 +285,7 @@ fn clusterings(rows: &[ClusteringRow]) -> Section {
     Section {
         title: "Clusterings against the bound of the linear program".to_owned(),
         note:
-            "Means over the graphs. No clustering costs less than the bound; how far each method is above it."
+            "Means over the graphs. No clustering costs less than the bound; the columns show the excess of each method."
                 .to_owned(),
         tables: vec![TextTable {
             columns: columns.map(str::to_owned).to_vec(),

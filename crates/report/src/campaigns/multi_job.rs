@@ -82,7 +82,7 @@ fn logs(logs: &[LogRow]) -> Section {
 
 fn experiments(rows: &[ExperimentRow]) -> Section {
     Section {
-        title: "From where in the logs experiments start".to_owned(),
+        title: "Starts of the experiments in the logs".to_owned(),
         note: "Starts are drawn from so much of the log that after the longest delay a tenth of it is left. Where that is less \
                than the delay they have mostly the same jobs."
             .to_owned(),
@@ -136,7 +136,7 @@ fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
         let rows: Vec<FrozenCell> = cells.iter().map(|cell| (*cell).clone()).collect();
         Section {
             title: format!("Scenarios 1 and 2: {experiment}"),
-            note: "What is pending is frozen, and nobody comes after.".to_owned(),
+            note: "The pending jobs are frozen, and no later jobs arrive.".to_owned(),
             tables: vec![TextTable { columns: columns(&FROZEN), rows: frozen_rows(&rows) }],
             figures: distinct(&cells, place).into_iter().map(figure).collect(),
         }
@@ -189,7 +189,7 @@ fn arriving(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Vec<Sectio
         let rows = cells.iter().map(|cell| arriving_row(cell)).collect();
         Section {
             title: format!("Scenarios 3 and 4: {experiment}"),
-            note: "Others go on submitting while the multi-job runs.".to_owned(),
+            note: "Background jobs keep arriving while the multi-job runs.".to_owned(),
             tables: vec![TextTable { columns: columns(&ARRIVING), rows }],
             figures: distinct(&cells, place).into_iter().map(figure).collect(),
         }
@@ -238,17 +238,17 @@ fn table_5(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Option<Sect
     ];
     (!rows.is_empty()).then(|| Section {
         title: "Random allocation and statistics by user, scenario 4 [table 5]".to_owned(),
-        note: "Clusters of several processors. Mean response of an instance; a ratio above 1 says that statistics are sooner done."
+        note: "Clusters of several processors. Mean response of an instance; a ratio above 1 means that statistics are faster."
             .to_owned(),
         tables: vec![TextTable { columns: columns(&titles), rows }],
         figures: Vec::new(),
     })
 }
 
-/// What policies are worth beside one of them.
+/// Makespans relative to a reference policy.
 fn ratios(ratios: &[RatioRow]) -> Option<Section> {
     (!ratios.is_empty()).then(|| Section {
-        title: "Policies beside each other".to_owned(),
+        title: "Policies compared with the reference".to_owned(),
         note: "Makespan over that of the policy in the fourth column, geometric means over starts and cells. The \
                intervals are of the starts, drawn again in blocks; below 1 a policy is sooner done."
             .to_owned(),
@@ -270,7 +270,7 @@ fn errors(errors: &[ErrorRow]) -> Section {
     };
     let titles = ["predicted by", "jobs", "at that level %", "error", "bias", "ran no longer %"];
     Section {
-        title: "How far predictions are off".to_owned(),
+        title: "Prediction errors".to_owned(),
         note: "Each job is predicted when it is submitted by those that have ended; error and bias are shares of the \
                mean runtime. A calibrated quantile of 0.8 is not exceeded by 80 %."
             .to_owned(),

@@ -92,7 +92,7 @@ pub fn arriving_row(cell: &ArrivingCell) -> Vec<String> {
 /// The titles of a table of how policies compare.
 pub const RATIOS: [&str; 6] =
     ["experiment", "log", "policy", "compared with", "makespan ratio", "95 % interval"];
-/// What the intervals are drawn from.
+/// The seed of the intervals.
 const RATIOS_SEED: u64 = 1;
 
 /// The rows of how policies compare: of each log, and of all of an experiment.

@@ -1,4 +1,4 @@
-//! Whole files or none: written beside their place under a temporary name, then renamed.
+//! Atomic files: written under a temporary name in the same folder, then renamed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -20,7 +20,7 @@ const PARQUET: &str = "results.parquet";
 /// Rows of a group, at most, and how many bytes of text.
 const ROWS_PER_GROUP: usize = 1 << 14;
 const BYTES_PER_GROUP: usize = 1 << 25;
-/// What stands before the name of an argument that is called like another column.
+/// The prefix of an argument's name that equals another column.
 const ARGUMENT: &str = "argument.";
 /// The columns before and behind the arguments.
 const BEFORE: [&str; 1] = ["instance"];
@@ -48,9 +48,9 @@ pub struct InstanceRow {
     pub job: String,
     /// How long it took.
     pub elapsed_ms: Option<u64>,
-    /// What it wrote on standard output.
+    /// Its standard output.
     pub output: String,
-    /// The end of what it wrote on standard error, if it failed.
+    /// The end of its standard error, if it failed.
     pub error: String,
 }
 
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(fields[1].1, &Field::Str("0.007".to_owned()));
         assert_eq!(fields[4], (&"exit_code".to_owned(), &Field::Null));
         assert_eq!(fields[9].1, &Field::Long(7));
-        // Nothing is left of what was written on the way.
+        // No temporary file remains.
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

@@ -16,7 +16,7 @@ use pliant_model::{JobOutcome, Reason, Run};
 use super::{FileError, atomic};
 
 const ROWS_PER_GROUP: usize = 1 << 17;
-/// Values that are handed over at a time: what is waiting to be written does not grow with the group.
+/// Values written at a time, which bounds the memory of the writer.
 const ROWS_AT_ONCE: usize = 1 << 11;
 
 const SCHEMA: &str = "message jobs {

@@ -1,7 +1,7 @@
-//! Result folders: what a run leaves on disk, and reading it back. `docs/results.md` describes each file.
+//! Result folders: the files of a run, written and read. `docs/results.md` describes each file.
 //!
-//! Every file is written under a temporary name and renamed, so that a kill leaves no half file.
-//! `summary.json` is removed first and written last: a folder that has one is complete. Writing takes buffers
+//! Every file is written under a temporary name and renamed, so that a kill leaves no partial file. `summary.json` is removed
+//! first and written last: a folder with `summary.json` is complete. Writing uses buffers
 //! of a fixed size, whatever the size of the run.
 
 mod atomic;
@@ -36,7 +36,7 @@ const SUMMARY_JSON: &str = "summary.json";
 /// A result folder in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResultFolder {
-    /// What the run was worth.
+    /// The metrics of the run.
     pub summary: Summary,
     /// The run.
     pub run: Run,
@@ -56,7 +56,7 @@ pub fn prepare_folder(dir: &Path) -> Result<(), FileError> {
         atomic::remove(&path)?;
         atomic::remove(&atomic::temporary(&path))?;
     }
-    // A place that nobody may write to is told now, not after hours of simulation.
+    // Reports a folder without write permission before the simulation.
     atomic::try_out(&dir.join(SUMMARY_JSON))
 }
 

@@ -63,7 +63,7 @@ impl<'a> Row<'a> {
         self.text(column).parse().map_err(|_| self.wrong(column, "a whole number in range"))
     }
 
-    /// An instant; far out of what sums of times can hold is refused here, so that nothing overflows later.
+    /// An instant, bounded so that sums of times cannot overflow.
     pub(super) fn time(&self, column: usize) -> Result<Time, FileError> {
         let seconds: i64 = self.number(column)?;
         if seconds.abs() > Time::MAX.0 {

@@ -18,7 +18,7 @@ pub(super) fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 pub(super) fn read(path: &Path) -> Result<Summary, FileError> {
     let text = std::fs::read(path).map_err(|source| FileError::io(path, "read this file", source))?;
     let failed = |source| FileError::json(path, &source);
-    // The version is looked at first: a summary of another version may well have other keys.
+    // The version is checked first, since other versions may have other keys.
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(failed)?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
         Some(schema) if schema != SUMMARY_SCHEMA => {
@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path) -> Result<Summary, FileError> {
     }
 }
 
-/// The platform that a summary tells of.
+/// The platform described by a summary.
 pub(super) fn platform(path: &Path, summary: &Summary) -> Result<Platform, FileError> {
     let wrong = |problem| FileError::Platform { path: path.to_owned(), problem };
     let mut clusters = Vec::with_capacity(summary.clusters.len());

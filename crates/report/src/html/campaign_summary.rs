@@ -39,7 +39,7 @@ const COLUMNS: [Column; 16] = [
         Some(Best::Least),
     ),
     ("jobs_earlier", "Ended earlier", "All jobs that ended earlier than in the reference", None),
-    ("gained_s", "Time gained", "What the jobs that ended earlier gained together", None),
+    ("gained_s", "Time gained", "Total time gained by jobs that ended earlier", None),
     (
         "makespan_gain_percent",
         "Makespan gain",
@@ -58,7 +58,7 @@ const COLUMNS: [Column; 16] = [
     (
         "unfairness",
         "Unfairness",
-        "The greatest satisfaction minus the least: what users had over what they deserved",
+        "The largest satisfaction (usage over fair share) minus the smallest",
         Some(Best::Least),
     ),
     ("completed_requests", "Completed", "Requests that were completed", Some(Best::Greatest)),

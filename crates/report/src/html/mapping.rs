@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use pliant_tig::clustering::Clustering;
 use pliant_tig::{Grid, Mapping, Metrics, TaskGraph};
 
-use super::mapping_picture::picture;
+use super::mapping_drawing::picture;
 use super::page::{escape, still_page};
 use super::table::Table;
 

@@ -13,7 +13,7 @@ mod figures;
 mod layout;
 mod lines;
 mod mapping;
-mod mapping_picture;
+mod mapping_drawing;
 mod metric;
 mod number;
 mod pack;

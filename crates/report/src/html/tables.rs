@@ -12,7 +12,7 @@ use super::table::{Table, column};
 use crate::comparison::{Comparison, JobGain};
 use crate::metrics::Summary;
 
-/// More clusters than this make a matrix that nobody reads; the largest flows are listed instead.
+/// Above this number of clusters the largest flows are listed instead of a matrix.
 const MATRIX_CLUSTERS: usize = 16;
 const FLOWS_LISTED: usize = 20;
 
@@ -132,11 +132,7 @@ pub(super) fn comparisons(rows: &[(&str, Comparison, JobGain)]) -> String {
             "All jobs that ended later than in the reference",
             counts(|it| it.jobs_later),
         )),
-        Some(column(
-            "Time gained",
-            "What the jobs that ended earlier gained together",
-            times(|it| it.gained_s),
-        )),
+        Some(column("Time gained", "Total time gained by jobs that ended earlier", times(|it| it.gained_s))),
         Some(column("Time lost", "What the jobs that ended later lost together", times(|it| it.lost_s))),
         makespan_changes.then(|| {
             let explanation = "Makespan of the reference minus makespan of the run";
@@ -197,7 +193,7 @@ pub(super) fn moves(run: &Run) -> String {
     }
     if run.moves.is_empty() {
         let moves = counted(run.reallocations, "move");
-        return format!("<p class=\"quiet\">{moves}; the run was told not to keep them one by one.</p>\n");
+        return format!("<p class=\"quiet\">{moves}; the run did not record single moves.</p>\n");
     }
     let names: Vec<&str> = run.platform.clusters().iter().map(|cluster| cluster.name.as_str()).collect();
     let mut flows = std::collections::BTreeMap::new();
