@@ -347,8 +347,9 @@ async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<StatusUpdate>, 
 
 fn status_update(notice: &StatusUpdate) -> Result<FromChild, Status> {
     let record = serde_json::from_str(&notice.body);
-    let record =
-        record.map_err(|error| Status::data_loss(format!("status update {} in the journal: {error}", notice.seq)))?;
+    let record = record.map_err(|error| {
+        Status::data_loss(format!("status update {} in the journal: {error}", notice.seq))
+    })?;
     Ok(FromChild::StatusUpdate { sequence: notice.seq, record: Box::new(record) })
 }
 

@@ -69,8 +69,8 @@ fn no_promise_is_broken_under_faults() {
         let arrivals = Arrivals::ALL[seed as usize % 5];
         let scenario = Scenario { most: 60 + seed as u32 * 20, ..Scenario::paper(arrivals) };
         let system = [GRACE, System::ethic(Fairness::VirtualTime), MOVING][seed as usize % 3];
-        let found = simulate_network(&scenario, &system, faults(seed), seed);
-        assert_eq!(found.violations, Vec::<String>::new(), "seed {seed}, {:?}", faults(seed));
+        let found = simulate_network(&scenario, &system, fault_rates(seed), seed);
+        assert_eq!(found.violations, Vec::<String>::new(), "seed {seed}, {:?}", fault_rates(seed));
         assert_eq!(summarize_exploration(&found.run).unhappy_users, 0, "seed {seed}");
         crashes += found.seen.crashes;
     }
@@ -81,9 +81,10 @@ fn no_promise_is_broken_under_faults() {
 fn users_who_arrive_together_get_equal_shares_under_faults() {
     for seed in 1..=12 {
         let system = System::ethic(Fairness::VirtualTime);
-        let found = simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, faults(seed), seed);
+        let found =
+            simulate_network(&Scenario::paper(Arrivals::Simultaneous), &system, fault_rates(seed), seed);
         let summary = summarize_exploration(&found.run);
-        assert!(summary.unfairness < 0.25, "seed {seed}, {:?}: {summary:?}", faults(seed));
+        assert!(summary.unfairness < 0.25, "seed {seed}, {:?}: {summary:?}", fault_rates(seed));
     }
 }
 
