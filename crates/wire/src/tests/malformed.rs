@@ -291,8 +291,8 @@ fn messages_of_children() {
         ),
         (answer(None), "answer.found", "what was found", NOTHING),
         (answer(Some(nameless)), "answer.found.silent[0]", NAME, EMPTY),
-        (news(None), "news.job", "a job", NOTHING),
-        (news(Some(proto::Job { procs: 0, ..job() })), "news.job.procs", PROCS, "0"),
+        (news(None), "status_update.job", "a job", NOTHING),
+        (news(Some(proto::Job { procs: 0, ..job() })), "status_update.job.procs", PROCS, "0"),
         (
             up::Message::Heartbeat(proto::Heartbeat { now: Some(i64::MAX) }),
             "heartbeat.now",
