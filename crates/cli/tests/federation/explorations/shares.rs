@@ -87,8 +87,8 @@ async fn metrics_say_what_users_have_had() {
         until(name, expected).await;
     }
     let of = |name: &str, user: &str| metric(&format!("pliant_optional_{name}{{user=\"{user}\"}}")).unwrap();
-    let (useful, consumed) = (of("useful_seconds", "alice"), of("consumed_seconds", "alice"));
-    assert!(useful >= 6.0 && useful < consumed, "{useful} of {consumed}");
+    let (useful, used) = (of("useful_seconds", "alice"), of("usage_seconds", "alice"));
+    assert!(useful >= 6.0 && useful < used, "{useful} of {used}");
     let satisfied = ["alice", "bob"].map(|user| of("satisfaction_ratio", user));
     let unfairness = metric("pliant_optional_unfairness_ratio").unwrap();
     assert!((unfairness - (satisfied[0] - satisfied[1]).abs()).abs() < 1e-9, "{unfairness}, {satisfied:?}");
