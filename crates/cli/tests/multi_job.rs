@@ -67,7 +67,7 @@ name = "moving"
 knowledge = "finished"
 estimator = "quantile"
 quantile = 0.8
-period_s = 600
+poll_s = 600
 copies = 2
 
 [[policy]]

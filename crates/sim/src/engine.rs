@@ -4,7 +4,7 @@
 //! terminations,
 //! submissions, starts and the reallocation event (or submissions before terminations, [`Ties`]);
 //! terminations go in the order in which the jobs were started. A job whose reservation begins now counts
-//! as started and is not reallocated (spec A.0.2). Copies (`copies`) are queued where the reallocation event is, of the
+//! as started and is not reallocated (spec A.0.2). Siblings (`copies`) are queued where the reallocation event is, of the
 //! jobs that arrived at this instant and did not start.
 
 mod copies;

@@ -47,7 +47,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "jobs_read": workload.report.read,
         "jobs": workload.jobs.len(),
         "repairs": repair_counts(&workload.report),
-        "omitted_fields": omitted_fields.iter().map(|one| (one.what, one.jobs)).collect::<BTreeMap<_, _>>(),
+        "left_out": omitted_fields.iter().map(|one| (one.what, one.jobs)).collect::<BTreeMap<_, _>>(),
         "out": arguments.to,
     });
     output.print("trace-convert", || text(arguments, &workload, &omitted_fields), value)

@@ -249,7 +249,7 @@ async fn that_processors_are_free_early_is_told_once() {
 fn a_journal_that_was_put_back_is_no_journal_of_the_parents_child() {
     assert!(not_older(7, 0).is_ok() && not_older(7, 7).is_ok());
     let why = not_older(7, 8).unwrap_err();
-    assert!(why.message().contains("ends at news 7") && why.message().contains("up to 8"), "{why}");
+    assert!(why.message().contains("ends at status update 7") && why.message().contains("up to 8"), "{why}");
 }
 
 #[tokio::test]

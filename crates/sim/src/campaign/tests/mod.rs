@@ -120,7 +120,7 @@ fn errors_tell_line_column_and_key() {
     check(
         "realloc = \"regular\"",
         "realloc = \"always\"",
-        "17:11: `realloc`: expected a reallocation algorithm (none, regular, all-cancellation, no-worse, copies), found `always`",
+        "17:11: `realloc`: expected a reallocation algorithm (none, regular, all-cancellation, no-worse, siblings), found `always`",
     );
 }
 
