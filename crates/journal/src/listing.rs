@@ -6,8 +6,11 @@
 use std::cmp::Reverse;
 
 use crate::database::Value;
-use crate::queries::JOB_COLUMNS;
 use crate::{Filter, JobRow};
+
+/// The columns of a job, in the order of [`JobRow`].
+pub(crate) const JOB_COLUMNS: &str = "server, number, key, owner, name, state, submitted, started, ended, \
+                                      expected_start, expected_completion, record, last_server";
 
 /// A query and its parameters.
 #[derive(Clone, PartialEq, Debug)]

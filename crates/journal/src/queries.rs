@@ -1,15 +1,12 @@
 //! The queries of journals and archives, the same for both databases.
 
 use crate::database::{Row, Statements, Value, read_all, read_first, read_one};
+use crate::listing::JOB_COLUMNS;
 use crate::sequence::{Tail, same};
 use crate::{
     Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot, StatusUpdate,
 };
 use crate::{TRIM_LIMIT, listing};
-
-/// The columns of a job, in the order of [`JobRow`].
-pub(crate) const JOB_COLUMNS: &str = "server, number, key, owner, name, state, submitted, started, ended, \
-                                      expected_start, expected_completion, record, last_server";
 
 /// Replaces an older row of the same job; the end of an `INSERT` into `jobs`.
 pub(crate) const REPLACE_JOB: &str = "ON CONFLICT (server, number) DO UPDATE SET \

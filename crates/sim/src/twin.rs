@@ -167,8 +167,8 @@ impl Twin {
     ///
     /// If a cluster has a batch policy that is not known here, or nodes that make no sense.
     pub fn replay(&self, policies: &Policies) -> Result<Replayed, TwinError> {
-        let from_clusters = self.clusters.iter().map(|cluster| self.from_clusters(cluster));
-        let federation = Federation::from_clusters(from_clusters.collect::<Result<_, _>>()?, []);
+        let clusters = self.clusters.iter().map(|cluster| self.federated(cluster));
+        let federation = Federation::from_clusters(clusters.collect::<Result<_, _>>()?, []);
         let jobs = self.jobs.iter().peekable();
         let engine = Engine::on(&self.platform, federation, Time::ZERO, jobs, policies);
         let run = engine.run(&mut Silent).map_err(TwinError::Sim)?;
@@ -177,7 +177,7 @@ impl Twin {
         Ok(Replayed { jobs, moves: run.reallocations })
     }
 
-    fn from_clusters(&self, cluster: &TwinCluster) -> Result<FederatedCluster, TwinError> {
+    fn federated(&self, cluster: &TwinCluster) -> Result<FederatedCluster, TwinError> {
         let TwinCluster { info, tuner, nodes, .. } = cluster;
         let scheduler: Box<dyn batch::BatchScheduler> = match nodes {
             Some(snapshot) => {

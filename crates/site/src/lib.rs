@@ -2,6 +2,7 @@
 //! and the commands of [`slurm`] and [`oar`] submit to batch systems that are there already.
 
 mod batch_system;
+mod system;
 
 pub mod oar;
 pub mod processes;
@@ -9,6 +10,6 @@ pub mod services;
 pub mod slurm;
 
 pub use batch_system::{
-    BATCH_OUTPUT, BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs, SettingError,
-    StartPrevention, Submission, System, Unreadable,
+    BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, System, Unreadable,
 };
+pub use system::{BatchSystem, BatchSystemSettings};

@@ -11,7 +11,8 @@ use super::PLACE;
 use super::session::{Executor, Session};
 use crate::archive::ReadConnection;
 use crate::database::{Row, Statements, Value};
-use crate::queries::{JOB_COLUMNS, REPLACE_JOB};
+use crate::listing::JOB_COLUMNS;
+use crate::queries::REPLACE_JOB;
 use crate::{JobRow, JournalError, LocalJobRow};
 
 impl Statements for Session {

@@ -16,7 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 use self::statements::{SqliteReader, SqliteStatements, failed};
 use crate::archive::Reader;
 use crate::database::Statements;
-use crate::queries::{self, JOB_COLUMNS, REPLACE_JOB};
+use crate::listing::JOB_COLUMNS;
+use crate::queries::{self, REPLACE_JOB};
 use crate::sequence::{Fresh, Tail};
 use crate::{
     Archive, Batch, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalJobRow, Snapshot,

@@ -116,12 +116,10 @@ impl<R: Rng> SweepRun<'_, '_, R> {
     /// Tells the machine, and does what it wants.
     fn tell(&mut self, event: multi_job::Event) {
         let mut events = VecDeque::from([event]);
-        let mut commands = Vec::new();
         while let Some(event) = events.pop_front() {
+            let mut commands = Vec::new();
             self.machine.on(event, self.rng, &mut commands);
-            events.extend(
-                commands.drain(..).collect::<Vec<_>>().into_iter().filter_map(|one| self.carry_out(one)),
-            );
+            events.extend(commands.into_iter().filter_map(|command| self.carry_out(command)));
         }
     }
 

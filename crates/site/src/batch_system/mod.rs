@@ -1,4 +1,4 @@
-//! One interface to the batch systems that a server can submit to.
+//! What drivers of batch systems share: running commands, errors, checks of settings, submissions and listings.
 
 pub(crate) mod commands;
 pub(crate) mod error;
@@ -6,43 +6,18 @@ pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod submitter;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use pliant_control::batch::external::Event;
 use pliant_control::listing::{Listed, Listing, Shape};
-use pliant_control::names::Name;
-use pliant_model::{Span, Time};
+use pliant_model::Span;
 use pliant_policy::alternatives::Alternative;
-use pliant_policy::nodes::Rules;
-
-use crate::oar::{self, Oar};
-use crate::slurm::{self, Slurm};
 
 pub use error::{BatchSystemError, System, Unreadable};
 pub use settings::SettingError;
 
 /// The file in a job's folder that takes what its batch system prints, and what the job prints before its supervisor has it.
 pub const BATCH_OUTPUT: &str = "batch-output";
-
-/// Where a batch system is, and how Pliant uses it.
-#[derive(Clone, Debug)]
-pub enum BatchSystemSettings {
-    /// Slurm.
-    Slurm(slurm::Settings),
-    /// OAR.
-    Oar(oar::Settings),
-}
-
-/// A batch system that has answered.
-#[derive(Debug)]
-pub enum BatchSystem {
-    /// Slurm.
-    Slurm(Box<Slurm>),
-    /// OAR.
-    Oar(Box<Oar>),
-}
 
 /// A job to be submitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,7 +36,7 @@ pub struct Submission<'a> {
     pub walltime: Span,
     /// The sizes among which the batch system chooses, in order of preference, if it can; empty if there is only the one.
     pub alternatives: &'a [Alternative],
-    /// It does not start before [`BatchSystem::release`].
+    /// It does not start before [`crate::BatchSystem::release`].
     pub held: bool,
     /// It may start before or after others that are submitted at the same time.
     pub in_any_order: bool,
@@ -115,159 +90,5 @@ impl StartPrevention {
     /// Whether it does not start any more by itself.
     pub fn is_prevented(&self) -> bool {
         matches!(self, StartPrevention::Prevented | StartPrevention::Unknown)
-    }
-}
-
-impl BatchSystemSettings {
-    /// Checks the settings.
-    ///
-    /// # Errors
-    ///
-    /// A value is out of its range; the error names its key.
-    pub fn check(&self) -> Result<(), SettingError> {
-        match self {
-            BatchSystemSettings::Slurm(settings) => settings.check(),
-            BatchSystemSettings::Oar(settings) => settings.check(),
-        }
-    }
-
-    /// Seconds between two listings.
-    pub fn period_s(&self) -> u32 {
-        match self {
-            BatchSystemSettings::Slurm(settings) => settings.period_s,
-            BatchSystemSettings::Oar(settings) => settings.period_s,
-        }
-    }
-
-    /// The partition that jobs are submitted to, if nodes belong to partitions.
-    pub fn partition(&self) -> Option<&str> {
-        match self {
-            BatchSystemSettings::Slurm(settings) => settings.partition.as_deref(),
-            BatchSystemSettings::Oar(_) => None,
-        }
-    }
-}
-
-impl BatchSystem {
-    /// Connects to the batch system.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or not as expected. The settings are not checked: see [`slurm::Settings::check`] and
-    /// [`oar::Settings::check`].
-    pub async fn connect(
-        settings: &BatchSystemSettings,
-        server: &Name,
-    ) -> Result<BatchSystem, BatchSystemError> {
-        Ok(match settings {
-            BatchSystemSettings::Slurm(settings) => {
-                BatchSystem::Slurm(Box::new(Slurm::connect(settings.clone(), server).await?))
-            }
-            BatchSystemSettings::Oar(settings) => {
-                BatchSystem::Oar(Box::new(Oar::connect(settings.clone(), server).await?))
-            }
-        })
-    }
-
-    /// Logs what it is, and gives what the server's machine must know of how it plans.
-    pub fn describe(&self) -> Event {
-        match self {
-            BatchSystem::Slurm(slurm) => {
-                let about = slurm.about();
-                if about.hides_jobs() {
-                    tracing::warn!(private = ?about.private, "slurm hides others' jobs: estimates do not know of them");
-                }
-                if about.forgets_within(Span(slurm.settings().period_s.into())) {
-                    tracing::warn!(
-                        min_job_age = about.min_job_age.0,
-                        period = slurm.settings().period_s,
-                        "slurm forgets ended jobs (MinJobAge) within two listings and keeps no accounts: how jobs were ended from outside may not be seen; list more often or raise it"
-                    );
-                }
-                if !about.scheduler.backfill {
-                    tracing::warn!("slurm does not backfill: estimates reckon as if it did");
-                }
-                tracing::info!(
-                    cluster = about.cluster,
-                    version = about.version,
-                    priority = about.priority,
-                    interval = about.scheduler.interval.0,
-                    accounts = about.accounts,
-                    "slurm answers"
-                );
-                let slurm::Settings { partition, expect, .. } = slurm.settings().clone();
-                Event::Described { interval: about.scheduler.interval, partition, expect }
-            }
-            BatchSystem::Oar(oar) => {
-                tracing::info!("oar answers");
-                Event::Plans { rules: Rules::oar(Span(oar.settings().security_s.into())) }
-            }
-        }
-    }
-
-    /// Submits a job; `again` if it may be in the queue already. Gives its identifiers in the batch system: several if it was submitted twice.
-    pub async fn submit(
-        &self,
-        submission: &Submission<'_>,
-        again: bool,
-    ) -> Result<Vec<String>, BatchSystemError> {
-        match (self, again) {
-            (BatchSystem::Slurm(slurm), true) => slurm.submit_unless_there(submission).await,
-            (BatchSystem::Slurm(slurm), false) if submission.in_any_order => {
-                Ok(vec![slurm.submit_joined(submission).await?])
-            }
-            (BatchSystem::Slurm(slurm), false) => Ok(vec![slurm.submit(submission).await?]),
-            (BatchSystem::Oar(oar), true) => oar.submit_unless_there(submission).await,
-            (BatchSystem::Oar(oar), false) => Ok(vec![oar.submit(submission).await?]),
-        }
-    }
-
-    /// Lets a held job start.
-    pub async fn release(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
-        match self {
-            BatchSystem::Slurm(slurm) => slurm.release(number, id).await,
-            BatchSystem::Oar(oar) => oar.release(number, id).await,
-        }
-    }
-
-    /// Prevents a waiting job from starting. Slurm cancels it; OAR holds it, which keeps it in the queue: see
-    /// [`BatchSystem::remove_prevented`].
-    pub async fn prevent_start(&self, number: u32, id: &str) -> Result<StartPrevention, BatchSystemError> {
-        match self {
-            BatchSystem::Slurm(slurm) => slurm.prevent_start(number, id).await,
-            BatchSystem::Oar(oar) => oar.prevent_start(number, id).await,
-        }
-    }
-
-    /// Removes a job whose start was prevented from the queue.
-    pub async fn remove_prevented(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
-        match self {
-            BatchSystem::Slurm(_) => Ok(()),
-            BatchSystem::Oar(oar) => oar.delete(number, id).await,
-        }
-    }
-
-    /// Ends a job that may run.
-    pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
-        match self {
-            BatchSystem::Slurm(slurm) => slurm.terminate(number, id).await,
-            BatchSystem::Oar(oar) => oar.terminate(number, id).await,
-        }
-    }
-
-    /// Lists jobs and nodes.
-    pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
-        match self {
-            BatchSystem::Slurm(slurm) => slurm.list(now).await,
-            BatchSystem::Oar(oar) => oar.list(now).await,
-        }
-    }
-
-    /// The ends of these jobs, as far as the batch system still knows them.
-    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, BatchSystemError> {
-        match self {
-            BatchSystem::Slurm(slurm) => slurm.ended(ids).await,
-            BatchSystem::Oar(oar) => oar.ended(ids).await,
-        }
     }
 }
