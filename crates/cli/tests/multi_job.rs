@@ -68,7 +68,6 @@ knowledge = "finished"
 estimator = "quantile"
 quantile = 0.8
 poll_s = 600
-copies = 2
 
 [[policy]]
 name = "RND"

@@ -232,6 +232,8 @@ fn mistakes_in_a_file_are_named_with_their_place() {
     let policy = "[[policy]]\nname = \"p\"\nrunning = \"by-elapsed\"";
     let problem = "expected `by-elapsed` with `knowledge = \"finished\"` and `estimator = \"mean\"` only";
     check(log, policy, "11:11", problem);
+    let policy = "[[policy]]\nname = \"p\"\npoll_s = 60\ncopies = 2";
+    check(log, policy, "12:10", "expected 1 copy with `poll_s`, as sweeps make no copies, found 2");
     let arriving = "[[arriving]]\nname = \"a\"\nlogs = [\"m\"]\nprocessors = [1]\nstarts = 1\ndelays_s = [1]\n\
                     instances = [1]\ntimes_s = [1]";
     check(log, arriving, "11:9", "expected the name of a [[log]], found `m`");
