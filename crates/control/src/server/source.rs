@@ -126,7 +126,7 @@ impl Server {
         }
         let plan = self.batch.plan(now, JobId(number));
         if plan.is_none() && !self.batch.is_stuck(now, JobId(number)) {
-            return Err(StayReason::Other("it has had no planned start for a moment only".to_owned()));
+            return Err(StayReason::Other("it lost its planned start a moment ago".to_owned()));
         }
         // One that is not planned where it waits completes earlier anywhere else.
         let before = plan.map_or(Time::MAX, |plan| plan.completion());

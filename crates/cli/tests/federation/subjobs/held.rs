@@ -25,7 +25,7 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
         let facts = ["server", "agent", "owner", "state"].map(|key| held[0][key].as_str().unwrap());
         assert_eq!(facts, [LYON, AGENT, "alice", "held"]);
     }
-    assert_eq!(listed(&bob)["subjobs"], Value::Array(Vec::new()), "it is nobody else's business");
+    assert_eq!(listed(&bob)["subjobs"], Value::Array(Vec::new()), "bob sees his own subjobs only");
 
     let launch = part.id.launch.to_string();
     let end = |config: &std::path::Path| {

@@ -1,4 +1,4 @@
-//! One of our jobs in an external batch system, what is to be done about it, and what is told of it.
+//! One of our jobs in an external batch system: its state, and the events and commands that concern it.
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::alternatives::Alternative;
@@ -11,7 +11,7 @@ use crate::batch::{self, Effects, News};
 use crate::job::{Exit, is_false};
 use crate::listing::{Changes, Listed, Phase, State};
 
-/// What is told of an external batch system.
+/// An event of an external batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {

@@ -363,7 +363,7 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     assert_eq!(bench.external.capacity(), Some(Procs(8)));
     let Usage { free, running, waiting } = bench.external.usage();
     assert_eq!((free, running, waiting), (Procs(4), 1, 3));
-    assert_eq!(bench.external.waiting(bench.now).len(), 2, "nobody knows when one that is held starts");
+    assert_eq!(bench.external.waiting(bench.now).len(), 2, "a held job has no known start");
 }
 
 /// A listing is older than what was done since: a job that was let go still stands in it as held, one that was withdrawn

@@ -1,4 +1,4 @@
-//! A part of a launch in an external batch system, of which is told late what has started there.
+//! A subjob of a launch in an external batch system that reports late which processes have started there.
 
 use super::external_siblings::{Slurm, as_41};
 use super::*;
