@@ -68,12 +68,12 @@ impl SubmitOrder {
             }
             SubmittedWork::Script(script) => DiscoverySubject::Work(script.work.clone()),
             // Any of its instances will do.
-            SubmittedWork::Pack(pack) => DiscoverySubject::Service {
-                name: pack.service.clone(),
-                arguments: pack
+            SubmittedWork::Batch(batch) => DiscoverySubject::Service {
+                name: batch.service.clone(),
+                arguments: batch
                     .instances
                     .first()
-                    .map_or_else(Default::default, |call| pack.arguments_of(call)),
+                    .map_or_else(Default::default, |call| batch.arguments_of(call)),
             },
         }
     }

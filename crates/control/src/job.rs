@@ -227,7 +227,7 @@ pub struct JobRecord {
     /// that the work takes, divided by what the arguments make of it. Scripts teach nothing of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taught: Option<SpanMs>,
-    /// How long it ran, in the same terms but whatever its arguments were; of a pack the mean of its instances. Servers of earlier
+    /// How long it ran, in the same terms but whatever its arguments were; of a batch the mean of its instances. Servers of earlier
     /// versions do not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<SpanMs>,

@@ -15,7 +15,7 @@ pub struct RuntimeSample {
     /// The instances of a batch; 1 of any other job.
     pub instances: u32,
     /// Whether it is a batch of instances, of which the longest counts for walltimes.
-    pub packed: bool,
+    pub is_batch: bool,
 }
 
 impl RuntimeSample {

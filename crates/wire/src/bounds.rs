@@ -50,8 +50,8 @@ pub const OFFERS: RangeInclusive<u32> = 1..=10_000;
 pub const USERS_MAX: usize = 10_000;
 /// Mandatory requests of an exploration that wait at a server, in an answer.
 pub const WAITING_MAX: usize = 10_000;
-/// Instances of a pack.
-pub const PACK_MAX: usize = 10_000;
+/// Instances of a batch.
+pub const BATCH_MAX: usize = 10_000;
 /// Sample instances of a multi-job.
 pub const SAMPLES_MAX: usize = 64;
 /// What arguments make of how long an instance takes.

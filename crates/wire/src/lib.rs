@@ -71,7 +71,7 @@ pub use moves::{
     JobMove, MOVES_DEFAULT, MovingChange, moves, moves_limit, moving_change, moving_reply, moving_request,
     reallocate_request,
 };
-pub use multi_job::{InstanceCall, Pack, ProspectsQuery, prospects_answer, prospects_reply};
+pub use multi_job::{InstanceBatch, InstanceCall, ProspectsQuery, prospects_answer, prospects_reply};
 pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};

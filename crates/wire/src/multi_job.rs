@@ -1,4 +1,4 @@
-//! Multi-jobs: packs of instances, and the prospects of servers.
+//! Multi-jobs: batches of instances, and the prospects of servers.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::{Malformed, bounds};
 message! {
     /// Instances of a multi-job that one job runs one after the other.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-    proto::Pack <=> pub struct Pack {
+    proto::InstanceBatch <=> pub struct InstanceBatch {
         /// The service that they call.
         service: String = SERVICE,
         /// The arguments that are the same for all.
@@ -28,22 +28,22 @@ message! {
         /// The names of those that differ.
         varied: Vec<String> = argument_names(),
         /// The instances.
-        instances: Vec<InstanceCall> = list(nested(), bounds::PACK_MAX).exact().not_empty("at least one instance"),
-        /// The key of the uploads that are the inputs of every pack, if there are any.
+        instances: Vec<InstanceCall> = list(nested(), bounds::BATCH_MAX).exact().not_empty("at least one instance"),
+        /// The key of the uploads that are the inputs of every batch, if there are any.
         inputs_key: Option<Key> = unless_empty(KEY),
-    } => (check: whole_pack, fit: crate::tests::fit::pack)
+    } => (check: whole_batch, fit: crate::tests::fit::batch)
 
-    /// An instance of a pack.
+    /// An instance of a batch.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-    proto::pack::Instance <=> pub struct InstanceCall {
+    proto::instance_batch::Instance <=> pub struct InstanceCall {
         /// Its number in the multi-job.
         number: u32,
-        /// Its values, in the order of [`Pack::varied`].
+        /// Its values, in the order of [`InstanceBatch::varied`].
         values: Vec<String> = list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
     }
 }
 
-impl Pack {
+impl InstanceBatch {
     /// The arguments of one of its instances.
     pub fn arguments_of(&self, call: &InstanceCall) -> BTreeMap<String, String> {
         call.arguments(&self.arguments, &self.varied)
@@ -90,7 +90,7 @@ message! {
         told: join(source_parts, source) => (told_by, told_level: unless_empty(LEVEL)),
         jobs,
         failures,
-        pack_most: unless_empty(as_is()),
+        batch_most: unless_empty(as_is()),
         waiting,
         refused: list(nested(), bounds::SAMPLES_MAX),
     }
@@ -103,10 +103,10 @@ message! {
     }
 }
 
-/// A pack whose instances have a value for each argument that differs.
-fn whole_pack(pack: Pack) -> Result<Pack, Malformed> {
-    one_value_each("instances", &pack.instances, &pack.varied)?;
-    Ok(pack)
+/// A batch whose instances have a value for each argument that differs.
+fn whole_batch(batch: InstanceBatch) -> Result<InstanceBatch, Malformed> {
+    one_value_each("instances", &batch.instances, &batch.varied)?;
+    Ok(batch)
 }
 
 fn one_value_each(field: &str, calls: &[InstanceCall], varied: &[String]) -> Result<(), Malformed> {
@@ -169,9 +169,9 @@ impl HasMessage for ProspectsQuery {
     #[cfg(test)]
     fn strategy() -> BoxedStrategy<ProspectsQuery> {
         let elsewhere = optional(nested()).strategy();
-        let drawn = (Pack::strategy(), any::<Vec<u32>>(), elsewhere);
-        let query = |(pack, without, elsewhere)| {
-            let Pack { service, arguments, varied, instances: others, .. } = pack;
+        let drawn = (InstanceBatch::strategy(), any::<Vec<u32>>(), elsewhere);
+        let query = |(batch, without, elsewhere)| {
+            let InstanceBatch { service, arguments, varied, instances: others, .. } = batch;
             ProspectsQuery { service, arguments, varied, others, without, elsewhere }
         };
         drawn.prop_map(query).boxed()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::field::*;
 use super::table::{message, one_of};
-use super::{Pack, bounds, proto};
+use super::{InstanceBatch, bounds, proto};
 
 message! {
     /// What a client submits. Whose it is comes from the certificate; the shape of a service's work from the server.
@@ -49,7 +49,7 @@ pub enum SubmittedWork {
     /// The user's own script.
     Script(Script),
     /// Instances of a multi-job.
-    Pack(Pack),
+    Batch(InstanceBatch),
 }
 
 impl SubmittedWork {
@@ -57,7 +57,7 @@ impl SubmittedWork {
     pub fn service(&self) -> Option<&str> {
         match self {
             SubmittedWork::Service { name, .. } => Some(name),
-            SubmittedWork::Pack(pack) => Some(&pack.service),
+            SubmittedWork::Batch(batch) => Some(&batch.service),
             SubmittedWork::Script(_) => None,
         }
     }
@@ -82,12 +82,12 @@ one_of! {
     proto::submit_request::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
-        Pack <=> Pack(nested()),
+        Batch <=> Batch(nested()),
     }
 
     proto::prepare_request::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
-        Pack <=> Pack(nested()),
+        Batch <=> Batch(nested()),
     }
 }

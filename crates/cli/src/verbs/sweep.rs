@@ -167,7 +167,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "failed": status.progress.failed,
         "cancelled": status.progress.cancelled,
         "retried": status.progress.retried,
-        "packs": status.progress.packs,
+        "batches": status.progress.batches,
         "failures": failures.iter().map(described).collect::<Vec<_>>(),
     });
     output.print("sweep", || text(&status, &rows.names(), &failures), value)?;
@@ -272,7 +272,7 @@ fn line(status: &SweepStatus) -> String {
 }
 
 fn text(status: &SweepStatus, names: &[String], failures: &[InstanceRecord]) -> String {
-    let Progress { done, failed, cancelled, retried, packs, .. } = status.progress;
+    let Progress { done, failed, cancelled, retried, batches, .. } = status.progress;
     let some = |count: u32, what: &str| match count {
         0 => String::new(),
         count => format!(", {} {what}", grouped(count.into())),
@@ -283,7 +283,7 @@ fn text(status: &SweepStatus, names: &[String], failures: &[InstanceRecord]) -> 
         grouped(done.into()),
         grouped(status.instances.into()),
         grouped(failed.into()),
-        counted(packs.into(), "job"),
+        counted(batches.into(), "job"),
     );
     for row in failures {
         let values = names.iter().zip(&row.values).map(|(name, value)| format!("{name}={value}"));

@@ -129,9 +129,9 @@ async fn every_instance_is_done_once_while_daemons_and_client_are_killed() {
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&said["completed"], &said["resumed"]), (&INSTANCES.into(), &true.into()), "{said}");
     // The same command has nothing left to do.
-    let packs = said["packs"].clone();
+    let batches = said["batches"].clone();
     let (code, said, _) = alice.run("sweep --resume kept");
-    assert_eq!((code, &said["packs"], &said["retried"]), (0, &packs, &0.into()));
+    assert_eq!((code, &said["batches"], &said["retried"]), (0, &batches, &0.into()));
 
     let runs = runs(lines);
     assert_eq!(runs.len(), INSTANCES as usize);
@@ -148,7 +148,7 @@ async fn every_instance_is_done_once_while_daemons_and_client_are_killed() {
     }
     // What waited at the busy one was taken back, and the others shared it.
     assert_eq!(shares.keys().copied().collect::<Vec<&str>>(), ["lyon", "rennes"]);
-    println!("{shares:?} in {packs} jobs");
+    println!("{shares:?} in {batches} jobs");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,7 +223,7 @@ max = 6
     let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) = alice.run("sweep slow --vary x=1..5 --retries 0 --out kept");
     assert_eq!(code, 3, "{stderr}");
-    // Number 4 ends its pack, with all other instances in it.
+    // Number 4 ends its batch, with all other instances in it.
     let hows: BTreeMap<String, String> = (said["failures"].as_array().unwrap().iter())
         .map(|row| (row["values"][0].as_str().unwrap().to_owned(), row["how"].as_str().unwrap().to_owned()))
         .collect();
@@ -232,7 +232,7 @@ max = 6
     assert_eq!(said["failed"], hows.len(), "each is listed: {said}");
     assert!(!hows.contains_key("1") && !hows.contains_key("3"), "{said}");
 
-    // Of a pack that is refused for one of its instances the others are run, also if servers are asked about that one first.
+    // Of a batch that is refused for one of its instances the others are run, also if servers are asked about that one first.
     for (out, values, bad) in [("among", "1,3,5,6,7,1,3", 4), ("first", "7,1,3", 0)] {
         let (code, said, stderr) = alice.run(&format!("sweep slow --vary x={values} --out {out}"));
         assert!(code == 3 && stderr.contains("1 of "), "{out}: {code}: {stderr}");
@@ -245,7 +245,7 @@ max = 6
         }
         // That was for good.
         let (code, again, _) = alice.run(&format!("sweep --resume {out}"));
-        assert_eq!((code, &again["packs"], &again["failures"]), (3, &said["packs"], &said["failures"]));
+        assert_eq!((code, &again["batches"], &again["failures"]), (3, &said["batches"], &said["failures"]));
     }
     let (code, _, stderr) = alice.run("sweep slow --vary x=7,8,9 --out none");
     assert!(code == 2 && stderr.contains("no server takes it"), "{code}: {stderr}");

@@ -3,26 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pliant_control::multi_job::{Command, Event, Prospects, inputs_key, pack_key};
+use pliant_control::multi_job::{Command, Event, Prospects, batch_key, inputs_key};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::SpanMs;
-use pliant_wire::Pack;
+use pliant_wire::InstanceBatch;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep};
 
+use super::batches::{BatchFollower, BatchUpdate, Permits};
 use super::folder::{Header, runs};
-use super::packs::{PackFollower, PackUpdate, Permits};
 use super::poll_schedule::PollSchedule;
 use super::prospects::{ProspectsFound, ProspectsRequest, calls};
-use super::state::{OpenPack, SweepState};
+use super::state::{SubmittedBatch, SweepState};
 use super::{Entry, SweepFolder, SweepStatus};
 use crate::driver::{self, Executor};
 use crate::{Client, ClientError, WorkError};
 
-/// How soon a pack is cancelled again whose server was not there.
+/// How soon a batch is cancelled again whose server was not there.
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
-/// How many updates of packs are taken in at a time.
+/// How many updates of batches are taken in at a time.
 const UPDATES: usize = 256;
 
 type Input = driver::Input<SweepExecutor>;
@@ -30,19 +30,19 @@ type Input = driver::Input<SweepExecutor>;
 /// A reply of a server.
 pub(super) enum Reply {
     Prospects(Result<ProspectsFound, ClientError>),
-    Packs(Vec<(u32, PackUpdate)>),
+    Batches(Vec<(u32, BatchUpdate)>),
 }
 
 pub(super) struct SweepExecutor {
     client: Client,
     header: Header,
     pub(super) state: SweepState,
-    /// When a server has to be found at the latest, unless packs were handed out.
+    /// When a server has to be found at the latest, unless batches were handed out.
     found_by: Instant,
     /// By server: one that does not answer delays no other one.
     permits: BTreeMap<Name, Permits>,
-    sender: Sender<(u32, PackUpdate)>,
-    updates: Receiver<(u32, PackUpdate)>,
+    sender: Sender<(u32, BatchUpdate)>,
+    updates: Receiver<(u32, BatchUpdate)>,
     schedule: PollSchedule,
     /// How many sample instances all servers have refused since one was accepted.
     attempts: u32,
@@ -77,12 +77,13 @@ impl SweepExecutor {
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        self.state.machine.progress().packs > 0
+        self.state.machine.progress().batches > 0
     }
 
     pub(super) fn status(&self) -> SweepStatus {
-        let since = |(pack, open): (&u32, &OpenPack)| Some((*pack, span_ms(open.running_since?.elapsed())));
-        let running: BTreeMap<u32, SpanMs> = self.state.packs.iter().filter_map(since).collect();
+        let since =
+            |(batch, open): (&u32, &SubmittedBatch)| Some((*batch, span_ms(open.running_since?.elapsed())));
+        let running: BTreeMap<u32, SpanMs> = self.state.batches.iter().filter_map(since).collect();
         let machine = &self.state.machine;
         SweepStatus {
             progress: machine.progress(),
@@ -93,23 +94,25 @@ impl SweepExecutor {
         }
     }
 
-    /// Withdraws a pack that has not started. Its outcome shows in its job, which is followed.
-    fn withdraw(&mut self, pack: u32) {
-        let Some(OpenPack { server, job: Some(job), .. }) = self.state.packs.get(&pack) else { return };
+    /// Withdraws a batch that has not started. Its outcome shows in its job, which is followed.
+    fn withdraw(&mut self, batch: u32) {
+        let Some(SubmittedBatch { server, job: Some(job), .. }) = self.state.batches.get(&batch) else {
+            return;
+        };
         let (client, job, server) = (self.client.clone(), job.clone(), server.clone());
         let permits = self.permits.entry(server).or_default().clone();
         tokio::spawn(async move {
             let _permit = permits.questions.acquire().await;
             match client.withdraw(&job).await {
-                Ok(record) => tracing::info!(%job, state = %record.state, "withdraws a pack"),
-                Err(error) => tracing::info!(%job, %error, "cannot withdraw a pack"),
+                Ok(record) => tracing::info!(%job, state = %record.state, "withdraws a batch"),
+                Err(error) => tracing::info!(%job, %error, "cannot withdraw a batch"),
             }
         });
     }
 
-    /// Ends a pack, whether it has started or not. One that may not be a job yet is ended once it is accepted.
-    fn cancel_pack(&mut self, pack: u32) {
-        let Some(OpenPack { job: Some(job), .. }) = self.state.packs.get(&pack) else { return };
+    /// Ends a batch, whether it has started or not. One that may not be a job yet is ended once it is accepted.
+    fn cancel_batch(&mut self, batch: u32) {
+        let Some(SubmittedBatch { job: Some(job), .. }) = self.state.batches.get(&batch) else { return };
         let (client, job) = (self.client.clone(), job.clone());
         tokio::spawn(async move {
             while let Err(error) = client.cancel(&job).await
@@ -121,23 +124,25 @@ impl SweepExecutor {
         });
     }
 
-    /// Submits a pack and follows it; with `recalled` an earlier client may have submitted it.
+    /// Submits a batch and follows it; with `recalled` an earlier client may have submitted it.
     fn send(&mut self, number: u32, recalled: bool) {
-        let Some(OpenPack { server, instances, job, .. }) = self.state.packs.get(&number) else { return };
+        let Some(SubmittedBatch { server, instances, job, .. }) = self.state.batches.get(&number) else {
+            return;
+        };
         let Header { key, service, parameters, inputs, .. } = &self.header;
-        let pack = Pack {
+        let batch = InstanceBatch {
             service: service.clone(),
             arguments: parameters.fixed.clone(),
             varied: parameters.names().map(str::to_owned).collect(),
             instances: calls(parameters, instances),
             inputs_key: (!inputs.is_empty()).then(|| inputs_key(*key)),
         };
-        let follower = PackFollower {
+        let follower = BatchFollower {
             client: self.client.clone(),
             number,
-            key: pack_key(*key, number),
+            key: batch_key(*key, number),
             server: server.clone(),
-            pack,
+            batch,
             inputs: inputs.clone(),
             recalled,
             job: job.clone(),
@@ -147,20 +152,20 @@ impl SweepExecutor {
         tokio::spawn(follower.run());
     }
 
-    /// Asks servers what instances may expect of them, as if the packs that wait were not there.
+    /// Asks servers what instances may expect of them, as if the batches that wait were not there.
     fn ask_servers(&mut self) {
         // Any sample that servers take will do: instances differ in their runtimes.
         let first = self.state.machine.sample(self.attempts).unwrap_or(0);
         let Header { service, parameters, .. } = &self.header;
         let asked = ProspectsRequest::about(service, parameters, first, self.state.machine.samples());
-        let mut packs: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
-        for job in self.state.packs.values().filter_map(|open| open.job.as_ref()) {
-            packs.entry(job.server.clone()).or_default().push(job.number);
+        let mut batches: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
+        for job in self.state.batches.values().filter_map(|open| open.job.as_ref()) {
+            batches.entry(job.server.clone()).or_default().push(job.number);
         }
-        self.schedule.ask(&self.client, asked, packs);
+        self.schedule.ask(&self.client, asked, batches);
     }
 
-    /// Takes in what servers answered. That no server takes instances is an error once the time for it is over, unless packs
+    /// Takes in what servers answered. That no server takes instances is an error once the time for it is over, unless batches
     /// are handed out.
     fn found(&mut self, found: Result<ProspectsFound, ClientError>) -> Result<Option<Event>, WorkError> {
         let is_late = !self.has_begun() && Instant::now() >= self.found_by;
@@ -182,15 +187,15 @@ impl SweepExecutor {
             }
             let may_pass =
                 prospects.others.is_empty() || prospects.others.iter().any(|one| one.reason.cause.may_pass());
-            // Open packs are waited for.
-            if if may_pass { is_late } else { self.state.packs.is_empty() } {
+            // Open batches are waited for.
+            if if may_pass { is_late } else { self.state.batches.is_empty() } {
                 return Err(WorkError::NoServer(prospects.others));
             }
             self.schedule.poll.soon_again();
         }
         let waiting = self.waiting(&prospects.found);
         let now = Instant::now();
-        for (number, open) in &mut self.state.packs {
+        for (number, open) in &mut self.state.batches {
             if open.job.is_some() && !waiting.contains(number) {
                 open.running_since.get_or_insert(now);
             }
@@ -199,31 +204,31 @@ impl SweepExecutor {
         Ok(Some(Event::Found { servers: prospects.found, waiting }))
     }
 
-    /// The packs whose jobs wait, as servers say.
+    /// The batches whose jobs wait, as servers say.
     fn waiting(&self, found: &[(Name, Prospects)]) -> BTreeSet<u32> {
         let waiting = found.iter().flat_map(|(server, prospects)| {
             prospects.waiting.iter().map(move |number| Handle { server: server.clone(), number: *number })
         });
         let waiting: BTreeSet<Handle> = waiting.collect();
-        let waits = |open: &OpenPack| open.job.as_ref().is_some_and(|job| waiting.contains(job));
-        self.state.packs.iter().filter(|(_, open)| waits(open)).map(|(number, _)| *number).collect()
+        let waits = |open: &SubmittedBatch| open.job.as_ref().is_some_and(|job| waiting.contains(job));
+        self.state.batches.iter().filter(|(_, open)| waits(open)).map(|(number, _)| *number).collect()
     }
 
-    /// The entries that follow from an update of a pack.
-    fn updated(&mut self, pack: u32, update: PackUpdate) -> Result<Vec<Entry>, WorkError> {
-        let Some(open) = self.state.packs.get_mut(&pack) else { return Ok(Vec::new()) };
+    /// The entries that follow from an update of a batch.
+    fn updated(&mut self, batch: u32, update: BatchUpdate) -> Result<Vec<Entry>, WorkError> {
+        let Some(open) = self.state.batches.get_mut(&batch) else { return Ok(Vec::new()) };
         Ok(match update {
-            PackUpdate::Accepted(job) => {
+            BatchUpdate::Accepted(job) => {
                 self.schedule.unpause(&job.server);
-                vec![Entry::Accepted { pack, job }]
+                vec![Entry::Accepted { batch, job }]
             }
-            // The pack stays open: its owner can resume it.
-            PackUpdate::Refused(Reason { cause: Cause::KeyTaken, why }) => {
+            // The batch stays open: its owner can resume it.
+            BatchUpdate::Refused(Reason { cause: Cause::KeyTaken, why }) => {
                 return Err(WorkError::NotOurs { server: open.server.clone(), why });
             }
-            PackUpdate::Refused(Reason { cause, why }) => {
+            BatchUpdate::Refused(Reason { cause, why }) => {
                 let server = open.server.clone();
-                tracing::info!(%server, pack, why, "does not take a pack");
+                tracing::info!(%server, batch, why, "does not take a batch");
                 match (cause, open.instances.as_slice()) {
                     (Cause::Invalid | Cause::TooLong, [instance]) => {
                         self.refused.insert(*instance, (server, why.clone()));
@@ -231,14 +236,14 @@ impl SweepExecutor {
                     (Cause::Invalid | Cause::TooLong, _) => {}
                     _ => self.schedule.pause(&server),
                 }
-                vec![Entry::Refused { pack, cause, why }]
+                vec![Entry::Refused { batch, cause, why }]
             }
-            PackUpdate::Failed(error) => return Err(error.into()),
-            PackUpdate::Ended(ends) => {
+            BatchUpdate::Failed(error) => return Err(error.into()),
+            BatchUpdate::Ended(ends) => {
                 open.running_since = Some(Instant::now());
-                ends.into_iter().map(|end| Entry::Ended { pack, end }).collect()
+                ends.into_iter().map(|end| Entry::Ended { batch, end }).collect()
             }
-            PackUpdate::Over { how, unbegun } => vec![Entry::Over { pack, how, unbegun }],
+            BatchUpdate::Over { how, unbegun } => vec![Entry::Over { batch, how, unbegun }],
         })
     }
 }
@@ -253,15 +258,15 @@ impl Executor for SweepExecutor {
     }
 
     fn begin(&mut self) -> Input {
-        let open: Vec<u32> = self.state.packs.keys().copied().collect();
-        open.into_iter().for_each(|pack| self.send(pack, true));
+        let open: Vec<u32> = self.state.batches.keys().copied().collect();
+        open.into_iter().for_each(|batch| self.send(batch, true));
         Input::Event(Event::Begin)
     }
 
-    /// After a crash the output of a pack is read again.
+    /// After a crash the output of a batch is read again.
     fn is_new(&self, entry: &Entry) -> bool {
         match entry {
-            Entry::Ended { pack, end } => self.state.machine.awaits(*pack, end.instance),
+            Entry::Ended { batch, end } => self.state.machine.awaits(*batch, end.instance),
             _ => true,
         }
     }
@@ -273,8 +278,8 @@ impl Executor for SweepExecutor {
     fn entry_of(&self, command: &Command) -> Option<Entry> {
         match command {
             Command::Keep { shares } => Some(Entry::Kept { shares: shares.clone() }),
-            Command::Submit { pack, server, instances } => {
-                Some(Entry::Submitted { pack: *pack, server: server.clone(), instances: runs(instances) })
+            Command::Submit { batch, server, instances } => {
+                Some(Entry::Submitted { batch: *batch, server: server.clone(), instances: runs(instances) })
             }
             _ => None,
         }
@@ -285,17 +290,17 @@ impl Executor for SweepExecutor {
             Command::Look => self.schedule.poll.soon(),
             Command::Keep { .. } => {}
             Command::Done => self.is_done = true,
-            Command::Withdraw { pack } => self.withdraw(pack),
-            Command::Cancel { pack } => self.cancel_pack(pack),
+            Command::Withdraw { batch } => self.withdraw(batch),
+            Command::Cancel { batch } => self.cancel_batch(batch),
             // A server that takes nothing at the moment may take it later.
             Command::Unplaced { .. } if !self.state.has_accepted || self.schedule.expects_takers() => {}
             Command::Unplaced { instance } => {
                 let (server, why) = self.refused.remove(&instance)?;
                 return Some(Input::Entry(Entry::Unplaced { instance, server, why }));
             }
-            Command::Submit { pack, server, instances } => {
-                self.state.open(pack, server, instances);
-                self.send(pack, false);
+            Command::Submit { batch, server, instances } => {
+                self.state.open(batch, server, instances);
+                self.send(batch, false);
             }
         }
         None
@@ -325,7 +330,7 @@ impl Executor for SweepExecutor {
         tokio::select! {
             biased;
             found = self.schedule.found() => Reply::Prospects(found),
-            _ = self.updates.recv_many(&mut updates, UPDATES) => Reply::Packs(updates),
+            _ = self.updates.recv_many(&mut updates, UPDATES) => Reply::Batches(updates),
         }
     }
 
@@ -335,9 +340,9 @@ impl Executor for SweepExecutor {
             Reply::Prospects(found) => {
                 inputs.extend(self.found(found)?.map(Input::Event));
             }
-            Reply::Packs(updates) => {
-                for (pack, update) in updates {
-                    inputs.extend(self.updated(pack, update)?.into_iter().map(Input::Entry));
+            Reply::Batches(updates) => {
+                for (batch, update) in updates {
+                    inputs.extend(self.updated(batch, update)?.into_iter().map(Input::Entry));
                 }
             }
         }

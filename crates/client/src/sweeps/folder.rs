@@ -1,8 +1,8 @@
 //! The folder of a sweep: see [`crate::work_folder`].
 //!
 //! In addition to the files of every work folder there are `results.csv` and `results.parquet`: an instance in each row, with
-//! arguments and outcome, written in the end. The journal has a line for each pack that was submitted, accepted or ended, for
-//! each instance that ended or that no server takes, and for each fixed allocation. A pack is journaled and synced before it is
+//! arguments and outcome, written in the end. The journal has a line for each batch that was submitted, accepted or ended, for
+//! each instance that ended or that no server takes, and for each fixed allocation. A batch is journaled and synced before it is
 //! sent.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub type SweepFolder = WorkFolder<Header>;
 /// The header of a sweep's folder.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Header {
-    /// The base of the keys of its packs.
+    /// The base of the keys of its batches.
     pub(super) key: Key,
     /// The owner of its jobs.
     pub(super) user: String,
@@ -96,7 +96,7 @@ impl Work for Header {
         state.apply(entry, commands);
     }
 
-    /// A pack is journaled before it is sent. The output of a pack that is over is not read again.
+    /// A batch is journaled before it is sent. The output of a batch that is over is not read again.
     fn durability(entry: &Entry) -> Durability {
         match entry {
             Entry::Submitted { .. } => Durability::SyncAfter,
@@ -110,10 +110,10 @@ impl Work for Header {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {
-    /// A pack is about to be submitted.
+    /// A batch is about to be submitted.
     Submitted {
         /// Its number.
-        pack: u32,
+        batch: u32,
         /// The server.
         server: Name,
         /// Its instances: the first and the last of each run of numbers.
@@ -124,17 +124,17 @@ pub enum Entry {
         /// How many further instances each server gets.
         shares: BTreeMap<Name, u64>,
     },
-    /// A pack was accepted as a job.
+    /// A batch was accepted as a job.
     Accepted {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// The job.
         job: Handle,
     },
-    /// The server refused a pack.
+    /// The server refused a batch.
     Refused {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// Why, for programs.
         cause: Cause,
         /// Why, for people.
@@ -142,15 +142,15 @@ pub enum Entry {
     },
     /// An instance has ended.
     Ended {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// How.
         end: InstanceEnd,
     },
-    /// A pack has ended.
+    /// A batch has ended.
     Over {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// How, for people.
         how: String,
         /// Instances without an end were not started.

@@ -1,4 +1,4 @@
-//! When servers are asked for their prospects, and which servers get no packs for a while.
+//! When servers are asked for their prospects, and which servers get no batches for a while.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::prospects::{ProspectsFound, ProspectsRequest};
 use crate::poll::Poll;
 use crate::{Client, ClientError};
 
-/// The first and the longest pause of a server that refuses a pack.
+/// The first and the longest pause of a server that refuses a batch.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The polling of servers.
 pub(super) struct PollSchedule {
     pub(super) poll: Poll<Result<ProspectsFound, ClientError>>,
-    /// Servers that have refused a pack: the end of their pause, and the next pause.
+    /// Servers that have refused a batch: the end of their pause, and the next pause.
     pauses: BTreeMap<Name, (Instant, Duration)>,
     servers: usize,
     /// When an answer came last.
@@ -77,14 +77,14 @@ impl PollSchedule {
         found
     }
 
-    /// A server has refused a pack: it gets none for a while, and longer each time.
+    /// A server has refused a batch: it gets none for a while, and longer each time.
     pub(super) fn pause(&mut self, server: &Name) {
         let (_, pause) = self.pauses.get(server).copied().unwrap_or((Instant::now(), PAUSE.0));
         let next = (pause * 2).min(PAUSE.1);
         self.pauses.insert(server.clone(), (Instant::now() + pause, next));
     }
 
-    /// A server has accepted a pack.
+    /// A server has accepted a batch.
     pub(super) fn unpause(&mut self, server: &Name) {
         self.pauses.remove(server);
     }

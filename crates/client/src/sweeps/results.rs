@@ -74,8 +74,8 @@ pub struct SweepResults {
     header: Header,
     /// By instance: the offset of its last line, and how often it ended.
     ends: Vec<(u64, u8)>,
-    /// By pack: the index of its server, and the number of its job.
-    packs: Vec<(u16, u32)>,
+    /// By batch: the index of its server, and the number of its job.
+    batches: Vec<(u16, u32)>,
     servers: Vec<Name>,
     /// The sweep is cancelled.
     cancelled: bool,
@@ -91,34 +91,34 @@ impl SweepResults {
         let nothing = || FolderError::Empty { dir: folder.dir().to_owned() };
         let header = folder.header()?.ok_or_else(nothing)?;
         let mut ends = vec![(NOWHERE, 0_u8); header.plan.instances as usize];
-        let (mut packs, mut servers) = (Vec::new(), Vec::<Name>::new());
-        // The open packs: the offset of the submission, and the instances.
+        let (mut batches, mut servers) = (Vec::new(), Vec::<Name>::new());
+        // The open batches: the offset of the submission, and the instances.
         let mut open: BTreeMap<u32, (u64, Vec<(u32, u32)>)> = BTreeMap::new();
         let mut cancelled = false;
         folder.replay(&header, |place, entry| match entry {
-            Entry::Submitted { pack, instances, .. } => _ = open.insert(pack, (place, instances)),
-            Entry::Accepted { pack, job } => {
+            Entry::Submitted { batch, instances, .. } => _ = open.insert(batch, (place, instances)),
+            Entry::Accepted { batch, job } => {
                 let known = servers.iter().position(|server| *server == job.server);
                 let server = known.unwrap_or_else(|| {
                     servers.push(job.server);
                     servers.len() - 1
                 });
-                let at = pack as usize;
-                if packs.len() <= at {
-                    packs.resize(at + 1, (u16::MAX, 0));
+                let at = batch as usize;
+                if batches.len() <= at {
+                    batches.resize(at + 1, (u16::MAX, 0));
                 }
-                packs[at] = (u16::try_from(server).unwrap_or(u16::MAX), job.number);
+                batches[at] = (u16::try_from(server).unwrap_or(u16::MAX), job.number);
             }
             Entry::Ended { end, .. } => {
                 if let Some(known) = ends.get_mut(end.instance as usize) {
                     *known = (place, known.1.saturating_add(1));
                 }
             }
-            Entry::Refused { pack, .. } => _ = open.remove(&pack),
-            Entry::Over { pack, unbegun, .. } => {
+            Entry::Refused { batch, .. } => _ = open.remove(&batch),
+            Entry::Over { batch, unbegun, .. } => {
                 let is_lost = !unbegun && !cancelled;
-                let Some((since, instances)) = open.remove(&pack).filter(|_| is_lost) else { return };
-                // Instances without an end since then were lost with the pack.
+                let Some((since, instances)) = open.remove(&batch).filter(|_| is_lost) else { return };
+                // Instances without an end since then were lost with the batch.
                 for instance in numbers(&instances) {
                     if let Some(known) = ends.get_mut(instance as usize)
                         && (known.0 == NOWHERE || known.0 < since)
@@ -135,7 +135,7 @@ impl SweepResults {
             Entry::Cancelled {} => cancelled = true,
             Entry::Kept { .. } => {}
         })?;
-        // Instances of open packs are submitted.
+        // Instances of open batches are submitted.
         for (since, instances) in open.into_values() {
             for instance in numbers(&instances) {
                 if let Some(known) = ends.get_mut(instance as usize)
@@ -145,7 +145,7 @@ impl SweepResults {
                 }
             }
         }
-        Ok(SweepResults { folder, header, ends, packs, servers, cancelled })
+        Ok(SweepResults { folder, header, ends, batches, servers, cancelled })
     }
 
     /// The folder.
@@ -192,19 +192,19 @@ impl SweepResults {
         if place == NOWHERE {
             return Ok(nothing);
         }
-        let (pack, end) = match self.folder.line(place)? {
-            Entry::Ended { pack, end } => (pack, end),
-            Entry::Over { pack, how, .. } => {
-                let job = self.job(pack);
+        let (batch, end) = match self.folder.line(place)? {
+            Entry::Ended { batch, end } => (batch, end),
+            Entry::Over { batch, how, .. } => {
+                let job = self.job(batch);
                 let server = job.as_ref().map(|job| job.server.clone());
                 let how = format!("its job ended before it: {how}");
                 return Ok(InstanceRecord { state: InstanceState::Failed, how, server, job, ..nothing });
             }
-            Entry::Submitted { pack, server, .. } => {
+            Entry::Submitted { batch, server, .. } => {
                 return Ok(InstanceRecord {
                     state: InstanceState::Submitted,
                     server: Some(server),
-                    job: self.job(pack),
+                    job: self.job(batch),
                     ..nothing
                 });
             }
@@ -216,7 +216,7 @@ impl SweepResults {
                 return Ok(nothing);
             }
         };
-        let job = self.job(pack);
+        let job = self.job(batch);
         let InstanceEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
         Ok(InstanceRecord {
             state: if end.is_success() { InstanceState::Completed } else { InstanceState::Failed },
@@ -234,9 +234,9 @@ impl SweepResults {
         })
     }
 
-    /// The job of a pack, if it was accepted.
-    fn job(&self, pack: u32) -> Option<Handle> {
-        let (server, number) = self.packs.get(pack as usize)?;
+    /// The job of a batch, if it was accepted.
+    fn job(&self, batch: u32) -> Option<Handle> {
+        let (server, number) = self.batches.get(batch as usize)?;
         let server = self.servers.get(usize::from(*server))?.clone();
         Some(Handle { server, number: *number })
     }
@@ -255,12 +255,12 @@ mod tests {
         let mut folder = SweepFolder::open(dir.path()).unwrap();
         folder.begin(&header(20)).unwrap();
         let lyon: Name = "lyon".parse().unwrap();
-        let submitted = |pack, first, last| Entry::Submitted {
-            pack,
+        let submitted = |batch, first, last| Entry::Submitted {
+            batch,
             server: lyon.clone(),
             instances: vec![(first, last)],
         };
-        let ended = |pack, instance, code| {
+        let ended = |batch, instance, code| {
             let end = InstanceEnd {
                 instance,
                 outcome: Outcome::ExitCode(code),
@@ -271,28 +271,28 @@ mod tests {
                 output_cut: false,
                 error: String::new(),
             };
-            Entry::Ended { pack, end }
+            Entry::Ended { batch, end }
         };
         let why = || "too large".to_owned();
         let lines = [
             submitted(0, 0, 3),
-            Entry::Accepted { pack: 0, job: Handle { server: lyon.clone(), number: 4 } },
+            Entry::Accepted { batch: 0, job: Handle { server: lyon.clone(), number: 4 } },
             ended(0, 0, 0),
             ended(0, 1, 1),
             // 2 and 3 were lost with it.
-            Entry::Over { pack: 0, how: "signal 9".to_owned(), unbegun: false },
-            // 1 is in a job again. The pack of 4 is not accepted yet.
+            Entry::Over { batch: 0, how: "signal 9".to_owned(), unbegun: false },
+            // 1 is in a job again. The batch of 4 is not accepted yet.
             submitted(1, 1, 1),
-            Entry::Accepted { pack: 1, job: Handle { server: lyon.clone(), number: 5 } },
+            Entry::Accepted { batch: 1, job: Handle { server: lyon.clone(), number: 5 } },
             submitted(2, 4, 4),
             // 5 is refused for good, 6 for now, 7 is withdrawn.
             submitted(3, 5, 5),
-            Entry::Refused { pack: 3, cause: Cause::Invalid, why: why() },
+            Entry::Refused { batch: 3, cause: Cause::Invalid, why: why() },
             Entry::Unplaced { instance: 5, server: lyon.clone(), why: why() },
             submitted(4, 6, 6),
-            Entry::Refused { pack: 4, cause: Cause::TooMany, why: why() },
+            Entry::Refused { batch: 4, cause: Cause::TooMany, why: why() },
             submitted(5, 7, 7),
-            Entry::Over { pack: 5, how: "withdrawn".to_owned(), unbegun: true },
+            Entry::Over { batch: 5, how: "withdrawn".to_owned(), unbegun: true },
         ];
         lines.iter().for_each(|line| folder.append(line));
         folder.flush(false).unwrap();

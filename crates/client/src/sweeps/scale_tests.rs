@@ -32,7 +32,7 @@ pub(super) fn header(instances: u32) -> Header {
     let varied = vec![format!("x=1..{}", instances / 10).parse().unwrap(), "seed=1..10".parse().unwrap()];
     let parameters = ParameterSpace { varied, ..ParameterSpace::default() };
     assert_eq!(parameters.combinations(), Some(instances));
-    let plan = Plan { instances, retries: 2, strategy: Strategy::Statistics, pack_most: 1_000, once: false };
+    let plan = Plan { instances, retries: 2, strategy: Strategy::Statistics, batch_most: 1_000, once: false };
     let spec = SweepSpec {
         service: "nothing".to_owned(),
         parameters,
@@ -53,7 +53,7 @@ fn prospects() -> Vec<(Name, Prospects)> {
         told: RuntimeSource::Statistics { jobs: 9 },
         jobs: 0,
         failures: 0,
-        pack_most: None,
+        batch_most: None,
         waiting: Vec::new(),
         refused: Vec::new(),
     };
@@ -61,7 +61,7 @@ fn prospects() -> Vec<(Name, Prospects)> {
     [("lyon", 64), ("nancy", 32), ("rennes", 16)].map(server).into()
 }
 
-/// Runs a sweep; returns its number of packs.
+/// Runs a sweep; returns its number of batches.
 fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
     let mut machine = MultiJob::new(header.plan.clone());
     let mut rng = ChaCha8Rng::seed_from_u64(header.seed);
@@ -75,14 +75,14 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
                 | Command::Withdraw { .. }
                 | Command::Cancel { .. }
                 | Command::Unplaced { .. } => {}
-                Command::Done => return machine.progress().packs,
-                Command::Submit { pack, server, instances } => {
-                    folder.append(&Entry::Submitted { pack, server, instances: runs(&instances) });
-                    open.push_back((pack, instances));
+                Command::Done => return machine.progress().batches,
+                Command::Submit { batch, server, instances } => {
+                    folder.append(&Entry::Submitted { batch, server, instances: runs(&instances) });
+                    open.push_back((batch, instances));
                 }
             }
         }
-        let (pack, instances) = open.pop_front().unwrap();
+        let (batch, instances) = open.pop_front().unwrap();
         for instance in instances {
             let end = InstanceEnd {
                 instance,
@@ -94,13 +94,13 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
                 output_cut: false,
                 error: String::new(),
             };
-            folder.append(&Entry::Ended { pack, end });
+            folder.append(&Entry::Ended { batch, end });
             let (completed, took, scale) = (true, SpanMs(2), 1.0);
-            machine.on(Event::Ended { pack, instance, completed, took, scale }, &mut rng, &mut commands);
+            machine.on(Event::Ended { batch, instance, completed, took, scale }, &mut rng, &mut commands);
         }
-        folder.append(&Entry::Over { pack, how: "exit code 0".to_owned(), unbegun: false });
+        folder.append(&Entry::Over { batch, how: "exit code 0".to_owned(), unbegun: false });
         folder.flush(false).unwrap();
-        machine.on(Event::Over { pack, unbegun: false }, &mut rng, &mut commands);
+        machine.on(Event::Over { batch, unbegun: false }, &mut rng, &mut commands);
     }
 }
 
@@ -109,12 +109,12 @@ fn check(instances: u32, most_kib: u64) {
     let header = header(instances);
     let mut folder = SweepFolder::open(dir.path()).unwrap();
     folder.begin(&header).unwrap();
-    let packs = carry_out(&mut folder, &header);
+    let batches = carry_out(&mut folder, &header);
     let carried_out = began.elapsed();
     // As a client that resumes reads it.
     let (_, state) = folder.resume().unwrap().unwrap();
     let progress = state.machine.progress();
-    assert_eq!((progress.done, progress.packs), (instances, packs));
+    assert_eq!((progress.done, progress.batches), (instances, batches));
     drop(state);
     let resumed = began.elapsed() - carried_out;
     let mut rows = SweepResults::of(folder).unwrap();
@@ -142,7 +142,7 @@ fn check(instances: u32, most_kib: u64) {
     assert_eq!(lines, instances as usize + 1, "a line of names, and one of each");
     let mb = |path| fs::metadata(path).unwrap().len() / 1_000_000;
     println!(
-        "{instances} instances in {packs} packs: planned and journaled in {carried_out:.1?}, resumed in {resumed:.1?}, written in {told:.1?} in \
+        "{instances} instances in {batches} batches: planned and journaled in {carried_out:.1?}, resumed in {resumed:.1?}, written in {told:.1?} in \
          tables of {} and {} MB; {} MiB at most for the process, {} MiB of them for this",
         mb(csv),
         mb(parquet),

@@ -14,10 +14,10 @@ use rand_chacha::rand_core::SeedableRng;
 use super::prospects::{ProspectsFound, ProspectsRequest};
 use crate::{Client, ParameterSpace, ServerRefusal, WorkError};
 
-/// The most instances of a pack.
-const PACK_MOST: usize = 1_000;
-/// The most bytes of values in a pack: messages are no longer than 2 MiB unless a server's file says otherwise.
-const PACK_BYTES: usize = 1 << 19;
+/// The most instances of a batch.
+const BATCH_MOST: usize = 1_000;
+/// The most bytes of values in a batch: messages are no longer than 2 MiB unless a server's file says otherwise.
+const BATCH_BYTES: usize = 1 << 19;
 
 /// A sweep as its user asks for it.
 #[derive(Clone, PartialEq, Debug)]
@@ -70,10 +70,10 @@ pub struct SweepPreview {
 
 /// The plan of a sweep for its machine.
 pub(super) fn plan(spec: &SweepSpec) -> Plan {
-    let pack_most = (PACK_BYTES / spec.parameters.bytes_most().max(1)).clamp(1, PACK_MOST) as u32;
+    let batch_most = (BATCH_BYTES / spec.parameters.bytes_most().max(1)).clamp(1, BATCH_MOST) as u32;
     let instances = spec.parameters.combinations().unwrap_or(1);
     let SweepSpec { retries, strategy, once, .. } = *spec;
-    Plan { instances, retries, strategy, pack_most, once }
+    Plan { instances, retries, strategy, batch_most, once }
 }
 
 impl Client {

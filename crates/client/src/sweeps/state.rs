@@ -1,4 +1,4 @@
-//! The state of a sweep, which its journal rebuilds: packs and instances.
+//! The state of a sweep, which its journal rebuilds: batches and instances.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::Entry;
 use super::folder::{Header, numbers};
 
-/// A pack that has not ended.
+/// A batch that has not ended.
 #[derive(Clone, Debug)]
-pub(super) struct OpenPack {
+pub(super) struct SubmittedBatch {
     pub(super) server: Name,
     pub(super) instances: Vec<u32>,
     /// Its job, once it is accepted.
@@ -27,8 +27,8 @@ pub(super) struct OpenPack {
 #[derive(Debug)]
 pub struct SweepState {
     pub(super) machine: MultiJob,
-    pub(super) packs: BTreeMap<u32, OpenPack>,
-    /// A server has accepted a pack.
+    pub(super) batches: BTreeMap<u32, SubmittedBatch>,
+    /// A server has accepted a batch.
     pub(super) has_accepted: bool,
     rng: ChaCha8Rng,
 }
@@ -37,55 +37,55 @@ impl SweepState {
     pub(super) fn new(header: &Header) -> SweepState {
         SweepState {
             machine: MultiJob::new(header.plan.clone()),
-            packs: BTreeMap::new(),
+            batches: BTreeMap::new(),
             has_accepted: false,
             rng: ChaCha8Rng::seed_from_u64(header.seed),
         }
     }
 
-    /// Draws other random numbers than the clients that handed out the packs so far.
+    /// Draws other random numbers than the clients that handed out the batches so far.
     pub(super) fn reseed(&mut self) {
-        self.rng.set_stream(u64::from(self.machine.progress().packs));
+        self.rng.set_stream(u64::from(self.machine.progress().batches));
     }
 
     pub(super) fn on(&mut self, event: Event, commands: &mut Vec<Command>) {
         self.machine.on(event, &mut self.rng, commands);
     }
 
-    pub(super) fn open(&mut self, pack: u32, server: Name, instances: Vec<u32>) {
-        self.packs.insert(pack, OpenPack { server, instances, job: None, running_since: None });
+    pub(super) fn open(&mut self, batch: u32, server: Name, instances: Vec<u32>) {
+        self.batches.insert(batch, SubmittedBatch { server, instances, job: None, running_since: None });
     }
 
     pub(super) fn apply(&mut self, entry: Entry, commands: &mut Vec<Command>) {
         let event = match entry {
-            Entry::Submitted { pack, server, instances } => {
+            Entry::Submitted { batch, server, instances } => {
                 let instances = numbers(&instances);
-                self.open(pack, server.clone(), instances.clone());
-                Event::Recalled { pack, server, instances }
+                self.open(batch, server.clone(), instances.clone());
+                Event::Recalled { batch, server, instances }
             }
-            Entry::Accepted { pack, job } => {
+            Entry::Accepted { batch, job } => {
                 self.has_accepted = true;
-                if let Some(open) = self.packs.get_mut(&pack) {
+                if let Some(open) = self.batches.get_mut(&batch) {
                     open.job = Some(job);
                 }
                 if self.machine.is_cancelled() {
-                    commands.push(Command::Cancel { pack });
+                    commands.push(Command::Cancel { batch });
                 }
                 return;
             }
             Entry::Kept { shares } => Event::Kept { shares },
-            Entry::Refused { pack, cause, .. } => {
-                self.packs.remove(&pack);
-                Event::Refused { pack, cause }
+            Entry::Refused { batch, cause, .. } => {
+                self.batches.remove(&batch);
+                Event::Refused { batch, cause }
             }
-            Entry::Ended { pack, end } => {
+            Entry::Ended { batch, end } => {
                 let took = SpanMs(i64::try_from(end.elapsed_ms).unwrap_or(i64::MAX / 4));
                 let (instance, completed, scale) = (end.instance, end.is_success(), end.scale);
-                Event::Ended { pack, instance, completed, took, scale }
+                Event::Ended { batch, instance, completed, took, scale }
             }
-            Entry::Over { pack, unbegun, .. } => {
-                self.packs.remove(&pack);
-                Event::Over { pack, unbegun }
+            Entry::Over { batch, unbegun, .. } => {
+                self.batches.remove(&batch);
+                Event::Over { batch, unbegun }
             }
             Entry::Unplaced { instance, .. } => Event::Unplaced { instance },
             Entry::Cancelled {} => Event::Cancel,

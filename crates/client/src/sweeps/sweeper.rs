@@ -70,12 +70,12 @@ impl Sweeper {
         Ok(Sweeper { is_resumed: executor.has_begun(), driver: Driver::new(executor, Some(folder)) })
     }
 
-    /// True if an earlier client has submitted packs.
+    /// True if an earlier client has submitted batches.
     pub fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// True if packs were submitted, by this client or an earlier one.
+    /// True if batches were submitted, by this client or an earlier one.
     pub fn has_begun(&self) -> bool {
         self.driver.executor.has_begun()
     }
@@ -85,9 +85,9 @@ impl Sweeper {
         self.driver.executor.state.machine.plan()
     }
 
-    /// The known jobs of open packs.
+    /// The known jobs of open batches.
     pub fn jobs(&self) -> Vec<Handle> {
-        self.driver.executor.state.packs.values().filter_map(|open| open.job.clone()).collect()
+        self.driver.executor.state.batches.values().filter_map(|open| open.job.clone()).collect()
     }
 
     /// Runs until every instance has completed or failed, or until `interrupted`: then submitted jobs continue. `report` is
@@ -105,7 +105,7 @@ impl Sweeper {
         Ok(self.driver.executor.status())
     }
 
-    /// Cancels the sweep for good: no pack is submitted any more, and [`run`](Sweeper::run) ends the open ones.
+    /// Cancels the sweep for good: no batch is submitted any more, and [`run`](Sweeper::run) ends the open ones.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 //!
 //! Servers tell it with the news of a job ([`JobRecord::taught`], [`JobRecord::ran`]), by the rules of their own statistics
 //! ([`crate::server`]): in milliseconds, for a processor of speed 1 and the fewest processors that the work takes, of a service
-//! divided by what its arguments make of it, and of users and all as they ran, so that a pack counts as the mean of its instances. News
+//! divided by what its arguments make of it, and of users and all as they ran, so that a batch counts as the mean of its instances. News
 //! are journaled, and so is this. By name only services that everybody may use are kept: names of scripts are their users' own and may
 //! be any number, and a script that is called like a service is none. Jobs have no group: the federation knows somebody by the name in their certificate, and the accounts and groups of a
 //! cluster are that cluster's own, in front of which all jobs are those of one user.

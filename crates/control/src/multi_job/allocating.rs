@@ -1,4 +1,4 @@
-//! Which servers get how many instances, and which packs they give back.
+//! Which servers get how many instances, and which batches they give back.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Command, MultiJob};
 use crate::names::Name;
 
 impl MultiJob {
-    /// Servers were looked at anew: packs that wait there come back if the last of them would end earlier elsewhere.
+    /// Servers were looked at anew: batches that wait there come back if the last of them would end earlier elsewhere.
     pub(super) fn reallocate_instances(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.plan.once {
             return;
@@ -23,20 +23,20 @@ impl MultiJob {
         let Some(better) = better else { return };
         for (name, keeps) in names.iter().zip(better.instances) {
             let mut keeps = keeps;
-            for (number, pack) in self.packs.iter_mut() {
-                let count = pack.left.len() as u64;
-                if pack.server != *name || !pack.waits || pack.withdrawn {
+            for (number, batch) in self.batches.iter_mut() {
+                let count = batch.left.len() as u64;
+                if batch.server != *name || !batch.waits || batch.withdrawn {
                     continue;
                 }
-                pack.withdrawn = !stays(&mut keeps, count);
-                if pack.withdrawn {
-                    commands.push(Command::Withdraw { pack: *number });
+                batch.withdrawn = !stays(&mut keeps, count);
+                if batch.withdrawn {
+                    commands.push(Command::Withdraw { batch: *number });
                 }
             }
         }
     }
 
-    /// Spreads what is not handed out, beside the packs that wait.
+    /// Spreads what is not handed out, beside the batches that wait.
     pub(super) fn allocate(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.plan.once {
             return self.allocate_once(rng, commands);
@@ -57,7 +57,7 @@ impl MultiJob {
     fn allocate_once(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         let (names, states) = self.usable();
         let has_share = |(name, site): (&Name, &super::Site)| !site.refused && self.kept.contains_key(name);
-        if self.packs.is_empty() && !self.kept.is_empty() && !self.sites.iter().any(has_share) {
+        if self.batches.is_empty() && !self.kept.is_empty() && !self.sites.iter().any(has_share) {
             // Nobody is there for whom anything was kept.
             self.kept.clear();
             commands.push(Command::Keep { shares: BTreeMap::new() });
@@ -76,17 +76,17 @@ impl MultiJob {
         self.unallocated = false;
     }
 
-    /// The servers that take packs, for an allocation.
+    /// The servers that take batches, for an allocation.
     fn usable(&self) -> (Vec<Name>, Vec<ClusterState>) {
         let usable = self.sites.iter().filter(|(_, site)| !site.refused);
         usable.map(|(name, site)| (name.clone(), self.state(name, site))).unzip()
     }
 
-    /// How many instances wait there in packs that are not withdrawn.
+    /// How many instances wait there in batches that are not withdrawn.
     fn waiting_at(&self, names: &[Name]) -> Vec<u64> {
         let mut counts: BTreeMap<&Name, u64> = BTreeMap::new();
-        for pack in self.packs.values().filter(|pack| pack.waits && !pack.withdrawn) {
-            *counts.entry(&pack.server).or_default() += pack.left.len() as u64;
+        for batch in self.batches.values().filter(|batch| batch.waits && !batch.withdrawn) {
+            *counts.entry(&batch.server).or_default() += batch.left.len() as u64;
         }
         names.iter().map(|name| counts.get(name).copied().unwrap_or(0)).collect()
     }

@@ -6,7 +6,7 @@ use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::instances::{self, Expected, with_own_processors};
 use pliant_policy::allocation::{self, ClusterState, Offer, Strategy};
 
-use super::{MultiJob, Pack, Places, Progress, Prospects, Share, Site};
+use super::{MultiJob, OpenBatch, Places, Progress, Prospects, Share, Site};
 use crate::names::Name;
 
 impl MultiJob {
@@ -30,7 +30,7 @@ impl MultiJob {
     }
 
     /// When the last instance is expected to end, from now: where other jobs hold places, servers say until when. They were looked at
-    /// `since` ago; of packs that run, `running` says for how long their present instance has.
+    /// `since` ago; of batches that run, `running` says for how long their present instance has.
     pub fn left(&self, since: SpanMs, running: &BTreeMap<u32, SpanMs>) -> Option<SpanMs> {
         let offer =
             |server, site: &Site| with_own_processors(self.state(server, site).offer, site.running, since);
@@ -41,8 +41,9 @@ impl MultiJob {
         }
         let counts = self.spread(&offers)?;
         let spread = offers.iter().zip(counts).map(|((_, offer), count)| offer.finish(count)).max();
-        let packs = running.iter().filter_map(|(pack, elapsed)| self.batch_time_left(*pack, *elapsed)).max();
-        spread.map(|spread| SpanMs(spread.0)).max(packs)
+        let batches =
+            running.iter().filter_map(|(batch, elapsed)| self.batch_time_left(*batch, *elapsed)).max();
+        spread.map(|spread| SpanMs(spread.0)).max(batches)
     }
 
     /// How many of the instances that are not done each server gets: by statistics as those who have least to do take from the others,
@@ -56,17 +57,17 @@ impl MultiJob {
         }
         let mut put: BTreeMap<&Name, u64> =
             self.sites.iter().map(|(server, site)| (server, site.share)).collect();
-        for pack in self.packs.values() {
-            *put.entry(&pack.server).or_default() += pack.left.len() as u64;
+        for batch in self.batches.values() {
+            *put.entry(&batch.server).or_default() += batch.left.len() as u64;
         }
         let counts: Vec<u64> =
             offers.iter().map(|(server, _)| put.get(server).copied().unwrap_or(0)).collect();
         (counts.iter().sum::<u64>() == left).then_some(counts)
     }
 
-    /// When a pack is expected to end whose present instance has run for so long.
-    fn batch_time_left(&self, pack: u32, elapsed: SpanMs) -> Option<SpanMs> {
-        let Pack { server, left, .. } = self.packs.get(&pack)?;
+    /// When a batch is expected to end whose present instance has run for so long.
+    fn batch_time_left(&self, batch: u32, elapsed: SpanMs) -> Option<SpanMs> {
+        let OpenBatch { server, left, .. } = self.batches.get(&batch)?;
         let instance = self.expected(server, &self.sites.get(server)?.prospects).time;
         Some(instances::batch_time_left(left.len(), instance, elapsed))
     }

@@ -23,8 +23,8 @@ pub struct Plan {
     pub retries: u8,
     /// How they are spread.
     pub strategy: Strategy,
-    /// The most instances of a pack.
-    pub pack_most: u32,
+    /// The most instances of a batch.
+    pub batch_most: u32,
     /// They are spread once, in the beginning, and stay where they were put as long as their server takes them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub once: bool,
@@ -37,15 +37,15 @@ pub enum Event {
     Begin,
     /// These servers offer the service now. A server that is not among them gets nothing more.
     Found {
-        /// What they say, as if no pack waited there.
+        /// What they say, as if no batch waited there.
         servers: Vec<(Name, Prospects)>,
-        /// The packs that wait there.
+        /// The batches that wait there.
         waiting: BTreeSet<u32>,
     },
     /// An earlier client handed this out.
     Recalled {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// To whom.
         server: Name,
         /// What is in it.
@@ -56,17 +56,17 @@ pub enum Event {
         /// How many instances each server was to get that had not been handed out.
         shares: BTreeMap<Name, u64>,
     },
-    /// A server does not take a pack: none of it was begun.
+    /// A server does not take a batch: none of it was begun.
     Refused {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// What stands in the way.
         cause: Cause,
     },
-    /// An instance of an open pack has ended.
+    /// An instance of an open batch has ended.
     Ended {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// The instance.
         instance: u32,
         /// True if it ended well.
@@ -76,10 +76,10 @@ pub enum Event {
         /// In how many units of its service that is; positive.
         scale: f64,
     },
-    /// A pack has ended: what it was not heard of has not been run to its end.
+    /// A batch has ended: what it was not heard of has not been run to its end.
     Over {
-        /// The pack.
-        pack: u32,
+        /// The batch.
+        batch: u32,
         /// What it was not heard of was not begun either.
         unbegun: bool,
     },
@@ -102,24 +102,24 @@ pub enum Command {
         /// How many instances each server is to get that are not handed out.
         shares: BTreeMap<Name, u64>,
     },
-    /// Submit a pack, to that server and no other one.
+    /// Submit a batch, to that server and no other one.
     Submit {
         /// Its number.
-        pack: u32,
+        batch: u32,
         /// The server.
         server: Name,
         /// The instances, in order.
         instances: Vec<u32>,
     },
-    /// Withdraw a pack, unless it has started.
+    /// Withdraw a batch, unless it has started.
     Withdraw {
         /// Its number.
-        pack: u32,
+        batch: u32,
     },
-    /// End a pack, whether it has started or not.
+    /// End a batch, whether it has started or not.
     Cancel {
         /// Its number.
-        pack: u32,
+        batch: u32,
     },
     /// No server that is there takes an instance, and nothing else is left to do. Said again until it is told to have failed
     /// ([`Event::Unplaced`]), since one may come that does.
@@ -127,7 +127,7 @@ pub enum Command {
         /// The instance.
         instance: u32,
     },
-    /// Every instance is done or given up, or nothing more is wanted and every pack has ended.
+    /// Every instance is done or given up, or nothing more is wanted and every batch has ended.
     Done,
 }
 
@@ -140,12 +140,12 @@ pub struct Progress {
     pub failed: u32,
     /// Instances that will not be run to an end, because they are not wanted any more.
     pub cancelled: u32,
-    /// Instances in open packs.
+    /// Instances in open batches.
     pub open: u32,
     /// Outcomes after which an instance was tried again.
     pub retried: u32,
-    /// Packs that were handed out.
-    pub packs: u32,
+    /// Batches that were handed out.
+    pub batches: u32,
 }
 
 /// What a server gets.

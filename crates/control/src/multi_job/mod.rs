@@ -3,29 +3,29 @@
 //! *Allocation*: servers say when their processors come free and how long an instance is expected to take there
 //! ([`Prospects`]); [`pliant_policy::allocation`], which the simulator calls as well, says how many instances each gets.
 //! It is asked again for what has not started whenever servers were looked at anew, so that a server that is slower
-//! than expected, or gone, loses its share to others; packs that wait there are withdrawn
+//! than expected, or gone, loses its share to others; batches that wait there are withdrawn
 //! ([`allocation::reallocate_instances`], as in the simulator). Where arguments make instances longer or shorter, what has ended tells how
 //! long a unit of the service takes, and some instances from all over the rest ([`MultiJob::samples`]) how many units one has.
 //! If instances are to stay where they were put, how they were is noted ([`Command::Keep`]) for whoever goes on.
 //!
-//! *Packing*: short instances go out in packs, of which each is one job that runs them one after the other. How many of them
-//! are in one, and how many packs a server has, [`pliant_policy::allocation::instance_batches`] says.
+//! *Packing*: short instances go out in batches, of which each is one job that runs them one after the other. How many of them
+//! are in one, and how many batches a server has, [`pliant_policy::allocation::instance_batches`] says.
 //!
-//! *Outcomes*: an instance that failed, or whose pack ended without having run it, goes out again, a bounded number of
+//! *Outcomes*: an instance that failed, or whose batch ended without having run it, goes out again, a bounded number of
 //! times. What never began costs no try. An instance that a server does not take alone goes to another one, and if nobody takes it
 //! it waits for somebody who does until all others have ended; then it has failed. What was handed out is told by [`Event::Recalled`]
-//! and the events that followed it after a crash, in their order: packs keep their numbers, from which the keys of their submissions
+//! and the events that followed it after a crash, in their order: batches keep their numbers, from which the keys of their submissions
 //! follow, so that none is run twice. Once nothing more is wanted ([`Event::Cancel`]), nothing is handed out, what was is ended, and
 //! what it had not run to an end is cancelled.
 //!
-//! Memory is a byte for each instance and what is in open packs. Cost: O(log n) for each outcome, and that of an
+//! Memory is a byte for each instance and what is in open batches. Cost: O(log n) for each outcome, and that of an
 //! allocation for each look.
 
 mod allocating;
+mod batches;
 mod expected;
 mod messages;
 mod outcomes;
-mod packing;
 mod prospects;
 #[cfg(test)]
 mod tests;
@@ -52,9 +52,9 @@ const GIVEN_UP: u8 = u8::MAX - 1;
 /// Of how many instances servers are asked, at most, before it is said that nobody takes them.
 const SAMPLES_MAX: u32 = 64;
 
-/// A pack on a server.
+/// A batch on a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Pack {
+struct OpenBatch {
     server: Name,
     left: BTreeSet<u32>,
     /// It waited when its server was looked at last.
@@ -68,9 +68,9 @@ struct Pack {
 struct Site {
     prospects: Prospects,
     share: u64,
-    /// How many packs ran there when it was looked at.
+    /// How many batches ran there when it was looked at.
     running: u32,
-    /// It refused a pack since it was looked at.
+    /// It refused a batch since it was looked at.
     refused: bool,
 }
 
@@ -84,14 +84,14 @@ pub struct MultiJob {
     next: u32,
     /// What is to be handed out again.
     again: BTreeSet<u32>,
-    packs: BTreeMap<u32, Pack>,
+    batches: BTreeMap<u32, OpenBatch>,
     sites: BTreeMap<Name, Site>,
     /// What its own instances took.
     runtimes: InstanceRuntimes<Name>,
     progress: Progress,
     /// What is not handed out was not all allocated.
     unallocated: bool,
-    /// Servers that refused a pack for what is in it: the most instances of the next one.
+    /// Servers that refused a batch for what is in it: the most instances of the next one.
     narrowed: BTreeMap<Name, u32>,
     /// Instances that some servers refused alone.
     barred: BTreeMap<u32, BTreeSet<Name>>,
@@ -101,14 +101,14 @@ pub struct MultiJob {
     cancelled: bool,
 }
 
-/// The key of a pack's submission: that of the multi-job, its last four bytes combined with the pack's number.
-pub fn pack_key(multi_job: Key, pack: u32) -> Key {
+/// The key of a batch's submission: that of the multi-job, its last four bytes combined with the batch's number.
+pub fn batch_key(multi_job: Key, batch: u32) -> Key {
     let Key(mut bytes) = multi_job;
-    bytes[12..].iter_mut().zip(pack.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
+    bytes[12..].iter_mut().zip(batch.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
     Key(bytes)
 }
 
-/// The key under which the inputs of all packs are uploaded: no pack's, since those differ in their last bytes only.
+/// The key under which the inputs of all batches are uploaded: no batch's, since those differ in their last bytes only.
 pub fn inputs_key(multi_job: Key) -> Key {
     let Key(mut bytes) = multi_job;
     bytes[0] ^= u8::MAX;
@@ -118,13 +118,14 @@ pub fn inputs_key(multi_job: Key) -> Key {
 impl MultiJob {
     /// One of which nothing was handed out.
     pub fn new(plan: Plan) -> MultiJob {
-        let plan = Plan { retries: plan.retries.min(RETRIES_MAX), pack_most: plan.pack_most.max(1), ..plan };
+        let plan =
+            Plan { retries: plan.retries.min(RETRIES_MAX), batch_most: plan.batch_most.max(1), ..plan };
         MultiJob {
             fates: vec![0; plan.instances as usize],
             plan,
             next: 0,
             again: BTreeSet::new(),
-            packs: BTreeMap::new(),
+            batches: BTreeMap::new(),
             sites: BTreeMap::new(),
             runtimes: InstanceRuntimes::new(),
             progress: Progress::default(),
@@ -143,7 +144,7 @@ impl MultiJob {
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        let open = self.packs.values().map(|pack| pack.left.len() as u32).sum();
+        let open = self.batches.values().map(|batch| batch.left.len() as u32).sum();
         let Progress { done, failed, .. } = self.progress;
         let cancelled = if self.cancelled { self.plan.instances - done - failed - open } else { 0 };
         Progress { open, cancelled, ..self.progress }
@@ -154,9 +155,9 @@ impl MultiJob {
         self.cancelled
     }
 
-    /// The packs that have not ended, and where they are.
-    pub fn open_packs(&self) -> impl Iterator<Item = (u32, &Name)> {
-        self.packs.iter().map(|(number, pack)| (*number, &pack.server))
+    /// The batches that have not ended, and where they are.
+    pub fn open_batches(&self) -> impl Iterator<Item = (u32, &Name)> {
+        self.batches.iter().map(|(number, batch)| (*number, &batch.server))
     }
 
     /// The first instance that is not handed out and that no server has refused alone, if there is one.
@@ -227,30 +228,30 @@ impl MultiJob {
                 self.found(servers, &waiting);
                 self.reallocate_instances(rng, commands);
             }
-            Event::Recalled { pack, server, instances } => return self.recall(pack, server, instances),
+            Event::Recalled { batch, server, instances } => return self.recall(batch, server, instances),
             Event::Kept { shares } => {
                 self.kept = shares;
                 return;
             }
-            Event::Refused { pack, cause } => self.refused(pack, cause),
+            Event::Refused { batch, cause } => self.refused(batch, cause),
             Event::Unplaced { instance } => {
                 self.unplaced(instance);
                 if !self.is_over() {
                     return;
                 }
             }
-            Event::Ended { pack, instance, completed, took, scale } => {
-                self.ended(pack, instance, completed, took, scale);
+            Event::Ended { batch, instance, completed, took, scale } => {
+                self.ended(batch, instance, completed, took, scale);
                 if !self.is_over() {
-                    // Its pack goes on: what failed is handed out with the next one.
+                    // Its batch goes on: what failed is handed out with the next one.
                     return;
                 }
             }
-            Event::Over { pack, unbegun } => {
-                let Some(Pack { server, left, .. }) = self.packs.remove(&pack) else { return };
+            Event::Over { batch, unbegun } => {
+                let Some(OpenBatch { server, left, .. }) = self.batches.remove(&batch) else { return };
                 if let Some(most) = self.narrowed.get_mut(&server) {
                     // What was refused may have been the fault of a few.
-                    *most = most.saturating_mul(2).min(self.plan.pack_most);
+                    *most = most.saturating_mul(2).min(self.plan.batch_most);
                 }
                 // What was ended has not failed.
                 match unbegun || self.cancelled {
@@ -276,17 +277,17 @@ impl MultiJob {
         self.shares()
     }
 
-    /// True if it is not known yet how an instance of a pack ended.
-    pub fn awaits(&self, pack: u32, instance: u32) -> bool {
-        self.packs.get(&pack).is_some_and(|pack| pack.left.contains(&instance))
+    /// True if it is not known yet how an instance of a batch ended.
+    pub fn awaits(&self, batch: u32, instance: u32) -> bool {
+        self.batches.get(&batch).is_some_and(|batch| batch.left.contains(&instance))
     }
 
     fn found(&mut self, found: Vec<(Name, Prospects)>, waiting: &BTreeSet<u32>) {
         let site = |prospects| Site { prospects, share: 0, running: 0, refused: false };
         self.sites = found.into_iter().map(|(server, prospects)| (server, site(prospects))).collect();
-        for (number, pack) in &mut self.packs {
-            pack.waits = waiting.contains(number);
-            if let Some(site) = self.sites.get_mut(&pack.server).filter(|_| !pack.waits) {
+        for (number, batch) in &mut self.batches {
+            batch.waits = waiting.contains(number);
+            if let Some(site) = self.sites.get_mut(&batch.server).filter(|_| !batch.waits) {
                 site.running += 1;
             }
         }
@@ -297,13 +298,13 @@ impl MultiJob {
     fn cancel(&self, commands: &mut Vec<Command>) {
         match self.is_over() {
             true => commands.push(Command::Done),
-            false => commands.extend(self.packs.keys().map(|pack| Command::Cancel { pack: *pack })),
+            false => commands.extend(self.batches.keys().map(|batch| Command::Cancel { batch: *batch })),
         }
     }
 
     fn is_over(&self) -> bool {
         let all_ended = self.progress.done + self.progress.failed == self.plan.instances;
-        all_ended || (self.cancelled && self.packs.is_empty())
+        all_ended || (self.cancelled && self.batches.is_empty())
     }
 
     /// How many instances are not handed out.

@@ -1,35 +1,35 @@
-//! What became of packs and their instances.
+//! What became of batches and their instances.
 
 use std::collections::BTreeSet;
 
 use pliant_model::SpanMs;
 
-use super::{DONE, GIVEN_UP, MultiJob, Pack, SAMPLES_MAX};
+use super::{DONE, GIVEN_UP, MultiJob, OpenBatch, SAMPLES_MAX};
 use crate::names::Name;
 use crate::reason::Cause;
 
 impl MultiJob {
-    pub(super) fn recall(&mut self, pack: u32, server: Name, instances: Vec<u32>) {
+    pub(super) fn recall(&mut self, batch: u32, server: Name, instances: Vec<u32>) {
         for instance in &instances {
             // They are handed out in order.
             self.next = self.next.max(instance + 1);
             self.again.remove(instance);
         }
-        self.progress.packs = self.progress.packs.max(pack + 1);
+        self.progress.batches = self.progress.batches.max(batch + 1);
         self.has_got(&server, instances.len() as u64);
         let left = instances.into_iter().collect();
-        self.packs.insert(pack, Pack { server, left, waits: false, withdrawn: false });
+        self.batches.insert(batch, OpenBatch { server, left, waits: false, withdrawn: false });
     }
 
-    pub(super) fn ended(&mut self, pack: u32, instance: u32, completed: bool, took: SpanMs, scale: f64) {
-        let Some(pack) = self.packs.get_mut(&pack) else { return };
-        if !pack.left.remove(&instance) {
+    pub(super) fn ended(&mut self, batch: u32, instance: u32, completed: bool, took: SpanMs, scale: f64) {
+        let Some(batch) = self.batches.get_mut(&batch) else { return };
+        if !batch.left.remove(&instance) {
             return;
         }
         if !completed {
             return self.failed(instance);
         }
-        self.runtimes.record(&pack.server, took, scale);
+        self.runtimes.record(&batch.server, took, scale);
         self.fates[instance as usize] = DONE;
         self.progress.done += 1;
     }
@@ -47,9 +47,9 @@ impl MultiJob {
         self.unallocated = true;
     }
 
-    /// A server does not take a pack. Of what is wrong with it one instance may be the reason: it is looked for by halves.
-    pub(super) fn refused(&mut self, pack: u32, cause: Cause) {
-        let Some(Pack { server, left, .. }) = self.packs.remove(&pack) else { return };
+    /// A server does not take a batch. Of what is wrong with it one instance may be the reason: it is looked for by halves.
+    pub(super) fn refused(&mut self, batch: u32, cause: Cause) {
+        let Some(OpenBatch { server, left, .. }) = self.batches.remove(&batch) else { return };
         let (first, count) = (left.first().copied(), left.len() as u32);
         self.put_back(left);
         match (cause, first) {
@@ -78,7 +78,7 @@ impl MultiJob {
 
     /// True if nothing else is to be done than what servers have refused: until then one may come that takes it.
     pub(super) fn is_rest_barred(&self) -> bool {
-        self.packs.is_empty()
+        self.batches.is_empty()
             && self.next == self.plan.instances
             && self.again.iter().all(|instance| self.barred.contains_key(instance))
     }

@@ -20,8 +20,8 @@ pub struct Prospects {
     pub jobs: u32,
     /// Jobs that failed, of all that the server has had.
     pub failures: u64,
-    /// The most such instances that a pack may have, by the longest walltime of a job there; none if there is no longest.
-    pub pack_most: Option<u32>,
+    /// The most such instances that a batch may have, by the longest walltime of a job there; none if there is no longest.
+    pub batch_most: Option<u32>,
     /// Jobs of whoever asks that wait there, and that all of this is told without: their numbers.
     pub waiting: Vec<u32>,
     /// Of the instances that were to stand for all: those that are not taken there, and why.
@@ -43,7 +43,7 @@ impl Prospects {
         self.free.iter().map(|places| places.places).fold(0, u32::saturating_add)
     }
 
-    /// How many of them come free within the time of a pack.
+    /// How many of them come free within the time of a batch.
     pub(super) fn soon(&self) -> u32 {
         free_soon(self.free.iter().map(Places::free))
     }

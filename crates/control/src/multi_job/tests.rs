@@ -1,4 +1,4 @@
-//! The machine in a small world of servers that run packs, refuse them, or lose them.
+//! The machine in a small world of servers that run batches, refuse them, or lose them.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::reason::Cause;
 mod refused;
 
 fn plan(instances: u32, retries: u8) -> Plan {
-    Plan { instances, retries, strategy: Strategy::Statistics, pack_most: 1_000, once: false }
+    Plan { instances, retries, strategy: Strategy::Statistics, batch_most: 1_000, once: false }
 }
 
 fn prospects(places: u32, instance_ms: i64, told: RuntimeSource) -> Prospects {
@@ -26,7 +26,7 @@ fn prospects(places: u32, instance_ms: i64, told: RuntimeSource) -> Prospects {
         told,
         jobs: 0,
         failures: 0,
-        pack_most: None,
+        batch_most: None,
         waiting: Vec::new(),
         refused: Vec::new(),
     }
@@ -40,7 +40,7 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// Servers whose packs are run one after the other, and what happens to them.
+/// Servers whose batches are run one after the other, and what happens to them.
 struct World {
     machine: MultiJob,
     rng: ChaCha8Rng,
@@ -49,11 +49,11 @@ struct World {
     open: VecDeque<(u32, Name, Vec<u32>)>,
     /// How often each instance was run to its end.
     runs: Vec<u32>,
-    packs: Vec<usize>,
+    batches: Vec<usize>,
     most_open: BTreeMap<Name, usize>,
     done: bool,
     unplaced: Vec<u32>,
-    /// Packs that were to be ended.
+    /// Batches that were to be ended.
     cancelled: Vec<u32>,
 }
 
@@ -65,7 +65,7 @@ impl World {
             rng: ChaCha8Rng::seed_from_u64(seed),
             journal: Vec::new(),
             open: VecDeque::new(),
-            packs: Vec::new(),
+            batches: Vec::new(),
             most_open: BTreeMap::new(),
             done: false,
             unplaced: Vec::new(),
@@ -82,20 +82,20 @@ impl World {
         for command in commands {
             match command {
                 Command::Look | Command::Withdraw { .. } => {}
-                Command::Cancel { pack } => self.cancelled.push(pack),
+                Command::Cancel { batch } => self.cancelled.push(batch),
                 Command::Unplaced { instance } => self.unplaced.push(instance),
                 Command::Done => self.done = true,
                 Command::Keep { shares } => self.journal.push(Event::Kept { shares }),
-                Command::Submit { pack, server, instances } => {
+                Command::Submit { batch, server, instances } => {
                     assert!(!instances.is_empty());
                     let instances_again = instances.clone();
                     self.journal.push(Event::Recalled {
-                        pack,
+                        batch,
                         server: server.clone(),
                         instances: instances_again,
                     });
-                    self.packs.push(instances.len());
-                    self.open.push_back((pack, server, instances));
+                    self.batches.push(instances.len());
+                    self.open.push_back((batch, server, instances));
                 }
             }
         }
@@ -107,18 +107,18 @@ impl World {
         }
     }
 
-    /// Ends the oldest pack: of its instances `failing` says which fail, and after `lost` of them it is gone.
+    /// Ends the oldest batch: of its instances `failing` says which fail, and after `lost` of them it is gone.
     fn step(&mut self, lost: Option<usize>, failing: impl Fn(u32) -> bool, took_ms: i64) {
-        let Some((pack, _, instances)) = self.open.pop_front() else { return };
+        let Some((batch, _, instances)) = self.open.pop_front() else { return };
         for (at, instance) in instances.into_iter().enumerate() {
             if lost.is_some_and(|lost| at >= lost) {
                 break;
             }
             self.runs[instance as usize] += 1;
             let (completed, took) = (!failing(instance), SpanMs(took_ms));
-            self.tell(Event::Ended { pack, instance, completed, took, scale: 1.0 });
+            self.tell(Event::Ended { batch, instance, completed, took, scale: 1.0 });
         }
-        self.tell(Event::Over { pack, unbegun: false });
+        self.tell(Event::Over { batch, unbegun: false });
     }
 
     /// A client that knows no more than what was noted.
@@ -131,8 +131,8 @@ impl World {
         assert_eq!(machine.progress(), self.machine.progress());
         assert_eq!(machine.waiting(), self.machine.waiting());
         assert_eq!(machine.kept, self.machine.kept);
-        let open: Vec<u32> = machine.open_packs().map(|(pack, _)| pack).collect();
-        let mut expected: Vec<u32> = self.open.iter().map(|(pack, ..)| *pack).collect();
+        let open: Vec<u32> = machine.open_batches().map(|(batch, _)| batch).collect();
+        let mut expected: Vec<u32> = self.open.iter().map(|(batch, ..)| *batch).collect();
         expected.sort_unstable();
         assert_eq!(open, expected);
         self.machine = machine;
@@ -162,8 +162,8 @@ fn every_instance_is_done_once_whatever_happens() {
                 1 => world.tell(found_all(all().into_iter().skip(1).collect())),
                 2 => world.restart(),
                 3 => {
-                    if let Some((pack, ..)) = world.open.pop_back() {
-                        world.tell(Event::Refused { pack, cause: Cause::TooMany });
+                    if let Some((batch, ..)) = world.open.pop_back() {
+                        world.tell(Event::Refused { batch, cause: Cause::TooMany });
                         world.tell(found_all(all()));
                     }
                 }
@@ -189,7 +189,7 @@ fn what_fails_is_tried_again_so_often_and_then_given_up() {
     world.tell(found_all(vec![(name("lyon"), prospects(2, 10, RuntimeSource::Walltime))]));
     let mut turn = 0;
     while !world.done {
-        // Every third pack is lost after one instance; 7 always fails.
+        // Every third batch is lost after one instance; 7 always fails.
         let lost = (turn % 3 == 2).then_some(1);
         world.step(lost, |instance| instance == 7, 10);
         turn += 1;
@@ -213,7 +213,7 @@ fn shares_follow_what_is_learned() {
     let (shares, _) = world.machine.shares();
     let first: Vec<u64> = shares.iter().map(|share| share.instances).collect();
     assert!(first[0].abs_diff(first[1]) < 20, "{first:?}");
-    assert!(world.packs.iter().all(|size| *size <= 4), "nothing is known yet: {:?}", world.packs);
+    assert!(world.batches.iter().all(|size| *size <= 4), "nothing is known yet: {:?}", world.batches);
     // Instances on lyon take a third of the time.
     for _ in 0..8 {
         let took = if world.open[0].1 == name("lyon") { 100 } else { 300 };
@@ -234,7 +234,7 @@ fn shares_follow_what_is_learned() {
     let told = |world: &World| world.machine.shares().0[1].told;
     let mut fresh = World::new(plan(10_000, 0), 1);
     fresh.tell(found_all(of_federation(Level::All)));
-    assert!(fresh.packs.iter().all(|size| *size <= 4), "{:?}", fresh.packs);
+    assert!(fresh.batches.iter().all(|size| *size <= 4), "{:?}", fresh.batches);
     assert_eq!(told(&fresh), RuntimeSource::Federation { level: Level::All, jobs: 9 });
     for _ in 0..8 {
         fresh.step(None, |_| false, 100);
@@ -246,21 +246,21 @@ fn shares_follow_what_is_learned() {
     assert!(matches!(told(&fresh), RuntimeSource::Own { .. }), "{:?}", told(&fresh));
     fresh.tell(found_all(servers(Level::Executable)));
     assert_eq!(told(&fresh), RuntimeSource::Federation { level: Level::Executable, jobs: 9 });
-    // Now that it is known how short they are, packs are large: about what takes half a minute.
-    assert!(world.packs.contains(&300) && world.packs.contains(&100), "{:?}", world.packs);
+    // Now that it is known how short they are, batches are large: about what takes half a minute.
+    assert!(world.batches.contains(&300) && world.batches.contains(&100), "{:?}", world.batches);
 }
 
 #[test]
-fn the_last_packs_of_a_share_are_small() {
+fn the_last_batches_of_a_share_are_small() {
     let mut world = World::new(plan(2_000, 0), 1);
     world.tell(found_all(vec![(name("lyon"), prospects(4, 1, RuntimeSource::Statistics { jobs: 9 }))]));
     while !world.done {
         world.step(None, |_| false, 1);
     }
-    assert_eq!(world.packs[0], 250);
-    assert_eq!(world.packs.last(), Some(&1));
-    assert!(world.packs.windows(2).all(|pair| pair[0] >= pair[1]), "{:?}", world.packs);
-    assert!(world.packs.len() < 60, "{}", world.packs.len());
+    assert_eq!(world.batches[0], 250);
+    assert_eq!(world.batches.last(), Some(&1));
+    assert!(world.batches.windows(2).all(|pair| pair[0] >= pair[1]), "{:?}", world.batches);
+    assert!(world.batches.len() < 60, "{}", world.batches.len());
 }
 
 #[test]
@@ -278,12 +278,12 @@ fn a_preview_is_what_the_policy_allocates() {
 }
 
 #[test]
-fn keys_of_packs_differ_and_are_found_again() {
+fn keys_of_batches_differ_and_are_found_again() {
     let own = Key([7; 16]);
-    let keys: BTreeSet<Key> = (0..10_000).map(|pack| pack_key(own, pack)).collect();
+    let keys: BTreeSet<Key> = (0..10_000).map(|batch| batch_key(own, batch)).collect();
     assert_eq!(keys.len(), 10_000);
-    assert_eq!(pack_key(pack_key(own, 77), 77), own);
-    assert_eq!(pack_key(own, 0), own);
+    assert_eq!(batch_key(batch_key(own, 77), 77), own);
+    assert_eq!(batch_key(own, 0), own);
 }
 
 fn free_at(at_ms: i64, places: u32, instance_ms: i64) -> Prospects {
@@ -298,44 +298,44 @@ fn wanted(machine: &mut MultiJob, event: Event) -> Vec<Command> {
     commands
 }
 
-/// The packs that are to be submitted: number, server, and how many instances.
+/// The batches that are to be submitted: number, server, and how many instances.
 fn submitted(commands: &[Command]) -> Vec<(u32, &str, usize)> {
     let mut found = Vec::new();
     for command in commands {
-        if let Command::Submit { pack, server, instances } = command {
-            found.push((*pack, server.as_str(), instances.len()));
+        if let Command::Submit { batch, server, instances } = command {
+            found.push((*batch, server.as_str(), instances.len()));
         }
     }
     found
 }
 
 #[test]
-fn a_pack_that_waits_where_it_would_end_last_is_withdrawn_and_costs_no_try() {
+fn a_batch_that_waits_where_it_would_end_last_is_withdrawn_and_costs_no_try() {
     let mut machine = MultiJob::new(plan(400, 0));
     let servers =
         |busy_ms| vec![(name("busy"), free_at(busy_ms, 2, 1_000)), (name("idle"), free_at(0, 2, 1_000))];
     let first = wanted(&mut machine, Event::Found { servers: servers(40_000), waiting: BTreeSet::new() });
     let busy: Vec<(u32, &str, usize)> = submitted(&first).into_iter().filter(|one| one.1 == "busy").collect();
-    let &[(pack, _, count)] = busy.as_slice() else { panic!("one pack waits there: {first:?}") };
+    let &[(batch, _, count)] = busy.as_slice() else { panic!("one batch waits there: {first:?}") };
     // As expected: it stays.
-    let waiting = BTreeSet::from([pack]);
+    let waiting = BTreeSet::from([batch]);
     let found = wanted(&mut machine, Event::Found { servers: servers(40_000), waiting: waiting.clone() });
-    assert!(!found.contains(&Command::Withdraw { pack }), "{found:?}");
+    assert!(!found.contains(&Command::Withdraw { batch }), "{found:?}");
     // It turns out that the busy one is busy for an hour.
     let found = wanted(&mut machine, Event::Found { servers: servers(3_600_000), waiting: waiting.clone() });
-    assert!(found.contains(&Command::Withdraw { pack }), "{found:?}");
+    assert!(found.contains(&Command::Withdraw { batch }), "{found:?}");
     let again = wanted(&mut machine, Event::Found { servers: servers(3_600_000), waiting });
-    assert!(!again.contains(&Command::Withdraw { pack }), "once is enough: {again:?}");
+    assert!(!again.contains(&Command::Withdraw { batch }), "once is enough: {again:?}");
     let before = machine.waiting();
-    wanted(&mut machine, Event::Over { pack, unbegun: true });
+    wanted(&mut machine, Event::Over { batch, unbegun: true });
     assert_eq!(machine.waiting(), before + count as u64);
     assert_eq!((machine.progress().failed, machine.progress().retried), (0, 0));
 }
 
 #[test]
-fn packs_are_no_longer_than_a_job_may_be() {
+fn batches_are_no_longer_than_a_job_may_be() {
     let mut machine = MultiJob::new(plan(1_000, 0));
-    let short = Prospects { pack_most: Some(7), ..free_at(0, 2, 10) };
+    let short = Prospects { batch_most: Some(7), ..free_at(0, 2, 10) };
     let found = Event::Found { servers: vec![(name("idle"), short)], waiting: BTreeSet::new() };
     let sizes: Vec<usize> = submitted(&wanted(&mut machine, found)).iter().map(|one| one.2).collect();
     assert_eq!(sizes, [7, 7, 7, 7]);
@@ -349,8 +349,8 @@ fn instances_stay_where_they_were_put_if_that_is_wanted() {
     let found = || Event::Found { servers: servers.clone(), waiting: BTreeSet::new() };
     let shares = |machine: &MultiJob| -> Vec<u64> {
         let open = |server: &str| {
-            let packs = machine.packs.values().filter(|pack| pack.server.as_str() == server);
-            packs.map(|pack| pack.left.len() as u64).sum::<u64>()
+            let batches = machine.batches.values().filter(|batch| batch.server.as_str() == server);
+            batches.map(|batch| batch.left.len() as u64).sum::<u64>()
         };
         machine.shares().0.iter().map(|share| share.instances + open(share.server.as_str())).collect()
     };
@@ -378,7 +378,7 @@ fn own_instances_tell_what_a_unit_takes_and_samples_how_many_units_are_left() {
     let found = |scale| Event::Found { servers: vec![(name("lyon"), at(scale))], waiting: BTreeSet::new() };
     let commands = wanted(&mut machine, found(2.0));
     let submitted = submitted(&commands);
-    let (pack, count) = (submitted[0].0, submitted[0].2 as u32);
+    let (batch, count) = (submitted[0].0, submitted[0].2 as u32);
     let expected = |machine: &MultiJob, scale| {
         let expected = machine.expected(&name("lyon"), &at(scale));
         (expected.time, expected.source)
@@ -388,7 +388,7 @@ fn own_instances_tell_what_a_unit_takes_and_samples_how_many_units_are_left() {
     for instance in 0..3 {
         // A unit takes 0.4 ms, whatever instances make of it.
         let (scale, took) = (5.0 * f64::from(instance + 1), SpanMs(2 * i64::from(instance + 1)));
-        wanted(&mut machine, Event::Ended { pack, instance, completed: true, took, scale });
+        wanted(&mut machine, Event::Ended { batch, instance, completed: true, took, scale });
     }
     assert_eq!(expected(&machine, 2.0), (SpanMs(1), RuntimeSource::Own { instances: 3 }));
     assert_eq!(expected(&machine, 1_000.0), (SpanMs(400), RuntimeSource::Own { instances: 3 }));
@@ -400,7 +400,7 @@ fn samples_are_from_all_over_what_is_not_handed_out() {
     assert_eq!(few.samples(), [0, 1, 2, 3, 4]);
     let mut machine = MultiJob::new(plan(64_100, 0));
     machine.on(
-        Event::Recalled { pack: 0, server: name("lyon"), instances: (0..100).collect() },
+        Event::Recalled { batch: 0, server: name("lyon"), instances: (0..100).collect() },
         &mut ChaCha8Rng::seed_from_u64(1),
         &mut Vec::new(),
     );
@@ -419,8 +419,8 @@ fn samples_are_from_all_over_what_is_not_handed_out() {
     }
     // What failed is left again.
     let mut again = MultiJob::new(plan(2, 1));
-    let recalled = Event::Recalled { pack: 0, server: name("lyon"), instances: vec![0, 1] };
-    for event in [recalled, Event::Over { pack: 0, unbegun: true }] {
+    let recalled = Event::Recalled { batch: 0, server: name("lyon"), instances: vec![0, 1] };
+    for event in [recalled, Event::Over { batch: 0, unbegun: true }] {
         again.on(event, &mut ChaCha8Rng::seed_from_u64(1), &mut Vec::new());
     }
     assert_eq!(again.samples(), [0, 1]);
@@ -432,19 +432,19 @@ fn what_is_not_wanted_any_more_is_ended_and_nothing_else_is_handed_out() {
     let servers = vec![(name("lyon"), prospects(2, 1_000, told)), (name("nancy"), prospects(2, 1_000, told))];
     let mut world = World::new(plan(1_000, 2), 1);
     world.tell(found_all(servers.clone()));
-    let packs = world.open.len() as u32;
+    let batches = world.open.len() as u32;
     world.step(None, |instance| instance == 3, 1_000);
     let before = world.machine.progress();
     assert_eq!((before.failed, before.retried, before.cancelled), (0, 1, 0));
-    let open: Vec<u32> = world.open.iter().map(|(pack, ..)| *pack).collect();
+    let open: Vec<u32> = world.open.iter().map(|(batch, ..)| *batch).collect();
     world.tell(Event::Cancel);
     assert_eq!((&world.cancelled, world.done), (&open, false));
     // One has run an instance meanwhile, one was not accepted, and whoever goes on is told to end the others again.
-    let (pack, _, instances) = world.open[0].clone();
+    let (batch, _, instances) = world.open[0].clone();
     world.step(Some(1), |_| false, 1_000);
-    assert!(world.machine.is_done(instances[0]) && !world.cancelled[1..].contains(&pack));
+    assert!(world.machine.is_done(instances[0]) && !world.cancelled[1..].contains(&batch));
     let (refused, ..) = world.open.pop_front().unwrap();
-    world.tell(Event::Refused { pack: refused, cause: Cause::TooMany });
+    world.tell(Event::Refused { batch: refused, cause: Cause::TooMany });
     world.restart();
     world.cancelled.clear();
     world.tell(Event::Begin);
@@ -455,7 +455,7 @@ fn what_is_not_wanted_any_more_is_ended_and_nothing_else_is_handed_out() {
         world.step(Some(0), |_| false, 1_000);
     }
     let end = world.machine.progress();
-    assert_eq!((end.packs, end.done, end.failed), (packs + 1, before.done + 1, 0), "{end:?}");
+    assert_eq!((end.batches, end.done, end.failed), (batches + 1, before.done + 1, 0), "{end:?}");
     assert_eq!((end.open, end.cancelled, end.retried), (0, 1_000 - end.done, 1));
     let left = world.machine.left(SpanMs::ZERO, &BTreeMap::new());
     assert!(world.done && left.is_none_or(|left| left == SpanMs::ZERO));
@@ -482,11 +482,11 @@ fn what_is_left_takes_until_others_give_their_places_back() {
     assert_eq!(left(&[(12_000, 9)], 18, 0, &nothing), 14_000);
     assert_eq!(left(&[(12_000, 9)], 18, 5_000, &nothing), 9_000);
     assert_eq!(left(&[(12_000, 9)], 18, 20_000, &nothing), 2_000);
-    // Three of them are those of packs of its own, whose instances are not done yet.
+    // Three of them are those of batches of its own, whose instances are not done yet.
     let own = |machine: &mut MultiJob| {
-        for pack in 0..3 {
-            let (server, instances) = (name("lyon"), vec![2 * pack, 2 * pack + 1]);
-            wanted(machine, Event::Recalled { pack, server, instances });
+        for batch in 0..3 {
+            let (server, instances) = (name("lyon"), vec![2 * batch, 2 * batch + 1]);
+            wanted(machine, Event::Recalled { batch, server, instances });
         }
     };
     assert_eq!(left(&[(1_000, 3), (12_000, 6)], 9, 0, &own), 3_000);

@@ -46,7 +46,7 @@ pub enum Event {
         /// The highest one; 0 if there were none.
         highest: u32,
     },
-    /// Of a pack that has ended, which is told next: how long its longest instance took for each unit of its service, on the
+    /// Of a batch that has ended, which is told next: how long its longest instance took for each unit of its service, on the
     /// processors that runtimes of that are learned for, on this cluster.
     Longest {
         /// The job.

@@ -1,7 +1,7 @@
 //! Runtimes learned from finished runs, for services that promise what history says.
 //!
 //! They are kept beside the statistics of `prospects`, which say what is expected: a walltime must hold for single runs, on the
-//! processors that a service is declared for. So a pack is told there as the mean of its instances, and here as the longest.
+//! processors that a service is declared for. So a batch is told there as the mean of its instances, and here as the longest.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Server {
     /// has ended.
     pub fn wants_longest(&self, number: u32) -> bool {
         let sample = self.jobs.get(&number).and_then(|kept| kept.sample.as_ref());
-        sample.is_some_and(|sample| sample.promises && sample.packed)
+        sample.is_some_and(|sample| sample.promises && sample.is_batch)
     }
 
     /// A run has ended well, after `elapsed` if that was measured.
@@ -53,7 +53,7 @@ impl Server {
         }
         let asked = run.as_ref().map_or(record.procs, |run| run.procs);
         let rounds = rounds(asked, record.procs);
-        if sample.packed {
+        if sample.is_batch {
             let Some(longest) = longest else { return };
             let reference = *longest as f64 * self.config.speed.get() / f64::from(rounds);
             self.history.record_reference(&sample.category, reference.ceil() as u64);

@@ -103,7 +103,7 @@ struct ServerJob {
     sample: Option<RuntimeSample>,
     /// How it was run, once it was.
     run: Option<batch::Run>,
-    /// Of a pack: how long its longest instance took, in milliseconds ([`Event::Longest`]).
+    /// Of a batch: how long its longest instance took, in milliseconds ([`Event::Longest`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     longest: Option<u64>,
     /// It was asked to end while it ran.

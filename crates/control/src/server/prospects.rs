@@ -6,7 +6,7 @@
 //! Runtimes are learned as jobs end, and are part of the server's state: journaled, and kept over restarts. They are in
 //! milliseconds, for a processor of speed 1 and the fewest processors that the work takes. What is told of a service is
 //! divided by what the arguments make of it; what is told of users and of all jobs is not, as these quotients are each in a
-//! unit of its service's own, but of a pack it is the mean of its instances. A script is like others of its name by its user, and like
+//! unit of its service's own, but of a batch it is the mean of its instances. A script is like others of its name by its user, and like
 //! no service. O(jobs log processors).
 
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ pub struct Instance {
     pub scale: f64,
     /// On how many processors, and for how long at most, at the mean: rigid.
     pub work: Work,
-    /// What the walltime of a pack is longer than those of its instances, on processors of speed 1.
+    /// What the walltime of a batch is longer than those of its instances, on processors of speed 1.
     pub spare: Span,
     /// What all servers together have seen of such jobs, as far as whoever asks has heard.
     pub elsewhere: Option<Expectation>,
@@ -63,10 +63,10 @@ impl Server {
         let Work { procs, walltime, speedup } = instance.work.clone();
         let alone = Work { procs, walltime: walltime + instance.spare, speedup };
         let request = alone.request(JobId(self.next), now).owned_by(user.owner());
-        let pack = self.estimate_at(now, &request, speed)?.walltime;
+        let batch = self.estimate_at(now, &request, speed)?.walltime;
         let spare = Span((instance.spare.0 as f64 / speed.get()).ceil() as i64);
-        let walltime = Span((pack - spare).0.max(1));
-        let pack_most = self.batch.bounds().walltime.map(|most| {
+        let walltime = Span((batch - spare).0.max(1));
+        let batch_most = self.batch.bounds().walltime.map(|most| {
             let most = (most - spare).0 / walltime.0;
             u32::try_from(most.max(1)).unwrap_or(u32::MAX)
         });
@@ -93,7 +93,7 @@ impl Server {
             told: source,
             jobs,
             failures,
-            pack_most,
+            batch_most,
             waiting,
             refused,
         })

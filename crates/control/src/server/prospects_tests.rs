@@ -45,7 +45,7 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
             scale,
             promises: false,
             instances: 1,
-            packed: false,
+            is_batch: false,
         }),
     }
 }
@@ -141,7 +141,7 @@ fn what_waits_can_be_left_out_and_withdrawn() {
 fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
     let mut server = server(2, 2.0);
     for (key, elapsed_ms) in [(1, 900), (2, 1_000), (3, 1_100)] {
-        // A pack of ten.
+        // A batch of ten.
         accept(&mut server, 2 * i64::from(key), submit(key, "fit", 1, 200, 10.0));
         end(&mut server, 2 * i64::from(key) + 1, key.into(), Exit::Code(0), elapsed_ms);
     }
@@ -280,19 +280,19 @@ fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
     let each = instance("each", 1, 20, 1_000.0);
     assert_eq!(free(&asked(&mut server, 100, &each)), [(500, 1)]);
     end(&mut server, 100, 7, Exit::Cancelled, 100);
-    // Of a pack it is the mean of its instances.
+    // Of a batch it is the mean of its instances.
     let sample = Some(RuntimeSample {
-        category: "pack".to_owned(),
+        category: "batch".to_owned(),
         scale: 40.0,
         promises: false,
         instances: 10,
-        packed: true,
+        is_batch: true,
     });
-    accept(&mut server, 110, Submit { sample: sample.clone(), ..submit(8, "pack", 1, 100, 1.0) });
+    accept(&mut server, 110, Submit { sample: sample.clone(), ..submit(8, "batch", 1, 100, 1.0) });
     end(&mut server, 120, 8, Exit::Code(0), 10_000);
     let record = server.job(8).unwrap();
     assert_eq!((record.taught, record.ran), (Some(SpanMs(500)), Some(SpanMs(2_000))));
     // 8 s in all by the 7 jobs of hers, and this one has ten instances.
-    accept(&mut server, 130, Submit { sample, ..submit(9, "pack", 1, 100, 1.0) });
+    accept(&mut server, 130, Submit { sample, ..submit(9, "batch", 1, 100, 1.0) });
     assert_eq!(free(&asked(&mut server, 130, &each)), [(5_715, 1)]);
 }

@@ -269,7 +269,7 @@ fn what_a_run_took_is_learned_for_its_service() {
         scale: 2.0,
         promises: true,
         instances: 1,
-        packed: false,
+        is_batch: false,
     });
     bench.accepted(Submit { work, sample, ..rigid(1, 1, 80) });
     assert_eq!(bench.at(100)[0].cores.len(), 4);
@@ -281,10 +281,15 @@ fn what_a_run_took_is_learned_for_its_service() {
 }
 
 #[test]
-fn a_pack_teaches_walltimes_by_its_longest_instance() {
+fn a_batch_teaches_walltimes_by_its_longest_instance() {
     let mut bench = Bench::new("cbf", 4);
-    let sample =
-        RuntimeSample { category: "fit".to_owned(), scale: 30.0, promises: true, instances: 3, packed: true };
+    let sample = RuntimeSample {
+        category: "fit".to_owned(),
+        scale: 30.0,
+        promises: true,
+        instances: 3,
+        is_batch: true,
+    };
     for (number, told, learned) in [(1, Some(7_200), Some(8)), (2, Some(40), Some(8)), (3, None, Some(8))] {
         bench.accepted(Submit { sample: Some(sample.clone()), ..rigid(number as u8, 1, 80) });
         bench.at(100 * i64::from(number));

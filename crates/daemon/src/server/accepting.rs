@@ -50,7 +50,7 @@ impl Service {
             None => None,
         };
         let shared = match &what {
-            SubmittedWork::Pack(pack) => pack.inputs_key,
+            SubmittedWork::Batch(batch) => batch.inputs_key,
             SubmittedWork::Service { .. } | SubmittedWork::Script(_) => None,
         };
         let made = self.offer.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;

@@ -74,13 +74,13 @@ impl Service {
         let instances = made.batch.as_ref().map_or(1, Batch::count);
         let scale = scale.max(f64::MIN_POSITIVE);
         let promises = self.offer.catalogue.is_learned(name);
-        let packed = made.batch.is_some();
+        let is_batch = made.batch.is_some();
         what.service().is_some().then(|| RuntimeSample {
             category: name.clone(),
             scale,
             promises,
             instances,
-            packed,
+            is_batch,
         })
     }
 

@@ -54,12 +54,12 @@ impl ServiceOffer {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
                 Ok(PreparedWork { prepared, batch: None })
             }
-            SubmittedWork::Pack(pack) => {
-                let service = self.catalogue.find(&pack.service, user)?;
-                let calls = pack.instances.iter();
+            SubmittedWork::Batch(batch) => {
+                let service = self.catalogue.find(&batch.service, user)?;
+                let calls = batch.instances.iter();
                 let calls = calls.map(|InstanceCall { number, values }| (*number, values.clone()));
                 let (prepared, batch) =
-                    service.prepare_batch(&pack.arguments, &pack.varied, calls, &self.pliant, learned)?;
+                    service.prepare_batch(&batch.arguments, &batch.varied, calls, &self.pliant, learned)?;
                 let prepared = prepared.with_margin(self.margin);
                 Ok(PreparedWork { prepared, batch: Some(batch) })
             }

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_batch_takes_its_target_time_and_half_of_the_rest_towards_the_end() {
-        let pack = NextBatch {
+        let batch = NextBatch {
             share: 1_000_000,
             places: 10,
             instance: SpanMs(10),
@@ -78,23 +78,23 @@ mod tests {
             most: 100_000,
             taken: None,
         };
-        let check = |pack: NextBatch, expected| assert_eq!(pack.size(), expected, "{pack:?}");
-        check(pack, Some(3_000));
-        check(NextBatch { instance: SpanMs(0), ..pack }, Some(30_000));
-        check(NextBatch { instance: SpanMs(90_000), ..pack }, Some(1));
-        check(NextBatch { share: 1_001, ..pack }, Some(51));
-        check(NextBatch { share: 1, ..pack }, Some(1));
-        check(NextBatch { is_known: false, ..pack }, Some(4));
-        check(NextBatch { is_known: false, most: 2, ..pack }, Some(2));
-        check(NextBatch { most: 500, ..pack }, Some(500));
-        check(NextBatch { taken: Some(70), ..pack }, Some(70));
-        check(NextBatch { taken: Some(0), ..pack }, Some(1));
-        check(NextBatch { share: 0, ..pack }, None);
-        check(NextBatch { places: 0, ..pack }, None);
+        let check = |batch: NextBatch, expected| assert_eq!(batch.size(), expected, "{batch:?}");
+        check(batch, Some(3_000));
+        check(NextBatch { instance: SpanMs(0), ..batch }, Some(30_000));
+        check(NextBatch { instance: SpanMs(90_000), ..batch }, Some(1));
+        check(NextBatch { share: 1_001, ..batch }, Some(51));
+        check(NextBatch { share: 1, ..batch }, Some(1));
+        check(NextBatch { is_known: false, ..batch }, Some(4));
+        check(NextBatch { is_known: false, most: 2, ..batch }, Some(2));
+        check(NextBatch { most: 500, ..batch }, Some(500));
+        check(NextBatch { taken: Some(70), ..batch }, Some(70));
+        check(NextBatch { taken: Some(0), ..batch }, Some(1));
+        check(NextBatch { share: 0, ..batch }, None);
+        check(NextBatch { places: 0, ..batch }, None);
     }
 
     #[test]
-    fn a_few_packs_wait_beside_those_that_run() {
+    fn a_few_batches_wait_beside_those_that_run() {
         assert_eq!([0, 1, 2, 10, 600, 700].map(window), [1, 3, 4, 15, 900, 1_000]);
         let free = [(0, 2), (BATCH_MS, 3), (BATCH_MS + 1, 5)];
         let free = free.map(|(at, processors)| Free { at: Span(at), processors });

@@ -60,7 +60,7 @@ pub(super) fn run(
     }
     let count = job.runtimes.len();
     let plan =
-        Plan { instances: count as u32, retries: 0, strategy: broker.strategy, pack_most: 1, once: false };
+        Plan { instances: count as u32, retries: 0, strategy: broker.strategy, batch_most: 1, once: false };
     let now = session.now();
     let clusters = session.sites.clusters().len();
     let mut run = SweepRun {
@@ -132,20 +132,20 @@ impl<R: Rng> SweepRun<'_, '_, R> {
                     self.plan_poll(at);
                 }
             }
-            Command::Submit { pack, server, instances } => {
+            Command::Submit { batch, server, instances } => {
                 let cluster = self.names.iter().position(|name| *name == server)?;
-                debug_assert_eq!((pack as usize, instances.len()), (self.batches.len(), 1));
+                debug_assert_eq!((batch as usize, instances.len()), (self.batches.len(), 1));
                 let instance = *instances.first()? as usize;
                 self.batches.push((instance, cluster));
-                self.batch_of[instance] = pack;
+                self.batch_of[instance] = batch;
                 let task = self.job.task(instance);
                 self.session.submit(cluster, task);
             }
-            Command::Withdraw { pack } => {
-                let (instance, cluster) = self.batches[pack as usize];
+            Command::Withdraw { batch } => {
+                let (instance, cluster) = self.batches[batch as usize];
                 self.session.sites.withdraw(cluster, instance)?;
                 self.outcome.moves += 1;
-                return Some(multi_job::Event::Over { pack, unbegun: true });
+                return Some(multi_job::Event::Over { batch, unbegun: true });
             }
             Command::Done => self.is_over = true,
             Command::Keep { .. } => {}
@@ -163,10 +163,10 @@ impl<R: Rng> SweepRun<'_, '_, R> {
         let response = self.session.now() - self.submitted;
         self.outcome.makespan = response;
         self.outcome.mean_response_s += response.0 as f64;
-        let (pack, instance) = (self.batch_of[instance], instance as u32);
+        let (batch, instance) = (self.batch_of[instance], instance as u32);
         let took = SpanMs(task.runtime.0 * 1_000);
-        self.tell(multi_job::Event::Ended { pack, instance, completed: true, took, scale: 1.0 });
-        self.tell(multi_job::Event::Over { pack, unbegun: false });
+        self.tell(multi_job::Event::Ended { batch, instance, completed: true, took, scale: 1.0 });
+        self.tell(multi_job::Event::Over { batch, unbegun: false });
     }
 }
 
@@ -181,7 +181,7 @@ fn prospects(state: &ClusterState, expected: Span, told: RuntimeSource) -> Prosp
         told,
         jobs: state.jobs.try_into().unwrap_or(u32::MAX),
         failures: state.failures,
-        pack_most: None,
+        batch_most: None,
         waiting: Vec::new(),
         refused: Vec::new(),
     }

@@ -4,7 +4,7 @@ use pliant_control::coallocation::Application;
 use pliant_control::reason::Cause;
 use pliant_model::{Procs, Speedup};
 
-use super::super::{Pack, SubmissionRefusal};
+use super::super::{InstanceBatch, SubmissionRefusal};
 
 /// A speedup that can be.
 pub(crate) fn speedup(drawn: Speedup) -> Speedup {
@@ -25,8 +25,8 @@ pub(crate) fn speedup(drawn: Speedup) -> Speedup {
     }
 }
 
-/// A pack whose instances have a value for each argument that differs.
-pub(crate) fn pack(mut drawn: Pack) -> Pack {
+/// A batch whose instances have a value for each argument that differs.
+pub(crate) fn batch(mut drawn: InstanceBatch) -> InstanceBatch {
     for call in &mut drawn.instances {
         call.values.resize(drawn.varied.len(), "1".to_owned());
     }

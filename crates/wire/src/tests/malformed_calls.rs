@@ -13,35 +13,40 @@ use super::samples::{
 };
 
 #[test]
-fn packs() {
-    type Damage = fn(&mut proto::Pack);
+fn batches() {
+    type Damage = fn(&mut proto::InstanceBatch);
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|pack| pack.service.clear(), "pack.service", A_SERVICE, EMPTY),
-        (|pack| pack.instances.clear(), "pack.instances", "at least one instance", NOTHING),
-        (|pack| pack.varied[0].clear(), "pack.varied[0]", AN_ARGUMENT, EMPTY),
-        (|pack| pack.inputs_key.truncate(15), "pack.inputs_key", KEY, "15 bytes"),
+        (|batch| batch.service.clear(), "batch.service", A_SERVICE, EMPTY),
+        (|batch| batch.instances.clear(), "batch.instances", "at least one instance", NOTHING),
+        (|batch| batch.varied[0].clear(), "batch.varied[0]", AN_ARGUMENT, EMPTY),
+        (|batch| batch.inputs_key.truncate(15), "batch.inputs_key", KEY, "15 bytes"),
         (
-            |pack| drop(pack.instances[1].values.pop()),
-            "pack.instances[1].values",
+            |batch| drop(batch.instances[1].values.pop()),
+            "batch.instances[1].values",
             "1 values, one for each name in `varied`",
             "0",
         ),
-        (|pack| pack.instances[0].values[0].push('\n'), "pack.instances[0].values[0]", PRINTABLE, "`7\\n`"),
+        (
+            |batch| batch.instances[0].values[0].push('\n'),
+            "batch.instances[0].values[0]",
+            PRINTABLE,
+            "`7\\n`",
+        ),
     ];
-    let instance = |number| proto::pack::Instance { number, values: vec!["7".to_owned()] };
-    let pack = proto::Pack {
+    let instance = |number| proto::instance_batch::Instance { number, values: vec!["7".to_owned()] };
+    let batch = proto::InstanceBatch {
         service: "fit".to_owned(),
         arguments: Default::default(),
         varied: vec!["x".to_owned()],
         instances: vec![instance(1), instance(2)],
         inputs_key: vec![9; 16],
     };
-    let what = Some(submit_request::What::Pack(pack));
+    let what = Some(submit_request::What::Batch(batch));
     let request = proto::SubmitRequest { what, ..submit(script()) };
     for (damage, field, expected, found) in cases {
         let damage = |request: &mut proto::SubmitRequest| match &mut request.what {
-            Some(submit_request::What::Pack(pack)) => damage(pack),
-            other => panic!("a pack, not {other:?}"),
+            Some(submit_request::What::Batch(batch)) => damage(batch),
+            other => panic!("a batch, not {other:?}"),
         };
         check::<_, Submission>(request.clone(), damage, field, expected, found);
     }
@@ -58,7 +63,7 @@ fn submissions() {
     }
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|request| request.key = vec![0; 15], "key", KEY, "15 bytes"),
-        (|request| request.what = None, "", "service, script or pack", NOTHING),
+        (|request| request.what = None, "", "service, script or batch", NOTHING),
         (|request| of_script(request).name.clear(), "script.name", "the name of a script", EMPTY),
         (|request| of_script(request).text.clear(), "script.text", FIRST_LINE, EMPTY),
         (

@@ -31,7 +31,8 @@ async fn a_sweep_ends_while_a_server_is_full_of_jobs_that_outlive_what_it_has_se
 
     let alice = CommandUser::new(&federation, "alice");
     let mut sweep = alice.begin(&format!("sweep nap --vary x=1..{INSTANCES} --out behind"));
-    until("packs to wait behind them", async || (jobs_at_nancy(&client).await? > PROCS).then_some(())).await;
+    until("batches to wait behind them", async || (jobs_at_nancy(&client).await? > PROCS).then_some(()))
+        .await;
     let status = until("the sweep to end", async || sweep.try_wait().unwrap()).await;
     assert!(status.success(), "{status}");
     assert_eq!(jobs_at_nancy(&client).await, Some(PROCS), "these are still there");

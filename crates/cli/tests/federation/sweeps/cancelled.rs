@@ -46,7 +46,7 @@ async fn a_sweep_is_cancelled_after_its_client_was_killed() {
         jobs.iter().all(|job| job.state.is_final()).then_some(jobs)
     })
     .await;
-    assert_eq!(said["packs"], jobs.len());
+    assert_eq!(said["batches"], jobs.len());
     let mut states: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for row in alice.rows("kept") {
         states.entry(row["state"].clone()).or_default().push(row["x"].parse().unwrap());
@@ -58,7 +58,7 @@ async fn a_sweep_is_cancelled_after_its_client_was_killed() {
     for again in [begun, "sweep --resume kept"] {
         let (code, said, stderr) = alice.run(again);
         assert!(code == 3 && stderr.contains("32 of 40 instances were cancelled"), "{code}: {stderr}");
-        assert_eq!((&said["completed"], &said["packs"]), (&8.into(), &jobs.len().into()));
+        assert_eq!((&said["completed"], &said["batches"]), (&8.into(), &jobs.len().into()));
     }
     assert_eq!(alice.run("sweep --cancel kept").0, 0);
     assert_eq!(runs(&lines).len(), 8);

@@ -63,7 +63,7 @@ async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
     assert!(statistics < BUSY_FOR && BUSY_FOR < random, "{statistics:?} and {random:?}");
     let log = sweep.behind.federation.log("lyon");
     let is_task = |line: &&str| line.contains("queued") && line.contains('_');
-    assert!(log.lines().any(|line| is_task(&line)), "packs that come together are the tasks of an array");
+    assert!(log.lines().any(|line| is_task(&line)), "batches that come together are the tasks of an array");
 }
 
 struct Comparison {

@@ -35,32 +35,32 @@ async fn every_instance_finds_the_inputs_that_each_server_got_once() {
     let line = "sweep look-up table=squares --vary line=1..60 --in squares --in in/unit=metres --out kept";
     let (code, said, stderr) = alice.run(line);
     assert_eq!((code, &said["completed"]), (0, &60.into()), "{stderr}");
-    let mut packs: BTreeMap<String, String> = BTreeMap::new();
+    let mut batches: BTreeMap<String, String> = BTreeMap::new();
     for row in alice.rows("kept") {
         let number: u32 = row["line"].parse().unwrap();
         assert_eq!(row["output"], format!("\"{} m2", number * number), "{row:?}");
-        packs.insert(row["server"].clone(), row["job"].clone());
+        batches.insert(row["server"].clone(), row["job"].clone());
     }
-    assert_eq!(packs.len(), 2, "both have run some");
+    assert_eq!(batches.len(), 2, "both have run some");
 
     let client = federation.client("alice");
-    for (server, pack) in packs {
+    for (server, batch) in batches {
         let state = federation.folder(&server).join("state");
         let inside = |folder: &Path| -> Vec<PathBuf> {
             fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
         };
         let keys = inside(&state.join("staging/incoming/alice"));
-        assert_eq!(keys.len(), 1, "one upload for all packs: {keys:?}");
+        assert_eq!(keys.len(), 1, "one upload for all batches: {keys:?}");
         let mut files = inside(&keys[0]);
         files.retain(|path| path.extension().is_some_and(|kind| kind == "done"));
         assert_eq!(files.len(), 2);
-        // Each pack has a link, and instances have left none.
+        // Each batch has a link, and instances have left none.
         let links = inside(&state.join("jobs")).len() as u64 + 1;
         for file in files {
             let file = fs::metadata(file).unwrap();
             assert_eq!((file.nlink(), file.mode() & 0o222), (links, 0));
         }
-        let left = client.results(&pack.parse().unwrap()).await.unwrap().files;
+        let left = client.results(&batch.parse().unwrap()).await.unwrap().files;
         let left: Vec<String> = left.iter().map(|file| file.name.to_string()).collect();
         assert!(left.iter().any(|name| name.ends_with("/left.txt")), "{left:?}");
         assert!(left.iter().all(|name| !name.contains("squares") && !name.contains("unit")), "{left:?}");

@@ -71,7 +71,7 @@ async fn instances_of_requeued_tasks_and_failed_nodes_are_run_again_and_others_a
     let jobs = running.iter().filter_map(|line| line.split_once(' '));
     let mut jobs: Vec<(&str, &String)> =
         jobs.filter_map(|(job, task)| process_of(job).map(|process| (task, process))).collect();
-    // A pack that came more than a moment after the others, on a busy machine, is no task of an array.
+    // A batch that came more than a moment after the others, on a busy machine, is no task of an array.
     jobs.sort_by_key(|(task, _)| !task.contains('_'));
     let (task, process) = jobs[0];
     // Jobs are submitted with --no-requeue: that is taken back first.

@@ -40,7 +40,7 @@ async fn a_sweep_is_expected_to_take_what_all_of_its_arguments_make_of_it_and_te
     let (mixed, _) = expected("90,10,10,10");
     assert!((mixed - 3.0 * short).abs() <= 0.004, "{mixed} is not three times {short}");
 
-    // It was only swept. The longest instances of its packs took some tenths of a second for a unit of a tenth.
+    // It was only swept. The longest instances of its batches took some tenths of a second for a unit of a tenth.
     let job = submit(&federation.client("alice"), &order_to("lyon", service("nap", &[("x", "10")]))).await;
     assert!((Span(1)..Span(60)).contains(&job.walltime), "{job:?}");
 }

@@ -11,23 +11,23 @@ fn an_instance_that_a_server_does_not_take_is_found_by_halves_and_goes_elsewhere
     let (mut refusals, mut done, mut unplaced, mut is_over) = (0, BTreeMap::new(), Vec::new(), false);
     while let Some(command) = open.pop_front() {
         match command {
-            Command::Submit { pack, server, instances } => {
+            Command::Submit { batch, server, instances } => {
                 // 7 does not run on either, 9 on one of them.
                 let is_refused =
                     instances.contains(&7) || (server.as_str() == "busy" && instances.contains(&9));
                 if is_refused {
                     refusals += 1;
                     assert!(refusals < 30, "no end");
-                    open.extend(wanted(&mut machine, Event::Refused { pack, cause: Cause::Invalid }));
+                    open.extend(wanted(&mut machine, Event::Refused { batch, cause: Cause::Invalid }));
                     continue;
                 }
                 for instance in instances {
                     *done.entry(instance).or_insert(0) += 1;
                     let ended =
-                        Event::Ended { pack, instance, completed: true, took: SpanMs(10), scale: 1.0 };
+                        Event::Ended { batch, instance, completed: true, took: SpanMs(10), scale: 1.0 };
                     open.extend(wanted(&mut machine, ended));
                 }
-                open.extend(wanted(&mut machine, Event::Over { pack, unbegun: false }));
+                open.extend(wanted(&mut machine, Event::Over { batch, unbegun: false }));
             }
             Command::Unplaced { instance } => {
                 assert_eq!(machine.progress().done, 63, "the others are waited for");
@@ -62,9 +62,12 @@ fn servers_are_asked_about_other_instances_where_nobody_takes_the_next_one() {
     assert_eq!(*fresh.last().unwrap(), 196);
     // All of a few.
     assert_eq!(samples(&MultiJob::new(plan(3, 0))), [0, 0, 1, 2]);
-    wanted(&mut machine, Event::Recalled { pack: 0, server: name("lyon"), instances: vec![0, 1, 2] });
-    wanted(&mut machine, Event::Ended { pack: 0, instance: 1, completed: true, took: SpanMs(9), scale: 1.0 });
-    wanted(&mut machine, Event::Refused { pack: 0, cause: Cause::Invalid });
+    wanted(&mut machine, Event::Recalled { batch: 0, server: name("lyon"), instances: vec![0, 1, 2] });
+    wanted(
+        &mut machine,
+        Event::Ended { batch: 0, instance: 1, completed: true, took: SpanMs(9), scale: 1.0 },
+    );
+    wanted(&mut machine, Event::Refused { batch: 0, cause: Cause::Invalid });
     // What comes next may be what nobody takes, what has ended well was taken.
     assert_eq!(samples(&machine)[..2], [0, 1]);
 }
@@ -78,14 +81,14 @@ fn an_instance_that_nobody_takes_has_failed_for_whoever_goes_on() {
     assert!(!world.machine.is_refused());
     while world.unplaced.is_empty() {
         match world.open.pop_front() {
-            Some((pack, _, instances)) if instances.contains(&0) => {
-                world.tell(Event::Refused { pack, cause: Cause::TooLong });
+            Some((batch, _, instances)) if instances.contains(&0) => {
+                world.tell(Event::Refused { batch, cause: Cause::TooLong });
             }
-            Some(pack) => {
-                world.open.push_front(pack);
+            Some(batch) => {
+                world.open.push_front(batch);
                 world.step(None, |_| false, 10);
             }
-            None => panic!("neither a pack nor an end: {:?}", world.machine.progress()),
+            None => panic!("neither a batch nor an end: {:?}", world.machine.progress()),
         }
     }
     assert_eq!((world.unplaced.as_slice(), world.done), (&[0][..], false));
@@ -96,9 +99,9 @@ fn an_instance_that_nobody_takes_has_failed_for_whoever_goes_on() {
         world.tell(found_all(all));
     };
     other(&mut world);
-    let (pack, server, instances) = world.open.pop_front().unwrap();
+    let (batch, server, instances) = world.open.pop_front().unwrap();
     assert_eq!((server.as_str(), instances.as_slice()), ("rennes", &[0][..]));
-    world.tell(Event::Refused { pack, cause: Cause::Invalid });
+    world.tell(Event::Refused { batch, cause: Cause::Invalid });
     assert_eq!(world.unplaced, [0, 0]);
     world.tell(Event::Unplaced { instance: 0 });
     assert!(world.done);
@@ -115,9 +118,9 @@ fn a_sweep_is_refused_when_so_many_of_its_instances_are() {
         let mut world = World::new(plan(instances, 0), 1);
         world.tell(found_all(vec![(name("lyon"), free_at(0, 1, 10)), (name("nancy"), free_at(0, 1, 10))]));
         while !world.machine.is_refused() {
-            let (pack, ..) =
+            let (batch, ..) =
                 world.open.pop_front().expect("it is refused before there is nothing to hand out");
-            world.tell(Event::Refused { pack, cause: Cause::Invalid });
+            world.tell(Event::Refused { batch, cause: Cause::Invalid });
         }
         assert_eq!(world.machine.takers_none().count(), expected);
     }

@@ -1,4 +1,4 @@
-//! Submits a pack to its server until the outcome is known, then follows the job until it has ended.
+//! Submits a batch to its server until the outcome is known, then follows the job until it has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::{Cause, Reason, Survey};
 use pliant_staging::ResultName;
 use pliant_wire::InstanceEnd;
-use pliant_wire::{Download, Pack, Submission, SubmittedWork, proto};
+use pliant_wire::{Download, InstanceBatch, Submission, SubmittedWork, proto};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep};
@@ -25,7 +25,7 @@ const DOUBT: Duration = Duration::from_secs(60);
 /// The first and the longest pause before a submission is repeated.
 const AGAIN: Duration = Duration::from_millis(200);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
-/// The first and the longest pause between two questions about a pack.
+/// The first and the longest pause between two questions about a batch.
 const ASK: Duration = Duration::from_millis(100);
 const ASK_MOST: Duration = Duration::from_secs(1);
 
@@ -52,9 +52,9 @@ impl Default for Permits {
     }
 }
 
-/// A status update of a pack.
+/// A status update of a batch.
 #[derive(Debug)]
-pub(super) enum PackUpdate {
+pub(super) enum BatchUpdate {
     /// It was accepted as a job.
     Accepted(Handle),
     /// It was refused.
@@ -72,27 +72,27 @@ pub(super) enum PackUpdate {
     Failed(ClientError),
 }
 
-/// How a pack ended.
-struct PackEnd {
+/// How a batch ended.
+struct BatchEnd {
     how: String,
     unbegun: bool,
 }
 
-/// Submits and follows a pack.
-pub(super) struct PackFollower {
+/// Submits and follows a batch.
+pub(super) struct BatchFollower {
     pub(super) client: Client,
     pub(super) number: u32,
     pub(super) key: Key,
     pub(super) server: Name,
-    pub(super) pack: Pack,
-    /// The input files of every pack.
+    pub(super) batch: InstanceBatch,
+    /// The input files of every batch.
     pub(super) inputs: Vec<InputFile>,
     /// An earlier client may have submitted it.
     pub(super) recalled: bool,
     /// Its job, if it was accepted already.
     pub(super) job: Option<Handle>,
     pub(super) permits: Permits,
-    pub(super) sender: Sender<(u32, PackUpdate)>,
+    pub(super) sender: Sender<(u32, BatchUpdate)>,
 }
 
 /// Waits longer each time, until it is reset.
@@ -117,36 +117,36 @@ impl Backoff {
     }
 }
 
-impl PackFollower {
-    /// Runs until the pack has ended.
+impl BatchFollower {
+    /// Runs until the batch has ended.
     pub(super) async fn run(self) {
         let job = match self.job.clone() {
             Some(job) => job,
             None => match self.submit().await {
                 Ok(job) => {
-                    self.report(PackUpdate::Accepted(job.clone())).await;
+                    self.report(BatchUpdate::Accepted(job.clone())).await;
                     job
                 }
                 Err(update) => return self.report(update).await,
             },
         };
         let update = match self.follow(&job).await {
-            Ok(PackEnd { how, unbegun }) => PackUpdate::Over { how, unbegun },
-            Err(error) => PackUpdate::Failed(error),
+            Ok(BatchEnd { how, unbegun }) => BatchUpdate::Over { how, unbegun },
+            Err(error) => BatchUpdate::Failed(error),
         };
         self.report(update).await;
     }
 
-    async fn report(&self, update: PackUpdate) {
+    async fn report(&self, update: BatchUpdate) {
         // The receiver may be gone.
         let _ = self.sender.send((self.number, update)).await;
     }
 
-    /// Submits the pack: its job, or why there is none.
-    async fn submit(&self) -> Result<Handle, PackUpdate> {
+    /// Submits the batch: its job, or why there is none.
+    async fn submit(&self) -> Result<Handle, BatchUpdate> {
         let submission = Submission {
             key: self.key,
-            what: SubmittedWork::Pack(self.pack.clone()),
+            what: SubmittedWork::Batch(self.batch.clone()),
             inputs: self.inputs.iter().map(|input| input.file.clone()).collect(),
             latest: None,
             compared: Vec::new(),
@@ -159,14 +159,14 @@ impl PackFollower {
         loop {
             let event = {
                 let _permit = self.permits.submissions.acquire().await;
-                self.send(&request).await.map_err(PackUpdate::Failed)?
+                self.send(&request).await.map_err(BatchUpdate::Failed)?
             };
             let refusal = match event {
                 Event::Accepted(record) => return Ok(record.handle),
                 Event::Refused(refused) => refused.reason(),
                 Event::Rejected(reason) => reason,
                 Event::Unreachable(why) => Cause::Unreachable.because(why),
-                // The call broke off: the server may have accepted the pack.
+                // The call broke off: the server may have accepted the batch.
                 _ => {
                     doubt = Some(Instant::now() + DOUBT);
                     backoff.wait().await;
@@ -181,22 +181,22 @@ impl PackFollower {
                 _ => doubt.is_none_or(|doubt| doubt <= Instant::now()),
             };
             if is_certain {
-                return Err(PackUpdate::Refused(refusal));
+                return Err(BatchUpdate::Refused(refusal));
             }
             backoff.wait().await;
         }
     }
 
-    /// Submits the pack once, with its input files if the server does not have them.
+    /// Submits the batch once, with its input files if the server does not have them.
     async fn send(&self, request: &proto::SubmitRequest) -> Result<Event, ClientError> {
-        let Some(key) = self.pack.inputs_key else {
-            return self.client.send_pack(&self.server, request.clone()).await.map(|(event, _)| event);
+        let Some(key) = self.batch.inputs_key else {
+            return self.client.send_batch(&self.server, request.clone()).await.map(|(event, _)| event);
         };
-        if let (event, false) = self.client.send_pack(&self.server, request.clone()).await? {
+        if let (event, false) = self.client.send_batch(&self.server, request.clone()).await? {
             return Ok(event);
         }
         let _lock = self.permits.uploads.lock().await;
-        // Another pack may have sent them meanwhile: then the server skips each file.
+        // Another batch may have sent them meanwhile: then the server skips each file.
         for InputFile { file, path } in &self.inputs {
             match self.client.upload_to(&self.server, key, file, path).await {
                 Ok(()) => {}
@@ -205,12 +205,12 @@ impl PackFollower {
                 Err(error) => return Err(error),
             }
         }
-        self.client.send_pack(&self.server, request.clone()).await.map(|(event, _)| event)
+        self.client.send_batch(&self.server, request.clone()).await.map(|(event, _)| event)
     }
 
     /// Reports the ends of instances until the job has ended; returns how it ended.
-    async fn follow(&self, job: &Handle) -> Result<PackEnd, ClientError> {
-        let mut lines = PackOutput::default();
+    async fn follow(&self, job: &Handle) -> Result<BatchEnd, ClientError> {
+        let mut lines = BatchOutput::default();
         let mut backoff = Backoff::new(ASK, ASK_MOST);
         let mut missing: Option<Instant> = None;
         loop {
@@ -222,7 +222,7 @@ impl PackFollower {
             // Also from an output that broke off: reading continues there.
             let ended = std::mem::take(&mut lines.ended);
             if !ended.is_empty() {
-                self.report(PackUpdate::Ended(ended)).await;
+                self.report(BatchUpdate::Ended(ended)).await;
             }
             match found {
                 Ok(record) => {
@@ -236,7 +236,7 @@ impl PackFollower {
                 Err(error)
                     if error.is_missing() && missing.is_some_and(|since| since + DOUBT <= Instant::now()) =>
                 {
-                    return Ok(PackEnd { how: format!("lost: {error}"), unbegun: false });
+                    return Ok(BatchEnd { how: format!("lost: {error}"), unbegun: false });
                 }
                 Err(error) if error.is_missing() => {
                     missing.get_or_insert_with(Instant::now);
@@ -252,7 +252,7 @@ impl PackFollower {
     }
 
     /// Reads the output since the last call; returns the state of the job before that.
-    async fn read_output(&self, job: &Handle, lines: &mut PackOutput) -> Result<JobRecord, ClientError> {
+    async fn read_output(&self, job: &Handle, lines: &mut BatchOutput) -> Result<JobRecord, ClientError> {
         // Before the output, which is complete if the job has ended.
         let record = self.client.job(job).await?;
         if matches!(record.state, JobState::New | JobState::Queued) {
@@ -276,19 +276,19 @@ impl PackFollower {
 
 /// How a job ended, with `has_reported` if it has reported instances. A job that completed has started no others, a job that was
 /// withdrawn none.
-fn over(record: &JobRecord, has_reported: bool) -> PackEnd {
+fn over(record: &JobRecord, has_reported: bool) -> BatchEnd {
     let unbegun = match record.exit {
         Some(Exit::Code(0)) => has_reported,
         Some(Exit::Cancelled) => record.started.is_none(),
         _ => false,
     };
     let how = record.exit.as_ref().map_or_else(|| record.state.to_string(), Exit::to_string);
-    PackEnd { how, unbegun }
+    BatchEnd { how, unbegun }
 }
 
-/// The output of a pack, a line for each ended instance.
+/// The output of a batch, a line for each ended instance.
 #[derive(Default)]
-struct PackOutput {
+struct BatchOutput {
     /// How many bytes were read.
     offset: u64,
     /// The beginning of the next line.
@@ -297,7 +297,7 @@ struct PackOutput {
     ended: Vec<InstanceEnd>,
 }
 
-impl PackOutput {
+impl BatchOutput {
     fn append(&mut self, piece: &[u8]) {
         self.offset += piece.len() as u64;
         self.rest.extend_from_slice(piece);
@@ -308,16 +308,16 @@ impl PackOutput {
             match serde_json::from_slice(line) {
                 Ok(end) => self.ended.push(end),
                 // The instance counts as not ended.
-                Err(error) => tracing::warn!(%error, "a line of a pack is not valid"),
+                Err(error) => tracing::warn!(%error, "a line of a batch is not valid"),
             }
         }
     }
 }
 
 impl Client {
-    /// Sends a pack to its server once; returns the outcome, and whether input files are missing there. An error if our
+    /// Sends a batch to its server once; returns the outcome, and whether input files are missing there. An error if our
     /// certificate is refused.
-    async fn send_pack(
+    async fn send_batch(
         &self,
         to: &Name,
         request: proto::SubmitRequest,
@@ -354,7 +354,7 @@ mod tests {
         let text = b"{\"instance\":1,\"outcome\":{\"exit_code\":0},\"elapsed_ms\":3}\n\
             nonsense\n{\"instance\":2,\"outcome\":{\"signal\":9},\"elapsed_ms\":4,\"output\":\"x\"}\n{\"insta";
         for size in [1, 7, 1000] {
-            let mut lines = PackOutput::default();
+            let mut lines = BatchOutput::default();
             text.chunks(size).for_each(|piece| lines.append(piece));
             let found: Vec<(u32, bool)> =
                 lines.ended.iter().map(|end| (end.instance, end.is_success())).collect();

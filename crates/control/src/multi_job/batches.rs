@@ -6,14 +6,14 @@ use pliant_policy::allocation::instance_batches::{NextBatch, window};
 use pliant_policy::allocation::instances::Expected;
 use rand::Rng;
 
-use super::{Command, MultiJob, Pack, Site};
+use super::{Command, MultiJob, OpenBatch, Site};
 use crate::names::Name;
 
 impl MultiJob {
-    /// Hands out what the servers' shares and the packs that they have allow.
+    /// Hands out what the servers' shares and the batches that they have allow.
     pub(super) fn hand_out(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.waiting() == 0 {
-            // Somebody has nothing left to do while packs wait elsewhere.
+            // Somebody has nothing left to do while batches wait elsewhere.
             if self.may_withdraw() {
                 commands.push(Command::Look);
             }
@@ -23,7 +23,7 @@ impl MultiJob {
             self.allocate(rng, commands);
         }
         let mut open: BTreeMap<Name, usize> = BTreeMap::new();
-        self.packs.values().for_each(|pack| *open.entry(pack.server.clone()).or_default() += 1);
+        self.batches.values().for_each(|batch| *open.entry(batch.server.clone()).or_default() += 1);
         self.hand_out_refused(&mut open, commands);
         let names: Vec<Name> = self.sites.keys().cloned().collect();
         let mut is_idle = self.unallocated;
@@ -31,9 +31,9 @@ impl MultiJob {
             let soon = self.sites[&name].prospects.soon();
             let open = open.entry(name.clone()).or_default();
             while *open < window(soon)
-                && let Some(pack) = self.pack_size(&name).and_then(|size| self.pack(&name, size))
+                && let Some(batch) = self.batch_size(&name).and_then(|size| self.batch(&name, size))
             {
-                commands.push(pack);
+                commands.push(batch);
                 *open += 1;
             }
             is_idle |= !self.plan.once && *open < soon as usize && self.sites[&name].share == 0;
@@ -44,17 +44,17 @@ impl MultiJob {
         }
     }
 
-    /// Whether a server is idle while a pack may wait at another one.
+    /// Whether a server is idle while a batch may wait at another one.
     fn may_withdraw(&self) -> bool {
         let is_busy = |server: &Name| self.sites.get(server).is_some_and(|site| site.prospects.soon() == 0);
-        let waits = |pack: &Pack| !pack.withdrawn && (pack.waits || is_busy(&pack.server));
-        let has_packs = |name: &Name| self.packs.values().any(|pack| pack.server == *name);
-        let is_idle = |(name, site): (&Name, &Site)| site.prospects.soon() > 0 && !has_packs(name);
-        !self.plan.once && self.packs.values().any(waits) && self.sites.iter().any(is_idle)
+        let waits = |batch: &OpenBatch| !batch.withdrawn && (batch.waits || is_busy(&batch.server));
+        let has_batches = |name: &Name| self.batches.values().any(|batch| batch.server == *name);
+        let is_idle = |(name, site): (&Name, &Site)| site.prospects.soon() > 0 && !has_batches(name);
+        !self.plan.once && self.batches.values().any(waits) && self.sites.iter().any(is_idle)
     }
 
-    /// How many instances the next pack of a server has; none if it has no share left.
-    fn pack_size(&self, name: &Name) -> Option<u64> {
+    /// How many instances the next batch of a server has; none if it has no share left.
+    fn batch_size(&self, name: &Name) -> Option<u64> {
         let Site { prospects, share, .. } = &self.sites[name];
         let Expected { time: instance, source } = self.expected(name, prospects);
         let next = NextBatch {
@@ -62,15 +62,15 @@ impl MultiJob {
             places: prospects.places(),
             instance,
             is_known: source.is_of_service(),
-            most: self.plan.pack_most,
+            most: self.plan.batch_most,
             // By its walltime, and by what it has refused.
-            taken: prospects.pack_most.into_iter().chain(self.narrowed.get(name).copied()).min(),
+            taken: prospects.batch_most.into_iter().chain(self.narrowed.get(name).copied()).min(),
         };
         next.size()
     }
 
     /// None if nothing is left but what some server has refused alone.
-    fn pack(&mut self, name: &Name, size: u64) -> Option<Command> {
+    fn batch(&mut self, name: &Name, size: u64) -> Option<Command> {
         let mut instances = Vec::with_capacity(size as usize);
         while (instances.len() as u64) < size
             && let Some(instance) = self.first_left()
@@ -89,11 +89,11 @@ impl MultiJob {
             site.share = site.share.saturating_sub(count);
         }
         self.has_got(name, count);
-        let pack = self.progress.packs;
-        self.progress.packs += 1;
+        let batch = self.progress.batches;
+        self.progress.batches += 1;
         let left = instances.iter().copied().collect();
-        self.packs.insert(pack, Pack { server: name.clone(), left, waits: false, withdrawn: false });
-        Command::Submit { pack, server: name.clone(), instances }
+        self.batches.insert(batch, OpenBatch { server: name.clone(), left, waits: false, withdrawn: false });
+        Command::Submit { batch, server: name.clone(), instances }
     }
 
     /// A server has got so many of what is kept for it.
