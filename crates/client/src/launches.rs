@@ -4,16 +4,16 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_control::coallocation::{
-    self as launch, LaunchId, LaunchRecord, LaunchUpdate, Link, Outcome, PartId, Spawn, Standing, Wants,
+    self as launch, LaunchId, LaunchRecord, LaunchUpdate, Link, Outcome, Spawn, SubjobId, SubjobState, Wants,
 };
 use pliant_control::names::Name;
 use pliant_model::Time;
 use pliant_transport::Clock;
 use pliant_transport::not_sent;
-use pliant_wire::proto::held_parts_client::HeldPartsClient;
+use pliant_wire::proto::held_subjobs_client::HeldSubjobsClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{
-    HeldParts, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, links, proto,
+    HeldSubjobs, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, launch_answer, links, proto,
 };
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
@@ -172,11 +172,11 @@ impl Client {
     /// # Errors
     ///
     /// If the server does not answer.
-    pub async fn held_parts(&self, server: &Name) -> Result<HeldParts, ClientError> {
+    pub async fn held_subjobs(&self, server: &Name) -> Result<HeldSubjobs, ClientError> {
         let reply =
-            self.held_parts_client(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+            self.held_subjobs_client(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
-        HeldParts::try_from(reply.into_inner()).map_err(ClientError::protocol)
+        HeldSubjobs::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
     /// Ends a subjob whose agent does not; for operators.
@@ -184,16 +184,19 @@ impl Client {
     /// # Errors
     ///
     /// If the caller is no operator, the subjob does not exist, or the server does not answer.
-    pub async fn give_up_part(&self, server: &Name, part: &PartId) -> Result<Standing, ClientError> {
-        let reply =
-            self.held_parts_client(server).await?.give_up(self.request(proto::PartId::from(part))).await;
+    pub async fn give_up_subjob(&self, server: &Name, subjob: &SubjobId) -> Result<SubjobState, ClientError> {
+        let reply = self
+            .held_subjobs_client(server)
+            .await?
+            .give_up(self.request(proto::SubjobId::from(subjob)))
+            .await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
-        Standing::try_from(reply.into_inner()).map_err(ClientError::protocol)
+        SubjobState::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    async fn held_parts_client(&self, server: &Name) -> Result<HeldPartsClient<Channel>, ClientError> {
+    async fn held_subjobs_client(&self, server: &Name) -> Result<HeldSubjobsClient<Channel>, ClientError> {
         let channel = self.channel_named(server).await?;
-        Ok(HeldPartsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
+        Ok(HeldSubjobsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
     }
 
     /// The agent that coordinates a launch.

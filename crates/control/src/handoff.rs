@@ -10,7 +10,7 @@
 //! 3. *commit*: the target lets the job go. From the moment at which the source has journaled the withdrawal it never
 //!    runs the job, and repeats the commit until it is acknowledged.
 //!
-//! Before that moment the source may give up at any time; a target that hears nothing asks the source ([`Verdict`]) and
+//! Before that moment the source may give up at any time; a target that hears nothing asks the source ([`HandoffDecision`]) and
 //! drops or takes what it holds as told. So there is never a moment at which both may start the job, and none at which
 //! neither is bound to it. Attempts of one job are numbered, and an attempt that was given up is never taken up again.
 //!
@@ -232,7 +232,7 @@ pub enum Reply {
 /// What a source says to a target that asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum HandoffDecision {
     /// Not decided yet: keep it held.
     Undecided,
     /// It is the target's.

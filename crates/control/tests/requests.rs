@@ -4,7 +4,7 @@
 use pliant_control::names::Token;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Command, Config, Event, Exit, RequestKey, Requests, Standing, Submit,
+    Answer, Command, Config, Event, Exit, RequestKey, RequestState, Requests, Submit,
 };
 use pliant_control::payload::Payload;
 use pliant_control::reason::Cause;
@@ -45,8 +45,8 @@ fn tell(server: &mut Requests, now: i64, event: Event) -> Vec<Command> {
     commands
 }
 
-fn stands(standing: Standing) -> Vec<Command> {
-    vec![Command::Reply { to: Token(9), answer: Answer::Stands(standing) }]
+fn stands(state: RequestState) -> Vec<Command> {
+    vec![Command::Reply { to: Token(9), answer: Answer::Stands(state) }]
 }
 
 fn ended(request: u32, exit: Exit) -> Event {
@@ -57,15 +57,15 @@ fn ended(request: u32, exit: Exit) -> Event {
 fn what_is_submitted_twice_runs_once_and_says_how_it_stands() {
     let mut server = server();
     let again = || submit("ann", 1, Kind::Mandatory);
-    assert_eq!(tell(&mut server, 0, again()), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 0, again()), stands(RequestState::Waiting));
     assert_eq!(server.next_due(TimeMs(0)), Some(TimeMs(0)));
     let run = Command::Run { request: RequestId(0), core: 0 };
     assert_eq!(tell(&mut server, 0, Event::Due), [run]);
     assert_eq!(server.next_due(TimeMs(0)), None);
-    assert_eq!(tell(&mut server, 1, again()), stands(Standing::Running));
-    let told = Command::Tell { key: key(1), standing: Standing::Completed };
+    assert_eq!(tell(&mut server, 1, again()), stands(RequestState::Running));
+    let told = Command::Tell { key: key(1), state: RequestState::Completed };
     assert_eq!(tell(&mut server, 9, ended(0, Exit::Completed)), [told]);
-    assert_eq!(tell(&mut server, 10, again()), stands(Standing::Completed));
+    assert_eq!(tell(&mut server, 10, again()), stands(RequestState::Completed));
     assert_eq!(tell(&mut server, 10, Event::Due), []);
 }
 
@@ -79,14 +79,16 @@ fn what_is_cancelled_before_it_comes_does_not_run() {
             false => Event::Cancel { reply, key: key(1), attempt: 0, user },
         };
         tell(&mut server, 0, cancel);
-        assert_eq!(tell(&mut server, 1, submit("ann", 1, Kind::Mandatory)), stands(Standing::Cancelled));
+        assert_eq!(tell(&mut server, 1, submit("ann", 1, Kind::Mandatory)), stands(RequestState::Cancelled));
         assert_eq!(tell(&mut server, 1, Event::Due), []);
     }
 }
 
 #[test]
 fn a_cancelled_run_is_ended_and_may_have_completed_before() {
-    for (exit, expected) in [(Exit::Killed, Standing::Cancelled), (Exit::Completed, Standing::Completed)] {
+    for (exit, expected) in
+        [(Exit::Killed, RequestState::Cancelled), (Exit::Completed, RequestState::Completed)]
+    {
         let mut server = server();
         tell(&mut server, 0, submit("ann", 1, Kind::Optional));
         tell(&mut server, 0, Event::Due);
@@ -94,7 +96,7 @@ fn a_cancelled_run_is_ended_and_may_have_completed_before() {
         let answer = Command::Reply { to: Token(9), answer: Answer::AllCancelled };
         assert_eq!(tell(&mut server, 1, cancel()), [Command::End { request: RequestId(0) }, answer.clone()]);
         assert_eq!(tell(&mut server, 2, cancel()), [answer], "ended once");
-        assert_eq!(tell(&mut server, 3, ended(0, exit)), [Command::Tell { key: key(1), standing: expected }]);
+        assert_eq!(tell(&mut server, 3, ended(0, exit)), [Command::Tell { key: key(1), state: expected }]);
         assert_eq!(server.queue().counts(), (0, 0));
     }
 }
@@ -112,14 +114,17 @@ fn nobody_touches_anothers_exploration_and_nobody_fills_the_server() {
     assert_eq!(refused(tell(&mut server, 0, cancel)), Cause::KeyTaken);
     assert_eq!(refused(tell(&mut server, 0, submit("ann", 2, Kind::Optional))), Cause::TooMany);
     for number in [3, 4] {
-        assert_eq!(tell(&mut server, 0, submit("ann", number, Kind::Mandatory)), stands(Standing::Waiting));
+        assert_eq!(
+            tell(&mut server, 0, submit("ann", number, Kind::Mandatory)),
+            stands(RequestState::Waiting)
+        );
     }
     assert_eq!(refused(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory))), Cause::TooMany);
     // Those that are here are told how they stand all the same, and one that is over makes room.
-    assert_eq!(tell(&mut server, 0, submit("ann", 3, Kind::Mandatory)), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 0, submit("ann", 3, Kind::Mandatory)), stands(RequestState::Waiting));
     assert_eq!(server.queue().counts(), (3, 0));
     tell(&mut server, 0, Event::Cancel { reply: Token(9), key: key(4), attempt: 0, user: user("ann") });
-    assert_eq!(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory)), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory)), stands(RequestState::Waiting));
 }
 
 fn refusal(commands: &[Command]) -> Option<(Cause, &str)> {
@@ -186,10 +191,10 @@ fn nobody_fills_the_memory_of_a_server_with_cancelled_requests() {
             if comes {
                 assert_eq!(
                     tell(&mut server, 0, submit("ann", number, Kind::Optional)),
-                    stands(Standing::Waiting)
+                    stands(RequestState::Waiting)
                 );
             }
-            assert_eq!(tell(&mut server, 0, cancel(number)), stands(Standing::Cancelled));
+            assert_eq!(tell(&mut server, 0, cancel(number)), stands(RequestState::Cancelled));
         }
         let full = server.clone();
         for event in [cancel(10_000), withdraw(10_000, 0), submit("ann", 10_000, Kind::Mandatory)] {
@@ -200,11 +205,11 @@ fn nobody_fills_the_memory_of_a_server_with_cancelled_requests() {
         }
         assert_eq!(server, full, "who is refused leaves nothing");
         // What is known stays known, and an exploration that is cancelled as a whole needs no numbers.
-        assert_eq!(tell(&mut server, 2, submit("ann", 7, Kind::Mandatory)), stands(Standing::Cancelled));
+        assert_eq!(tell(&mut server, 2, submit("ann", 7, Kind::Mandatory)), stands(RequestState::Cancelled));
         let all = Event::CancelAll { reply: Token(9), exploration: key(0).exploration, user: user("ann") };
         tell(&mut server, 3, all);
-        assert_eq!(tell(&mut server, 4, cancel(10_000)), stands(Standing::Cancelled));
-        assert_eq!(tell(&mut server, 5, submit("ann", 7, Kind::Mandatory)), stands(Standing::Cancelled));
+        assert_eq!(tell(&mut server, 4, cancel(10_000)), stands(RequestState::Cancelled));
+        assert_eq!(tell(&mut server, 5, submit("ann", 7, Kind::Mandatory)), stands(RequestState::Cancelled));
         let again: Requests = serde_json::from_str(&serde_json::to_string(&server).unwrap()).unwrap();
         assert_eq!(again, server);
     }
@@ -219,7 +224,7 @@ fn the_end_of_a_long_request_is_remembered_for_a_client_that_is_away() {
     tell(&mut server, 7_200_000, ended(0, Exit::Completed));
     tell(&mut server, 7_200_000, Event::Due);
     let asked = tell(&mut server, 7_300_000, submit("ann", 1, Kind::Mandatory));
-    assert_eq!(asked, stands(Standing::Completed));
+    assert_eq!(asked, stands(RequestState::Completed));
 }
 
 #[test]
@@ -232,7 +237,7 @@ fn the_optional_requests_of_a_user_are_counted_over_all_explorations() {
         submit.key.exploration = Key([2; 16]);
         Event::Submit { reply, submit }
     };
-    assert_eq!(tell(&mut server, 0, submit("ann", 1, Kind::Optional)), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 0, submit("ann", 1, Kind::Optional)), stands(RequestState::Waiting));
     let refused = tell(&mut server, 0, other(1));
     let why = "expected at most 1 optional requests of a user here, found one more";
     let answer = Answer::Refused(Cause::TooMany.because(why));
@@ -240,9 +245,9 @@ fn the_optional_requests_of_a_user_are_counted_over_all_explorations() {
     // Another user has a place of the same size, and a place that is free again is anybody's of hers.
     let Event::Submit { reply, mut submit } = other(1) else { unreachable!() };
     (submit.user, submit.key.exploration) = (user("bob"), Key([3; 16]));
-    assert_eq!(tell(&mut server, 0, Event::Submit { reply, submit }), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 0, Event::Submit { reply, submit }), stands(RequestState::Waiting));
     tell(&mut server, 1, Event::Cancel { reply: Token(9), key: key(1), attempt: 0, user: user("ann") });
-    assert_eq!(tell(&mut server, 2, other(1)), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 2, other(1)), stands(RequestState::Waiting));
     assert_eq!((server.optional_of(&user("ann")), server.optional_of(&user("bob"))), (1, 1));
 }
 
@@ -259,11 +264,11 @@ fn it_is_data_and_forgets_what_nobody_asks_for_any_more() {
         tell(machine, 5, ended(0, Exit::Completed));
         tell(machine, 5, Event::Due);
         tell(machine, 9, ended(1, Exit::Failed));
-        assert_eq!(tell(machine, 10, submit("ann", 2, Kind::Optional)), stands(Standing::Failed));
+        assert_eq!(tell(machine, 10, submit("ann", 2, Kind::Optional)), stands(RequestState::Failed));
         tell(machine, 4_000_000, Event::Due);
         assert_eq!(
             tell(machine, 4_000_000, submit("bob", 2, Kind::Optional)),
-            stands(Standing::Waiting),
+            stands(RequestState::Waiting),
             "a new one"
         );
     }
@@ -287,20 +292,20 @@ fn what_waits_is_withdrawn_and_comes_back_as_a_later_attempt_only() {
     tell(&mut server, 0, attempt(1, 0));
     tell(&mut server, 0, Event::Due);
     tell(&mut server, 0, attempt(2, 0));
-    assert_eq!(tell(&mut server, 1, withdraw(1, 0)), stands(Standing::Running), "what runs stays");
-    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(Standing::Cancelled));
-    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(Standing::Cancelled), "told twice");
-    assert_eq!(tell(&mut server, 2, attempt(2, 0)), stands(Standing::Cancelled), "overtaken");
-    assert_eq!(tell(&mut server, 3, attempt(2, 2)), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 1, withdraw(1, 0)), stands(RequestState::Running), "what runs stays");
+    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(RequestState::Cancelled));
+    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(RequestState::Cancelled), "told twice");
+    assert_eq!(tell(&mut server, 2, attempt(2, 0)), stands(RequestState::Cancelled), "overtaken");
+    assert_eq!(tell(&mut server, 3, attempt(2, 2)), stands(RequestState::Waiting));
     // What is late changes nothing of a later attempt.
-    assert_eq!(tell(&mut server, 4, withdraw(2, 0)), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 4, withdraw(2, 0)), stands(RequestState::Waiting));
     let late = Event::Cancel { reply: Token(9), key: key(2), attempt: 1, user: user("ann") };
-    assert_eq!(tell(&mut server, 4, late), stands(Standing::Waiting));
-    assert_eq!(tell(&mut server, 5, withdraw(2, 2)), stands(Standing::Cancelled));
-    assert_eq!(tell(&mut server, 6, attempt(2, 1)), stands(Standing::Cancelled));
+    assert_eq!(tell(&mut server, 4, late), stands(RequestState::Waiting));
+    assert_eq!(tell(&mut server, 5, withdraw(2, 2)), stands(RequestState::Cancelled));
+    assert_eq!(tell(&mut server, 6, attempt(2, 1)), stands(RequestState::Cancelled));
     // One that was never here does not come any more.
-    assert_eq!(tell(&mut server, 7, withdraw(3, 1)), stands(Standing::Cancelled));
-    assert_eq!(tell(&mut server, 8, attempt(3, 1)), stands(Standing::Cancelled));
+    assert_eq!(tell(&mut server, 7, withdraw(3, 1)), stands(RequestState::Cancelled));
+    assert_eq!(tell(&mut server, 8, attempt(3, 1)), stands(RequestState::Cancelled));
 }
 
 #[test]
@@ -316,7 +321,7 @@ fn a_request_that_is_being_ended_comes_back_when_it_is_gone() {
         "{refused:?}"
     );
     tell(&mut server, 3, ended(0, Exit::Killed));
-    assert_eq!(tell(&mut server, 4, attempt(1, 1)), stands(Standing::Waiting));
+    assert_eq!(tell(&mut server, 4, attempt(1, 1)), stands(RequestState::Waiting));
 }
 
 #[test]

@@ -14,8 +14,8 @@ use pliant_client::ClientFile;
 use pliant_client::{Client, ClientError, InputPaths};
 use pliant_control::agent::ChildKind;
 use pliant_control::coallocation::{
-    Application, End, LaunchRecord, LaunchState, Machine, Mapping, Part, PartId, Standing, TaskEdge,
-    TaskSpec, Verdict,
+    Application, End, LaunchRecord, LaunchState, Machine, Mapping, Subjob, SubjobDecision, SubjobId,
+    SubjobState, TaskEdge, TaskSpec,
 };
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
@@ -25,9 +25,9 @@ use pliant_model::{Procs, Span, Speed};
 use pliant_transport::{Credentials, Limits, Role, ServerTls, incoming};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
-use pliant_wire::proto::parts_server::{Parts, PartsServer};
+use pliant_wire::proto::subjobs_server::{Subjobs, SubjobsServer};
 use pliant_wire::{
-    FromChild, LaunchRequest, LaunchesQuery, PartDecision, PartReport, Program, proto, survey_reply,
+    DecidedSubjob, FromChild, LaunchRequest, LaunchesQuery, Program, SubjobReport, proto, survey_reply,
 };
 use support::{Federation, Running, TIMEOUT, running};
 use tokio::net::TcpListener;
@@ -49,10 +49,10 @@ async fn started(federation: &Federation) -> Running {
 }
 
 impl Running {
-    /// How it answers a server that says how its part stands.
-    async fn told(&self, own: &Credentials, stands: PartReport) -> Result<PartDecision, Status> {
-        let reply = LaunchesClient::new(self.channel(own)).stands(proto::PartStands::from(&stands)).await?;
-        Ok(PartDecision::try_from(reply.into_inner()).unwrap())
+    /// How it answers a server that says how its subjob stands.
+    async fn told(&self, own: &Credentials, stands: SubjobReport) -> Result<DecidedSubjob, Status> {
+        let reply = LaunchesClient::new(self.channel(own)).stands(proto::SubjobReport::from(&stands)).await?;
+        Ok(DecidedSubjob::try_from(reply.into_inner()).unwrap())
     }
 
     async fn stop(self) {
@@ -61,38 +61,38 @@ impl Running {
     }
 }
 
-/// A server that holds each part at once and runs it when it is told to, for ever.
+/// A server that holds each subjob at once and runs it when it is told to, for ever.
 #[derive(Clone, Default)]
-struct Willing(Arc<Mutex<BTreeMap<PartId, (Part, Standing)>>>);
+struct Willing(Arc<Mutex<BTreeMap<SubjobId, (Subjob, SubjobState)>>>);
 
 impl Willing {
-    fn parts(&self) -> Vec<(Part, Standing)> {
+    fn subjobs(&self) -> Vec<(Subjob, SubjobState)> {
         self.0.lock().values().cloned().collect()
     }
 }
 
 impl Willing {
-    /// Its part, once it runs.
-    async fn runs(&self) -> Part {
+    /// Its subjob, once it runs.
+    async fn runs(&self) -> Subjob {
         let begun = Instant::now();
         loop {
-            let parts = self.parts();
-            let part = parts.into_iter().find(|(_, standing)| matches!(standing, Standing::Runs { .. }));
-            if let Some((part, _)) = part {
-                return part;
+            let subjobs = self.subjobs();
+            let subjob = subjobs.into_iter().find(|(_, state)| matches!(state, SubjobState::Runs { .. }));
+            if let Some((subjob, _)) = subjob {
+                return subjob;
             }
-            assert!(begun.elapsed() < TIMEOUT, "no part runs");
+            assert!(begun.elapsed() < TIMEOUT, "no subjob runs");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
-fn replied(standing: &Standing) -> Result<Response<proto::PartStanding>, Status> {
-    Ok(Response::new(standing.into()))
+fn replied(state: &SubjobState) -> Result<Response<proto::SubjobState>, Status> {
+    Ok(Response::new(state.into()))
 }
 
 #[tonic::async_trait]
-impl Parts for Willing {
+impl Subjobs for Willing {
     async fn survey(&self, _: Request<proto::SurveyRequest>) -> Result<Response<proto::SurveyReply>, Status> {
         let machine = Machine { name: "host".to_owned(), power_mflops: 400.0, procs: 4, load: 0.0 };
         Ok(Response::new(survey_reply(&[machine])))
@@ -100,29 +100,29 @@ impl Parts for Willing {
 
     async fn prepare(
         &self,
-        request: Request<proto::PreparePart>,
-    ) -> Result<Response<proto::PartStanding>, Status> {
-        let part = Part::try_from(request.into_inner())?;
+        request: Request<proto::PrepareSubjob>,
+    ) -> Result<Response<proto::SubjobState>, Status> {
+        let subjob = Subjob::try_from(request.into_inner())?;
         let address = |at: usize| format!("127.0.0.1:{}", 7000 + at);
-        let tasks = part.tasks.iter().enumerate();
+        let tasks = subjob.tasks.iter().enumerate();
         let addresses = tasks.map(|(at, task)| (task.name.clone(), address(at))).collect();
-        let held = Standing::Held { addresses };
-        self.0.lock().insert(part.id.clone(), (part, held.clone()));
+        let held = SubjobState::Held { addresses };
+        self.0.lock().insert(subjob.id.clone(), (subjob, held.clone()));
         replied(&held)
     }
 
     async fn decide(
         &self,
-        request: Request<proto::DecidePart>,
-    ) -> Result<Response<proto::PartStanding>, Status> {
-        let (id, decided) = <(PartId, PartDecision)>::try_from(request.into_inner())?;
-        let standing = match decided.verdict {
-            Verdict::Commit { .. } => Standing::Runs { ended: BTreeMap::new() },
-            Verdict::End => Standing::Over { ended: BTreeMap::new(), exit: Exit::Cancelled },
-            Verdict::Undecided => Standing::Unknown,
+        request: Request<proto::DecideSubjob>,
+    ) -> Result<Response<proto::SubjobState>, Status> {
+        let (id, decided) = <(SubjobId, DecidedSubjob)>::try_from(request.into_inner())?;
+        let state = match decided.decision {
+            SubjobDecision::Commit { .. } => SubjobState::Runs { ended: BTreeMap::new() },
+            SubjobDecision::End => SubjobState::Over { ended: BTreeMap::new(), exit: Exit::Cancelled },
+            SubjobDecision::Undecided => SubjobState::Unknown,
         };
-        self.0.lock().get_mut(&id).unwrap().1 = standing.clone();
-        replied(&standing)
+        self.0.lock().get_mut(&id).unwrap().1 = state.clone();
+        replied(&state)
     }
 }
 
@@ -142,7 +142,7 @@ async fn attached(federation: &Federation, agent: &Running, name: &str) -> Attac
     let address = listener.local_addr().unwrap().to_string();
     let tls = Arc::new(ServerTls::load(&own).unwrap());
     let willing = Willing::default();
-    let service = Server::builder().add_service(PartsServer::new(willing.clone()));
+    let service = Server::builder().add_service(SubjobsServer::new(willing.clone()));
     tokio::spawn(service.serve_with_incoming(incoming(listener, tls, Limits::default())));
     let info = ServerInfo {
         name: name.parse().unwrap(),
@@ -204,25 +204,25 @@ async fn until(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_owner() {
+async fn a_subjob_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_owner() {
     let federation = Federation::new();
     let agent = started(&federation).await;
     let lyon = attached(&federation, &agent, "lyon").await;
     let [alice, bob] = ["alice", "bob"].map(|user| federation.client(&agent, user));
     let record = until(&alice, &pair(1), LaunchState::Running).await.unwrap();
-    let part = lyon.willing.runs().await;
-    assert_eq!((part.owner.as_str(), part.tasks.len(), part.procs), ("alice", 2, Procs(2)));
-    assert_eq!((part.coordinator.name.as_str(), &part.coordinator.address), ("master", &agent.address));
+    let subjob = lyon.willing.runs().await;
+    assert_eq!((subjob.owner.as_str(), subjob.tasks.len(), subjob.procs), ("alice", 2, Procs(2)));
+    assert_eq!((subjob.coordinator.name.as_str(), &subjob.coordinator.address), ("master", &agent.address));
     assert!(record.tasks.iter().all(|task| task.address.is_some()), "{record:?}");
 
     // Another server is told to end what it speaks of, and changes nothing; users are not listened to.
-    let over = |code| PartReport {
-        id: part.id.clone(),
-        standing: Standing::Over { ended: BTreeMap::new(), exit: Exit::Code(code) },
+    let over = |code| SubjobReport {
+        id: subjob.id.clone(),
+        state: SubjobState::Over { ended: BTreeMap::new(), exit: Exit::Code(code) },
     };
     let other = federation.issue(Role::Server, "paris");
-    let verdict = agent.told(&other, over(1)).await.unwrap();
-    assert_eq!(verdict, PartDecision { verdict: Verdict::End, heard: true });
+    let decision = agent.told(&other, over(1)).await.unwrap();
+    assert_eq!(decision, DecidedSubjob { decision: SubjobDecision::End, heard: true });
     let user = federation.issue(Role::User, "alice");
     assert_eq!(agent.told(&user, over(1)).await.unwrap_err().code(), Code::PermissionDenied);
     assert!(bob.find_launch(&record.id).await.unwrap_err().is_missing());
@@ -230,8 +230,8 @@ async fn a_part_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_own
     assert!(until(&bob, &pair(1), LaunchState::Over).await.unwrap_err().to_string().contains("another user"));
     assert_eq!(alice.find_launch(&record.id).await.unwrap().state, LaunchState::Running);
 
-    let verdict = agent.told(&lyon.own, over(0)).await.unwrap();
-    assert!(verdict.heard, "that nothing of it is left: {verdict:?}");
+    let decision = agent.told(&lyon.own, over(0)).await.unwrap();
+    assert!(decision.heard, "that nothing of it is left: {decision:?}");
     let record = until(&alice, &pair(1), LaunchState::Over).await.unwrap();
     assert_eq!(record.end, Some(End::Completed));
     // It is remembered by an agent that was made again.
@@ -264,7 +264,7 @@ async fn a_launch_goes_on_where_it_was_when_the_agent_is_back() {
     assert_eq!(ended.end, Some(End::Cancelled));
     let record = until(&alice, &pair(2), LaunchState::Over).await.unwrap();
     assert_eq!(record.end, Some(End::Cancelled));
-    assert!(lyon.willing.parts().iter().all(|(_, standing)| standing.is_over()), "its server was told");
+    assert!(lyon.willing.subjobs().iter().all(|(_, state)| state.is_over()), "its server was told");
     agent.stop().await;
 }
 

@@ -147,7 +147,7 @@ fn the_checkers_find_bugs() {
         (Bug::QueuedIsHeld, Launching, 0..10, &["alone"]),
         (Bug::ActsEarly, Launching, 0..60, &["alone"]),
         (Bug::SilenceIsOver, Launching, 0..40, &["over"]),
-        (Bug::ForgetsParts, Launching, 0..20, &["settled", "once", "alone"]),
+        (Bug::ForgetsSubjobs, Launching, 0..20, &["settled", "once", "alone"]),
         (Bug::RunsAgain, Launching, 0..20, &["once", "cores"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, batch, Some(bug)).err());

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::agent::Offering;
+use pliant_control::agent::ExplorationServer;
 use pliant_control::names::Key;
-use pliant_control::optional::server::{Prospects, Standing, UserShare};
+use pliant_control::optional::server::{Prospects, RequestState, UserShare};
 use pliant_control::reason::Reason;
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, Prospect, Share};
@@ -106,7 +106,7 @@ pub enum ExplorationAnswer {
         /// The request and the attempt.
         id: Attempt,
         /// The state.
-        standing: Standing,
+        state: RequestState,
         /// Its output, if it is over.
         output: Vec<u8>,
     },
@@ -168,7 +168,7 @@ one_of! {
     explore_reply::Message <=> ExplorationAnswer {
         Stands(explore_reply::Stands) <=> Stands {
             id: Attempt { number, attempt },
-            standing: enumeration(),
+            state: enumeration(),
             output: bytes_to(bounds::OUTPUT_BYTES_MAX),
         },
         NotTaken(explore_reply::NotTaken) <=> NotTaken { number, why: Reason { why: TEXT, cause: enumeration() } },
@@ -179,7 +179,7 @@ one_of! {
 }
 
 enumeration! {
-    explore_reply::Standing <=> Standing: "how a request stands, from 1 to 5" {
+    explore_reply::RequestState <=> RequestState: "how a request stands, from 1 to 5" {
         Waiting,
         Running,
         Completed,
@@ -210,7 +210,7 @@ message! {
         },
     }
 
-    proto::offers_reply::Offering <=> Offering {
+    proto::offers_reply::ExplorationServer <=> ExplorationServer {
         server: NAME,
         address: ADDRESS,
         cores: CORES,
@@ -260,7 +260,7 @@ impl HasMessage for ExplorationRequest {
 conversions! { proto::ExploreRequest <=> ExplorationRequest; }
 
 /// The answer to [`OffersQuery`].
-pub fn offers_reply(offers: &[Offering]) -> proto::OffersReply {
+pub fn offers_reply(offers: &[ExplorationServer]) -> proto::OffersReply {
     let most = *bounds::OFFERS.end() as usize;
     proto::OffersReply { servers: offers.iter().take(most).map(Into::into).collect() }
 }
@@ -270,6 +270,6 @@ pub fn offers_reply(offers: &[Offering]) -> proto::OffersReply {
 /// # Errors
 ///
 /// [`Malformed`].
-pub fn offers(reply: proto::OffersReply) -> Result<Vec<Offering>, Malformed> {
+pub fn offers(reply: proto::OffersReply) -> Result<Vec<ExplorationServer>, Malformed> {
     list(nested(), *bounds::OFFERS.end() as usize).decode("servers", reply.servers)
 }

@@ -1,6 +1,6 @@
 //! Handoffs of waiting jobs: proposals of agents, and messages between servers.
 
-use pliant_control::handoff::{HandoffId, MoveOutcome, MoveProposal, Reply, StayReason, Verdict};
+use pliant_control::handoff::{HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Reply, StayReason};
 use pliant_control::job::{Compared, Hop};
 use pliant_control::names::{Key, User};
 use pliant_control::reason::Survey;
@@ -98,9 +98,9 @@ one_of! {
         Unknown(FLAG) <=> Unknown,
     }
 
-    proto::Verdict { verdict: proto::verdict::Verdict } <=> Verdict {
+    proto::HandoffDecision { decision: proto::handoff_decision::Decision } <=> HandoffDecision {
         Undecided(FLAG) <=> Undecided,
-        Commit(proto::verdict::Commit) <=> Commit { cancelled, attempts },
+        Commit(proto::handoff_decision::Commit) <=> Commit { cancelled, attempts },
         Abort(FLAG) <=> Abort,
     }
 

@@ -58,8 +58,9 @@ pub use handoff::{Prepare, handoff_id};
 pub use history::{HistoryCursor, HistoryPage, HistoryQuery, LocalJobCursor, LocalJobsPage, LocalJobsQuery};
 pub use job::{handle_of, job_request};
 pub use launch::{
-    HeldParts, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, PartDecision, PartReport, Program,
-    SpawnRequest, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply, surveyed,
+    DecidedSubjob, HeldSubjobs, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program,
+    SpawnRequest, SubjobReport, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply,
+    surveyed,
 };
 pub use link::{DownloadProbe, LinkMeasurement, LinkProbe, links, links_reply};
 pub use listing::{

@@ -4,9 +4,9 @@ use clap::Args;
 use pliant_client::{Client, ClientError};
 use pliant_control::coallocation::LaunchId;
 use pliant_control::names::Name;
-use pliant_control::server::HeldPart;
+use pliant_control::server::ListedSubjob;
 use pliant_model::Span;
-use pliant_wire::HeldParts;
+use pliant_wire::HeldSubjobs;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -33,8 +33,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         Some(server) => vec![server.clone()],
         None => there(&session)?,
     };
-    let ask = |client: Client, server: Name| async move { client.held_parts(&server).await };
-    let mut answers: Vec<(Name, Result<HeldParts, ClientError>)> = Vec::new();
+    let ask = |client: Client, server: Name| async move { client.held_subjobs(&server).await };
+    let mut answers: Vec<(Name, Result<HeldSubjobs, ClientError>)> = Vec::new();
     session.run(session.each(servers.clone(), ask, |index, answer| {
         answers.push((servers[index].clone(), answer));
     }));
@@ -42,15 +42,15 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let (mut held, mut errors) = (Vec::new(), Vec::new());
     for (server, answer) in answers {
         match answer {
-            Ok(HeldParts { now, parts }) => held.extend(parts.into_iter().map(|part| {
-                let (since, heard) = (now - part.since, now - part.heard);
-                LocatedSubjob { server: server.clone(), part, since, heard }
+            Ok(HeldSubjobs { now, subjobs }) => held.extend(subjobs.into_iter().map(|subjob| {
+                let (since, heard) = (now - subjob.since, now - subjob.heard);
+                LocatedSubjob { server: server.clone(), subjob, since, heard }
             })),
             Err(error) => errors.push(error),
         }
     }
     if let Some(launch) = &arguments.end {
-        held.retain(|held| held.part.id.launch == *launch);
+        held.retain(|held| held.subjob.id.launch == *launch);
         none_failed(errors)?;
         return end(output, &session, launch, &held);
     }
@@ -68,7 +68,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 /// A subjob with its server.
 struct LocatedSubjob {
     server: Name,
-    part: HeldPart,
+    subjob: ListedSubjob,
     /// The time since its last change of state.
     since: Span,
     /// The time since the last message of its agent.
@@ -92,52 +92,52 @@ fn end(output: Output, session: &Session, launch: &LaunchId, held: &[LocatedSubj
             .hint("`pliant subjobs` lists what is held"));
     }
     let (mut ended, mut text) = (Vec::new(), String::new());
-    for LocatedSubjob { server, part, .. } in held {
-        let standing = session.run(session.client.give_up_part(server, &part.id))?;
-        let what = if standing.is_over() { "is ended" } else { "is being ended" };
-        text.push_str(&format!("{} at {server} {what}\n", part.id));
-        ended.push(json!({ "server": server, "subjob": part.id.number, "state": standing.word() }));
+    for LocatedSubjob { server, subjob, .. } in held {
+        let state = session.run(session.client.give_up_subjob(server, &subjob.id))?;
+        let what = if state.is_over() { "is ended" } else { "is being ended" };
+        text.push_str(&format!("{} at {server} {what}\n", subjob.id));
+        ended.push(json!({ "server": server, "subjob": subjob.id.number, "state": state.word() }));
     }
     output.print("subjobs", || text, json!({ "launch": launch.to_string(), "ended": ended }))
 }
 
 fn described(held: &LocatedSubjob) -> Value {
-    let LocatedSubjob { server, part, since, heard } = held;
+    let LocatedSubjob { server, subjob, since, heard } = held;
     json!({
         "server": server,
-        "launch": part.id.launch.to_string(),
-        "subjob": part.id.number,
-        "agent": part.id.launch.agent,
-        "name": part.name,
-        "owner": part.owner,
-        "state": state(part),
-        "tasks": part.tasks,
-        "procs": part.procs,
+        "launch": subjob.id.launch.to_string(),
+        "subjob": subjob.id.number,
+        "agent": subjob.id.launch.agent,
+        "name": subjob.name,
+        "owner": subjob.owner,
+        "state": state(subjob),
+        "tasks": subjob.tasks,
+        "procs": subjob.procs,
         "since_s": since,
         "agent_heard_s": heard,
     })
 }
 
-fn state(part: &HeldPart) -> &'static str {
-    if part.ending { "ending" } else { part.standing.word() }
+fn state(subjob: &ListedSubjob) -> &'static str {
+    if subjob.ending { "ending" } else { subjob.state.word() }
 }
 
 fn table(held: &[LocatedSubjob]) -> String {
     let header =
         ["server", "launch", "subjob", "name", "owner", "state", "for", "agent heard", "tasks", "procs"];
     let mut table = Table::new(8, &header);
-    for LocatedSubjob { server, part, since, heard } in held {
+    for LocatedSubjob { server, subjob, since, heard } in held {
         table.row(vec![
             server.to_string(),
-            part.id.launch.to_string(),
-            part.id.number.to_string(),
-            part.name.clone(),
-            part.owner.to_string(),
-            state(part).to_owned(),
+            subjob.id.launch.to_string(),
+            subjob.id.number.to_string(),
+            subjob.name.clone(),
+            subjob.owner.to_string(),
+            state(subjob).to_owned(),
             rough(*since),
             format!("{} ago", rough(*heard)),
-            part.tasks.to_string(),
-            part.procs.to_string(),
+            subjob.tasks.to_string(),
+            subjob.procs.to_string(),
         ]);
     }
     table.render()

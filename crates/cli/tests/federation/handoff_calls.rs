@@ -71,8 +71,8 @@ async fn only_the_server_that_hands_a_job_over_has_a_say_in_that() {
         denied(prepared(&mut lyon).await, name, why);
         denied(commit(&mut lyon).await, name, why);
         denied(abort(&mut lyon).await, name, why);
-        let verdict = lyon.inquire(proto::InquireRequest { id: Some((&id()).into()), ready: false }).await;
-        denied(verdict.map(|_| Reply::Done), name, why);
+        let decision = lyon.inquire(proto::InquireRequest { id: Some((&id()).into()), ready: false }).await;
+        denied(decision.map(|_| Reply::Done), name, why);
     }
     let mut paris = federation.server_client(Role::Server, "paris", "lyon");
     let mut rennes = federation.server_client(Role::Server, "rennes", "lyon");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pliant_client::Client;
 use pliant_control::agent::Moving;
-use pliant_control::handoff::{HandoffId, Verdict};
+use pliant_control::handoff::{HandoffDecision, HandoffId};
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_model::Span;
 use pliant_policy::reallocation::Reallocation;
@@ -129,11 +129,11 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
     let id = HandoffId { job: waiting.handle.clone(), attempt: 1 };
     for (asks, may) in [("lyon", true), ("rennes", false)] {
         let mut paris = federation.server_client(Role::Server, asks, "paris");
-        let verdict = paris.inquire(proto::InquireRequest { id: Some((&id).into()), ready: false }).await;
-        match verdict {
-            Ok(verdict) if may => {
-                let verdict = Verdict::try_from(verdict.into_inner()).unwrap();
-                assert_eq!(verdict, Verdict::Commit { cancelled: false, attempts: 1 });
+        let decision = paris.inquire(proto::InquireRequest { id: Some((&id).into()), ready: false }).await;
+        match decision {
+            Ok(decision) if may => {
+                let decision = HandoffDecision::try_from(decision.into_inner()).unwrap();
+                assert_eq!(decision, HandoffDecision::Commit { cancelled: false, attempts: 1 });
             }
             Err(status) if !may => assert_eq!(status.code(), Code::PermissionDenied, "{status:?}"),
             other => panic!("{asks} was told {other:?}"),

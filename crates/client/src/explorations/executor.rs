@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pliant_control::names::Name;
 use pliant_control::optional::explore::{Command, Event, Explore, Outcome, Submission};
-use pliant_control::optional::server::Standing;
+use pliant_control::optional::server::RequestState;
 use pliant_control::reason::Cause;
 use pliant_model::TimeMs;
 use pliant_transport::Clock;
@@ -159,13 +159,13 @@ impl ExplorationExecutor {
         folder: Option<&ExplorationFolder>,
     ) -> Result<Event, WorkError> {
         Ok(match happened {
-            RequestEvent::Ended { number, server, standing, output } => {
-                let completed = standing == Standing::Completed;
+            RequestEvent::Ended { number, server, state, output } => {
+                let completed = state == RequestState::Completed;
                 if completed && is_cut(&output) {
                     self.warn(format!("request {number} wrote more than a result may have, which is cut"));
                 }
                 if let Some(folder) = folder
-                    && standing != Standing::Cancelled
+                    && state != RequestState::Cancelled
                 {
                     folder.keep(number, completed, &output)?;
                 }

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pliant_control::agent::Offering;
+use pliant_control::agent::ExplorationServer;
 use pliant_control::names::{Key, Name};
-use pliant_control::optional::server::{Standing, UserShare};
+use pliant_control::optional::server::{RequestState, UserShare};
 use pliant_model::TimeMs;
 use pliant_policy::optional::Kind;
 use pliant_staging::FileSpec;
@@ -43,7 +43,7 @@ pub use self::spec::{ExplorationSpec, ExplorationStatus, ExplorationUpdate};
 #[derive(Debug)]
 enum ConnectionReport {
     Happened(RequestEvent),
-    Stands { number: u32, standing: Standing },
+    Stands { number: u32, state: RequestState },
     Cancelled(Name, Option<u32>),
     Share(Name, UserShare),
 }
@@ -94,7 +94,7 @@ impl Client {
         service: &str,
         most: u32,
         exploration: Key,
-    ) -> Result<Vec<Offering>, ClientError> {
+    ) -> Result<Vec<ExplorationServer>, ClientError> {
         let query = OffersQuery { service: service.to_owned(), most, exploration };
         let request = proto::OffersRequest::from(&query);
         let reply = self.ask_agent(request, |mut agent, request| async move { agent.offers(request).await });
@@ -118,7 +118,7 @@ impl Client {
     /// use std::time::Duration;
     ///
     /// use pliant_control::names::Key;
-    /// use pliant_control::optional::server::Standing;
+    /// use pliant_control::optional::server::RequestState;
     /// use pliant_client::{Client, ClientFile, RequestEvent};
     /// use pliant_policy::optional::Kind;
     /// use pliant_wire::Call;
@@ -139,7 +139,7 @@ impl Client {
     /// while calls.open() > 0
     ///     && let Some(event) = calls.wait_any_until(until).await
     /// {
-    ///     if let RequestEvent::Ended { number, standing: Standing::Completed, output, .. } = event {
+    ///     if let RequestEvent::Ended { number, state: RequestState::Completed, output, .. } = event {
     ///         println!("request {number} wrote {} bytes", output.len());
     ///     }
     /// }
@@ -207,13 +207,13 @@ impl ExplorationCalls {
     }
 
     /// Adds the addresses of these servers.
-    pub fn know(&mut self, offers: &[Offering]) {
+    pub fn know(&mut self, offers: &[ExplorationServer]) {
         let mut addresses = self.addresses.lock();
         addresses.extend(offers.iter().map(|offer| (offer.server.clone(), offer.address.clone())));
     }
 
     /// Discovers at most `most` servers that offer the service.
-    pub async fn discover(&mut self, most: u32) -> Result<Vec<Offering>, ClientError> {
+    pub async fn discover(&mut self, most: u32) -> Result<Vec<ExplorationServer>, ClientError> {
         let ExplorationRequest::Begin { exploration, service, .. } = &self.begin else {
             return Ok(Vec::new());
         };
@@ -257,14 +257,14 @@ impl ExplorationCalls {
     }
 
     /// The state of a request, as its server says; none if it is over, or its server does not answer in time.
-    pub async fn probe(&mut self, wanted: u32) -> Option<Standing> {
+    pub async fn probe(&mut self, wanted: u32) -> Option<RequestState> {
         let server = self.open.get(&wanted)?.clone();
         self.send(&server, ServerCommand::Probe(wanted));
         let until = Instant::now() + self.timeout;
         loop {
             let report = timeout_at(until, self.reports.recv()).await.ok()??;
             let found = match report {
-                ConnectionReport::Stands { number, standing } if number == wanted => Some(standing),
+                ConnectionReport::Stands { number, state } if number == wanted => Some(state),
                 _ => None,
             };
             let event = self.apply(report);

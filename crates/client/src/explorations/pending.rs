@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::names::Name;
-use pliant_control::optional::server::Standing;
+use pliant_control::optional::server::RequestState;
 use pliant_control::reason::Reason;
 use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationRequest};
 
@@ -88,12 +88,12 @@ impl PendingCalls {
     pub(super) fn receive(&mut self, answer: ExplorationAnswer, report: &mut impl FnMut(ConnectionReport)) {
         let server = self.server.clone();
         match answer {
-            ExplorationAnswer::Stands { id, standing, output } => {
-                if self.is_acknowledged(id, standing) {
+            ExplorationAnswer::Stands { id, state, output } => {
+                if self.is_acknowledged(id, state) {
                     self.cancels.remove(&id.number);
                     report(ConnectionReport::Cancelled(server, Some(id.number)));
                 }
-                self.stands(id, standing, output, report);
+                self.stands(id, state, output, report);
             }
             ExplorationAnswer::NotTaken { number, why } => {
                 // It also answers a cancellation if the server remembers too many: then it will not run the request.
@@ -123,8 +123,8 @@ impl PendingCalls {
     }
 
     /// True if that answers a cancellation, not an earlier call: then the request is over, or a later attempt at it is wanted.
-    fn is_acknowledged(&self, id: Attempt, standing: Standing) -> bool {
-        let is_over = !matches!(standing, Standing::Waiting | Standing::Running);
+    fn is_acknowledged(&self, id: Attempt, state: RequestState) -> bool {
+        let is_over = !matches!(state, RequestState::Waiting | RequestState::Running);
         let is_wanted = self.open.get(&id.number).is_some_and(|call| call.attempt > id.attempt);
         self.cancels.get(&id.number) == Some(&id) && (is_over || is_wanted)
     }
@@ -132,16 +132,16 @@ impl PendingCalls {
     fn stands(
         &mut self,
         id: Attempt,
-        standing: Standing,
+        state: RequestState,
         output: Vec<u8>,
         report: &mut impl FnMut(ConnectionReport),
     ) {
         let (number, server) = (id.number, self.server.clone());
-        let was_open = match standing {
-            Standing::Waiting | Standing::Running => {
-                return report(ConnectionReport::Stands { number, standing });
+        let was_open = match state {
+            RequestState::Waiting | RequestState::Running => {
+                return report(ConnectionReport::Stands { number, state });
             }
-            Standing::Cancelled => {
+            RequestState::Cancelled => {
                 // A later attempt may have been called since.
                 if self.open.get(&number).is_some_and(|call| call.id() == id) {
                     self.open.remove(&number);
@@ -149,11 +149,11 @@ impl PendingCalls {
                 }
                 return;
             }
-            Standing::Completed | Standing::Failed => self.open.remove(&number).is_some(),
+            RequestState::Completed | RequestState::Failed => self.open.remove(&number).is_some(),
         };
         // A request that was given up here may still complete. A cancelled one is not reported.
-        if was_open || standing == Standing::Completed {
-            report(ConnectionReport::Happened(RequestEvent::Ended { number, server, standing, output }));
+        if was_open || state == RequestState::Completed {
+            report(ConnectionReport::Happened(RequestEvent::Ended { number, server, state, output }));
         }
     }
 
@@ -197,16 +197,16 @@ mod tests {
             Connection { pending, acknowledged: Vec::new(), happened: Vec::new() }
         }
 
-        fn stands(&mut self, id: Attempt, standing: Standing) -> Vec<ExplorationRequest> {
-            self.receive(ExplorationAnswer::Stands { id, standing, output: Vec::new() });
+        fn stands(&mut self, id: Attempt, state: RequestState) -> Vec<ExplorationRequest> {
+            self.receive(ExplorationAnswer::Stands { id, state, output: Vec::new() });
             self.pending.all().collect()
         }
 
         fn receive(&mut self, answer: ExplorationAnswer) {
             self.pending.receive(answer, &mut |report| match report {
                 ConnectionReport::Cancelled(_, number) => self.acknowledged.push(number),
-                ConnectionReport::Happened(RequestEvent::Ended { standing, .. }) => {
-                    self.happened.push(format!("ended {standing:?}"));
+                ConnectionReport::Happened(RequestEvent::Ended { state, .. }) => {
+                    self.happened.push(format!("ended {state:?}"));
                 }
                 ConnectionReport::Happened(RequestEvent::Withdrawn { .. }) => {
                     self.happened.push("withdrawn".to_owned())
@@ -222,12 +222,12 @@ mod tests {
         let mut connection = Connection::new([ServerCommand::Call(call(7, 1)), ServerCommand::Cancel(id)]);
         let cancel = [ExplorationRequest::Cancel(id)];
         // The answer is about the call: the server may not have received the cancellation.
-        assert_eq!(connection.stands(id, Standing::Waiting), cancel);
-        assert_eq!(connection.stands(id, Standing::Running), cancel);
+        assert_eq!(connection.stands(id, RequestState::Waiting), cancel);
+        assert_eq!(connection.stands(id, RequestState::Running), cancel);
         // An earlier attempt was withdrawn.
-        assert_eq!(connection.stands(Attempt { attempt: 0, ..id }, Standing::Cancelled), cancel);
+        assert_eq!(connection.stands(Attempt { attempt: 0, ..id }, RequestState::Cancelled), cancel);
         assert_eq!(connection.acknowledged, []);
-        assert_eq!(connection.stands(id, Standing::Cancelled), []);
+        assert_eq!(connection.stands(id, RequestState::Cancelled), []);
         assert_eq!(connection.acknowledged, [Some(7)]);
         assert!(connection.pending.is_empty());
     }
@@ -251,16 +251,16 @@ mod tests {
 
     #[test]
     fn recalled_requests_are_cancelled_and_reported() {
-        for (standing, expected) in [
-            (Standing::Completed, "ended Completed"),
-            (Standing::Failed, "ended Failed"),
-            (Standing::Cancelled, "withdrawn"),
+        for (state, expected) in [
+            (RequestState::Completed, "ended Completed"),
+            (RequestState::Failed, "ended Failed"),
+            (RequestState::Cancelled, "withdrawn"),
         ] {
             let mut connection = Connection::new([ServerCommand::Recall(call(7, 0))]);
             let id = Attempt { number: 7, attempt: 0 };
             assert_eq!(connection.pending.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(id)]);
             assert_eq!(connection.pending.add(ServerCommand::Probe(7)), None, "a probe would have it run");
-            assert_eq!(connection.stands(id, standing), []);
+            assert_eq!(connection.stands(id, state), []);
             assert_eq!(connection.acknowledged, [Some(7)]);
             assert_eq!(connection.happened, [expected]);
         }
@@ -268,16 +268,19 @@ mod tests {
 
     #[test]
     fn a_cancellation_that_comes_too_late_is_answered_too() {
-        for standing in [Standing::Completed, Standing::Failed] {
+        for state in [RequestState::Completed, RequestState::Failed] {
             let mut connection =
                 Connection::new([ServerCommand::Call(call(7, 0)), ServerCommand::Cancel(7.into())]);
-            assert_eq!(connection.stands(7.into(), standing), []);
-            assert_eq!(connection.acknowledged, [Some(7)], "{standing:?}");
+            assert_eq!(connection.stands(7.into(), state), []);
+            assert_eq!(connection.acknowledged, [Some(7)], "{state:?}");
         }
         // The server has a later attempt, which is wanted.
         let mut connection =
             Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
-        assert_eq!(connection.stands(7.into(), Standing::Running), [ExplorationRequest::Call(call(7, 1))]);
+        assert_eq!(
+            connection.stands(7.into(), RequestState::Running),
+            [ExplorationRequest::Call(call(7, 1))]
+        );
         assert_eq!(connection.acknowledged, [Some(7)]);
     }
 }

@@ -1,7 +1,7 @@
 //! Events of the requests of an exploration.
 
 use pliant_control::names::Name;
-use pliant_control::optional::server::{Prospects, Standing};
+use pliant_control::optional::server::{Prospects, RequestState};
 use pliant_control::reason::Reason;
 use pliant_wire::Attempt;
 
@@ -15,7 +15,7 @@ pub enum RequestEvent {
         /// Where.
         server: Name,
         /// How: completed, failed or cancelled.
-        standing: Standing,
+        state: RequestState,
         /// What it wrote.
         output: Vec<u8>,
     },

@@ -18,7 +18,7 @@ const MOVED_KEPT_AFTER_END: Span = Span(3600);
 
 /// A move that the agent was told of.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct MoveTold {
+pub struct ReportedMove {
     /// The job.
     pub job: Handle,
     /// Whose it is.
@@ -88,7 +88,7 @@ impl Agent {
         let seen = before.map_or(0, |before| before.hops.len());
         for hop in record.hops.iter().skip(seen) {
             let (job, owner) = (record.handle.clone(), record.owner.clone());
-            self.moves.push_back(MoveTold { job, owner, hop: hop.clone() });
+            self.moves.push_back(ReportedMove { job, owner, hop: hop.clone() });
         }
         while self.moves.len() > MOVES_KEPT {
             self.moves.pop_front();
@@ -142,7 +142,7 @@ impl Agent {
     }
 
     /// The last moves, oldest first: which job, and from where to where.
-    pub fn moves(&self) -> impl DoubleEndedIterator<Item = &MoveTold> {
+    pub fn moves(&self) -> impl DoubleEndedIterator<Item = &ReportedMove> {
         self.moves.iter()
     }
 

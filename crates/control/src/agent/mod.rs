@@ -30,8 +30,8 @@ use crate::reason::Reason;
 use crate::server_info::ServerInfo;
 use crate::vector::Vector;
 
-pub use index::MoveTold;
-pub use offers::Offering;
+pub use index::ReportedMove;
+pub use offers::ExplorationServer;
 pub use rounds::{Change, Moving, Proposal, Report};
 pub use runtimes::{CALIBRATED, RuntimeOf};
 pub use snapshot::AgentState;
@@ -298,7 +298,7 @@ pub struct Agent {
     /// A job has come to wait since then.
     arrived: bool,
     /// The last moves, oldest first.
-    moves: VecDeque<MoveTold>,
+    moves: VecDeque<ReportedMove>,
     /// How long jobs run.
     learned: CalibratedRuntimes,
 }

@@ -14,7 +14,7 @@ use crate::server_info::ServerInfo;
 
 /// A server that takes the requests of explorations.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Offering {
+pub struct ExplorationServer {
     /// Its name.
     pub server: Name,
     /// Where it is reached.
@@ -27,7 +27,7 @@ pub struct Offering {
 
 impl Agent {
     /// At most so many of the servers that are there and offer a service for explorations.
-    pub fn offers(&self, service: &str, most: usize, exploration: Key) -> Vec<Offering> {
+    pub fn offers(&self, service: &str, most: usize, exploration: Key) -> Vec<ExplorationServer> {
         let offers = |info: &ServerInfo| {
             info.optional_cores > 0 && info.services.iter().any(|(name, _)| name == service)
         };
@@ -38,7 +38,7 @@ impl Agent {
             .collect();
         let found = found.into_values().collect();
         let drawn = draw_servers(found, most, &exploration.to_string(), |info| info.name.as_str());
-        let offering = |info: &ServerInfo| Offering {
+        let offering = |info: &ServerInfo| ExplorationServer {
             server: info.name.clone(),
             address: info.address.clone(),
             cores: info.optional_cores,

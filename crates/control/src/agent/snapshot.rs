@@ -7,7 +7,7 @@ use pliant_policy::runtimes::CalibratedDump;
 use serde::{Deserialize, Serialize};
 
 use super::runtimes;
-use super::{Agent, AgentConfig, Change, Child, Command, Event, MoveTold};
+use super::{Agent, AgentConfig, Change, Child, Command, Event, ReportedMove};
 use crate::job::{JobRecord, JobState};
 use crate::names::{Handle, Name};
 use crate::replay::Machine;
@@ -28,7 +28,7 @@ pub struct AgentState {
     freed: bool,
     arrived: bool,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    moves: VecDeque<MoveTold>,
+    moves: VecDeque<ReportedMove>,
     #[serde(default, skip_serializing_if = "CalibratedDump::is_nothing")]
     learned: CalibratedDump,
 }

@@ -3,28 +3,28 @@
 //! to, and when one fails all are ended.
 //!
 //! An agent *coordinates* ([`Coordinator`]): it maps the tasks with `pliant_tig::wase` on what servers have just said of their
-//! machines, and makes one [`Part`] per machine of them. A server *participates* (`server/parts.rs`): it takes its part in as
+//! machines, and makes one [`Subjob`] per machine of them. A server *participates* (`server/subjobs.rs`): it takes its subjob in as
 //! one tentative job of its batch system ([`crate::batch::BatchSystem::submit_tentatively`]), so that when the turn of the
 //! job comes it has its processors and starts nothing. That is two-phase commit with presumed abort (Mohan and Lindsay 1983):
 //!
-//! 1. *prepare*: the part is queued, or refused. When it has its processors and its tasks have their addresses, it is
+//! 1. *prepare*: the subjob is queued, or refused. When it has its processors and its tasks have their addresses, it is
 //!    *held*.
-//! 2. When all parts of a group are held the coordinator journals that they are to run, and only then says so: *commit*. At
-//!    the deadline, or when a part is refused or lost, or its owner cancels, it journals that none is: *end*.
+//! 2. When all subjobs of a group are held the coordinator journals that they are to run, and only then says so: *commit*. At
+//!    the deadline, or when a subjob is refused or lost, or its owner cancels, it journals that none is: *end*.
 //!
-//! Both sides repeat themselves until they are answered, and each message carries all that its sender has to say: how a part
-//! stands ([`Standing`]) one way, what is to become of it ([`Verdict`]) the other. Both only ever go forwards, so what
+//! Both sides repeat themselves until they are answered, and each message carries all that its sender has to say: how a subjob
+//! stands ([`SubjobState`]) one way, what is to become of it ([`SubjobDecision`]) the other. Both only ever go forwards, so what
 //! is late, doubled or out of order is old and changes nothing. A server that hears nothing asks; of a launch that the
-//! coordinator does not know, the verdict is the end, so that a coordinator may forget what is over. A part that was ended
+//! coordinator does not know, the decision is the end, so that a coordinator may forget what is over. A subjob that was ended
 //! before it was prepared is remembered as ended: a preparation that arrives later takes nothing.
 //!
-//! So no task runs unless all parts of its group have said that they are held, no part is started twice, and
+//! So no task runs unless all subjobs of its group have said that they are held, no subjob is started twice, and
 //! nothing stays held or running for longer than its server and the agent do not reach each other. As in any two-phase
 //! commit a server whose coordinator stays away keeps what it holds: its vote binds it.
 //!
 //! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
 //! what waits to be let go gives up by itself when it has been held for the launch's timeout, and almost
-//! [`crate::batch::external::DECIDED_WITHIN`] longer: a part that is lost so before the decision keeps the others from running, one
+//! [`crate::batch::external::DECIDED_WITHIN`] longer: a subjob that is lost so before the decision keeps the others from running, one
 //! that is lost after it ends them.
 //!
 //! Tasks that are *spawned* later, one or several, are a group of their own: mapped on what is left, held, and committed for
@@ -89,24 +89,24 @@ impl FromStr for LaunchId {
 
 /// What of a launch runs on one machine of a server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct PartId {
+pub struct SubjobId {
     /// The launch.
     pub launch: LaunchId,
     /// Its number in the launch.
     pub number: u32,
 }
 
-impl fmt::Display for PartId {
+impl fmt::Display for SubjobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} part {}", self.launch, self.number)
+        write!(f, "{} subjob {}", self.launch, self.number)
     }
 }
 
-/// All that a server needs to know of its part.
+/// All that a server needs to know of its subjob.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Part {
+pub struct Subjob {
     /// Which.
-    pub id: PartId,
+    pub id: SubjobId,
     /// The agent that decides about it.
     pub coordinator: Peer,
     /// Whose it is.
@@ -119,7 +119,7 @@ pub struct Part {
     pub procs: Procs,
     /// How long they may run.
     pub walltime: Span,
-    /// How long the part may be held before they do.
+    /// How long the subjob may be held before they do.
     pub timeout: Span,
 }
 
@@ -139,10 +139,10 @@ pub struct PlacedTask {
 /// Where a task listens, `host:port`, by its name.
 pub type Addresses = BTreeMap<String, String>;
 
-/// How a part stands, as its server says.
+/// How a subjob stands, as its server says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum SubjobState {
     /// The server knows nothing of it.
     Unknown,
     /// It is in the queue of the batch system.
@@ -168,8 +168,8 @@ pub enum Standing {
     },
 }
 
-impl Standing {
-    /// How far it is: a standing of a lower rank is an older one.
+impl SubjobState {
+    /// How far it is: a state of a lower rank is an older one.
     pub(crate) fn rank(&self) -> (u8, usize) {
         match self {
             Self::Unknown => (0, 0),
@@ -193,21 +193,21 @@ impl Standing {
         }
     }
 
-    /// True if nothing of the part is left.
+    /// True if nothing of the subjob is left.
     pub fn is_over(&self) -> bool {
         matches!(self, Self::Over { .. })
     }
 }
 
-/// What is to become of a part, as its coordinator says.
+/// What is to become of a subjob, as its coordinator says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum SubjobDecision {
     /// Not decided yet: keep it.
     Undecided,
     /// Run it.
     Commit {
-        /// Where the tasks listen that those of the part talk to.
+        /// Where the tasks listen that those of the subjob talk to.
         peers: Addresses,
     },
     /// End it, in whatever state it is.
@@ -218,10 +218,10 @@ pub enum Verdict {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Call {
-    /// Take this part in.
-    Prepare(Box<Part>),
+    /// Take this subjob in.
+    Prepare(Box<Subjob>),
     /// This is decided.
-    Decide(Verdict),
+    Decide(SubjobDecision),
 }
 
 /// An application as its user describes it.

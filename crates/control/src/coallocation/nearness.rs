@@ -64,7 +64,7 @@ impl Joined {
         one != other
     }
 
-    /// The numbers of the parts, in the order of their first members.
+    /// The numbers of the subjobs, in the order of their first members.
     fn numbers(&self) -> Vec<usize> {
         let mut numbers = BTreeMap::new();
         let number = |at| {
@@ -92,7 +92,7 @@ mod tests {
             (&[(0, 1, 100.0), (1, 2, 50.0), (2, 3, 20.0)], [0, 0, 0, 0]),
             // Two steps: the larger one counts.
             (&[(0, 1, 1000.0), (1, 2, 300.0), (2, 3, 10.0)], [0, 0, 0, 1]),
-            // A slow link between two that a fast way joins parts nobody.
+            // A slow link between two that a fast way joins subjobs nobody.
             (&[(0, 1, 100.0), (1, 2, 100.0), (0, 2, 1.0), (2, 3, 90.0)], [0, 0, 0, 0]),
             (&[(1, 3, 5.0)], [0, 1, 2, 1]),
             (&[(0, 3, 16.0), (0, 1, 4.0), (1, 3, 3.9), (1, 2, 4.1)], [0, 1, 2, 0]),

@@ -41,7 +41,7 @@ pub struct Machine {
     pub power_mflops: f64,
     /// How many processors it has.
     pub procs: u32,
-    /// Share of its power that others use, 0 to 1. Processors that a part of a launch has count from its turn on.
+    /// Share of its power that others use, 0 to 1. Processors that a subjob of a launch has count from its turn on.
     pub load: f64,
 }
 

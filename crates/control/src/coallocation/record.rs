@@ -15,7 +15,7 @@ use crate::names::{Name, User};
 pub enum LaunchState {
     /// Its tasks get their machines.
     Mapping,
-    /// Its parts are queued or held, and nothing runs.
+    /// Its subjobs are queued or held, and nothing runs.
     Reserving,
     /// It was decided that its tasks run.
     Running,

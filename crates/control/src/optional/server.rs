@@ -30,7 +30,7 @@ use crate::names::User;
 use crate::reason::{Cause, Reason};
 
 pub use journaled::{Journaled, TimedEvent};
-pub use messages::{Answer, Command, Config, Event, Exit, RequestKey, Standing, Submit};
+pub use messages::{Answer, Command, Config, Event, Exit, RequestKey, RequestState, Submit};
 pub use pliant_policy::optional::Prospects;
 pub use views::{Process, UserShare};
 
@@ -142,19 +142,19 @@ impl Requests {
                     return Answer::Refused(Cause::Busy.because("an earlier attempt of it is being ended"));
                 }
                 self.explorations.hear(now, exploration, user);
-                return Answer::Stands(self.standing(here));
+                return Answer::Stands(self.state(here));
             }
-            if let Some(standing) = known.stands(number)
-                && !(standing == Standing::Cancelled && known.comes_back(number, attempt))
+            if let Some(state) = known.stands(number)
+                && !(state == RequestState::Cancelled && known.comes_back(number, attempt))
             {
                 self.explorations.hear(now, exploration, user);
-                return Answer::Stands(standing);
+                return Answer::Stands(state);
             }
         }
         match self.has_room(user, submit.kind) {
             Ok(()) => {
                 self.take(now, submit);
-                Answer::Stands(Standing::Waiting)
+                Answer::Stands(RequestState::Waiting)
             }
             Err(why) => Answer::Refused(why),
         }
@@ -195,11 +195,11 @@ impl Requests {
         self.explorations.admits_cancelled(user)
     }
 
-    fn standing(&self, request: RequestId) -> Standing {
+    fn state(&self, request: RequestId) -> RequestState {
         match self.requests.get(&request) {
-            Some(kept) if kept.cancelled => Standing::Cancelled,
-            _ if self.queue.waits(request) => Standing::Waiting,
-            _ => Standing::Running,
+            Some(kept) if kept.cancelled => RequestState::Cancelled,
+            _ if self.queue.waits(request) => RequestState::Waiting,
+            _ => RequestState::Running,
         }
     }
 
@@ -223,22 +223,22 @@ impl Requests {
         if waits {
             return;
         }
-        let standing = match exit {
+        let state = match exit {
             // Completed before its end was heard of.
-            Exit::Completed => Standing::Completed,
-            _ if cancelled => Standing::Cancelled,
-            Exit::Failed | Exit::Killed => Standing::Failed,
+            Exit::Completed => RequestState::Completed,
+            _ if cancelled => RequestState::Cancelled,
+            Exit::Failed | Exit::Killed => RequestState::Failed,
         };
-        if let Some(key) = self.over(now, request, standing) {
-            commands.push(Command::Tell { key, standing });
+        if let Some(key) = self.over(now, request, state) {
+            commands.push(Command::Tell { key, state });
         }
     }
 
     /// A request is here no more.
-    fn over(&mut self, now: TimeMs, request: RequestId, standing: Standing) -> Option<RequestKey> {
+    fn over(&mut self, now: TimeMs, request: RequestId, state: RequestState) -> Option<RequestKey> {
         let key = self.requests.remove(&request)?.key;
         let optional = self.optional.remove(&request);
-        self.explorations.over(now, key.exploration, key.number, optional, standing);
+        self.explorations.over(now, key.exploration, key.number, optional, state);
         Some(key)
     }
 

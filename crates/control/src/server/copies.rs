@@ -42,7 +42,7 @@ impl Server {
         if let Some(number) = self.number_of(&id.job) {
             self.let_go(now, number, id, commands);
         }
-        let answer = Answer::Verdict(self.verdict(id));
+        let answer = Answer::Decision(self.decision(id));
         commands.push(Command::Reply { to: reply, answer });
     }
 

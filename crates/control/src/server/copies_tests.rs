@@ -5,7 +5,7 @@ use pliant_model::{MoveReason, Time};
 
 use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
 use super::*;
-use crate::handoff::{Call, MoveOutcome, Reply, StayReason, Verdict};
+use crate::handoff::{Call, HandoffDecision, MoveOutcome, Reply, StayReason};
 use crate::replay::Machine;
 
 const HELD: [&str; 2] = ["nancy", "oslo"];
@@ -34,18 +34,18 @@ impl Bench {
     }
 
     /// Makes the call of a copy whose turn has come.
-    fn ask(&mut self, call: &Wanted) -> Verdict {
+    fn ask(&mut self, call: &Wanted) -> HandoffDecision {
         assert_eq!((call.to.as_str(), &call.call), ("lyon", &Call::Ready));
         let id = call.id.clone();
         match &self.tell("lyon", |reply| Event::Ready { reply, id })[..] {
-            [(_, Answer::Verdict(verdict))] => *verdict,
-            other => panic!("expected a verdict, found {other:?}"),
+            [(_, Answer::Decision(decision))] => *decision,
+            other => panic!("expected a decision, found {other:?}"),
         }
     }
 
-    fn judged(&mut self, at: &str, call: &Wanted, verdict: Verdict) {
+    fn judged(&mut self, at: &str, call: &Wanted, decision: HandoffDecision) {
         let id = call.id.clone();
-        self.tell(at, |_| Event::Judged { id, verdict });
+        self.tell(at, |_| Event::Judged { id, decision });
     }
 
     fn copies(&self) -> usize {
@@ -62,7 +62,7 @@ impl Bench {
     }
 }
 
-const COMMIT: Verdict = Verdict::Commit { cancelled: false, attempts: 2 };
+const COMMIT: HandoffDecision = HandoffDecision::Commit { cancelled: false, attempts: 2 };
 
 #[test]
 fn the_first_copy_that_is_ready_runs_and_the_others_are_gone() {
@@ -105,9 +105,9 @@ fn of_two_that_are_ready_the_first_to_ask_runs() {
     bench.ended("oslo", 1);
     let oslo = bench.wanted();
     assert_eq!(bench.ask(&oslo), COMMIT);
-    assert_eq!(bench.ask(&nancy), Verdict::Abort);
+    assert_eq!(bench.ask(&nancy), HandoffDecision::Abort);
     assert_eq!(bench.ask(&oslo), COMMIT, "however often it asks");
-    bench.judged("nancy", &nancy, Verdict::Abort);
+    bench.judged("nancy", &nancy, HandoffDecision::Abort);
     bench.judged("oslo", &oslo, COMMIT);
     assert_eq!((bench.running("nancy"), bench.running("oslo")), (0, 1));
     assert_eq!(bench.servers[&name("nancy")].usage().free, Procs(4), "what it had taken is free again");
@@ -126,8 +126,8 @@ fn a_job_that_starts_where_it_is_or_is_cancelled_there_aborts_its_copies() {
         // Both are lost: the copies find out when their turn has come.
         bench.ended("oslo", 1);
         let ready = bench.wanted();
-        assert_eq!(bench.ask(&ready), Verdict::Abort);
-        bench.judged("oslo", &ready, Verdict::Abort);
+        assert_eq!(bench.ask(&ready), HandoffDecision::Abort);
+        bench.judged("oslo", &ready, HandoffDecision::Abort);
         assert_eq!((bench.holds("oslo"), bench.running("oslo")), (0, 0));
         // Or when they have waited for long.
         bench.now = Time(700);
@@ -155,7 +155,7 @@ fn a_copy_that_hears_nothing_steps_back_and_queues_again() {
     assert_eq!(bench.wanted().call, Call::Inquire);
     bench.tell("oslo", |_| Event::Due);
     assert_eq!((bench.holds("oslo"), bench.running("oslo")), (1, 1), "the next one runs");
-    bench.judged("oslo", &ready, Verdict::Undecided);
+    bench.judged("oslo", &ready, HandoffDecision::Undecided);
     bench.ended("oslo", 3);
     assert_eq!(bench.wanted(), ready, "its turn has come again");
     assert_eq!(bench.ask(&ready), COMMIT);
@@ -216,11 +216,11 @@ fn a_copy_whose_answer_was_lost_asks_again_and_one_that_is_refused_is_none() {
     let prepared = bench.make(prepare.clone());
     bench.at(100);
     let ready = bench.wanted();
-    assert_eq!(bench.ask(&ready), Verdict::Undecided, "what it would get is not known");
+    assert_eq!(bench.ask(&ready), HandoffDecision::Undecided, "what it would get is not known");
     let twice = bench.propose("lyon.2", "lyon", "oslo", true);
     assert_eq!(order_answer(&twice), &MoveOutcome::Stays(StayReason::OnItsWay));
     bench.answered(&prepare, prepared);
-    assert_eq!(bench.ask(&ready), Verdict::Commit { cancelled: false, attempts: 1 });
+    assert_eq!(bench.ask(&ready), HandoffDecision::Commit { cancelled: false, attempts: 1 });
     bench.calls.clear();
     let mut bench = Bench::new();
     bench.propose("lyon.2", "lyon", "oslo", true);
@@ -249,8 +249,8 @@ fn a_server_with_copies_may_be_made_again_between_any_two_steps() {
                 2 => {
                     let ready = bench.calls.pop().unwrap();
                     bench.calls.clear();
-                    let verdict = bench.ask(&ready);
-                    bench.judged("oslo", &ready, verdict);
+                    let decision = bench.ask(&ready);
+                    bench.judged("oslo", &ready, decision);
                 }
                 3 => bench.at(140),
                 _ => bench.at(900),

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{PartCommand, PartEvent, Refused, Submit};
+use super::{Refused, SubjobCommand, SubjobEvent, Submit};
 use crate::access::Caller;
 use crate::batch;
-use crate::coallocation::Standing;
-use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, Verdict};
+use crate::coallocation::SubjobState;
+use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply};
 use crate::job::JobRecord;
 use crate::local::LocalJob;
 use crate::names::Handle;
@@ -105,10 +105,10 @@ pub enum Event {
         /// Which.
         id: HandoffId,
         /// What it said.
-        verdict: Verdict,
+        decision: HandoffDecision,
     },
-    /// Something about a part of a launch.
-    Part(PartEvent),
+    /// Something about a subjob of a launch.
+    Subjob(SubjobEvent),
     /// Something happened in the batch system.
     Batch(batch::Event),
     /// The other events of this instant are in.
@@ -137,8 +137,8 @@ pub enum Command {
         /// What.
         call: Call,
     },
-    /// For a part of a launch.
-    Part(PartCommand),
+    /// For a subjob of a launch.
+    Subjob(SubjobCommand),
     /// Tell the agent how a job stands. Told until it is acknowledged.
     Tell(Box<JobRecord>),
     /// A job has ended: keep its record for good.
@@ -172,7 +172,7 @@ pub enum Answer {
     /// What another server is told about a job that it wants to hand over.
     Handoff(Reply),
     /// What is to become of a copy whose turn has come.
-    Verdict(Verdict),
-    /// How a part of a launch stands.
-    Part(Standing),
+    Decision(HandoffDecision),
+    /// How a subjob of a launch stands.
+    Subjob(SubjobState),
 }

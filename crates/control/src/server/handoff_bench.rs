@@ -5,7 +5,7 @@ use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;
 
 use super::*;
-use crate::handoff::{Call, HandoffId, MoveOutcome, MoveProposal, Reply, Verdict};
+use crate::handoff::{Call, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Reply};
 use crate::job::Work;
 use crate::names::Token;
 
@@ -141,7 +141,7 @@ impl Bench {
             Call::Prepare(handoff) => Event::Prepare { reply, handoff },
             Call::Commit { cancelled, attempts } => Event::Commit { reply, id, cancelled, attempts },
             Call::Abort => Event::Abort { reply, id },
-            Call::Inquire | Call::Ready => panic!("it is answered by a verdict"),
+            Call::Inquire | Call::Ready => panic!("it is answered by a decision"),
         });
         match answers.last() {
             Some((_, Answer::Handoff(reply))) => reply.clone(),
@@ -182,8 +182,8 @@ impl Bench {
         self.servers[&name(at)].leaving().count() > 0
     }
 
-    pub(super) fn verdict(&self, at: &str, attempt: u32) -> Verdict {
-        self.servers[&name(at)].verdict(&HandoffId { job: handle("lyon.2"), attempt })
+    pub(super) fn decision(&self, at: &str, attempt: u32) -> HandoffDecision {
+        self.servers[&name(at)].decision(&HandoffId { job: handle("lyon.2"), attempt })
     }
 
     pub(super) fn handed_over(&mut self, job: &str, from: &str, to: &str) {

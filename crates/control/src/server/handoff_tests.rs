@@ -5,18 +5,18 @@ use pliant_model::{Estimate, Span, Speedup, Time};
 
 use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
 use super::*;
-use crate::handoff::{Call, MoveOutcome, Reply, StayReason, Verdict};
+use crate::handoff::{Call, HandoffDecision, MoveOutcome, Reply, StayReason};
 use crate::job::Work;
 use crate::replay::Machine;
 
-const UNDECIDED: Verdict = Verdict::Undecided;
-const COMMIT: Verdict = Verdict::Commit { cancelled: false, attempts: 1 };
+const UNDECIDED: HandoffDecision = HandoffDecision::Undecided;
+const COMMIT: HandoffDecision = HandoffDecision::Commit { cancelled: false, attempts: 1 };
 
 #[test]
 fn a_waiting_job_goes_in_three_steps() {
     let mut bench = Bench::new();
     assert_eq!(bench.order("lyon.2", "lyon", "nancy"), []);
-    assert_eq!(bench.verdict("lyon", 1), UNDECIDED);
+    assert_eq!(bench.decision("lyon", 1), UNDECIDED);
     let prepare = bench.wanted();
     assert!(matches!(&prepare.call, Call::Prepare(handoff) if handoff.from.name == name("lyon")));
     let prepared = bench.make(prepare.clone());
@@ -24,7 +24,7 @@ fn a_waiting_job_goes_in_three_steps() {
     bench.at(101);
     assert_eq!(bench.servers[&name("nancy")].usage().running, 0, "what is held does not start");
     assert_eq!(bench.answered(&prepare, prepared), []);
-    assert_eq!(bench.verdict("lyon", 1), COMMIT);
+    assert_eq!(bench.decision("lyon", 1), COMMIT);
     let commit = bench.wanted();
     assert_eq!(commit.call, Call::Commit { cancelled: false, attempts: 1 });
     let done = bench.make(commit.clone());
@@ -76,7 +76,7 @@ fn a_job_that_starts_while_it_is_prepared_stays() {
     assert_eq!(order_answer(&answers), &MoveOutcome::Stays(StayReason::NotWaiting));
     assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Active, "lyon")));
     let abort = bench.wanted();
-    assert_eq!((abort.call.clone(), bench.verdict("lyon", 1)), (Call::Abort, Verdict::Abort));
+    assert_eq!((abort.call.clone(), bench.decision("lyon", 1)), (Call::Abort, HandoffDecision::Abort));
     assert_eq!(bench.answered(&prepare, prepared), []);
     assert_eq!((bench.make(abort.clone()), bench.make(abort)), (Reply::Done, Reply::Done));
     assert_eq!((bench.holds("nancy"), bench.calls.len()), (0, 0));
@@ -107,7 +107,7 @@ fn who_cancels_a_job_that_was_withdrawn_is_sent_where_it_arrives() {
         assert_eq!(bench.cancel("lyon.2", "lyon"), [], "not yet");
         let and_cancel = bench.wanted();
         assert_eq!(and_cancel.call, Call::Commit { cancelled: true, attempts: 1 });
-        assert_eq!(bench.verdict("lyon", 1), Verdict::Commit { cancelled: true, attempts: 1 });
+        assert_eq!(bench.decision("lyon", 1), HandoffDecision::Commit { cancelled: true, attempts: 1 });
         assert_eq!(bench.make(if told { and_cancel } else { commit.clone() }), Reply::Done);
         let answers = bench.answered(&commit, Reply::Done);
         assert!(
@@ -125,11 +125,11 @@ fn who_cancels_a_job_that_was_withdrawn_is_sent_where_it_arrives() {
 #[test]
 fn a_target_that_hears_nothing_asks() {
     // What the source says, and whether the job is held and taken then.
-    for (verdict, held, taken) in [
+    for (decision, held, taken) in [
         (UNDECIDED, 1, None),
-        (Verdict::Abort, 0, None),
+        (HandoffDecision::Abort, 0, None),
         (COMMIT, 0, Some(JobState::Queued)),
-        (Verdict::Commit { cancelled: true, attempts: 1 }, 0, Some(JobState::Canceled)),
+        (HandoffDecision::Commit { cancelled: true, attempts: 1 }, 0, Some(JobState::Canceled)),
     ] {
         let mut bench = Bench::new();
         bench.order("lyon.2", "lyon", "nancy");
@@ -141,7 +141,7 @@ fn a_target_that_hears_nothing_asks() {
         assert_eq!((inquiry.to.as_str(), &inquiry.call), ("lyon", &Call::Inquire));
         for _ in 0..2 {
             let id = prepare.id.clone();
-            bench.tell("nancy", |_| Event::Judged { id, verdict });
+            bench.tell("nancy", |_| Event::Judged { id, decision });
         }
         assert_eq!(
             (bench.holds("nancy"), bench.has("nancy", "lyon.2").map(|(state, _)| state)),
@@ -149,7 +149,7 @@ fn a_target_that_hears_nothing_asks() {
         );
         bench.now = Time(230);
         bench.tell("nancy", |_| Event::Due);
-        assert_eq!(bench.calls.len(), held, "{verdict:?}: it asks again while it holds");
+        assert_eq!(bench.calls.len(), held, "{decision:?}: it asks again while it holds");
     }
 }
 
@@ -173,8 +173,8 @@ fn a_target_that_is_silent_is_given_up_and_a_late_answer_changes_nothing() {
     assert!(matches!(prepared, Reply::Prepared(_)));
     assert_eq!(bench.answered(&prepare, prepared), []);
     assert_eq!(
-        (bench.verdict("lyon", 1), bench.has("lyon", "lyon.2")),
-        (Verdict::Abort, Some((JobState::Queued, "lyon")))
+        (bench.decision("lyon", 1), bench.has("lyon", "lyon.2")),
+        (HandoffDecision::Abort, Some((JobState::Queued, "lyon")))
     );
 }
 
@@ -212,7 +212,7 @@ fn what_an_earlier_attempt_says_is_late() {
     assert_eq!(bench.make(commit), Reply::Unknown);
     let estimate = Estimate { procs: Procs(4), walltime: Span(50), start: Time(100) };
     bench.answered(&first, Reply::Prepared(estimate));
-    assert_eq!((bench.verdict("lyon", 1), bench.verdict("lyon", 2)), (Verdict::Abort, UNDECIDED));
+    assert_eq!((bench.decision("lyon", 1), bench.decision("lyon", 2)), (HandoffDecision::Abort, UNDECIDED));
 }
 
 #[test]

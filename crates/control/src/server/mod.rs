@@ -16,13 +16,13 @@ mod handoff_bench;
 #[cfg(test)]
 mod handoff_tests;
 mod learning;
-mod parts;
 mod prospects;
 #[cfg(test)]
 mod prospects_tests;
 mod queries;
 mod snapshot;
 mod source;
+mod subjobs;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -52,12 +52,12 @@ use crate::runtime_sample::RuntimeSample;
 
 pub use admission::{Refused, Submit};
 pub use event::{Answer, Command, Event};
-pub use parts::{HeldPart, PartCommand, PartEvent};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
+pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
 
-use parts::Parts;
 use source::OutgoingJob;
+use subjobs::Subjobs;
 use target::PreparedJob;
 
 /// How long an ended job stays in memory: longer than it takes to be found in the archive.
@@ -157,7 +157,7 @@ pub struct Server {
     /// The same by when: forgotten in that order.
     taken_order: VecDeque<(Time, Handle)>,
     /// What runs here of launches that agents coordinate.
-    parts: Parts,
+    subjobs: Subjobs,
     history: History,
     /// What jobs took, for multi-jobs.
     runtimes: Runtimes<String>,
@@ -190,7 +190,7 @@ impl Server {
             held: BTreeMap::new(),
             taken: BTreeMap::new(),
             taken_order: VecDeque::new(),
-            parts: Parts::default(),
+            subjobs: Subjobs::default(),
             history: learning::empty(),
             runtimes: prospects::empty(),
             failures: 0,
@@ -237,14 +237,14 @@ impl Server {
             Event::Ready { reply, id } => self.ready(now, reply, &id, commands),
             Event::Abort { reply, id } => self.abort(now, Some(reply), &id, commands),
             Event::Answered { id, reply } => self.answered(now, &id, reply, commands),
-            Event::Judged { id, verdict } => self.judged(now, &id, verdict, commands),
-            Event::Part(event) => self.on_part(now, event, commands),
+            Event::Judged { id, decision } => self.judged(now, &id, decision, commands),
+            Event::Subjob(event) => self.on_subjob(now, event, commands),
             Event::Due => {
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
                 self.leave_on(now, commands);
                 self.copy_on(now, commands);
                 self.inquire(now, commands);
-                self.tell_of_parts(now, commands);
+                self.tell_of_subjobs(now, commands);
                 self.forget(now);
             }
         }
@@ -271,8 +271,8 @@ impl Server {
         let leaving =
             self.leaving.values().chain(self.copies.values().flatten()).filter_map(OutgoingJob::due);
         let held = self.held.values().map(PreparedJob::due);
-        let parts = self.parts.next_due();
-        self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).chain(parts).min()
+        let subjobs = self.subjobs.next_due();
+        self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).chain(subjobs).min()
     }
 
     fn with_batch(
@@ -288,7 +288,7 @@ impl Server {
         }
         for command in effects.commands {
             if let batch::Command::Run(run) = &command {
-                self.parts.runs(run);
+                self.subjobs.runs(run);
                 if let Some(kept) = self.jobs.get_mut(&run.job.0) {
                     kept.run = Some(run.clone());
                 }
@@ -314,7 +314,7 @@ impl Server {
     }
 
     fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {
-        if self.part_news(now, &news, commands) {
+        if self.subjob_news(now, &news, commands) {
             return;
         }
         match news {

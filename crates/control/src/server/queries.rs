@@ -156,7 +156,7 @@ impl Server {
     /// over.
     pub fn wants_files_of(&self, key: &Key) -> bool {
         let handed = || self.held().any(|handoff| handoff.key == *key);
-        self.job_of_key(key).is_some() || handed() || self.has_part_of(key)
+        self.job_of_key(key).is_some() || handed() || self.has_subjob_of(key)
     }
 
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.

@@ -8,14 +8,14 @@ use pliant_policy::runtimes::history::Recent;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::parts::Parts;
 use super::source::OutgoingJob;
+use super::subjobs::Subjobs;
 use super::target::PreparedJob;
 use super::{Answer, Command, Event, Server, ServerConfig, ServerJob, learning, prospects};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
-use crate::handoff::Verdict;
+use crate::handoff::HandoffDecision;
 use crate::job::JobState;
 use crate::names::{Handle, Key, User};
 use crate::replay::Machine;
@@ -38,8 +38,8 @@ pub struct ServerState {
     held: Vec<(Handle, PreparedJob)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     taken: VecDeque<(Time, Handle, u32)>,
-    #[serde(default, skip_serializing_if = "Parts::is_empty")]
-    parts: Parts,
+    #[serde(default, skip_serializing_if = "Subjobs::is_empty")]
+    subjobs: Subjobs,
     history: Vec<Recent>,
     runtimes: Vec<CategoryDump<String>>,
     failures: u64,
@@ -60,7 +60,7 @@ impl Server {
             copies,
             held,
             taken,
-            parts,
+            subjobs,
             history,
             runtimes,
             failures,
@@ -100,7 +100,7 @@ impl Server {
             held: held.into_iter().collect(),
             taken,
             taken_order,
-            parts,
+            subjobs,
             history: learning::restore(&history),
             runtimes: prospects::restore(&runtimes),
             failures,
@@ -136,14 +136,14 @@ impl Machine for Server {
                 | Answer::Refused(_)
                 | Answer::Known(_)
                 | Answer::Elsewhere(_)
-                | Answer::Verdict(Verdict::Abort | Verdict::Commit { .. })
+                | Answer::Decision(HandoffDecision::Abort | HandoffDecision::Commit { .. })
                 | Answer::NoSuchJob => true,
                 // The first one of a running job is noted, and so is each step of a handoff.
                 Answer::Cancelling(_)
                 | Answer::Order(_)
                 | Answer::Handoff(_)
-                | Answer::Part(_)
-                | Answer::Verdict(Verdict::Undecided) => false,
+                | Answer::Subjob(_)
+                | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,
         }
@@ -164,7 +164,7 @@ impl Machine for Server {
             copies: self.copies.iter().map(|(number, copies)| (*number, copies.clone())).collect(),
             held: self.held.iter().map(|(job, held)| (job.clone(), held.clone())).collect(),
             taken: self.taken_in_order().collect(),
-            parts: self.parts.clone(),
+            subjobs: self.subjobs.clone(),
             history: self.history.dump(),
             runtimes: self.runtimes.dump(),
             failures: self.failures,

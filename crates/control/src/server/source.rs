@@ -6,7 +6,9 @@ use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Server, ServerJob, tell, waits_no_more};
-use crate::handoff::{Call, Handoff, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, StayReason, Verdict};
+use crate::handoff::{
+    Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, StayReason,
+};
 use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Name};
@@ -326,20 +328,24 @@ impl Server {
 
     /// What a target that holds a job of ours is to do with it. Final unless undecided: attempts are numbered, and one
     /// that was given up is never taken up again.
-    pub fn verdict(&self, id: &HandoffId) -> Verdict {
-        let Some(number) = self.number_of(&id.job) else { return Verdict::Abort };
-        let Some(ServerJob { record, attempts, .. }) = self.jobs.get(&number) else { return Verdict::Abort };
+    pub fn decision(&self, id: &HandoffId) -> HandoffDecision {
+        let Some(number) = self.number_of(&id.job) else { return HandoffDecision::Abort };
+        let Some(ServerJob { record, attempts, .. }) = self.jobs.get(&number) else {
+            return HandoffDecision::Abort;
+        };
         let copies = self.copies.get(&number).into_iter().flatten();
         if let Some(leaving) = self.leaving.get(&number).into_iter().chain(copies).find(|one| one.id == *id) {
             return match leaving.phase {
-                Phase::Committing(_) => Verdict::Commit { cancelled: leaving.cancelled, attempts: *attempts },
-                Phase::Preparing | Phase::Waiting(_) | Phase::Withdrawing(_) => Verdict::Undecided,
+                Phase::Committing(_) => {
+                    HandoffDecision::Commit { cancelled: leaving.cancelled, attempts: *attempts }
+                }
+                Phase::Preparing | Phase::Waiting(_) | Phase::Withdrawing(_) => HandoffDecision::Undecided,
             };
         }
         if record.hops.iter().any(|hop| hop.attempt == id.attempt && hop.from == self.config.name) {
-            return Verdict::Commit { cancelled: false, attempts: *attempts };
+            return HandoffDecision::Commit { cancelled: false, attempts: *attempts };
         }
-        Verdict::Abort
+        HandoffDecision::Abort
     }
 
     /// The server to which a job, or a copy of it, goes by that attempt, or went: none if that is not known here.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::turn::{self, SiblingState};
 use super::{Answer, Command, Refused, Server, ServerJob, tell};
-use crate::handoff::{Call, Handoff, HandoffId, Reply, Verdict};
+use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
 use crate::names::Token;
 use crate::names::{Handle, Name};
@@ -302,15 +302,15 @@ impl Server {
         &mut self,
         now: Time,
         id: &HandoffId,
-        verdict: Verdict,
+        decision: HandoffDecision,
         commands: &mut Vec<Command>,
     ) {
-        match verdict {
-            Verdict::Undecided => self.queue_again(now, id, commands),
-            Verdict::Commit { cancelled, attempts } => {
+        match decision {
+            HandoffDecision::Undecided => self.queue_again(now, id, commands),
+            HandoffDecision::Commit { cancelled, attempts } => {
                 self.commit(now, None, id, (cancelled, attempts), commands);
             }
-            Verdict::Abort => self.abort(now, None, id, commands),
+            HandoffDecision::Abort => self.abort(now, None, id, commands),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where a daemon that was built for tests ends itself as `kill -9` would: `PLIANT_CRASH_AT=PLACE.WHAT[:N]` in its
 //! environment, at the N-th time, once if no number is given. Without debug assertions nothing of this is built.
 //!
-//! An event is named as in the journal; `part+end` is one of that name with the word `"end"` somewhere in its text, for those of
+//! An event is named as in the journal; `subjob+end` is one of that name with the word `"end"` somewhere in its text, for those of
 //! which a number could not tell one from the other.
 //!
 //! | place | what | when |
@@ -138,12 +138,14 @@ mod tests {
     #[test]
     fn a_word_tells_events_of_one_name_apart() {
         let [ended, committed] = [
-            r#"{"part":{"decided":{"verdict":"end"}}}"#,
-            r#"{"part":{"decided":{"verdict":{"commit":{}}}}}"#,
+            r#"{"subjob":{"decided":{"decision":"end"}}}"#,
+            r#"{"subjob":{"decided":{"decision":{"commit":{}}}}}"#,
         ];
-        assert!(is_event(ended, "part") && is_event(ended, "part+end") && is_event(committed, "part"));
+        assert!(is_event(ended, "subjob") && is_event(ended, "subjob+end") && is_event(committed, "subjob"));
         assert!(
-            !is_event(committed, "part+end") && !is_event(ended, "stands+end") && !is_event(ended, "part+en")
+            !is_event(committed, "subjob+end")
+                && !is_event(ended, "stands+end")
+                && !is_event(ended, "subjob+en")
         );
     }
 }

@@ -115,8 +115,8 @@ impl Service {
             | Answer::Elsewhere(_)
             | Answer::Order(_)
             | Answer::Handoff(_)
-            | Answer::Verdict(_)
-            | Answer::Part(_)
+            | Answer::Decision(_)
+            | Answer::Subjob(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
         }
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pliant_control::batch;
 use pliant_control::batch::external::{Command, Event, Queue, Withdrawal};
-use pliant_control::coallocation::{PartId, Standing};
+use pliant_control::coallocation::{SubjobId, SubjobState};
 use pliant_control::job::Exit;
 use pliant_control::listing::Shape;
 use pliant_control::server::{self, Server};
@@ -111,9 +111,9 @@ impl Cluster {
         host.runtime.spawn(listings.keep(stop.clone()));
         host.runtime.spawn(gates::watch_gates(host.clone(), changed.clone(), stop));
         let cluster = Cluster { host, mailbox, system, last, changed, slot: Arc::default() };
-        for (part, _, standing) in machine.parts() {
-            if matches!(standing, Standing::Committed | Standing::Runs { .. }) {
-                cluster.follow_tasks(&part.id);
+        for (subjob, _, state) in machine.subjobs() {
+            if matches!(state, SubjobState::Committed | SubjobState::Runs { .. }) {
+                cluster.follow_tasks(&subjob.id);
             }
         }
         for command in machine.unanswered() {
@@ -283,7 +283,7 @@ impl Cluster {
         }
         if tentative {
             if let Some(subjob) = job.execution.as_ref().and_then(|execution| execution.subjob()) {
-                self.follow_tasks(&subjob.part.id);
+                self.follow_tasks(&subjob.subjob.id);
             }
             return self.permit(&job).await;
         }
@@ -325,7 +325,7 @@ impl Cluster {
     }
 
     /// Has the machine notified how the tasks of a subjob end that is to run.
-    fn follow_tasks(&self, id: &PartId) {
+    fn follow_tasks(&self, id: &SubjobId) {
         let dir = self.host.subjob_dir(id);
         self.host.runtime.spawn(observer::follow_tasks(self.mailbox.clone(), dir, id.clone()));
     }

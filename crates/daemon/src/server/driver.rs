@@ -67,7 +67,7 @@ impl Driver<Server> for ServerDriver {
                 // There may be no watchers.
                 let _ = self.changes.send(Arc::from(record));
             }
-            Command::Part(command) => self.subjobs.carry_out(machine, command),
+            Command::Subjob(command) => self.subjobs.carry_out(machine, command),
             Command::KeepLocal(_) => {}
             Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
@@ -122,8 +122,8 @@ fn count(answer: &Answer) {
         | Answer::Cancelling(_)
         | Answer::Elsewhere(_)
         | Answer::Handoff(_)
-        | Answer::Verdict(_)
-        | Answer::Part(_)
+        | Answer::Decision(_)
+        | Answer::Subjob(_)
         | Answer::Order(MoveOutcome::Moved(_) | MoveOutcome::Copied(_))
         | Answer::NoSuchJob => {}
     }

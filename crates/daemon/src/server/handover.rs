@@ -1,6 +1,6 @@
 //! What other servers may say about jobs that they hand over, and what this one makes of it.
 
-use pliant_control::handoff::{Handoff, HandoffId, Peer as Other, Reply, Verdict};
+use pliant_control::handoff::{Handoff, HandoffDecision, HandoffId, Peer as Other, Reply};
 use pliant_control::job::Hop;
 use pliant_control::names::Name;
 use pliant_control::names::Token;
@@ -97,7 +97,7 @@ impl Service {
     }
 
     /// What is to become of a sibling job that is ready to start at another server: that is decided by the question.
-    pub(super) async fn may_start(&self, from: &Name, id: HandoffId) -> Result<Verdict, Status> {
+    pub(super) async fn may_start(&self, from: &Name, id: HandoffId) -> Result<HandoffDecision, Status> {
         let wanted = id.clone();
         let target = move |server: &mut Server, _| server.target_of(&wanted).cloned();
         match self.mailbox.ask(target).await.map_err(|_| stopping())? {
@@ -108,8 +108,8 @@ impl Service {
             _ => {}
         }
         match self.call(|reply| Event::Ready { reply, id }, 0).await? {
-            Answer::Verdict(verdict) => Ok(verdict),
-            _ => Err(Status::internal("not a verdict")),
+            Answer::Decision(decision) => Ok(decision),
+            _ => Err(Status::internal("not a decision")),
         }
     }
 
@@ -127,16 +127,16 @@ impl Service {
     }
 
     /// What is to become of a job that is handed over, for the server that is to take it and for no other.
-    pub(super) async fn verdict_for(&self, from: &Name, id: &HandoffId) -> Result<Verdict, Status> {
+    pub(super) async fn verdict_for(&self, from: &Name, id: &HandoffId) -> Result<HandoffDecision, Status> {
         let wanted = id.clone();
         let look =
-            move |server: &mut Server, _| (server.target_of(&wanted).cloned(), server.verdict(&wanted));
+            move |server: &mut Server, _| (server.target_of(&wanted).cloned(), server.decision(&wanted));
         match self.mailbox.ask(look).await.map_err(|_| stopping())? {
             (Some(target), _) if target != *from => {
                 tracing::warn!(%from, %target, job = %id.job, "request refused: this job goes to another server");
                 Err(Status::permission_denied("this job goes to another server"))
             }
-            (_, verdict) => Ok(verdict),
+            (_, decision) => Ok(decision),
         }
     }
 

@@ -39,10 +39,10 @@ use pliant_model::Procs;
 use pliant_site::services::batch_margin;
 use pliant_staging::{self as staging, Store};
 use pliant_transport::Role;
-use pliant_wire::proto::held_parts_server::HeldPartsServer;
+use pliant_wire::proto::held_subjobs_server::HeldSubjobsServer;
 use pliant_wire::proto::links_server::LinksServer;
-use pliant_wire::proto::parts_server::PartsServer;
 use pliant_wire::proto::server_server::ServerServer;
+use pliant_wire::proto::subjobs_server::SubjobsServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
 use subjobs::{Coordinators, SubjobDriver, TaskPorts};
@@ -179,7 +179,7 @@ fn resume(
     let observer = JobObserver { mailbox: mailbox.clone(), task_ports: task_ports.clone() };
     let runner = Runner::new(host.clone(), observer, None);
     let jobs = machine.running().map(|(_, run, cancelling)| (run, cancelling));
-    let subjobs = machine.running_parts().map(|(_, run, cancelling)| (run, cancelling));
+    let subjobs = machine.running_subjobs().map(|(_, run, cancelling)| (run, cancelling));
     for (run, cancelling) in jobs.chain(subjobs) {
         if let Some(execution) = Execution::of_run(host, machine, run) {
             runner.resume(execution, cancelling);
@@ -209,9 +209,9 @@ fn ready_page(
 
 /// All that is called at a server.
 fn routes(front: &Front, service: Service, links: links::Service, message_bytes: usize) -> Routes {
-    let parts = PartsServer::new(service.clone()).max_decoding_message_size(message_bytes);
+    let parts = SubjobsServer::new(service.clone()).max_decoding_message_size(message_bytes);
     let task_files = TaskFilesServer::new(service.clone());
-    let held = HeldPartsServer::new(service.clone());
+    let held = HeldSubjobsServer::new(service.clone());
     let service = ServerServer::new(service).max_decoding_message_size(message_bytes);
     transport()
         .add_service(front.guarded(service))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_client::send_pieces;
-use pliant_control::handoff::{Call, Handoff, HandoffId, Peer, Reply, Verdict};
+use pliant_control::handoff::{Call, Handoff, HandoffDecision, HandoffId, Peer, Reply};
 use pliant_control::server::{Event, Server};
 use pliant_staging::FileSpec;
 use pliant_transport::{ClientTls, Connections, Role};
@@ -119,10 +119,11 @@ impl PeerServers {
             }
             Call::Abort => server.abort(timed(proto::AbortRequest { id: wire_id })).await,
             Call::Inquire | Call::Ready => {
-                let verdict = server.inquire(timed(proto::InquireRequest { id: wire_id, ready })).await;
-                let verdict = verdict.map_err(|status| status.message().to_owned())?.into_inner();
-                let verdict = Verdict::try_from(verdict).map_err(|malformed| malformed.to_string())?;
-                return Ok(Event::Judged { id: id.clone(), verdict });
+                let decision = server.inquire(timed(proto::InquireRequest { id: wire_id, ready })).await;
+                let decision = decision.map_err(|status| status.message().to_owned())?.into_inner();
+                let decision =
+                    HandoffDecision::try_from(decision).map_err(|malformed| malformed.to_string())?;
+                return Ok(Event::Judged { id: id.clone(), decision });
             }
         };
         let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
@@ -214,9 +215,9 @@ fn said(event: &Event) -> &'static str {
         Event::Answered { reply: Reply::Refused(_), .. } => "refused",
         Event::Answered { reply: Reply::Done, .. } => "done",
         Event::Answered { reply: Reply::Unknown, .. } => "unknown",
-        Event::Judged { verdict: Verdict::Undecided, .. } => "undecided",
-        Event::Judged { verdict: Verdict::Commit { .. }, .. } => "commit",
-        Event::Judged { verdict: Verdict::Abort, .. } => "abort",
+        Event::Judged { decision: HandoffDecision::Undecided, .. } => "undecided",
+        Event::Judged { decision: HandoffDecision::Commit { .. }, .. } => "commit",
+        Event::Judged { decision: HandoffDecision::Abort, .. } => "abort",
         _ => "",
     }
 }

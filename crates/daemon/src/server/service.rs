@@ -230,18 +230,18 @@ impl proto::server_server::Server for Service {
     async fn inquire(
         &self,
         request: Request<proto::InquireRequest>,
-    ) -> Result<Response<proto::Verdict>, Status> {
+    ) -> Result<Response<proto::HandoffDecision>, Status> {
         let from = source(&request)?;
         let proto::InquireRequest { id, ready } = request.into_inner();
         let id = wire::handoff_id(id)?;
         if ready {
             return Ok(Response::new((&self.may_start(&from, id).await?).into()));
         }
-        let verdict = self.verdict_for(&from, &id).await?;
+        let decision = self.verdict_for(&from, &id).await?;
         // What is answered must not be forgotten in a crash.
         let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
         settled.map_err(|_| slow())?.map_err(|_| stopping())?;
-        Ok(Response::new((&verdict).into()))
+        Ok(Response::new((&decision).into()))
     }
 
     type DownloadStream = files::DownloadStream;

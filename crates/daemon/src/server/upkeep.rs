@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use pliant_control::coallocation::PartId;
+use pliant_control::coallocation::SubjobId;
 use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
@@ -54,9 +54,9 @@ impl Upkeep {
                 }
             }
         }
-        for part in self.host.subjobs() {
-            let dir = self.host.subjob_dir(&part);
-            if self.is_due_part(now, part, &dir).await
+        for subjob in self.host.subjobs() {
+            let dir = self.host.subjob_dir(&subjob);
+            if self.is_due_subjob(now, subjob, &dir).await
                 && let Err(error) = fs::remove_dir_all(&dir)
             {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a subjob");
@@ -65,7 +65,7 @@ impl Upkeep {
         for number in self.host.gates() {
             let known = move |server: &mut Server, _| {
                 let is_job = server.job(number).is_some() || server.held_as(number).is_some();
-                is_job || server.part(number).is_some()
+                is_job || server.subjob(number).is_some()
             };
             if self.mailbox.ask(known).await == Ok(false)
                 && let Err(error) = self.host.gate(number).remove()
@@ -102,8 +102,8 @@ impl Upkeep {
 
     /// True if the files of a subjob are there longer than they are kept: since its end, or since its folder was
     /// changed if it never began.
-    async fn is_due_part(&self, now: Time, part: PartId, dir: &Path) -> bool {
-        let known = self.mailbox.ask(move |server, _| server.has_part(&part)).await;
+    async fn is_due_subjob(&self, now: Time, subjob: SubjobId, dir: &Path) -> bool {
+        let known = self.mailbox.ask(move |server, _| server.has_subjob(&subjob)).await;
         if known != Ok(false) {
             return false;
         }

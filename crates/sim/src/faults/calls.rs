@@ -4,7 +4,7 @@
 use pliant_control::access::Caller;
 use pliant_control::agent::{self, Ask, Requester};
 use pliant_control::client;
-use pliant_control::handoff::{self, Handoff, HandoffId, Reply, Verdict};
+use pliant_control::handoff::{self, Handoff, HandoffDecision, HandoffId, Reply};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
 use pliant_control::names::Token;
@@ -17,7 +17,7 @@ use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
 /// What somebody takes for the source's consent who has none.
-const UNLOCKED: Verdict = Verdict::Commit { cancelled: false, attempts: 0 };
+const UNLOCKED: HandoffDecision = HandoffDecision::Commit { cancelled: false, attempts: 0 };
 
 /// A call under way. Its number is the token that its receiver is told.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ pub(super) enum Response {
     Known(Handle),
     Cancel(Cancelled),
     Reply(Reply),
-    Verdict(Verdict),
+    Decision(HandoffDecision),
     Launch(Box<launches::Answered>),
 }
 
@@ -133,7 +133,7 @@ impl World {
                 self.tell_server(index, server::Event::Commit { reply, id, cancelled, attempts });
             }
             (Peer::Server(_), Request::Ready(_)) if self.bug == Some(Bug::ConsentsUnlocked) => {
-                self.respond(number, Response::Verdict(UNLOCKED));
+                self.respond(number, Response::Decision(UNLOCKED));
             }
             (Peer::Server(index), Request::Ready(id)) => {
                 self.tell_server(index, server::Event::Ready { reply, id });
@@ -145,7 +145,7 @@ impl World {
                 if self.bug == Some(Bug::JudgesEarly) {
                     return self.give_verdict(index, number);
                 }
-                // What is told has to be durable: the verdict waits for the commit of what has come in before.
+                // What is told has to be durable: the decision waits for the commit of what has come in before.
                 self.servers[index].daemon.waiting.push(number);
                 self.plan_commit(to);
             }
@@ -167,8 +167,8 @@ impl World {
     /// A source says what is to become of a job that another server holds.
     pub(super) fn give_verdict(&mut self, index: usize, number: u64) {
         let Some(Call { by: Party::Target(_, id), .. }) = self.calls.get(&number).cloned() else { return };
-        let verdict = self.servers[index].daemon.node.machine.verdict(&id);
-        self.respond(number, Response::Verdict(verdict));
+        let decision = self.servers[index].daemon.node.machine.decision(&id);
+        self.respond(number, Response::Decision(decision));
     }
 
     /// Answers a call.
@@ -190,11 +190,11 @@ impl World {
             (Party::Source(life, id), Response::Reply(reply)) => {
                 self.source_hears(from, life, id, number, reply)
             }
-            (Party::Target(life, id), Response::Verdict(verdict)) => {
+            (Party::Target(life, id), Response::Decision(decision)) => {
                 if let Peer::Server(index) = from
                     && self.life(from) == life
                 {
-                    self.tell_server(index, server::Event::Judged { id, verdict });
+                    self.tell_server(index, server::Event::Judged { id, decision });
                 }
             }
             (Party::Launch(by), Response::Launch(answer)) => self.launch_answered(from, number, by, *answer),
@@ -235,7 +235,7 @@ impl World {
             }
             handoff::Call::Ready => {
                 if self.bug == Some(Bug::StartsUnasked) {
-                    let judged = server::Event::Judged { id: id.clone(), verdict: UNLOCKED };
+                    let judged = server::Event::Judged { id: id.clone(), decision: UNLOCKED };
                     self.after(1, WorldEvent::Late(index, life, judged));
                 }
                 (Party::Target(life, id.clone()), Request::Ready(id))
@@ -265,12 +265,12 @@ impl World {
                     && matches!(reply, Reply::Prepared(_))
                     && let Some(Call { by: Party::Source(_, id), .. }) = &call
                 {
-                    self.tell_server(index, server::Event::Judged { id: id.clone(), verdict: UNLOCKED });
+                    self.tell_server(index, server::Event::Judged { id: id.clone(), decision: UNLOCKED });
                 }
                 Response::Reply(reply)
             }
-            Answer::Part(standing) => Response::Launch(Box::new(launches::Answered::Standing(standing))),
-            Answer::Verdict(verdict) => Response::Verdict(verdict),
+            Answer::Subjob(state) => Response::Launch(Box::new(launches::Answered::SubjobState(state))),
+            Answer::Decision(decision) => Response::Decision(decision),
             Answer::Accepted(record) => Response::Client(client::Event::Accepted(record)),
             Answer::Refused(refused) => Response::Client(client::Event::Refused(refused)),
             Answer::Known(handle) => Response::Known(handle),

@@ -111,7 +111,7 @@ impl World {
             Peer::Server(index) => {
                 let forgotten = match self.bug {
                     Some(Bug::ForgetsHolds) => Some("held"),
-                    Some(Bug::ForgetsParts) => Some("parts"),
+                    Some(Bug::ForgetsSubjobs) => Some("subjobs"),
                     _ => None,
                 };
                 if let Some(part) = forgotten

@@ -62,7 +62,7 @@ pub enum Bug {
     RunsAgain,
     /// A source judges by what is not durable yet.
     JudgesEarly,
-    /// A target starts a copy when its turn has come, whatever its source says; a server so its part of a launch.
+    /// A target starts a copy when its turn has come, whatever its source says; a server so its subjob of a launch.
     StartsUnasked,
     /// A source lets a copy start without withdrawing the job.
     ConsentsUnlocked,
@@ -80,9 +80,9 @@ pub enum Bug {
     ForgottenIsOver,
     /// What is left of a job in an external queue is not removed.
     LeavesCopies,
-    /// A restarted server has forgotten its parts of launches.
-    ForgetsParts,
-    /// A coordinator takes a part for held that is only queued.
+    /// A restarted server has forgotten its subjobs of launches.
+    ForgetsSubjobs,
+    /// A coordinator takes a subjob for held that is only queued.
     QueuedIsHeld,
     /// A coordinator takes silence after the end of a launch for a yes.
     SilenceIsOver,

@@ -37,8 +37,8 @@ impl World {
         if self.servers[index].stopped.contains(&run.job) {
             return self.job_ended(index, run.job, Exit::Cancelled, None);
         }
-        if self.servers[index].daemon.node.machine.part(run.job.0).is_some() {
-            return self.part_begins(index, run);
+        if self.servers[index].daemon.node.machine.subjob(run.job.0).is_some() {
+            return self.subjob_begins(index, run);
         }
         let Some(record) = self.servers[index].daemon.node.machine.job(run.job.0).cloned() else {
             return self.wrong("once", format!("c{index} runs its job {}, which it does not know", run.job));
@@ -112,7 +112,7 @@ impl World {
         self.resume_tasks(index);
         let machine = &self.servers[index].daemon.node.machine;
         let jobs = machine.running().map(|(_, run, cancelling)| (run.clone(), cancelling));
-        let parts = machine.running_parts().map(|(_, run, cancelling)| (run.clone(), cancelling));
+        let parts = machine.running_subjobs().map(|(_, run, cancelling)| (run.clone(), cancelling));
         let running: Vec<(Run, bool)> = jobs.chain(parts).collect();
         for (run, cancelling) in running {
             let life = self.life(Peer::Server(index));

@@ -174,7 +174,7 @@ impl World {
                     self.tell_news(me, number, record);
                 }
             }
-            Command::Part(command) => self.part_wants(index, command),
+            Command::Subjob(command) => self.subjob_command(index, command),
             // What local users did is kept for replays.
             Command::Archive(_) | Command::KeepLocal(_) => {}
             Command::Freed => self.freed(me),

@@ -39,8 +39,8 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Answered { id, reply } => {
             format!("Answered {}, attempt {}: {}", id.job, id.attempt, short(reply))
         }
-        Event::Judged { id, verdict } => format!("Judged {}, attempt {}: {verdict:?}", id.job, id.attempt),
-        Event::Part(event) => short(event),
+        Event::Judged { id, decision } => format!("Judged {}, attempt {}: {decision:?}", id.job, id.attempt),
+        Event::Subjob(event) => short(event),
         Event::Batch(event) => short(event),
         Event::Due => "Due".to_owned(),
     }

@@ -1,7 +1,7 @@
 //! Handoffs between servers: who waits for which answer, and what was moved.
 
 use pliant_control::agent::{self, DiscoveryResult};
-use pliant_control::handoff::{Call, HandoffId, MoveOutcome, MoveProposal, Reply, Verdict};
+use pliant_control::handoff::{Call, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Reply};
 use pliant_control::job::Hop;
 use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name};
@@ -117,14 +117,14 @@ impl Driver<'_> {
     }
 
     /// A server says whether a copy may start.
-    pub(super) fn consent(&mut self, now: Time, to: Token, verdict: Verdict) {
+    pub(super) fn consent(&mut self, now: Time, to: Token, decision: HandoffDecision) {
         let Some(Waiting::Server(target, id)) = self.handoffs.waiting.remove(&to.0) else { return };
-        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, verdict }));
+        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, decision }));
     }
 
     /// A server asks the one that a held job came from.
     pub(super) fn inquired(&mut self, now: Time, source: usize, target: usize, id: HandoffId) {
-        let verdict = self.servers[source].node.machine.verdict(&id);
-        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, verdict }));
+        let decision = self.servers[source].node.machine.decision(&id);
+        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, decision }));
     }
 }

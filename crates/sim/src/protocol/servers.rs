@@ -42,7 +42,7 @@ impl Driver<'_> {
                 let event = match answer {
                     Answer::Order(outcome) => return self.order_ended(now, index, to, outcome),
                     Answer::Handoff(reply) => return self.reply_to_server(now, to, reply),
-                    Answer::Verdict(verdict) => return self.consent(now, to, verdict),
+                    Answer::Decision(decision) => return self.consent(now, to, decision),
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),
                     Answer::Known(_) => {
@@ -51,7 +51,7 @@ impl Driver<'_> {
                     Answer::Cancelling(_) | Answer::Elsewhere(_) | Answer::NoSuchJob => {
                         return debug_assert!(false, "nobody cancels");
                     }
-                    Answer::Part(_) => return debug_assert!(false, "nobody launches"),
+                    Answer::Subjob(_) => return debug_assert!(false, "nobody launches"),
                 };
                 self.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
             }
@@ -73,7 +73,7 @@ impl Driver<'_> {
                     self.moved(index, &record.handle, hop);
                 }
             }
-            server::Command::Part(_) => debug_assert!(false, "nobody launches"),
+            server::Command::Subjob(_) => debug_assert!(false, "nobody launches"),
             server::Command::KeepLocal(_) | server::Command::Freed => {
                 debug_assert!(false, "every batch system is embedded")
             }

@@ -1,14 +1,14 @@
 //! Launches: applications ([`application`]), programs of tasks ([`program`]), records ([`record`]), messages between agents and
-//! servers about subjobs ([`part`]), listings of subjobs ([`held_parts`]) and files of tasks ([`files`]).
+//! servers about subjobs ([`subjob`]), listings of subjobs ([`held_subjobs`]) and files of tasks ([`files`]).
 
 mod application;
 mod files;
-mod held_parts;
-mod part;
+mod held_subjobs;
 mod program;
 mod record;
+mod subjob;
 
-use pliant_control::coallocation::{LaunchId, PartId};
+use pliant_control::coallocation::{LaunchId, SubjobId};
 
 use super::field::*;
 use super::proto;
@@ -16,14 +16,14 @@ use super::table::message;
 
 pub use application::{LaunchRequest, SpawnRequest};
 pub use files::{LaunchTask, TaskDownload};
-pub use held_parts::HeldParts;
-pub use part::{PartDecision, PartReport, survey_reply, surveyed};
+pub use held_subjobs::HeldSubjobs;
 pub use program::{Program, TaskProgram};
 pub use record::{LaunchesPage, LaunchesQuery, launch_answer, launch_reply};
+pub use subjob::{DecidedSubjob, SubjobReport, survey_reply, surveyed};
 
 const A_LAUNCH: &str = "a launch";
-const A_PART: &str = "a part";
-const A_STANDING: &str = "the state of the part";
+const A_PART: &str = "a subjob";
+const A_STANDING: &str = "the state of the subjob";
 
 message! {
     proto::LaunchId <=> LaunchId {
@@ -31,7 +31,7 @@ message! {
         key: KEY,
     }
 
-    proto::PartId <=> PartId {
+    proto::SubjobId <=> SubjobId {
         launch: required(A_LAUNCH),
         number,
     }

@@ -1,6 +1,6 @@
 //! Messages about explorations that do not say what they should.
 
-use pliant_control::agent::Offering;
+use pliant_control::agent::ExplorationServer;
 
 use super::super::proto::{self, explore_reply, explore_request};
 use super::super::{ExplorationReply, ExplorationRequest, OffersQuery, Shares, bounds, offers, offers_reply};
@@ -43,14 +43,14 @@ fn questions() {
 #[test]
 fn answers() {
     use explore_reply::Message;
-    let stands = |standing: i32, length: usize| {
-        Message::Stands(explore_reply::Stands { number: 1, attempt: 0, standing, output: vec![0; length] })
+    let stands = |state: i32, length: usize| {
+        Message::Stands(explore_reply::Stands { number: 1, attempt: 0, state, output: vec![0; length] })
     };
     let long = bounds::OUTPUT_BYTES_MAX + 1;
     let cases = [
         (None, "", "stands, not_taken, all_cancelled, prospects or shared", NOTHING),
-        (Some(stands(0, 0)), "stands.standing", "how a request stands, from 1 to 5", "0"),
-        (Some(stands(6, 0)), "stands.standing", "how a request stands, from 1 to 5", "6"),
+        (Some(stands(0, 0)), "stands.state", "how a request stands, from 1 to 5", "0"),
+        (Some(stands(6, 0)), "stands.state", "how a request stands, from 1 to 5", "6"),
         (Some(stands(3, long)), "stands.output", "at most 262144 bytes", "262145 bytes"),
     ];
     for (message, field, expected, found) in cases {
@@ -85,7 +85,7 @@ fn servers_with_cores() {
         "0",
     );
     let (server, address) = ("lyon".parse().unwrap(), "lyon.example.org:1".to_owned());
-    let offering = Offering { server, address, cores: 4, per_core: 2 };
+    let offering = ExplorationServer { server, address, cores: 4, per_core: 2 };
     let reply = offers_reply(std::slice::from_ref(&offering));
     assert_eq!(offers(sent(&reply)), Ok(vec![offering]));
     let mut wrong = reply;

@@ -97,8 +97,8 @@ proptest! {
     }
 
     #[test]
-    fn damaged_parts(bytes in drawn::<Part>().prop_flat_map(|one| damaged(proto::PreparePart::from(&one)))) {
-        understood::<proto::PreparePart, Part>(&bytes);
+    fn damaged_subjobs(bytes in drawn::<Subjob>().prop_flat_map(|one| damaged(proto::PrepareSubjob::from(&one)))) {
+        understood::<proto::PrepareSubjob, Subjob>(&bytes);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::coallocation::{Application, LaunchRecord, Machine, Part, PartId};
+use pliant_control::coallocation::{Application, LaunchRecord, Machine, Subjob, SubjobId};
 
-use super::super::proto::{self, part_standing, part_verdict, prepare_part, program};
+use super::super::proto::{self, prepare_subjob, program, subjob_decision, subjob_state};
 use super::super::{
-    LaunchRequest, LaunchesQuery, PartDecision, PartReport, SpawnRequest, TaskDownload, bounds,
+    DecidedSubjob, LaunchRequest, LaunchesQuery, SpawnRequest, SubjobReport, TaskDownload, bounds,
     launch_answer, survey_reply, surveyed,
 };
 use super::samples::{
@@ -22,8 +22,8 @@ fn id() -> proto::LaunchId {
     proto::LaunchId { agent: "lyon".to_owned(), key: vec![1; 16] }
 }
 
-fn part_id() -> proto::PartId {
-    proto::PartId { launch: Some(id()), number: 3 }
+fn subjob_id() -> proto::SubjobId {
+    proto::SubjobId { launch: Some(id()), number: 3 }
 }
 
 fn service() -> Option<proto::Program> {
@@ -177,17 +177,17 @@ fn records() {
 }
 
 #[test]
-fn parts() {
-    type Damage = fn(&mut proto::PreparePart);
-    let task = prepare_part::PlacedTask {
+fn subjobs() {
+    type Damage = fn(&mut proto::PrepareSubjob);
+    let task = prepare_subjob::PlacedTask {
         name: "source".to_owned(),
         program: service(),
         machine: "node-1".to_owned(),
         neighbours: vec!["sink".to_owned()],
         inputs: Vec::new(),
     };
-    let right = proto::PreparePart {
-        id: Some(part_id()),
+    let right = proto::PrepareSubjob {
+        id: Some(subjob_id()),
         coordinator: "10.0.0.1:7450".to_owned(),
         owner: "alice".to_owned(),
         name: "row".to_owned(),
@@ -197,17 +197,17 @@ fn parts() {
         timeout_s: 10,
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|part| part.id = None, "id", "a part", NOTHING),
-        (|part| part.id.as_mut().unwrap().launch = None, "id.launch", "a launch", NOTHING),
-        (|part| part.coordinator.clear(), "coordinator", ADDRESS, EMPTY),
-        (|part| part.tasks.clear(), "tasks", "at least one task", NOTHING),
-        (|part| part.tasks[0].machine.clear(), "tasks[0].machine", "a machine", EMPTY),
-        (|part| part.tasks[0].neighbours[0].push('='), "tasks[0].neighbours[0]", TASK, "`sink=`"),
-        (|part| part.procs = 0, "procs", PROCS, "0"),
-        (|part| part.timeout_s = 0, "timeout_s", "seconds from 1 to 86400", "0"),
+        (|subjob| subjob.id = None, "id", "a subjob", NOTHING),
+        (|subjob| subjob.id.as_mut().unwrap().launch = None, "id.launch", "a launch", NOTHING),
+        (|subjob| subjob.coordinator.clear(), "coordinator", ADDRESS, EMPTY),
+        (|subjob| subjob.tasks.clear(), "tasks", "at least one task", NOTHING),
+        (|subjob| subjob.tasks[0].machine.clear(), "tasks[0].machine", "a machine", EMPTY),
+        (|subjob| subjob.tasks[0].neighbours[0].push('='), "tasks[0].neighbours[0]", TASK, "`sink=`"),
+        (|subjob| subjob.procs = 0, "procs", PROCS, "0"),
+        (|subjob| subjob.timeout_s = 0, "timeout_s", "seconds from 1 to 86400", "0"),
     ];
     for (damage, field, expected, found) in cases {
-        check::<_, Part>(right.clone(), damage, field, expected, found);
+        check::<_, Subjob>(right.clone(), damage, field, expected, found);
     }
 }
 
@@ -231,36 +231,36 @@ fn standings_and_verdicts() {
     let addresses = |name: &str, address: &str| BTreeMap::from([(name.to_owned(), address.to_owned())]);
     let held = |name: &str, address: &str| {
         let addresses = addresses(name, address);
-        let standing = Some(part_standing::Standing::Held(part_standing::Held { addresses }));
-        proto::PartStands { id: Some(part_id()), standing: Some(proto::PartStanding { standing }) }
+        let state = Some(subjob_state::State::Held(subjob_state::Held { addresses }));
+        proto::SubjobReport { id: Some(subjob_id()), state: Some(proto::SubjobState { state }) }
     };
-    let nothing = proto::PartStands { id: Some(part_id()), standing: None };
-    let over = part_standing::Standing::Over(part_standing::Over::default());
-    let over = proto::PartStanding { standing: Some(over) };
-    let over = proto::PartStands { id: Some(part_id()), standing: Some(over) };
+    let nothing = proto::SubjobReport { id: Some(subjob_id()), state: None };
+    let over = subjob_state::State::Over(subjob_state::Over::default());
+    let over = proto::SubjobState { state: Some(over) };
+    let over = proto::SubjobReport { id: Some(subjob_id()), state: Some(over) };
     let cases = [
-        (nothing, "standing", "the state of the part", NOTHING),
-        (held("a/b", "host:1"), "standing.held.addresses", TASK, "`a/b`"),
-        (held("a", "host"), "standing.held.addresses[a]", ADDRESS, "`host`"),
-        (over, "standing.over.exit", "how it ended", NOTHING),
+        (nothing, "state", "the state of the subjob", NOTHING),
+        (held("a/b", "host:1"), "state.held.addresses", TASK, "`a/b`"),
+        (held("a", "host"), "state.held.addresses[a]", ADDRESS, "`host`"),
+        (over, "state.over.exit", "how it ended", NOTHING),
     ];
     for (message, field, expected, found) in cases {
-        check::<_, PartReport>(held("a", "host:1"), |stands| *stands = message, field, expected, found);
+        check::<_, SubjobReport>(held("a", "host:1"), |stands| *stands = message, field, expected, found);
     }
     let peers = addresses("sink", "host:99999");
-    let commit = part_verdict::Verdict::Commit(part_verdict::Commit { peers });
-    let decided = |verdict| proto::DecidePart {
-        id: Some(part_id()),
-        verdict: Some(proto::PartVerdict { verdict, heard: false }),
+    let commit = subjob_decision::Decision::Commit(subjob_decision::Commit { peers });
+    let decided = |decision| proto::DecideSubjob {
+        id: Some(subjob_id()),
+        decision: Some(proto::SubjobDecision { decision, heard: false }),
     };
-    let right = || decided(Some(part_verdict::Verdict::End(true)));
+    let right = || decided(Some(subjob_decision::Decision::End(true)));
     let cases = [
-        (None, "verdict", "undecided, commit or end", NOTHING),
-        (Some(commit), "verdict.commit.peers[sink]", ADDRESS, "`host:99999`"),
+        (None, "decision", "undecided, commit or end", NOTHING),
+        (Some(commit), "decision.commit.peers[sink]", ADDRESS, "`host:99999`"),
     ];
-    for (verdict, field, expected, found) in cases {
-        let damage = |message: &mut proto::DecidePart| *message = decided(verdict);
-        check::<_, (PartId, PartDecision)>(right(), damage, field, expected, found);
+    for (decision, field, expected, found) in cases {
+        let damage = |message: &mut proto::DecideSubjob| *message = decided(decision);
+        check::<_, (SubjobId, DecidedSubjob)>(right(), damage, field, expected, found);
     }
 }
 

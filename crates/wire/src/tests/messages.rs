@@ -1,9 +1,9 @@
 //! The messages that are sent back and forth, and read from damaged bytes.
 
 pub(super) use pliant_control::agent::{DiscoveryResult, DiscoverySubject, Moving, Report};
-pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Part, PartId};
+pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
 pub(super) use pliant_control::explain::Explanation;
-pub(super) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot, Verdict};
+pub(super) use pliant_control::handoff::{HandoffDecision, MoveOutcome, MoveProposal, Reply, ServerSnapshot};
 pub(super) use pliant_control::job::{Compared, Exit, Hop, JobRecord, Work};
 pub(super) use pliant_control::multi_job;
 pub(super) use pliant_control::server_info::ServerInfo;
@@ -69,17 +69,17 @@ macro_rules! for_each_message {
             launches_as_they_stand: LaunchRecord;
             queries_of_launches: LaunchesQuery;
             machines_of_servers: Machine;
-            parts_of_launches: Part;
-            decisions_about_parts: (PartId, PartDecision);
-            standings_of_parts: PartReport;
+            parts_of_launches: Subjob;
+            decisions_about_subjobs: (SubjobId, DecidedSubjob);
+            reports_of_subjobs: SubjobReport;
             orders_to_measure_links: LinkProbe;
             links_that_were_measured: LinkMeasurement;
             orders_to_give_bytes: DownloadProbe;
             links_as_they_are_known: Link;
             downloads_of_tasks: TaskDownload;
-            parts_that_are_held: HeldParts;
+            parts_that_are_held: HeldSubjobs;
             answers_to_uploads: UploadAnswer;
-            verdicts_about_handoffs: Verdict;
+            verdicts_about_handoffs: HandoffDecision;
             pages_of_launches: LaunchesPage;
         }
     };

@@ -1,7 +1,7 @@
 //! Mandatory requests that wait move to servers that would complete them sooner.
 
 use pliant_client::{ExplorationCalls, ExplorationSpec, Explorer, RequestEvent};
-use pliant_control::optional::server::Standing;
+use pliant_control::optional::server::RequestState;
 use pliant_journal::open_sqlite;
 use pliant_model::SpanMs;
 use pliant_policy::optional::{Kind, Reallocation};
@@ -21,8 +21,10 @@ async fn occupy(federation: &Federation, server: &str, ms: u32) -> ExplorationCa
     let mut calls = federation.client("bob").calls(fresh_key(), "pause", None, TIMEOUT);
     calls.discover(10).await.unwrap();
     calls.call_async(&server.parse().unwrap(), pause(0, 0, ms));
-    until("the core to be taken", async || (calls.probe(0).await == Some(Standing::Running)).then_some(()))
-        .await;
+    until("the core to be taken", async || {
+        (calls.probe(0).await == Some(RequestState::Running)).then_some(())
+    })
+    .await;
     calls
 }
 
@@ -64,7 +66,8 @@ async fn withdrawn_requests_may_come_back_and_running_ones_stay() {
     let lyon = "lyon".parse().unwrap();
     calls.call_async(&lyon, pause(0, 0, 600_000));
     calls.call_async(&lyon, pause(1, 0, 20));
-    until("the first to run", async || (calls.probe(0).await == Some(Standing::Running)).then_some(())).await;
+    until("the first to run", async || (calls.probe(0).await == Some(RequestState::Running)).then_some(()))
+        .await;
     calls.expect(&lyon);
     let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     let RequestEvent::Expected { prospects, .. } = &told else { panic!("{told:?}") };
@@ -75,17 +78,17 @@ async fn withdrawn_requests_may_come_back_and_running_ones_stay() {
     calls.withdraw(&lyon, 1.into());
     let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
-    assert_eq!(calls.probe(0).await, Some(Standing::Running));
+    assert_eq!(calls.probe(0).await, Some(RequestState::Running));
     // The same attempt is not taken again, the next one is.
     calls.call_async(&lyon, pause(1, 0, 20));
     let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
     calls.call_async(&lyon, pause(1, 1, 20));
-    assert_eq!(calls.probe(1).await, Some(Standing::Waiting));
+    assert_eq!(calls.probe(1).await, Some(RequestState::Waiting));
     calls.cancel(&lyon, 0);
     let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert!(
-        matches!(&told, RequestEvent::Ended { number: 1, standing: Standing::Completed, .. }),
+        matches!(&told, RequestEvent::Ended { number: 1, state: RequestState::Completed, .. }),
         "{told:?} of {:?}",
         Attempt { number: 1, attempt: 1 }
     );

@@ -1,7 +1,7 @@
 //! What users see: results, shares, Ctrl-C, and what is refused.
 
 use pliant_client::{ExplorationCalls, RequestEvent};
-use pliant_control::optional::server::Standing;
+use pliant_control::optional::server::RequestState;
 use pliant_policy::optional::Kind;
 use pliant_wire::Call;
 use rustix::process::{Pid, Signal, kill_process};
@@ -219,7 +219,7 @@ fn call(number: u32, kind: Kind, ms: u32) -> Call {
 }
 
 fn is_completed(happened: &RequestEvent, wanted: u32) -> bool {
-    matches!(happened, RequestEvent::Ended { number, standing: Standing::Completed, .. } if *number == wanted)
+    matches!(happened, RequestEvent::Ended { number, state: RequestState::Completed, .. } if *number == wanted)
 }
 
 /// The calls of the library, without the dispatcher.
@@ -233,8 +233,9 @@ async fn calls_are_made_probed_cancelled_and_waited_for() {
     let lyon = offers[0].server.clone();
     calls.call_async(&lyon, call(1, Kind::Optional, 60_000));
     calls.call_async(&lyon, call(2, Kind::Optional, 60_000));
-    until("the first to run", async || (calls.probe(1).await == Some(Standing::Running)).then_some(())).await;
-    assert_eq!(calls.probe(2).await, Some(Standing::Waiting));
+    until("the first to run", async || (calls.probe(1).await == Some(RequestState::Running)).then_some(()))
+        .await;
+    assert_eq!(calls.probe(2).await, Some(RequestState::Waiting));
     // A mandatory one ends the optional one that runs, and is waited for.
     let happened = calls.call(&lyon, call(0, Kind::Mandatory, 20)).await;
     assert!(is_completed(&happened, 0), "{happened:?}");
@@ -278,7 +279,7 @@ async fn an_optional_request_that_is_held_can_be_probed() {
     let (_federation, mut calls) = with_a_call_to_the_dead().await;
     let nancy = "nancy".parse().unwrap();
     calls.call_async(&nancy, call(1, Kind::Optional, 60_000));
-    assert!(matches!(calls.probe(1).await, Some(Standing::Waiting | Standing::Running)));
+    assert!(matches!(calls.probe(1).await, Some(RequestState::Waiting | RequestState::Running)));
     calls.cancel(&nancy, 1);
     assert!(calls.settle(Instant::now() + TIMEOUT).await);
 }

@@ -73,7 +73,7 @@ fn left_behind(federation: &Federation, name: &str) -> (usize, usize, u32) {
     let (file, machine) = stopped(federation, name);
     // What else is in a foreign cluster is not for a snapshot to say.
     let taken = if file.cluster.slurm.is_some() { 0 } else { machine.procs().0 - machine.usage().free.0 };
-    (machine.parts().count(), machine.untold_parts(), taken)
+    (machine.subjobs().count(), machine.untold_subjobs(), taken)
 }
 
 /// Waits until no task runs.
@@ -84,7 +84,7 @@ async fn no_process(talkers: &Talkers) {
 /// Waits until nothing of a launch is held at any server, which ends the servers.
 async fn nothing_left(federation: &mut Federation, servers: &[&str]) {
     for name in servers {
-        // The last word about a part reaches its server after the client.
+        // The last word about a subjob reaches its server after the client.
         until(&format!("{name} to hold nothing"), async || {
             federation.stop(name);
             let is_clean = left_behind(federation, name) == (0, 0, 0);

@@ -24,20 +24,20 @@ type Point = (Cause, &'static str, &'static str);
 
 /// From the first word of the end to the last server that hears of it.
 const POINTS: &[Point] = &[
-    (TaskFails, FAILING, "before-journal.part+task-ended"),
-    (TaskFails, FAILING, "after-journal.part+task-ended"),
+    (TaskFails, FAILING, "before-journal.subjob+task-ended"),
+    (TaskFails, FAILING, "after-journal.subjob+task-ended"),
     (TaskFails, MASTER, "before-journal.stands+code"),
     (TaskFails, MASTER, "after-journal.stands+code"),
-    (TaskFails, MASTER, "before-call.end-part"),
-    (TaskFails, TOLD, "before-journal.part+end"),
-    (TaskFails, TOLD, "after-journal.part+end"),
-    (TaskFails, MASTER, "after-call.end-part"),
+    (TaskFails, MASTER, "before-call.end-subjob"),
+    (TaskFails, TOLD, "before-journal.subjob+end"),
+    (TaskFails, TOLD, "after-journal.subjob+end"),
+    (TaskFails, MASTER, "after-call.end-subjob"),
     (UserCancels, MASTER, "before-journal.cancel"),
     (UserCancels, MASTER, "after-journal.cancel"),
-    (UserCancels, MASTER, "before-call.end-part"),
-    (UserCancels, TOLD, "before-journal.part+end"),
-    (UserCancels, TOLD, "after-journal.part+end"),
-    (UserCancels, MASTER, "after-call.end-part"),
+    (UserCancels, MASTER, "before-call.end-subjob"),
+    (UserCancels, TOLD, "before-journal.subjob+end"),
+    (UserCancels, TOLD, "after-journal.subjob+end"),
+    (UserCancels, MASTER, "after-call.end-subjob"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

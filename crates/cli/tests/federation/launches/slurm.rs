@@ -16,13 +16,13 @@ const EMBEDDED: &str = NAMES[1];
 /// Which daemon is killed at which step: around the commands of Slurm.
 const POINTS: &[(&str, &str)] = &[
     // Its job is not submitted yet.
-    (SLURM, "after-journal.part:1"),
+    (SLURM, "after-journal.subjob:1"),
     // It has its cores, and the agent does not know.
-    (SLURM, "after-journal.part:2"),
+    (SLURM, "after-journal.subjob:2"),
     // It was decided, and no server is notified.
-    (MASTER, "before-call.commit-part"),
+    (MASTER, "before-call.commit-subjob"),
     // It is not let go yet.
-    (SLURM, "after-journal.part:3"),
+    (SLURM, "after-journal.subjob:3"),
 ];
 
 struct Behind {

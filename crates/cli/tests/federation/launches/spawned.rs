@@ -91,7 +91,8 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
         let file = talkers.joining_file(hears, edges);
         let (code, stdout, stderr) = run(&["spawn", &id, "--tasks", file.to_str().unwrap()]);
         assert_eq!((code, stdout.as_str()), (2, ""), "{edges:?}: {stderr}");
-        told.iter().for_each(|part| assert!(stderr.contains(part), "expected `{part}`, found: {stderr}"));
+        told.iter()
+            .for_each(|subjob| assert!(stderr.contains(subjob), "expected `{subjob}`, found: {stderr}"));
     }
     let (_, listed, _) = run(&["launches", "--output", "json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();

@@ -7,11 +7,11 @@ use pliant_transport::Role;
 use super::talkers::Talkers;
 use super::*;
 
-/// A server that takes part.
+/// A server that takes subjob.
 const SERVER: &str = NAMES[0];
 
-/// Who dies, and where. What a server and the agent are told of parts has one name each, whatever it is: of a server's these
-/// are the part, where its tasks listen, and what the agent says; of the agent's how parts stand, queued, held and so on.
+/// Who dies, and where. What a server and the agent are told of subjobs has one name each, whatever it is: of a server's these
+/// are the subjob, where its tasks listen, and what the agent says; of the agent's how subjobs stand, queued, held and so on.
 const POINTS: &[(&str, &str)] = &[
     (MASTER, "before-journal.launch"),
     (MASTER, "after-journal.launch"),
@@ -19,22 +19,22 @@ const POINTS: &[(&str, &str)] = &[
     (MASTER, "after-call.survey"),
     (MASTER, "before-journal.surveyed"),
     (MASTER, "after-journal.surveyed"),
-    (MASTER, "before-call.prepare-part"),
-    (SERVER, "before-journal.part:1"),
-    (SERVER, "after-journal.part:1"),
-    (MASTER, "after-call.prepare-part"),
-    (SERVER, "before-journal.part:2"),
-    (SERVER, "after-journal.part:2"),
+    (MASTER, "before-call.prepare-subjob"),
+    (SERVER, "before-journal.subjob:1"),
+    (SERVER, "after-journal.subjob:1"),
+    (MASTER, "after-call.prepare-subjob"),
+    (SERVER, "before-journal.subjob:2"),
+    (SERVER, "after-journal.subjob:2"),
     (SERVER, "before-call.stands"),
     (SERVER, "after-call.stands"),
     (MASTER, "before-journal.stands:1"),
     (MASTER, "after-journal.stands:1"),
     (MASTER, "before-journal.stands:4"),
     (MASTER, "after-journal.stands:4"),
-    (MASTER, "before-call.commit-part"),
-    (SERVER, "before-journal.part:4"),
-    (SERVER, "after-journal.part:4"),
-    (MASTER, "after-call.commit-part"),
+    (MASTER, "before-call.commit-subjob"),
+    (SERVER, "before-journal.subjob:4"),
+    (SERVER, "after-journal.subjob:4"),
+    (MASTER, "after-call.commit-subjob"),
     (MASTER, "after-journal.stands:6"),
 ];
 
@@ -130,7 +130,7 @@ async fn a_client_that_is_killed_changes_nothing() {
         match state {
             LaunchState::Mapping => federation.suspend(SERVER),
             LaunchState::Reserving => {
-                federation.environment = vec![("PLIANT_CRASH_AT", "after-journal.part:1".to_owned())];
+                federation.environment = vec![("PLIANT_CRASH_AT", "after-journal.subjob:1".to_owned())];
                 federation.kill(SERVER);
                 federation.revive(SERVER);
                 federation.environment.clear();

@@ -1,18 +1,18 @@
-//! An agent that coordinates launches by hand: it asks a real server, and hears how its parts stand.
+//! An agent that coordinates launches by hand: it asks a real server, and hears how its subjobs stand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use pliant_control::coallocation::{
-    Addresses, LaunchId, Machine, Part, PartId, PlacedTask, Standing, Verdict,
+    Addresses, LaunchId, Machine, PlacedTask, Subjob, SubjobDecision, SubjobId, SubjobState,
 };
 use pliant_control::handoff::Peer;
 use pliant_model::{Procs, Span};
 use pliant_transport::{Limits, Role, ServerTls, guard, incoming};
 use pliant_wire::proto::launches_server::{Launches, LaunchesServer};
-use pliant_wire::proto::parts_client::PartsClient;
-use pliant_wire::{PartDecision, PartReport, Program, proto, surveyed};
+use pliant_wire::proto::subjobs_client::SubjobsClient;
+use pliant_wire::{DecidedSubjob, Program, SubjobReport, proto, surveyed};
 use tokio::net::TcpListener;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Server};
@@ -23,22 +23,22 @@ use crate::harness::*;
 /// Its name.
 pub(super) const AGENT: &str = "conductor";
 
-/// What servers have said of a part, in order and each once, and what they are answered.
+/// What servers have said of a subjob, in order and each once, and what they are answered.
 #[derive(Default)]
 struct Heard {
-    standings: Vec<Standing>,
-    verdict: Option<Verdict>,
+    standings: Vec<SubjobState>,
+    decision: Option<SubjobDecision>,
 }
 
-/// What all parts' servers have said.
+/// What all subjobs' servers have said.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<BTreeMap<PartId, Heard>>>);
+struct Ear(Arc<Mutex<BTreeMap<SubjobId, Heard>>>);
 
 /// The agent, and the way to one server.
 pub(super) struct Agent {
     address: String,
     ear: Ear,
-    pub(super) server: PartsClient<Channel>,
+    pub(super) server: SubjobsClient<Channel>,
 }
 
 impl Agent {
@@ -55,8 +55,8 @@ impl Agent {
         Agent { address, ear, server: client(federation, Role::Agent, AGENT, server) }
     }
 
-    /// A part of these tasks on that machine.
-    pub(super) fn part(&self, key: u8, machine: &str, tasks: &[(&str, Program, &[&str])]) -> Part {
+    /// A subjob of these tasks on that machine.
+    pub(super) fn subjob(&self, key: u8, machine: &str, tasks: &[(&str, Program, &[&str])]) -> Subjob {
         let launch = LaunchId { agent: AGENT.parse().unwrap(), key: pliant_control::names::Key([key; 16]) };
         let task = |(name, program, neighbours): &(&str, Program, &[&str])| PlacedTask {
             name: (*name).to_owned(),
@@ -64,9 +64,9 @@ impl Agent {
             neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(),
             payload: program.payload(),
         };
-        Part {
+        Subjob {
             coordinator: Peer { name: launch.agent.clone(), address: self.address.clone() },
-            id: PartId { launch, number: 0 },
+            id: SubjobId { launch, number: 0 },
             owner: "alice".parse().unwrap(),
             name: "row".to_owned(),
             tasks: tasks.iter().map(task).collect(),
@@ -81,44 +81,55 @@ impl Agent {
         surveyed(reply.into_inner()).unwrap()
     }
 
-    pub(super) async fn prepare(&mut self, part: &Part) -> Standing {
-        let reply = self.server.prepare(proto::PreparePart::from(part)).await.unwrap();
+    pub(super) async fn prepare(&mut self, subjob: &Subjob) -> SubjobState {
+        let reply = self.server.prepare(proto::PrepareSubjob::from(subjob)).await.unwrap();
         reply.into_inner().try_into().unwrap()
     }
 
     /// Decides, also for when the server asks.
-    pub(super) async fn decide(&mut self, id: &PartId, verdict: Verdict) -> Standing {
-        self.ear.0.lock().unwrap().entry(id.clone()).or_default().verdict = Some(verdict.clone());
-        let decided = (id.clone(), PartDecision { verdict, heard: false });
-        self.server.decide(proto::DecidePart::from(&decided)).await.unwrap().into_inner().try_into().unwrap()
+    pub(super) async fn decide(&mut self, id: &SubjobId, decision: SubjobDecision) -> SubjobState {
+        self.ear.0.lock().unwrap().entry(id.clone()).or_default().decision = Some(decision.clone());
+        let decided = (id.clone(), DecidedSubjob { decision, heard: false });
+        self.server
+            .decide(proto::DecideSubjob::from(&decided))
+            .await
+            .unwrap()
+            .into_inner()
+            .try_into()
+            .unwrap()
     }
 
-    /// Waits until the server has said that of a part.
+    /// Waits until the server has said that of a subjob.
     pub(super) async fn hears<T>(
         &self,
-        id: &PartId,
+        id: &SubjobId,
         what: &str,
-        wanted: impl Fn(&Standing) -> Option<T>,
+        wanted: impl Fn(&SubjobState) -> Option<T>,
     ) -> T {
-        until(&format!("the server to say that the part {what}"), async || {
+        until(&format!("the server to say that the subjob {what}"), async || {
             self.ear.0.lock().unwrap().get(id)?.standings.iter().find_map(&wanted)
         })
         .await
     }
 
-    /// Waits until a part is held, and gives where its tasks will listen.
-    pub(super) async fn held(&self, id: &PartId) -> Addresses {
-        self.hears(id, "is held", |standing| match standing {
-            Standing::Held { addresses } => Some(addresses.clone()),
+    /// Waits until a subjob is held, and gives where its tasks will listen.
+    pub(super) async fn held(&self, id: &SubjobId) -> Addresses {
+        self.hears(id, "is held", |state| match state {
+            SubjobState::Held { addresses } => Some(addresses.clone()),
             _ => None,
         })
         .await
     }
 }
 
-/// Calls of a server about parts, with a certificate of that role.
-pub(super) fn client(federation: &Federation, role: Role, name: &str, server: &str) -> PartsClient<Channel> {
-    PartsClient::new(federation.channel(&federation.credentials(role, name), Role::Server, server))
+/// Calls of a server about subjobs, with a certificate of that role.
+pub(super) fn client(
+    federation: &Federation,
+    role: Role,
+    name: &str,
+    server: &str,
+) -> SubjobsClient<Channel> {
+    SubjobsClient::new(federation.channel(&federation.credentials(role, name), Role::Server, server))
 }
 
 /// A task that runs this script.
@@ -130,7 +141,7 @@ pub(super) fn shell(text: &str) -> Program {
     }
 }
 
-/// The folders of the parts of a server.
+/// The folders of the subjobs of a server.
 pub(super) fn folders(federation: &Federation, server: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(federation.folder(server).join("state/subjobs")) else {
         return Vec::new();
@@ -147,17 +158,17 @@ pub(super) fn written(folder: &Path, task: &str) -> String {
 impl Launches for Ear {
     async fn stands(
         &self,
-        request: Request<proto::PartStands>,
-    ) -> Result<Response<proto::PartVerdict>, Status> {
-        let PartReport { id, standing } = request.into_inner().try_into()?;
+        request: Request<proto::SubjobReport>,
+    ) -> Result<Response<proto::SubjobDecision>, Status> {
+        let SubjobReport { id, state } = request.into_inner().try_into()?;
         let mut heard = self.0.lock().unwrap();
         let heard = heard.entry(id).or_default();
-        let decided = PartDecision {
-            verdict: heard.verdict.clone().unwrap_or(Verdict::Undecided),
-            heard: standing.is_over(),
+        let decided = DecidedSubjob {
+            decision: heard.decision.clone().unwrap_or(SubjobDecision::Undecided),
+            heard: state.is_over(),
         };
-        if heard.standings.last() != Some(&standing) {
-            heard.standings.push(standing);
+        if heard.standings.last() != Some(&state) {
+            heard.standings.push(state);
         }
         Ok(Response::new((&decided).into()))
     }

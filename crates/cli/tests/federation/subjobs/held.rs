@@ -1,4 +1,4 @@
-//! What a part holds is seen by its owner and by operators, who end it when its agent does not.
+//! What a subjob holds is seen by its owner and by operators, who end it when its agent does not.
 
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ use super::*;
 async fn an_operator_sees_and_ends_what_an_agent_has_left() {
     let federation = Federation::start(&[cluster(2)]).await;
     let mut agent = Agent::start(&federation, LYON).await;
-    let part = agent.part(1, LYON, &[("one", telling(&federation, "one", 0), &[])]);
-    agent.prepare(&part).await;
-    agent.held(&part.id).await;
+    let subjob = agent.subjob(1, LYON, &[("one", telling(&federation, "one", 0), &[])]);
+    agent.prepare(&subjob).await;
+    agent.held(&subjob.id).await;
 
     let configs = [(Role::User, "alice"), (Role::User, "bob"), (Role::Operator, "root")];
     let [alice, bob, root] = configs.map(|(role, name)| federation.client_file(role, name));
@@ -27,7 +27,7 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
     }
     assert_eq!(listed(&bob)["subjobs"], Value::Array(Vec::new()), "bob sees his own subjobs only");
 
-    let launch = part.id.launch.to_string();
+    let launch = subjob.id.launch.to_string();
     let end = |config: &std::path::Path| {
         said(pliant(config, &["subjobs", "--server", LYON, "--end", &launch]).output().unwrap())
     };
@@ -37,7 +37,7 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
     assert!(code == 2 && stderr.contains("holds nothing there"), "{code}: {stderr}");
     let (code, text, stderr) = end(&root);
     assert!(code == 0 && text.contains("ended"), "{code}: {text}{stderr}");
-    let Exit::NotStarted(why) = agent.hears(&part.id, "is over", how_it_ended).await else {
+    let Exit::NotStarted(why) = agent.hears(&subjob.id, "is over", how_it_ended).await else {
         panic!("nothing of it ran")
     };
     assert!(why.contains("operator root"), "{why}");

@@ -1,4 +1,4 @@
-//! Parts of launches at a real server, driven by hand in place of the agent that coordinates them: held until that is
+//! Subjobs of launches at a real server, driven by hand in place of the agent that coordinates them: held until that is
 //! decided, run with the addresses of their tasks, found again after `kill -9`, ended, refused.
 
 mod agent;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use agent::*;
 use pliant_control::batch::external::DECIDED_WITHIN;
-use pliant_control::coallocation::{Addresses, Standing, Verdict};
+use pliant_control::coallocation::{Addresses, SubjobDecision, SubjobState};
 use pliant_control::job::{Exit, JobState};
 use pliant_transport::Role;
-use pliant_wire::{PartDecision, Program, proto};
+use pliant_wire::{DecidedSubjob, Program, proto};
 use tonic::Code;
 
 use crate::harness::*;
@@ -39,16 +39,16 @@ fn open(federation: &Federation, task: &str) {
     fs::write(federation.path().join(format!("gate-{task}")), "").unwrap();
 }
 
-fn ended(standing: &Standing) -> Option<&BTreeMap<String, Exit>> {
-    match standing {
-        Standing::Runs { ended } | Standing::Over { ended, .. } => Some(ended),
+fn ended(state: &SubjobState) -> Option<&BTreeMap<String, Exit>> {
+    match state {
+        SubjobState::Runs { ended } | SubjobState::Over { ended, .. } => Some(ended),
         _ => None,
     }
 }
 
-fn how_it_ended(standing: &Standing) -> Option<Exit> {
-    match standing {
-        Standing::Over { exit, .. } => Some(exit.clone()),
+fn how_it_ended(state: &SubjobState) -> Option<Exit> {
+    match state {
+        SubjobState::Over { exit, .. } => Some(exit.clone()),
         _ => None,
     }
 }
@@ -66,7 +66,7 @@ async fn all_is_free(federation: &Federation, procs: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_is_held_until_that_is_decided_and_its_tasks_know_each_other() {
+async fn a_subjob_is_held_until_that_is_decided_and_its_tasks_know_each_other() {
     let federation = Federation::start(&[cluster(2)]).await;
     let mut agent = Agent::start(&federation, LYON).await;
     let machines = agent.machines().await;
@@ -78,27 +78,27 @@ async fn a_part_is_held_until_that_is_decided_and_its_tasks_know_each_other() {
         ("one", telling(&federation, "one", 0), &["two", "far"][..]),
         ("two", telling(&federation, "two", 0), &["one"]),
     ];
-    let part = agent.part(1, LYON, &tasks);
-    agent.prepare(&part).await;
-    let addresses = agent.held(&part.id).await;
+    let subjob = agent.subjob(1, LYON, &tasks);
+    agent.prepare(&subjob).await;
+    let addresses = agent.held(&subjob.id).await;
     assert_eq!(addresses.keys().collect::<Vec<_>>(), ["one", "two"]);
     for address in addresses.values() {
         assert!(address.starts_with("127.0.0.1:"), "{address}");
         assert!(TcpListener::bind(address).is_err(), "{address} is kept for its task");
     }
-    assert_eq!(agent.prepare(&part).await, Standing::Held { addresses: addresses.clone() });
+    assert_eq!(agent.prepare(&subjob).await, SubjobState::Held { addresses: addresses.clone() });
     assert!(folders(&federation, LYON).is_empty(), "nothing runs");
     assert_eq!(agent.machines().await[0].load, 1.0, "its processors are taken");
 
-    agent.decide(&part.id, Verdict::Commit { peers: peers(&addresses) }).await;
+    agent.decide(&subjob.id, SubjobDecision::Commit { peers: peers(&addresses) }).await;
     open(&federation, "two");
     agent
-        .hears(&part.id, "has ended one of its tasks", |standing| {
-            (ended(standing)? == &[("two".to_owned(), Exit::Code(0))].into()).then_some(())
+        .hears(&subjob.id, "has ended one of its tasks", |state| {
+            (ended(state)? == &[("two".to_owned(), Exit::Code(0))].into()).then_some(())
         })
         .await;
     open(&federation, "one");
-    assert_eq!(agent.hears(&part.id, "is over", how_it_ended).await, Exit::Code(0));
+    assert_eq!(agent.hears(&subjob.id, "is over", how_it_ended).await, Exit::Code(0));
     let folders = folders(&federation, LYON);
     let [folder] = &folders[..] else { panic!("{folders:?}") };
     let (one, two) = (&addresses["one"], &addresses["two"]);
@@ -111,22 +111,22 @@ async fn a_part_is_held_until_that_is_decided_and_its_tasks_know_each_other() {
 async fn what_was_held_when_the_server_died_is_held_still_and_ends_when_that_is_decided() {
     let mut federation = Federation::start(&[cluster(2)]).await;
     let mut agent = Agent::start(&federation, LYON).await;
-    let part = agent.part(1, LYON, &[("one", telling(&federation, "one", 0), &[])]);
-    agent.prepare(&part).await;
-    let addresses = agent.held(&part.id).await;
+    let subjob = agent.subjob(1, LYON, &[("one", telling(&federation, "one", 0), &[])]);
+    agent.prepare(&subjob).await;
+    let addresses = agent.held(&subjob.id).await;
     federation.kill(LYON);
     federation.revive(LYON);
     agent.server = client(&federation, Role::Agent, AGENT, LYON);
-    assert_eq!(agent.prepare(&part).await, Standing::Held { addresses: addresses.clone() });
+    assert_eq!(agent.prepare(&subjob).await, SubjobState::Held { addresses: addresses.clone() });
     assert!(TcpListener::bind(&addresses["one"]).is_err(), "its port is kept again");
-    let over = agent.decide(&part.id, Verdict::End).await;
+    let over = agent.decide(&subjob.id, SubjobDecision::End).await;
     assert_eq!(how_it_ended(&over), Some(Exit::Cancelled), "{over:?}");
     until("its port to be free", async || TcpListener::bind(&addresses["one"]).ok()).await;
     assert!(folders(&federation, LYON).is_empty(), "nothing of it ever ran");
     all_is_free(&federation, 2).await;
     // One that was ended before it was prepared takes nothing when it is.
-    let late = agent.part(2, LYON, &[("one", telling(&federation, "one", 0), &[])]);
-    agent.decide(&late.id, Verdict::End).await;
+    let late = agent.subjob(2, LYON, &[("one", telling(&federation, "one", 0), &[])]);
+    agent.decide(&late.id, SubjobDecision::End).await;
     assert_eq!(how_it_ended(&agent.prepare(&late).await), Some(Exit::Cancelled));
     all_is_free(&federation, 2).await;
 }
@@ -139,11 +139,11 @@ async fn what_ran_when_the_server_died_is_found_again_with_the_ends_of_its_tasks
         ("one", telling(&federation, "one", 3), &["two"][..]),
         ("two", telling(&federation, "two", 0), &["one"]),
     ];
-    let part = agent.part(1, LYON, &tasks);
-    agent.prepare(&part).await;
-    let addresses = agent.held(&part.id).await;
-    agent.decide(&part.id, Verdict::Commit { peers: addresses }).await;
-    agent.hears(&part.id, "runs", |standing| ended(standing).map(drop)).await;
+    let subjob = agent.subjob(1, LYON, &tasks);
+    agent.prepare(&subjob).await;
+    let addresses = agent.held(&subjob.id).await;
+    agent.decide(&subjob.id, SubjobDecision::Commit { peers: addresses }).await;
+    agent.hears(&subjob.id, "runs", |state| ended(state).map(drop)).await;
     let folder = until("its tasks to run", async || {
         let folder = folders(&federation, LYON).pop()?;
         ["one", "two"].iter().all(|task| folder.join("work").join(task).exists()).then_some(folder)
@@ -160,12 +160,12 @@ async fn what_ran_when_the_server_died_is_found_again_with_the_ends_of_its_tasks
     agent.server = client(&federation, Role::Agent, AGENT, LYON);
     // A failed task is reported at once; the others continue until the agent ends them.
     agent
-        .hears(&part.id, "has lost a task", |standing| {
-            (ended(standing)? == &[("one".to_owned(), Exit::Code(3))].into()).then_some(())
+        .hears(&subjob.id, "has lost a task", |state| {
+            (ended(state)? == &[("one".to_owned(), Exit::Code(3))].into()).then_some(())
         })
         .await;
-    agent.decide(&part.id, Verdict::End).await;
-    assert_eq!(agent.hears(&part.id, "is over", how_it_ended).await, Exit::Cancelled);
+    agent.decide(&subjob.id, SubjobDecision::End).await;
+    assert_eq!(agent.hears(&subjob.id, "is over", how_it_ended).await, Exit::Cancelled);
     all_is_free(&federation, 2).await;
 }
 
@@ -173,23 +173,23 @@ async fn what_ran_when_the_server_died_is_found_again_with_the_ends_of_its_tasks
 async fn only_the_agent_of_a_launch_speaks_for_it() {
     let federation = Federation::start(&[cluster(2)]).await;
     let mut agent = Agent::start(&federation, LYON).await;
-    let part = agent.part(1, LYON, &[("one", telling(&federation, "one", 0), &[])]);
+    let subjob = agent.subjob(1, LYON, &[("one", telling(&federation, "one", 0), &[])]);
     let others =
         [(Role::Agent, "another"), (Role::Server, AGENT), (Role::User, "alice"), (Role::Operator, "root")];
     for (role, name) in others {
         let mut other = client(&federation, role, name, LYON);
-        let refused = other.prepare(proto::PreparePart::from(&part)).await.unwrap_err();
+        let refused = other.prepare(proto::PrepareSubjob::from(&subjob)).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
-        let decided = (part.id.clone(), PartDecision { verdict: Verdict::End, heard: true });
-        let refused = other.decide(proto::DecidePart::from(&decided)).await.unwrap_err();
+        let decided = (subjob.id.clone(), DecidedSubjob { decision: SubjobDecision::End, heard: true });
+        let refused = other.decide(proto::DecideSubjob::from(&decided)).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
         let surveyed = other.survey(proto::SurveyRequest {}).await;
         assert_eq!(surveyed.is_ok(), role == Role::Agent, "{role} {name}");
     }
     // No other caller has changed anything.
-    agent.prepare(&part).await;
-    agent.held(&part.id).await;
-    agent.decide(&part.id, Verdict::End).await;
+    agent.prepare(&subjob).await;
+    agent.held(&subjob.id).await;
+    agent.decide(&subjob.id, SubjobDecision::End).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,8 +206,8 @@ async fn what_a_server_would_not_run_is_refused_at_once_and_says_why() {
         (call("count", &[("data", "data.txt")]), "expected the input file data.txt"),
     ];
     for (number, (program, word)) in cases.into_iter().enumerate() {
-        let part = agent.part(number as u8, LYON, &[("one", program, &[])]);
-        let Some(Exit::NotStarted(why)) = how_it_ended(&agent.prepare(&part).await) else {
+        let subjob = agent.subjob(number as u8, LYON, &[("one", program, &[])]);
+        let Some(Exit::NotStarted(why)) = how_it_ended(&agent.prepare(&subjob).await) else {
             panic!("{word}: expected a refusal")
         };
         assert!(why.contains("task `one`") && why.contains(word), "{why}");
@@ -215,15 +215,15 @@ async fn what_a_server_would_not_run_is_refused_at_once_and_says_why() {
     // It would wait for longer than the launch's timeout.
     let blocking = submit(&federation.client("bob"), &order_to(LYON, rigid("sleep 1000", 2, 2000))).await;
     federation.reaches(&federation.client("bob"), &blocking.handle, JobState::Active).await;
-    let part = agent.part(9, LYON, &[("one", call("say", &[("text", "hello")]), &[])]);
-    let Some(Exit::NotStarted(why)) = how_it_ended(&agent.prepare(&part).await) else {
+    let subjob = agent.subjob(9, LYON, &[("one", call("say", &[("text", "hello")]), &[])]);
+    let Some(Exit::NotStarted(why)) = how_it_ended(&agent.prepare(&subjob).await) else {
         panic!("expected a refusal")
     };
     assert!(why.contains("within 300 s"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_waits_in_slurm_for_as_long_as_its_launch_has_timeout() {
+async fn a_subjob_waits_in_slurm_for_as_long_as_its_launch_has_timeout() {
     let Some(behind) = Behind::start(2, 2).await else { return };
     let federation = &behind.federation;
     let mut agent = Agent::start(federation, LYON).await;
@@ -236,40 +236,40 @@ async fn a_part_waits_in_slurm_for_as_long_as_its_launch_has_timeout() {
         ("one", telling(federation, "one", 0), &["two"][..]),
         ("two", telling(federation, "two", 0), &["one"]),
     ];
-    let mut part = agent.part(1, node, &tasks);
+    let mut subjob = agent.subjob(1, node, &tasks);
     let other = &machines[0].name;
-    part.tasks[1].machine.clone_from(other);
-    let Some(Exit::NotStarted(why)) = how_it_ended(&agent.prepare(&part).await) else {
+    subjob.tasks[1].machine.clone_from(other);
+    let Some(Exit::NotStarted(why)) = how_it_ended(&agent.prepare(&subjob).await) else {
         panic!("expected a refusal")
     };
     assert!(why.contains("one node") && why.contains(other), "{why}");
 
-    let part = agent.part(2, node, &tasks);
-    agent.prepare(&part).await;
-    let addresses = agent.held(&part.id).await;
+    let subjob = agent.subjob(2, node, &tasks);
+    agent.prepare(&subjob).await;
+    let addresses = agent.held(&subjob.id).await;
     let loads: Vec<_> =
         agent.machines().await.into_iter().map(|machine| (machine.name, machine.load)).collect();
     assert_eq!(loads, [(other.clone(), 0.0), (node.clone(), 1.0)], "its node has it");
     // A copy of a job would have given up by now.
     tokio::time::sleep(Duration::from_secs(DECIDED_WITHIN.0 as u64)).await;
-    assert_eq!(agent.prepare(&part).await, Standing::Held { addresses: addresses.clone() });
-    agent.decide(&part.id, Verdict::Commit { peers: addresses.clone() }).await;
+    assert_eq!(agent.prepare(&subjob).await, SubjobState::Held { addresses: addresses.clone() });
+    agent.decide(&subjob.id, SubjobDecision::Commit { peers: addresses.clone() }).await;
     open(federation, "one");
     agent
-        .hears(&part.id, "has ended one of its tasks", |standing| {
-            (ended(standing)? == &[("one".to_owned(), Exit::Code(0))].into()).then_some(())
+        .hears(&subjob.id, "has ended one of its tasks", |state| {
+            (ended(state)? == &[("one".to_owned(), Exit::Code(0))].into()).then_some(())
         })
         .await;
     open(federation, "two");
-    assert_eq!(agent.hears(&part.id, "is over", how_it_ended).await, Exit::Code(0));
+    assert_eq!(agent.hears(&subjob.id, "is over", how_it_ended).await, Exit::Code(0));
     let folder = folders(federation, LYON).pop().unwrap();
     let (one, two) = (&addresses["one"], &addresses["two"]);
     assert_eq!(written(&folder, "one"), format!("one at {one} knows two={two}\n"));
 
-    let held = agent.part(3, node, &tasks);
+    let held = agent.subjob(3, node, &tasks);
     agent.prepare(&held).await;
     agent.held(&held.id).await;
-    agent.decide(&held.id, Verdict::End).await;
+    agent.decide(&held.id, SubjobDecision::End).await;
     agent.hears(&held.id, "is over", how_it_ended).await;
     until("its queue to be empty", async || behind.queue(LYON).is_empty().then_some(())).await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pliant_control::agent::Offering;
+use pliant_control::agent::ExplorationServer;
 use pliant_control::optional::explore::{Event, Offer};
 use pliant_wire::{Federation, bounds};
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ const SERVICES_NAMED: usize = 12;
 
 /// What the agent answered.
 pub(in super::super) struct Found {
-    offers: Result<Vec<Offering>, ClientError>,
+    offers: Result<Vec<ExplorationServer>, ClientError>,
     /// All servers, if none offers the service and none has been found before.
     federation: Option<Result<Federation, ClientError>>,
 }
@@ -61,7 +61,7 @@ impl ExplorationExecutor {
         }
         self.calls.know(&offers);
         let usable = offers.into_iter().filter(|offer| !self.barred.contains(&offer.server));
-        let offer = |Offering { server, cores, per_core, .. }| {
+        let offer = |ExplorationServer { server, cores, per_core, .. }| {
             // Without it the window of the plan holds.
             let per_core = (per_core > 0).then_some(per_core);
             Offer { server, cores, per_core }

@@ -3,7 +3,7 @@
 use pliant_model::Time;
 
 use super::launch::{Launch, Stage};
-use super::{Command, Coordinator, SURVEY, Standing};
+use super::{Command, Coordinator, SURVEY, SubjobState};
 use crate::coallocation::End;
 use crate::names::Key;
 
@@ -30,11 +30,11 @@ impl Coordinator {
         self.settle(now, key, commands);
         let Some(launch) = self.launches.get_mut(key) else { return };
         let due: Vec<usize> =
-            (0..launch.parts.len()).filter(|number| launch.parts[*number].is_due(now)).collect();
+            (0..launch.subjobs.len()).filter(|number| launch.subjobs[*number].is_due(now)).collect();
         for number in due {
-            let part = &launch.parts[number];
-            if let Some(call) = launch.call(part) {
-                let (to, id) = (part.server.clone(), part.part.id.clone());
+            let subjob = &launch.subjobs[number];
+            if let Some(call) = launch.call(subjob) {
+                let (to, id) = (subjob.server.clone(), subjob.subjob.id.clone());
                 commands.push(Command::Call { to, id, call });
             }
         }
@@ -56,7 +56,7 @@ impl Coordinator {
             for group in launch.groups.iter_mut().filter(|group| is_left(&group.stage)) {
                 group.stage = Stage::GivenUp("the launch has ended".to_owned());
             }
-            if launch.parts.iter().all(|part| part.standing.is_over()) {
+            if launch.subjobs.iter().all(|subjob| subjob.state.is_over()) {
                 launch.over = Some(now);
                 commands.push(Command::Archive(Box::new(launch.record(id))));
                 self.over.push_back((now, *key));
@@ -66,19 +66,19 @@ impl Coordinator {
 }
 
 impl Launch {
-    /// All parts of a group are held: it runs. One is not and never will be, or it is too late: none does.
+    /// All subjobs of a group are held: it runs. One is not and never will be, or it is too late: none does.
     fn decide_group(&mut self, now: Time, group: usize) {
         let Stage::Reserving { until } = self.groups[group].stage else { return };
         if self.end.is_some() {
             return;
         }
-        let parts = || self.parts.iter().filter(|part| part.is_of(group));
-        let lost = parts().find_map(|part| match &part.standing {
-            Standing::Over { exit, .. } => Some(format!("the part at {}: {exit}", part.server.name)),
+        let subjobs = || self.subjobs.iter().filter(|subjob| subjob.is_of(group));
+        let lost = subjobs().find_map(|subjob| match &subjob.state {
+            SubjobState::Over { exit, .. } => Some(format!("the subjob at {}: {exit}", subjob.server.name)),
             _ => None,
         });
-        let is_held = |standing: &Standing| matches!(standing, Standing::Held { .. });
-        let missing = parts().find(|part| !is_held(&part.standing)).map(|part| &part.server.name);
+        let is_held = |state: &SubjobState| matches!(state, SubjobState::Held { .. });
+        let missing = subjobs().find(|subjob| !is_held(&subjob.state)).map(|subjob| &subjob.server.name);
         let stage = match (lost, missing) {
             (Some(why), _) => Stage::GivenUp(why),
             (None, None) => {
@@ -87,27 +87,27 @@ impl Launch {
             }
             (None, Some(server)) if until <= now => {
                 let timeout = self.timeout.0;
-                Stage::GivenUp(format!("the part at {server} was not held within a timeout of {timeout} s"))
+                Stage::GivenUp(format!("the subjob at {server} was not held within a timeout of {timeout} s"))
             }
             (None, Some(_)) => return,
         };
         self.groups[group].stage = stage;
-        for part in self.parts.iter_mut().filter(|part| part.is_of(group)) {
-            part.call_at(now);
+        for subjob in self.subjobs.iter_mut().filter(|subjob| subjob.is_of(group)) {
+            subjob.call_at(now);
         }
     }
 
-    /// How the launch ends, if that follows from how its parts stand.
+    /// How the launch ends, if that follows from how its subjobs stand.
     fn ends(&self) -> Option<End> {
         if let Stage::GivenUp(why) = &self.groups[0].stage {
             let why = why.clone();
-            return Some(if self.parts.is_empty() { End::NotMapped(why) } else { End::NotReserved(why) });
+            return Some(if self.subjobs.is_empty() { End::NotMapped(why) } else { End::NotReserved(why) });
         }
-        let runs = || self.parts.iter().filter(|part| self.groups[part.group].stage == Stage::Decided);
-        if let Some(what) = runs().find_map(|part| part.failure()) {
+        let runs = || self.subjobs.iter().filter(|subjob| self.groups[subjob.group].stage == Stage::Decided);
+        if let Some(what) = runs().find_map(|subjob| subjob.failure()) {
             return Some(End::Failed(what));
         }
-        let all_over = self.groups[0].stage == Stage::Decided && runs().all(|part| part.standing.is_over());
+        let all_over = self.groups[0].stage == Stage::Decided && runs().all(|subjob| subjob.state.is_over());
         all_over.then_some(End::Completed)
     }
 }

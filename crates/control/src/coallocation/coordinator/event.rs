@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::Launch;
 use super::{
-    Caller, LaunchId, LaunchRecord, PartId, Site, Standing, TASKS_EVER_MAX, TASKS_MAX, TIMEOUT_MAX, TaskEdge,
-    Token,
+    Caller, LaunchId, LaunchRecord, Site, SubjobId, SubjobState, TASKS_EVER_MAX, TASKS_MAX, TIMEOUT_MAX,
+    TaskEdge, Token,
 };
-use super::{Verdict, WALLTIME_MAX};
+use super::{SubjobDecision, WALLTIME_MAX};
 use crate::coallocation::{Application, Call, Mapping, TaskSpec};
 use crate::handoff::Peer;
 use crate::names::{Key, Name, User};
@@ -64,14 +64,14 @@ pub enum Event {
         /// From a question to its answer, in microseconds.
         round_trip_us: u32,
     },
-    /// A server says how its part stands.
+    /// A server says how its subjob stands.
     Stands {
         /// The server.
         from: Name,
-        /// The part.
-        id: PartId,
+        /// The subjob.
+        id: SubjobId,
         /// How.
-        standing: Standing,
+        state: SubjobState,
         /// Whom to tell what is to become of it; none if this is an answer itself.
         reply: Option<Token>,
     },
@@ -90,13 +90,13 @@ pub enum Command {
         /// What.
         answer: Answer,
     },
-    /// Tell a server that said how its part stands what is to become of it.
-    Verdict {
+    /// Tell a server that said how its subjob stands what is to become of it.
+    SubjobDecision {
         /// Whom.
         to: Token,
         /// What is to become of it.
-        verdict: Verdict,
-        /// It is known here that nothing of the part is left: the server need not say it again.
+        decision: SubjobDecision,
+        /// It is known here that nothing of the subjob is left: the server need not say it again.
         heard: bool,
     },
     /// Ask the servers below what machines they have. Asked again if nothing is told.
@@ -110,8 +110,8 @@ pub enum Command {
     Call {
         /// Whom.
         to: Peer,
-        /// About which part.
-        id: PartId,
+        /// About which subjob.
+        id: SubjobId,
         /// What.
         call: Call,
     },
@@ -144,7 +144,7 @@ pub struct LaunchSpec {
     pub application: Application,
     /// How long the tasks may run.
     pub walltime: Span,
-    /// How long parts may be held until all are.
+    /// How long subjobs may be held until all are.
     pub timeout: Span,
     /// The server that is the user's LAN; none takes the first.
     pub user_lan: Option<Name>,

@@ -1,13 +1,13 @@
-//! A launch as data: its groups, its parts, and what follows from how they stand.
+//! A launch as data: its groups, its subjobs, and what follows from how they stand.
 
 use std::collections::BTreeMap;
 
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchSpec, SURVEY, Standing, Verdict};
+use super::{LaunchSpec, SURVEY, SubjobDecision, SubjobState};
 use crate::coallocation::{
-    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Part, TaskEdge,
+    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Subjob, TaskEdge,
     TaskRecord,
 };
 use crate::handoff::Peer;
@@ -16,7 +16,7 @@ use crate::names::{Key, Name, User};
 
 /// The pause before a call is made again, at first and at most: doubled each time.
 const AGAIN: (Span, Span) = (Span(4), Span(64));
-/// After so many pauses without a word from the server of a part that is to run, the part is lost. Counted, not timed: a
+/// After so many pauses without a word from the server of a subjob that is to run, the subjob is lost. Counted, not timed: a
 /// clock that jumps ends nothing.
 const UNHEARD_MOST: u32 = 10;
 
@@ -37,7 +37,7 @@ pub(super) struct Launch {
     pub(super) groups: Vec<Group>,
     /// Where each task of the application is, once it is mapped.
     pub(super) places: BTreeMap<u32, TaskPlace>,
-    pub(super) parts: Vec<PartOf>,
+    pub(super) subjobs: Vec<SubjobRecord>,
     /// How it ends, once that is decided.
     pub(super) end: Option<End>,
     /// Since when nothing of it is left.
@@ -62,7 +62,7 @@ pub(super) struct Group {
 pub(super) enum Stage {
     /// Servers are asked what machines they have.
     Mapping { until: Time, again: Time },
-    /// Its parts are to be held by then.
+    /// Its subjobs are to be held by then.
     Reserving { until: Time },
     /// It runs.
     Decided,
@@ -78,13 +78,13 @@ pub(super) struct TaskPlace {
     pub(super) affinity: f64,
 }
 
-/// A part, as far as it is known here.
+/// A subjob, as far as it is known here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct PartOf {
-    pub(super) part: Part,
+pub(super) struct SubjobRecord {
+    pub(super) subjob: Subjob,
     pub(super) server: Peer,
     pub(super) group: usize,
-    pub(super) standing: Standing,
+    pub(super) state: SubjobState,
     pub(super) addresses: Addresses,
     /// When the server is called next, or is found to be silent.
     next: Time,
@@ -100,13 +100,13 @@ impl Group {
     }
 }
 
-impl PartOf {
-    pub(super) fn new(now: Time, part: Part, server: Peer, group: usize) -> PartOf {
-        PartOf {
-            part,
+impl SubjobRecord {
+    pub(super) fn new(now: Time, subjob: Subjob, server: Peer, group: usize) -> SubjobRecord {
+        SubjobRecord {
+            subjob,
             server,
             group,
-            standing: Standing::Unknown,
+            state: SubjobState::Unknown,
             addresses: Addresses::new(),
             next: now,
             pause: AGAIN.0,
@@ -122,16 +122,16 @@ impl PartOf {
     pub(super) fn failure(&self) -> Option<String> {
         let failed = |exit: &Exit| *exit != Exit::Code(0);
         let server = &self.server.name;
-        if let Standing::Runs { ended } | Standing::Over { ended, .. } = &self.standing
+        if let SubjobState::Runs { ended } | SubjobState::Over { ended, .. } = &self.state
             && let Some((task, exit)) = ended.iter().find(|(_, exit)| failed(exit))
         {
             return Some(format!("task `{task}` at {server}: {exit}"));
         }
-        match &self.standing {
-            Standing::Over { exit, .. } if failed(exit) => Some(format!("the part at {server}: {exit}")),
-            Standing::Over { .. } => None,
+        match &self.state {
+            SubjobState::Over { exit, .. } if failed(exit) => Some(format!("the subjob at {server}: {exit}")),
+            SubjobState::Over { .. } => None,
             _ if self.unheard >= UNHEARD_MOST => {
-                Some(format!("the part at {server}: nothing is heard of it"))
+                Some(format!("the subjob at {server}: nothing is heard of it"))
             }
             _ => None,
         }
@@ -144,7 +144,7 @@ impl PartOf {
 
     /// The call that is due, or a pause without a word.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        if self.standing.is_over() || self.next > now {
+        if self.state.is_over() || self.next > now {
             return false;
         }
         self.next = now + self.pause;
@@ -182,7 +182,7 @@ impl Launch {
             submitted: now,
             groups: vec![Group::new(now, tasks, None)],
             places: BTreeMap::new(),
-            parts: Vec::new(),
+            subjobs: Vec::new(),
             end: None,
             over: None,
         }
@@ -207,15 +207,15 @@ impl Launch {
             Stage::Reserving { until } => Some(until),
             Stage::Decided | Stage::GivenUp(_) => None,
         });
-        let parts = self.parts.iter().filter(|part| !part.standing.is_over());
-        parts.map(|part| part.next).chain(groups).min()
+        let subjobs = self.subjobs.iter().filter(|subjob| !subjob.state.is_over());
+        subjobs.map(|subjob| subjob.next).chain(groups).min()
     }
 
     /// It ends so, unless that was decided before. Every server has to hear of that.
     pub(super) fn finish(&mut self, now: Time, end: End) {
         if self.end.is_none() {
             self.end = Some(end);
-            self.parts.iter_mut().for_each(|part| part.call_at(now));
+            self.subjobs.iter_mut().for_each(|subjob| subjob.call_at(now));
         }
     }
 
@@ -235,67 +235,70 @@ impl Launch {
         self.group_of(task).is_some_and(|group| self.groups[group].stage == Stage::Decided)
     }
 
-    /// What is to become of a part.
-    pub(super) fn verdict(&self, part: &PartOf) -> Verdict {
-        match &self.groups[part.group].stage {
-            _ if self.end.is_some() => Verdict::End,
-            Stage::GivenUp(_) => Verdict::End,
-            Stage::Decided => Verdict::Commit { peers: self.peers(part) },
-            Stage::Mapping { .. } | Stage::Reserving { .. } => Verdict::Undecided,
+    /// What is to become of a subjob.
+    pub(super) fn decision(&self, subjob: &SubjobRecord) -> SubjobDecision {
+        match &self.groups[subjob.group].stage {
+            _ if self.end.is_some() => SubjobDecision::End,
+            Stage::GivenUp(_) => SubjobDecision::End,
+            Stage::Decided => SubjobDecision::Commit { peers: self.peers(subjob) },
+            Stage::Mapping { .. } | Stage::Reserving { .. } => SubjobDecision::Undecided,
         }
     }
 
-    /// Where those listen that the tasks of a part talk to.
-    fn peers(&self, part: &PartOf) -> Addresses {
-        let wanted = part.part.tasks.iter().flat_map(|task| &task.neighbours);
+    /// Where those listen that the tasks of a subjob talk to.
+    fn peers(&self, subjob: &SubjobRecord) -> Addresses {
+        let wanted = subjob.subjob.tasks.iter().flat_map(|task| &task.neighbours);
         // A task that found no place may have been held elsewhere under that name.
-        let there = |other: &&PartOf| !matches!(self.groups[other.group].stage, Stage::GivenUp(_));
+        let there = |other: &&SubjobRecord| !matches!(self.groups[other.group].stage, Stage::GivenUp(_));
         let known = |name: &String| {
-            let mut parts = self.parts.iter().filter(there);
-            let address = parts.find_map(|other| other.addresses.get(name))?;
+            let mut subjobs = self.subjobs.iter().filter(there);
+            let address = subjobs.find_map(|other| other.addresses.get(name))?;
             Some((name.clone(), address.clone()))
         };
         wanted.filter_map(known).collect()
     }
 
     /// What its server has to be asked, if something.
-    pub(super) fn call(&self, part: &PartOf) -> Option<Call> {
-        match self.verdict(part) {
-            Verdict::End if !part.standing.is_over() => Some(Call::Decide(Verdict::End)),
-            verdict @ Verdict::Commit { .. } if part.standing.rank() < Standing::Committed.rank() => {
-                Some(Call::Decide(verdict))
+    pub(super) fn call(&self, subjob: &SubjobRecord) -> Option<Call> {
+        match self.decision(subjob) {
+            SubjobDecision::End if !subjob.state.is_over() => Some(Call::Decide(SubjobDecision::End)),
+            decision @ SubjobDecision::Commit { .. }
+                if subjob.state.rank() < SubjobState::Committed.rank() =>
+            {
+                Some(Call::Decide(decision))
             }
-            Verdict::Undecided if part.standing == Standing::Unknown => {
-                Some(Call::Prepare(Box::new(part.part.clone())))
+            SubjobDecision::Undecided if subjob.state == SubjobState::Unknown => {
+                Some(Call::Prepare(Box::new(subjob.subjob.clone())))
             }
             _ => None,
         }
     }
 
-    /// Takes in how a part stands; false if that is old or somebody else's.
-    pub(super) fn hear(&mut self, now: Time, from: &Name, number: u32, standing: Standing) -> bool {
-        let Some(part) = self.parts.get_mut(number as usize).filter(|part| part.server.name == *from) else {
+    /// Takes in how a subjob stands; false if that is old or somebody else's.
+    pub(super) fn hear(&mut self, now: Time, from: &Name, number: u32, state: SubjobState) -> bool {
+        let Some(subjob) = self.subjobs.get_mut(number as usize).filter(|subjob| subjob.server.name == *from)
+        else {
             return false;
         };
-        part.unheard = 0;
-        // A server forgets no part that is not over, unless it has lost its journal.
-        let standing = match (&part.standing, standing) {
-            (Standing::Unknown, Standing::Unknown) => return false,
-            (Standing::Over { .. }, _) => return false,
-            (_, Standing::Unknown) => {
+        subjob.unheard = 0;
+        // A server forgets no subjob that is not over, unless it has lost its journal.
+        let state = match (&subjob.state, state) {
+            (SubjobState::Unknown, SubjobState::Unknown) => return false,
+            (SubjobState::Over { .. }, _) => return false,
+            (_, SubjobState::Unknown) => {
                 let exit = Exit::Lost("its server does not know it any more".to_owned());
-                Standing::Over { ended: BTreeMap::new(), exit }
+                SubjobState::Over { ended: BTreeMap::new(), exit }
             }
-            (_, standing) => standing,
+            (_, state) => state,
         };
-        if standing.rank() <= part.standing.rank() {
+        if state.rank() <= subjob.state.rank() {
             return false;
         }
-        if let Standing::Held { addresses } = &standing {
-            part.addresses.clone_from(addresses);
+        if let SubjobState::Held { addresses } = &state {
+            subjob.addresses.clone_from(addresses);
         }
-        part.standing = standing;
-        part.call_at(now + AGAIN.1);
+        subjob.state = state;
+        subjob.call_at(now + AGAIN.1);
         true
     }
 
@@ -307,7 +310,7 @@ impl Launch {
             (None, Stage::Reserving { .. }) => LaunchState::Reserving,
             (None, Stage::Decided) => LaunchState::Running,
         };
-        let waits_for = |part: &&PartOf| !part.standing.is_over() && self.call(part).is_some();
+        let waits_for = |subjob: &&SubjobRecord| !subjob.state.is_over() && self.call(subjob).is_some();
         LaunchRecord {
             id,
             owner: self.owner.clone(),
@@ -317,10 +320,10 @@ impl Launch {
             end: self.end.clone(),
             tasks: self.named().map(|task| self.task(task)).collect(),
             unacknowledged: self
-                .parts
+                .subjobs
                 .iter()
                 .filter(waits_for)
-                .map(|part| part.server.name.clone())
+                .map(|subjob| subjob.server.name.clone())
                 .collect(),
         }
     }
@@ -338,11 +341,11 @@ impl Launch {
     fn task(&self, task: u32) -> TaskRecord {
         let name = &self.application.tasks[task as usize].name;
         let group = self.group_of(task);
-        let mut of_group = self.parts.iter().filter(|part| Some(part.group) == group);
-        let part = of_group.find(|part| part.part.tasks.iter().any(|one| one.name == *name));
-        let exit = part.and_then(|part| match &part.standing {
-            Standing::Runs { ended } => ended.get(name).cloned(),
-            Standing::Over { ended, exit } => Some(ended.get(name).unwrap_or(exit).clone()),
+        let mut of_group = self.subjobs.iter().filter(|subjob| Some(subjob.group) == group);
+        let subjob = of_group.find(|subjob| subjob.subjob.tasks.iter().any(|one| one.name == *name));
+        let exit = subjob.and_then(|subjob| match &subjob.state {
+            SubjobState::Runs { ended } => ended.get(name).cloned(),
+            SubjobState::Over { ended, exit } => Some(ended.get(name).unwrap_or(exit).clone()),
             _ => None,
         });
         let spawned = group.map(|group| &self.groups[group]).filter(|group| group.spawn.is_some());
@@ -355,7 +358,7 @@ impl Launch {
             name: name.clone(),
             place: place.map(|place| (place.server.clone(), place.machine.clone())),
             affinity: place.map(|place| place.affinity),
-            address: part.and_then(|part| part.addresses.get(name).cloned()),
+            address: subjob.and_then(|subjob| subjob.addresses.get(name).cloned()),
             exit,
             not_spawned,
         }

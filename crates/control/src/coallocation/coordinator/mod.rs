@@ -17,7 +17,7 @@ use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::links::{Links, LinksState, Measure};
-use super::{End, LaunchId, LaunchRecord, PartId, Site, Standing, TaskEdge, Verdict};
+use super::{End, LaunchId, LaunchRecord, Site, SubjobDecision, SubjobId, SubjobState, TaskEdge};
 use crate::access::Caller;
 use crate::handoff::Peer;
 use crate::names::Token;
@@ -29,9 +29,9 @@ use launch::{Group, Launch, Stage};
 
 /// How long servers may take to say what machines they have, and after which time they are asked again.
 const SURVEY: (Span, Span) = (Span(60), Span(10));
-/// How long a launch that is over stays in memory. A server that asks later is told to end its part.
+/// How long a launch that is over stays in memory. A server that asks later is told to end its subjob.
 const KEPT_AFTER_END: Span = Span(3600);
-/// The longest that parts may be held: a day.
+/// The longest that subjobs may be held: a day.
 pub(super) const TIMEOUT_MAX: Span = Span(86_400);
 /// The longest that tasks may run: a year, as of any job.
 const WALLTIME_MAX: Span = Span(366 * 86_400);
@@ -92,11 +92,11 @@ impl Coordinator {
             Event::Measured { between: [one, other], mbps, round_trip_us } => {
                 self.links.measured(&one, &other, Measure { at: now, mbps, round_trip_us });
             }
-            Event::Stands { from, id, standing, reply } => {
-                self.stands(now, &from, &id, standing, commands);
+            Event::Stands { from, id, state, reply } => {
+                self.stands(now, &from, &id, state, commands);
                 if let Some(to) = reply {
-                    let (verdict, heard) = self.verdict(&from, &id);
-                    commands.push(Command::Verdict { to, verdict, heard });
+                    let (decision, heard) = self.decision(&from, &id);
+                    commands.push(Command::SubjobDecision { to, decision, heard });
                 }
             }
             Event::Due => {
@@ -192,32 +192,32 @@ impl Coordinator {
         record.map_or(Answer::NoSuchLaunch, |record| Answer::Launch(Box::new(record)))
     }
 
-    /// A server has said how its part stands.
+    /// A server has said how its subjob stands.
     fn stands(
         &mut self,
         now: Time,
         from: &Name,
-        id: &PartId,
-        standing: Standing,
+        id: &SubjobId,
+        state: SubjobState,
         commands: &mut Vec<Command>,
     ) {
         if id.launch.agent != self.config.own.name {
             return;
         }
         let Some(launch) = self.launches.get_mut(&id.launch.key) else { return };
-        if launch.hear(now, from, id.number, standing) {
+        if launch.hear(now, from, id.number, state) {
             self.settle(now, &id.launch.key, commands);
         }
     }
 
-    /// What is to become of a part, and whether it is known that it is over. Of what is not known here the verdict is the
+    /// What is to become of a subjob, and whether it is known that it is over. Of what is not known here the decision is the
     /// end, and nobody waits for word of it.
-    fn verdict(&self, from: &Name, id: &PartId) -> (Verdict, bool) {
+    fn decision(&self, from: &Name, id: &SubjobId) -> (SubjobDecision, bool) {
         let launch = self.launches.get(&id.launch.key).filter(|_| id.launch.agent == self.config.own.name);
-        let part = launch.and_then(|launch| Some((launch, launch.parts.get(id.number as usize)?)));
-        match part.filter(|(_, part)| part.server.name == *from) {
-            Some((launch, part)) => (launch.verdict(part), part.standing.is_over()),
-            None => (Verdict::End, true),
+        let subjob = launch.and_then(|launch| Some((launch, launch.subjobs.get(id.number as usize)?)));
+        match subjob.filter(|(_, subjob)| subjob.server.name == *from) {
+            Some((launch, subjob)) => (launch.decision(subjob), subjob.state.is_over()),
+            None => (SubjobDecision::End, true),
         }
     }
 
@@ -251,13 +251,13 @@ impl Coordinator {
         &self.links
     }
 
-    /// Every part of the launches in memory, with the group that it is decided about with, and whether that is to run: for
+    /// Every subjob of the launches in memory, with the group that it is decided about with, and whether that is to run: for
     /// those who check.
-    pub fn parts(&self) -> impl Iterator<Item = (&PartId, &Name, usize, bool)> {
+    pub fn subjobs(&self) -> impl Iterator<Item = (&SubjobId, &Name, usize, bool)> {
         self.launches.values().flat_map(|launch| {
-            launch.parts.iter().map(|part| {
-                let runs = launch.groups[part.group].stage == Stage::Decided;
-                (&part.part.id, &part.server.name, part.group, runs)
+            launch.subjobs.iter().map(|subjob| {
+                let runs = launch.groups[subjob.group].stage == Stage::Decided;
+                (&subjob.subjob.id, &subjob.server.name, subjob.group, runs)
             })
         })
     }

@@ -1,4 +1,4 @@
-//! Which task goes where, by what servers have just said and what was measured between them, and one part for each machine that
+//! Which task goes where, by what servers have just said and what was measured between them, and one subjob for each machine that
 //! gets tasks.
 
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use pliant_model::{Procs, Time};
 use pliant_tig::overload_percent;
 use pliant_tig::wase::closest_first;
 
-use super::launch::{Launch, PartOf, Stage, TaskPlace};
+use super::launch::{Launch, Stage, SubjobRecord, TaskPlace};
 use super::mapping::Mapper;
-use super::{Command, Coordinator, Site, Standing};
+use super::{Command, Coordinator, Site, SubjobState};
 use crate::coallocation::links::pair;
 use crate::coallocation::platform::{carries, dendrogram};
 use crate::coallocation::taken::{Flow, Taken};
-use crate::coallocation::{End, LaunchId, Machine, Mapping, Part, PartId, PlacedTask, TaskEdge};
+use crate::coallocation::{End, LaunchId, Machine, Mapping, PlacedTask, Subjob, SubjobId, TaskEdge};
 use crate::handoff::Peer;
 use crate::names::{Key, Name};
 
@@ -48,16 +48,17 @@ impl Coordinator {
         self.settle(now, &key, commands);
     }
 
-    /// What is promised to tasks and not seen in loads yet: servers count the processors of a part as soon as it has them. And
+    /// What is promised to tasks and not seen in loads yet: servers count the processors of a subjob as soon as it has them. And
     /// what tasks send each other, as far as their applications say it.
     fn taken(&self) -> Taken {
         let mut taken = Taken::default();
         for launch in self.launches.values() {
-            let has_none = |part: &&PartOf| matches!(part.standing, Standing::Unknown | Standing::Queued);
-            for part in launch.parts.iter().filter(has_none) {
-                for task in &part.part.tasks {
-                    let place = (part.server.name.clone(), task.machine.clone());
-                    *taken.machines.entry(place).or_default() += launch.mcr(part.group, &task.name);
+            let has_none =
+                |subjob: &&SubjobRecord| matches!(subjob.state, SubjobState::Unknown | SubjobState::Queued);
+            for subjob in launch.subjobs.iter().filter(has_none) {
+                for task in &subjob.subjob.tasks {
+                    let place = (subjob.server.name.clone(), task.machine.clone());
+                    *taken.machines.entry(place).or_default() += launch.mcr(subjob.group, &task.name);
                 }
             }
             taken.flows.extend(launch.flows(&launch.alive(), |_| true));
@@ -161,21 +162,23 @@ impl Launch {
         self.application.mcr_mflops * self.application.tasks[task as usize].rcr
     }
 
-    /// The tasks of parts that are not over, but for those that have ended.
+    /// The tasks of subjobs that are not over, but for those that have ended.
     fn alive(&self) -> Alive {
         let mut alive = Alive::new();
-        for part in self.parts.iter().filter(|part| !part.standing.is_over()) {
-            let group = &self.groups[part.group];
-            let has_ended = |task: &u32| match &part.standing {
-                Standing::Runs { ended } => ended.contains_key(&self.application.tasks[*task as usize].name),
+        for subjob in self.subjobs.iter().filter(|subjob| !subjob.state.is_over()) {
+            let group = &self.groups[subjob.group];
+            let has_ended = |task: &u32| match &subjob.state {
+                SubjobState::Runs { ended } => {
+                    ended.contains_key(&self.application.tasks[*task as usize].name)
+                }
                 _ => false,
             };
-            let machine = part.part.tasks.first().map(|task| &task.machine);
+            let machine = subjob.subjob.tasks.first().map(|task| &task.machine);
             let is_at =
-                |place: &TaskPlace| place.server == part.server.name && Some(&place.machine) == machine;
+                |place: &TaskPlace| place.server == subjob.server.name && Some(&place.machine) == machine;
             let is_there = |task: &&u32| self.places.get(*task).is_some_and(is_at);
             let tasks = group.tasks.iter().filter(is_there).filter(|task| !has_ended(task));
-            alive.extend(tasks.map(|task| (*task, (part.server.name.clone(), group.decided))));
+            alive.extend(tasks.map(|task| (*task, (subjob.server.name.clone(), group.decided))));
         }
         alive
     }
@@ -235,8 +238,8 @@ impl Launch {
         placed.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, server)| server)
     }
 
-    /// The tasks of a group have their places: their servers are to hold them, one part for each machine. In front of a batch
-    /// system each node is a machine, and a part is one job of it on one node.
+    /// The tasks of a group have their places: their servers are to hold them, one subjob for each machine. In front of a batch
+    /// system each node is a machine, and a subjob is one job of it on one node.
     fn reserve(
         &mut self,
         now: Time,
@@ -259,9 +262,9 @@ impl Launch {
         for (site, machine) in machines {
             let there = (site.server.name.clone(), machine.name.clone());
             let Some(tasks) = by_machine.remove(&there) else { continue };
-            let number = self.parts.len() as u32;
-            let part = Part {
-                id: PartId { launch: id.clone(), number },
+            let number = self.subjobs.len() as u32;
+            let subjob = Subjob {
+                id: SubjobId { launch: id.clone(), number },
                 coordinator: coordinator.clone(),
                 owner: self.owner.clone(),
                 name: self.name.clone(),
@@ -270,7 +273,7 @@ impl Launch {
                 walltime: self.walltime,
                 timeout: self.timeout,
             };
-            self.parts.push(PartOf::new(now, part, site.server.clone(), group));
+            self.subjobs.push(SubjobRecord::new(now, subjob, site.server.clone(), group));
         }
     }
 

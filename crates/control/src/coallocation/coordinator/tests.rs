@@ -14,11 +14,12 @@ use pliant_policy::tuning::Tuner;
 use super::*;
 use crate::batch::{self, Usage};
 use crate::coallocation::{
-    Addresses, Application, Call, LaunchState, Machine as Host, Mapping, Part, PlacedTask, TaskEdge, TaskSpec,
+    Addresses, Application, Call, LaunchState, Machine as Host, Mapping, PlacedTask, Subjob, TaskEdge,
+    TaskSpec,
 };
 use crate::job::Exit;
 use crate::names::User;
-use crate::server::{self, PartCommand, PartEvent, Server, ServerConfig};
+use crate::server::{self, Server, ServerConfig, SubjobCommand, SubjobEvent};
 
 /// The power of a processor, in MFlop/s.
 const POWER: f64 = 100.0;
@@ -29,14 +30,14 @@ struct Federation {
     servers: Vec<Server>,
     /// Servers that hear nothing and are not heard.
     silent: Vec<usize>,
-    /// Servers whose parts are not told where their tasks are to listen.
+    /// Servers whose subjobs are not told where their tasks are to listen.
     unlocated: Vec<usize>,
     /// Servers that say nothing of what is taken.
     unseen: Vec<usize>,
     /// What each user's call was answered, the last one last.
     answers: Vec<Answer>,
-    /// What was begun: the server, the number there, and the part.
-    begun: Vec<(usize, u32, Part, Addresses)>,
+    /// What was begun: the server, the number there, and the subjob.
+    begun: Vec<(usize, u32, Subjob, Addresses)>,
     /// What was asked to end.
     terminated: Vec<(usize, u32)>,
     archived: Vec<LaunchRecord>,
@@ -95,16 +96,16 @@ fn id() -> LaunchId {
     LaunchId { agent: "agent".parse().unwrap(), key: Key([7; 16]) }
 }
 
-/// A call of, or to, a server about a part.
-fn token(server: usize, id: &PartId) -> Token {
+/// A call of, or to, a server about a subjob.
+fn token(server: usize, id: &SubjobId) -> Token {
     Token(u64::from(id.launch.key.0[0]) * 1_000_000 + server as u64 * 1000 + u64::from(id.number))
 }
 
-/// The server and the part that it is about.
-fn told(token: Token) -> (usize, PartId) {
+/// The server and the subjob that it is about.
+fn told(token: Token) -> (usize, SubjobId) {
     let key = Key([(token.0 / 1_000_000) as u8; 16]);
     let (server, number) = ((token.0 / 1000 % 1000) as usize, (token.0 % 1000) as u32);
-    (server, PartId { launch: LaunchId { key, ..id() }, number })
+    (server, SubjobId { launch: LaunchId { key, ..id() }, number })
 }
 
 impl Federation {
@@ -213,10 +214,10 @@ impl Federation {
     fn wants(&mut self, command: Command, messages: &mut VecDeque<Message>) {
         match command {
             Command::Answer { answer, .. } => self.answers.push(answer),
-            Command::Verdict { to, verdict, heard } => {
+            Command::SubjobDecision { to, decision, heard } => {
                 let (server, id) = told(to);
-                let decided = PartEvent::Decided { reply: None, id, verdict, heard };
-                messages.push_back(Message::Server(server, server::Event::Part(decided)));
+                let decided = SubjobEvent::Decided { reply: None, id, decision, heard };
+                messages.push_back(Message::Server(server, server::Event::Subjob(decided)));
             }
             Command::Survey { launch, group } => {
                 let sites = self.sites();
@@ -229,12 +230,12 @@ impl Federation {
                 }
                 let reply = token(server, &id);
                 let event = match call {
-                    Call::Prepare(part) => PartEvent::Prepare { reply, part },
-                    Call::Decide(verdict) => {
-                        PartEvent::Decided { reply: Some(reply), id, verdict, heard: false }
+                    Call::Prepare(subjob) => SubjobEvent::Prepare { reply, subjob },
+                    Call::Decide(decision) => {
+                        SubjobEvent::Decided { reply: Some(reply), id, decision, heard: false }
                     }
                 };
-                messages.push_back(Message::Server(server, server::Event::Part(event)));
+                messages.push_back(Message::Server(server, server::Event::Subjob(event)));
             }
             Command::Archive(record) => self.archived.push(*record),
         }
@@ -243,28 +244,28 @@ impl Federation {
     fn server_wants(&mut self, server: usize, command: server::Command, messages: &mut VecDeque<Message>) {
         let from = name(server);
         match command {
-            server::Command::Reply { to, answer: server::Answer::Part(standing) }
+            server::Command::Reply { to, answer: server::Answer::Subjob(state) }
                 if !self.silent.contains(&server) =>
             {
                 let (_, id) = told(to);
-                messages.push_back(Message::Coordinator(Event::Stands { from, id, standing, reply: None }));
+                messages.push_back(Message::Coordinator(Event::Stands { from, id, state, reply: None }));
             }
-            server::Command::Part(PartCommand::Tell { id, standing, .. })
+            server::Command::Subjob(SubjobCommand::Tell { id, state, .. })
                 if !self.silent.contains(&server) =>
             {
                 let reply = Some(token(server, &id));
-                messages.push_back(Message::Coordinator(Event::Stands { from, id, standing, reply }));
+                messages.push_back(Message::Coordinator(Event::Stands { from, id, state, reply }));
             }
-            server::Command::Part(PartCommand::Locate { id }) if !self.unlocated.contains(&server) => {
-                let part = self.servers[server].parts().find(|(part, ..)| part.id == id).unwrap().0;
+            server::Command::Subjob(SubjobCommand::Locate { id }) if !self.unlocated.contains(&server) => {
+                let subjob = self.servers[server].subjobs().find(|(subjob, ..)| subjob.id == id).unwrap().0;
                 let address = |task: &PlacedTask| (task.name.clone(), format!("{from}:{}", task.name));
-                let addresses = Ok(part.tasks.iter().map(address).collect());
-                let located = PartEvent::Located { id, addresses };
-                messages.push_back(Message::Server(server, server::Event::Part(located)));
+                let addresses = Ok(subjob.tasks.iter().map(address).collect());
+                let located = SubjobEvent::Located { id, addresses };
+                messages.push_back(Message::Server(server, server::Event::Subjob(located)));
             }
             server::Command::Batch(batch::Command::Run(run)) => {
-                let (part, peers) = self.servers[server].part(run.job.0).unwrap();
-                self.begun.push((server, run.job.0, part.clone(), peers.clone()));
+                let (subjob, peers) = self.servers[server].subjob(run.job.0).unwrap();
+                self.begun.push((server, run.job.0, subjob.clone(), peers.clone()));
             }
             server::Command::Batch(batch::Command::Terminate { job }) => {
                 self.terminated.push((server, job.0));
@@ -293,7 +294,7 @@ impl Federation {
         assert_eq!(self.archived.len(), 1);
         for server in &self.servers {
             let Usage { free, running, waiting } = server.usage();
-            assert_eq!((free, running, waiting, server.untold_parts()), (server.procs(), 0, 0, 0));
+            assert_eq!((free, running, waiting, server.untold_subjobs()), (server.procs(), 0, 0, 0));
         }
     }
 }

@@ -3,7 +3,7 @@
 use pliant_model::TimeMs;
 use pliant_policy::optional::{Cancelled, RequestId};
 
-use super::{Answer, Command, RequestKey, Requests, Standing};
+use super::{Answer, Command, RequestKey, RequestState, Requests};
 use crate::names::{Key, User};
 
 /// Why a request is taken back.
@@ -27,9 +27,9 @@ impl Requests {
     ) -> Answer {
         let is_own = self.owner(key.exploration) == Some(user);
         match self.stands(key) {
-            Some(Standing::Running) if is_own => {
+            Some(RequestState::Running) if is_own => {
                 self.explorations.hear(now, key.exploration, user);
-                Answer::Stands(Standing::Running)
+                Answer::Stands(RequestState::Running)
             }
             _ => self.take_back(now, key, attempt, user, Why::Moved, commands),
         }
@@ -73,19 +73,19 @@ impl Requests {
         self.explorations.hear(now, exploration, user);
         Answer::Stands(match (here, over) {
             // Of an earlier attempt: this one is wanted.
-            (Some(here), _) if self.is_later(here, attempt) => self.standing(here),
+            (Some(here), _) if self.is_later(here, attempt) => self.state(here),
             (Some(here), _) => {
                 self.explorations.give_back(exploration, number, attempt);
                 self.end(now, here, why, commands);
-                Standing::Cancelled
+                RequestState::Cancelled
             }
-            (None, Some(standing @ (Standing::Completed | Standing::Failed))) => standing,
+            (None, Some(state @ (RequestState::Completed | RequestState::Failed))) => state,
             (None, over) => {
                 self.explorations.give_back(exploration, number, attempt);
                 if over.is_none() {
                     self.explorations.bar(exploration, number);
                 }
-                Standing::Cancelled
+                RequestState::Cancelled
             }
         })
     }
@@ -117,7 +117,7 @@ impl Requests {
     fn end(&mut self, now: TimeMs, request: RequestId, why: Why, commands: &mut Vec<Command>) {
         self.changed = true;
         if why == Why::Moved && self.queue.take_back(now, request).is_some() {
-            self.over(now, request, Standing::Cancelled);
+            self.over(now, request, RequestState::Cancelled);
             return;
         }
         match self.queue.cancel(now, request) {
@@ -128,7 +128,7 @@ impl Requests {
                 }
             }
             Cancelled::Withdrawn | Cancelled::Unknown => {
-                self.over(now, request, Standing::Cancelled);
+                self.over(now, request, RequestState::Cancelled);
             }
         }
     }

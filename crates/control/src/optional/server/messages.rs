@@ -81,7 +81,7 @@ pub enum Event {
     },
     /// The same, unless it has begun to run: its client has a better server for it.
     Withdraw {
-        /// Whom to answer: [`Standing::Cancelled`] if it is not here any more and does not come back.
+        /// Whom to answer: [`RequestState::Cancelled`] if it is not here any more and does not come back.
         reply: Token,
         /// Which.
         key: RequestKey,
@@ -129,7 +129,7 @@ pub enum Exit {
 /// How a request stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum RequestState {
     /// It waits.
     Waiting,
     /// It runs.
@@ -147,7 +147,7 @@ pub enum Standing {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// How the request stands.
-    Stands(Standing),
+    Stands(RequestState),
     /// All of the exploration is cancelled.
     AllCancelled,
     /// It is not taken.
@@ -182,7 +182,7 @@ pub enum Command {
         /// Which.
         key: RequestKey,
         /// How it stands.
-        standing: Standing,
+        state: RequestState,
     },
 }
 

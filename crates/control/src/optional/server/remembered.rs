@@ -12,7 +12,7 @@ use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::RequestId;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Standing;
+use super::RequestState;
 use crate::names::{Key, User};
 use crate::reason::{Cause, Reason};
 
@@ -33,7 +33,7 @@ pub(super) struct Exploration {
     /// Optional ones among them.
     optional: u32,
     /// Requests that are over, and how they stand.
-    over: BTreeMap<u32, Standing>,
+    over: BTreeMap<u32, RequestState>,
     /// Up to which attempt requests were cancelled or withdrawn, if not only the first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     given_back: BTreeMap<u32, u32>,
@@ -75,7 +75,7 @@ impl From<BTreeMap<Key, Exploration>> for ExplorationTable {
         let mut idle = BTreeSet::new();
         for (key, exploration) in &mut known {
             exploration.barred =
-                exploration.over.values().filter(|over| **over == Standing::Cancelled).count() as u32;
+                exploration.over.values().filter(|over| **over == RequestState::Cancelled).count() as u32;
             let crowd = crowds.entry(exploration.user.clone()).or_default();
             crowd.explorations += 1;
             crowd.here += exploration.here.len() as u32;
@@ -163,7 +163,7 @@ impl ExplorationTable {
     /// A request is here.
     pub(super) fn came(&mut self, key: Key, number: u32, id: RequestId, optional: bool) {
         self.change(key, |known| {
-            let barred = known.over.remove(&number) == Some(Standing::Cancelled);
+            let barred = known.over.remove(&number) == Some(RequestState::Cancelled);
             known.barred -= u32::from(barred);
             known.here.insert(number, id);
             known.optional += u32::from(optional);
@@ -171,18 +171,18 @@ impl ExplorationTable {
     }
 
     /// A request is here no more.
-    pub(super) fn over(&mut self, now: TimeMs, key: Key, number: u32, optional: bool, standing: Standing) {
+    pub(super) fn over(&mut self, now: TimeMs, key: Key, number: u32, optional: bool, state: RequestState) {
         self.change(key, |known| {
             known.here.remove(&number);
             known.optional -= u32::from(optional);
             known.heard = now.max(known.heard);
-            known.set(number, standing);
+            known.set(number, state);
         });
     }
 
     /// A request that is not here is not to come.
     pub(super) fn bar(&mut self, key: Key, number: u32) {
-        self.change(key, |known| known.set(number, Standing::Cancelled));
+        self.change(key, |known| known.set(number, RequestState::Cancelled));
     }
 
     /// A request was taken back up to that attempt.
@@ -200,7 +200,7 @@ impl ExplorationTable {
         self.change(key, |known| {
             known.cancelled = true;
             known.given_back.clear();
-            known.over.retain(|_, standing| *standing != Standing::Cancelled);
+            known.over.retain(|_, state| *state != RequestState::Cancelled);
             known.barred = 0;
         });
         self.known.get(&key).into_iter().flat_map(|known| known.here.values()).copied().collect()
@@ -247,9 +247,9 @@ impl Exploration {
     }
 
     /// How a request stands that is not here, if that is known.
-    pub(super) fn stands(&self, number: u32) -> Option<Standing> {
+    pub(super) fn stands(&self, number: u32) -> Option<RequestState> {
         let over = self.over.get(&number).copied();
-        over.or_else(|| self.cancelled.then_some(Standing::Cancelled))
+        over.or_else(|| self.cancelled.then_some(RequestState::Cancelled))
     }
 
     /// True if that is an attempt of a request later than those that were cancelled or withdrawn.
@@ -257,13 +257,13 @@ impl Exploration {
         !self.cancelled && attempt > self.given_back.get(&number).copied().unwrap_or_default()
     }
 
-    fn set(&mut self, number: u32, standing: Standing) {
-        if self.cancelled && standing == Standing::Cancelled {
+    fn set(&mut self, number: u32, state: RequestState) {
+        if self.cancelled && state == RequestState::Cancelled {
             return;
         }
-        let before = self.over.insert(number, standing);
-        self.barred += u32::from(standing == Standing::Cancelled);
-        self.barred -= u32::from(before == Some(Standing::Cancelled));
+        let before = self.over.insert(number, state);
+        self.barred += u32::from(state == RequestState::Cancelled);
+        self.barred -= u32::from(before == Some(RequestState::Cancelled));
     }
 
     fn cancellations(&self) -> u32 {

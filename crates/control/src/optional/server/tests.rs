@@ -36,11 +36,11 @@ fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
 /// Commands in short: what runs, what is ended, who is told or answered what.
 fn short(commands: &[Command]) -> String {
     let words = commands.iter().map(|command| match command {
-        Command::Reply { answer: Answer::Stands(standing), .. } => format!("{standing:?}"),
+        Command::Reply { answer: Answer::Stands(state), .. } => format!("{state:?}"),
         Command::Reply { answer, .. } => format!("{answer:?}").split('(').next().unwrap().to_owned(),
         Command::Run { request, core, .. } => format!("run {} on {core}", request.0),
         Command::End { request } => format!("end {}", request.0),
-        Command::Tell { key, standing } => format!("tell {} {standing:?}", key.number),
+        Command::Tell { key, state } => format!("tell {} {state:?}", key.number),
     });
     words.collect::<Vec<_>>().join(", ")
 }

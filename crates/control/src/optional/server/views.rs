@@ -3,7 +3,7 @@
 use pliant_model::TimeMs;
 use pliant_policy::optional::{Prospects, RequestId, Share, UserId};
 
-use super::{RequestKey, Requests, Standing};
+use super::{RequestKey, RequestState, Requests};
 use crate::names::{Key, User};
 use crate::payload::Payload;
 
@@ -77,10 +77,10 @@ impl Requests {
     }
 
     /// How a request stands, if it is remembered.
-    pub fn stands(&self, key: RequestKey) -> Option<Standing> {
+    pub fn stands(&self, key: RequestKey) -> Option<RequestState> {
         let known = self.explorations.get(key.exploration)?;
         match known.here(key.number) {
-            Some(here) => Some(self.standing(here)),
+            Some(here) => Some(self.state(here)),
             None => known.stands(key.number),
         }
     }

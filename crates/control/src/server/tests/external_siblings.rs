@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::batch::external::{self, Queue};
-use crate::handoff::{Call, Verdict};
+use crate::handoff::{Call, HandoffDecision};
 use crate::listing::{Changes, Listed, Listing, Node, NodeAllocation, Phase, Shape, State};
 use crate::names::Token;
 
@@ -86,7 +86,7 @@ pub(super) fn as_41(state: State) -> Listed {
     }
 }
 
-const COMMIT: Verdict = Verdict::Commit { cancelled: false, attempts: 1 };
+const COMMIT: HandoffDecision = HandoffDecision::Commit { cancelled: false, attempts: 1 };
 
 #[test]
 fn its_source_is_asked_when_its_turn_has_come_and_then_it_is_let_go() {
@@ -95,7 +95,7 @@ fn its_source_is_asked_when_its_turn_has_come_and_then_it_is_let_go() {
     assert_eq!((slurm.calls(), slurm.asked()), (vec![], vec![]));
     slurm.list(vec![as_41(State::Running)]);
     assert_eq!((slurm.calls(), slurm.asked()), (vec![Call::Ready], vec![]));
-    slurm.bench.tell(Event::Judged { id: id.clone(), verdict: COMMIT });
+    slurm.bench.tell(Event::Judged { id: id.clone(), decision: COMMIT });
     let [external::Command::Release { job: JobId(1), tentative: true, .. }] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
@@ -109,19 +109,19 @@ fn its_source_is_asked_when_its_turn_has_come_and_then_it_is_let_go() {
 fn one_that_another_has_outrun_is_ended_there() {
     let (mut slurm, id) = Slurm::with_copy();
     slurm.list(vec![as_41(State::Running)]);
-    slurm.bench.tell(Event::Judged { id, verdict: Verdict::Abort });
+    slurm.bench.tell(Event::Judged { id, decision: HandoffDecision::Abort });
     let [external::Command::Terminate { job: JobId(1), .. }] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
     assert_eq!(slurm.bench.server.held().count(), 0);
 }
 
-/// It is ours since the verdict: it waits under another number, keeps its handle, its key and what hangs on them.
+/// It is ours since the decision: it waits under another number, keeps its handle, its key and what hangs on them.
 #[test]
 fn one_that_is_let_go_too_late_is_queued_anew() {
     let (mut slurm, id) = Slurm::with_copy();
     slurm.list(vec![as_41(State::Running)]);
-    slurm.bench.tell(Event::Judged { id: id.clone(), verdict: COMMIT });
+    slurm.bench.tell(Event::Judged { id: id.clone(), decision: COMMIT });
     slurm.again();
     slurm.said(external::Event::Missed { job: JobId(1) });
     let [external::Command::Queue(queue)] = &slurm.asked()[..] else { panic!("{:?}", slurm.bench.commands) };
@@ -145,7 +145,7 @@ fn one_that_has_lost_its_turn_asks_and_waits_anew() {
     slurm.list(vec![Listed { places: as_41(State::Running).places, ..as_41(State::Completed) }]);
     slurm.bench.tell(Event::Due);
     assert_eq!((slurm.calls(), slurm.bench.server.held().count()), (vec![Call::Inquire], 1));
-    slurm.bench.tell(Event::Judged { id, verdict: Verdict::Undecided });
+    slurm.bench.tell(Event::Judged { id, decision: HandoffDecision::Undecided });
     let [external::Command::Queue(Queue { job: JobId(2), tentative: true, .. })] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };

@@ -1,21 +1,21 @@
 //! Calls of servers about launches: what machines they have, and what is to become of their subjobs.
 //!
 //! The machine repeats what is not answered, so a call that fails is only logged. No two calls of the same kind
-//! about the same part are under way at once.
+//! about the same subjob are under way at once.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use pliant_control::agent::Agent;
 use pliant_control::coallocation::{
-    Call, Coordinator, Event, LaunchId, Machine, PartId, Site, Standing, Verdict,
+    Call, Coordinator, Event, LaunchId, Machine, Site, SubjobDecision, SubjobId, SubjobState,
 };
 use pliant_control::handoff::Peer;
 use pliant_control::job::Exit;
 use pliant_control::names::{Key, Name};
 use pliant_transport::Connections;
-use pliant_wire::proto::parts_client::PartsClient;
-use pliant_wire::{PartDecision, proto, surveyed};
+use pliant_wire::proto::subjobs_client::SubjobsClient;
+use pliant_wire::{DecidedSubjob, proto, surveyed};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -38,14 +38,14 @@ pub(super) struct Calls {
     pub(super) runtime: Handle,
     pub(super) servers: Connections,
     pub(super) surveys: UnderWay<(Key, u32)>,
-    pub(super) calls: UnderWay<PartId>,
+    pub(super) calls: UnderWay<SubjobId>,
 }
 
 fn step(call: &Call) -> &'static str {
     match call {
-        Call::Prepare(_) => "prepare-part",
-        Call::Decide(Verdict::Commit { .. }) => "commit-part",
-        Call::Decide(_) => "end-part",
+        Call::Prepare(_) => "prepare-subjob",
+        Call::Decide(SubjobDecision::Commit { .. }) => "commit-subjob",
+        Call::Decide(_) => "end-subjob",
     }
 }
 
@@ -106,10 +106,10 @@ impl Calls {
     }
 
     async fn machines(&self, server: &Peer) -> Result<Vec<Machine>, String> {
-        let mut parts = self.server(server)?;
+        let mut subjobs = self.server(server)?;
         let mut request = Request::new(proto::SurveyRequest {});
         request.set_timeout(SURVEY);
-        let asked = tokio::time::timeout(SURVEY, parts.survey(request)).await;
+        let asked = tokio::time::timeout(SURVEY, subjobs.survey(request)).await;
         let reply = asked.map_err(|_| "no answer in time".to_owned())?;
         let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
         let machines = surveyed(reply).map_err(|malformed| malformed.to_string())?;
@@ -117,14 +117,14 @@ impl Calls {
     }
 
     /// Makes a call about a subjob, unless the same one is under way. The answer is sent to the machine.
-    pub(super) fn call(&self, to: Peer, id: PartId, call: Call) {
+    pub(super) fn call(&self, to: Peer, id: SubjobId, call: Call) {
         let (own, step) = (self.clone(), step(&call));
         self.runtime.spawn(async move {
             match own.calls.once(&id, step, own.make(&to, &id, call)).await {
-                Some(Ok(standing)) => {
-                    tracing::info!(subjob = %id, server = %to.name, step, answer = standing.word(), "launch");
+                Some(Ok(state)) => {
+                    tracing::info!(subjob = %id, server = %to.name, step, answer = state.word(), "launch");
                     // An agent that has stopped asks again when it starts.
-                    let _ = own.coordinator.send(Event::Stands { from: to.name, id, standing, reply: None });
+                    let _ = own.coordinator.send(Event::Stands { from: to.name, id, state, reply: None });
                 }
                 Some(Err(why)) => {
                     tracing::warn!(subjob = %id, server = %to.name, step, why, "launch: no answer");
@@ -135,28 +135,29 @@ impl Calls {
         });
     }
 
-    async fn make(&self, to: &Peer, id: &PartId, call: Call) -> Result<Standing, String> {
-        let mut parts = self.server(to)?;
+    async fn make(&self, to: &Peer, id: &SubjobId, call: Call) -> Result<SubjobState, String> {
+        let mut subjobs = self.server(to)?;
         let reply = match call {
-            Call::Prepare(part) => match parts.prepare(timed(proto::PreparePart::from(&*part))).await {
+            Call::Prepare(subjob) => match subjobs.prepare(timed(proto::PrepareSubjob::from(&*subjob))).await
+            {
                 Err(status) if is_lasting(&status) => {
                     // It has taken nothing in, and never will: no other answer is to be waited for.
                     let exit = Exit::NotStarted(status.message().to_owned());
-                    return Ok(Standing::Over { ended: Default::default(), exit });
+                    return Ok(SubjobState::Over { ended: Default::default(), exit });
                 }
                 reply => reply,
             },
-            Call::Decide(verdict) => {
-                let decided = (id.clone(), PartDecision { verdict, heard: false });
-                parts.decide(timed((&decided).into())).await
+            Call::Decide(decision) => {
+                let decided = (id.clone(), DecidedSubjob { decision, heard: false });
+                subjobs.decide(timed((&decided).into())).await
             }
         };
-        let standing = reply.map_err(|status| status.message().to_owned())?.into_inner();
-        Standing::try_from(standing).map_err(|malformed| malformed.to_string())
+        let state = reply.map_err(|status| status.message().to_owned())?.into_inner();
+        SubjobState::try_from(state).map_err(|malformed| malformed.to_string())
     }
 
-    fn server(&self, to: &Peer) -> Result<PartsClient<Channel>, String> {
-        Ok(PartsClient::new(self.channel(to)?).max_decoding_message_size(ANSWER_BYTES_MAX))
+    fn server(&self, to: &Peer) -> Result<SubjobsClient<Channel>, String> {
+        Ok(SubjobsClient::new(self.channel(to)?).max_decoding_message_size(ANSWER_BYTES_MAX))
     }
 
     /// The way to a server.

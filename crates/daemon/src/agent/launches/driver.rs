@@ -1,6 +1,6 @@
 //! What the commands of a coordinator mean outside: answers, calls of servers, and records that are kept.
 
-use pliant_control::coallocation::{Answer, Command, Coordinator, LaunchRecord, Verdict};
+use pliant_control::coallocation::{Answer, Command, Coordinator, LaunchRecord, SubjobDecision};
 use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
@@ -9,8 +9,8 @@ use super::archive::row;
 use super::calls::Calls;
 use crate::host::{Driver, DurableRecord, Replies};
 
-/// What a server that reports how its subjob stands is answered: the verdict, and whether it is known that the subjob is over.
-pub(super) type Judged = (Verdict, bool);
+/// What a server that reports how its subjob stands is answered: the decision, and whether it is known that the subjob is over.
+pub(super) type Judged = (SubjobDecision, bool);
 
 /// Carries out what a coordinator wants done.
 pub(super) struct LaunchesDriver {
@@ -31,7 +31,7 @@ impl Driver<Coordinator> for LaunchesDriver {
     fn carry_out(&mut self, _machine: &Coordinator, _now: Time, command: Command, _notice: Option<u64>) {
         match command {
             Command::Answer { to, answer } => self.answers.answer(to, answer),
-            Command::Verdict { to, verdict, heard } => self.verdicts.answer(to, (verdict, heard)),
+            Command::SubjobDecision { to, decision, heard } => self.verdicts.answer(to, (decision, heard)),
             Command::Survey { launch, group } => self.calls.survey(launch, group),
             Command::Call { to, id, call } => self.calls.call(to, id, call),
             Command::Archive(record) => observe(&record),

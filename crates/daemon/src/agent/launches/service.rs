@@ -9,7 +9,7 @@ use pliant_control::names::Token;
 use pliant_model::Time;
 use pliant_transport::Role;
 use pliant_wire::{
-    LaunchRequest, LaunchesPage, LaunchesQuery, PartDecision, PartReport, SpawnRequest, launch_reply,
+    DecidedSubjob, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, SubjobReport, launch_reply,
     links_reply, proto,
 };
 use prost::Message;
@@ -141,19 +141,19 @@ impl proto::launches_server::Launches for Service {
 
     async fn stands(
         &self,
-        request: Request<proto::PartStands>,
-    ) -> Result<Response<proto::PartVerdict>, Status> {
+        request: Request<proto::SubjobReport>,
+    ) -> Result<Response<proto::SubjobDecision>, Status> {
         let caller = gate::daemon(&request, &[Role::Server])?;
         let from: Name =
             caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
-        let PartReport { id, standing } = request.into_inner().try_into()?;
+        let SubjobReport { id, state } = request.into_inner().try_into()?;
         let open = self.open()?;
         let reply = open.verdicts.wait();
-        tracing::info!(subjob = %id, server = %from, standing = standing.word(), "a server reports how its subjob stands");
-        let stands = Event::Stands { from, id, standing, reply: Some(reply.token()) };
+        tracing::info!(subjob = %id, server = %from, state = state.word(), "a server reports how its subjob stands");
+        let stands = Event::Stands { from, id, state, reply: Some(reply.token()) };
         open.mailbox.send(stands).map_err(|_| stopped())?;
-        let (verdict, heard) = reply.within(JOURNAL).await.map_err(late)?;
-        Ok(Response::new((&PartDecision { verdict, heard }).into()))
+        let (decision, heard) = reply.within(JOURNAL).await.map_err(late)?;
+        Ok(Response::new((&DecidedSubjob { decision, heard }).into()))
     }
 }
 

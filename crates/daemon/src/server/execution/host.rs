@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use pliant_control::coallocation::{LaunchId, PartId};
+use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::optional::server::RequestKey;
 use pliant_site::processes::StartGate;
@@ -73,18 +73,18 @@ impl Host {
     }
 
     /// The folder of a subjob.
-    pub(in crate::server) fn subjob_dir(&self, id: &PartId) -> PathBuf {
-        let PartId { launch: LaunchId { agent, key }, number } = id;
+    pub(in crate::server) fn subjob_dir(&self, id: &SubjobId) -> PathBuf {
+        let SubjobId { launch: LaunchId { agent, key }, number } = id;
         self.state.join(SUBJOBS).join(format!("{agent}.{key}.{number}"))
     }
 
     /// The subjobs that have a folder.
-    pub(in crate::server) fn subjobs(&self) -> BTreeSet<PartId> {
+    pub(in crate::server) fn subjobs(&self) -> BTreeSet<SubjobId> {
         named(&self.state.join(SUBJOBS), |name| {
             // The name of an agent has no points.
             let [agent, key, number] = name.split('.').collect::<Vec<_>>().try_into().ok()?;
             let launch = LaunchId { agent: agent.parse().ok()?, key: key.parse().ok()? };
-            Some(PartId { launch, number: number.parse().ok()? })
+            Some(SubjobId { launch, number: number.parse().ok()? })
         })
     }
 

@@ -119,7 +119,7 @@ impl fmt::Display for Execution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.work {
             Work::Job(record, _) => record.handle.fmt(f),
-            Work::Subjob(subjob) => subjob.part.id.fmt(f),
+            Work::Subjob(subjob) => subjob.subjob.id.fmt(f),
             Work::Request(request) => write!(f, "{}/{}", request.key.exploration, request.key.number),
             Work::Pause(_) => write!(f, "{:?}", self.id),
         }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_control::batch;
-use pliant_control::coallocation::{PartId, Standing};
+use pliant_control::coallocation::{SubjobId, SubjobState};
 use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
-use pliant_control::server::{Event, PartEvent, Server};
+use pliant_control::server::{Event, Server, SubjobEvent};
 use pliant_model::{JobId, TimeMs};
 use pliant_site::processes::{TaskEnd, longest_of_batch, task_ends, task_ends_length};
 use pliant_transport::Clock;
@@ -45,13 +45,13 @@ pub(in crate::server) struct JobObserver {
 impl Observer for JobObserver {
     fn starting(&self, execution: &Execution) {
         if let Some(subjob) = execution.subjob() {
-            self.task_ports.free(&subjob.part.id);
+            self.task_ports.free(&subjob.subjob.id);
         }
     }
 
     async fn progress(&self, execution: &Execution) {
         if let Some(subjob) = execution.subjob() {
-            follow_tasks(self.mailbox.clone(), execution.dir.clone(), subjob.part.id.clone()).await;
+            follow_tasks(self.mailbox.clone(), execution.dir.clone(), subjob.subjob.id.clone()).await;
         }
     }
 
@@ -94,7 +94,7 @@ impl Observer for RequestObserver {
 /// Reports how the tasks of a subjob ended, or how long the longest instance of a batch took.
 pub(in crate::server) async fn details(mailbox: &Mailbox<Server>, execution: &Execution) {
     match (&execution.work, execution.id) {
-        (Work::Subjob(subjob), _) => _ = report_tasks(mailbox, &execution.dir, &subjob.part.id).await,
+        (Work::Subjob(subjob), _) => _ = report_tasks(mailbox, &execution.dir, &subjob.subjob.id).await,
         (Work::Job(..), ExecutionId::Job(job)) => longest(mailbox, &execution.dir, job).await,
         _ => {}
     }
@@ -112,7 +112,7 @@ async fn longest(mailbox: &Mailbox<Server>, dir: &Path, JobId(number): JobId) {
 }
 
 /// Reports the ends of a subjob's tasks as they come, until nothing of the subjob is left.
-pub(in crate::server) async fn follow_tasks(mailbox: Mailbox<Server>, dir: PathBuf, id: PartId) {
+pub(in crate::server) async fn follow_tasks(mailbox: Mailbox<Server>, dir: PathBuf, id: SubjobId) {
     let (mut seen, mut looks) = (0, 0);
     loop {
         tokio::time::sleep(POLL_PERIOD).await;
@@ -142,11 +142,11 @@ enum Reported {
 }
 
 /// Reports all ends of tasks that the machine does not know.
-async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &PartId) -> Reported {
+async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &SubjobId) -> Reported {
     let wanted = id.clone();
-    let known = match mailbox.ask(move |server, _| server.part_standing(&wanted)).await {
-        Ok(Standing::Runs { ended }) => ended,
-        Ok(Standing::Committed) => BTreeMap::new(),
+    let known = match mailbox.ask(move |server, _| server.subjob_state(&wanted)).await {
+        Ok(SubjobState::Runs { ended }) => ended,
+        Ok(SubjobState::Committed) => BTreeMap::new(),
         Ok(_) | Err(_) => return Reported::TooLate,
     };
     let ends = match blocking(dir, task_ends).await {
@@ -159,7 +159,7 @@ async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &PartId) -> Rep
     for TaskEnd { task, outcome, .. } in ends.into_iter().filter(|end| !known.contains_key(&end.task)) {
         let exit = exit_of(outcome);
         tracing::info!(subjob = %id, task, %exit, "a task has ended");
-        if mailbox.send(Event::Part(PartEvent::TaskEnded { id: id.clone(), task, exit })).is_err() {
+        if mailbox.send(Event::Subjob(SubjobEvent::TaskEnded { id: id.clone(), task, exit })).is_err() {
             return Reported::TooLate;
         }
     }

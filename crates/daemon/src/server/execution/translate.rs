@@ -17,10 +17,10 @@ impl Execution {
     pub(in crate::server) fn of_number(host: &Host, machine: &Server, number: JobId) -> Option<Execution> {
         let JobId(of) = number;
         let id = ExecutionId::Job(number);
-        if let Some(subjob) = SubjobRun::of(machine, of) {
-            let (dir, part) = (host.subjob_dir(&subjob.part.id), &subjob.part);
-            let allocation = Allocation::of(host, part.procs, 0..part.procs.0, part.walltime);
-            return Some(Execution { id, work: Work::Subjob(Box::new(subjob)), dir, allocation });
+        if let Some(run) = SubjobRun::of(machine, of) {
+            let (dir, subjob) = (host.subjob_dir(&run.subjob.id), &run.subjob);
+            let allocation = Allocation::of(host, subjob.procs, 0..subjob.procs.0, subjob.walltime);
+            return Some(Execution { id, work: Work::Subjob(Box::new(run)), dir, allocation });
         }
         let (record, program) = machine.job(of).zip(machine.payload(of))?;
         let allocation = Allocation::of(host, record.procs, 0..record.procs.0, record.walltime);
@@ -43,7 +43,7 @@ impl Execution {
         cores: impl Iterator<Item = u32>,
         walltime: Span,
     ) -> Execution {
-        let walltime = self.subjob().map_or(walltime, |subjob| subjob.part.walltime);
+        let walltime = self.subjob().map_or(walltime, |run| run.subjob.walltime);
         Execution { allocation: Allocation::of(host, procs, cores, walltime), ..self }
     }
 

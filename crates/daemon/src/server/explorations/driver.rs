@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Command, Event, Journaled, Process, RequestKey, Standing, TimedEvent, UserShare,
+    Answer, Command, Event, Journaled, Process, RequestKey, RequestState, TimedEvent, UserShare,
 };
 use pliant_model::{Time, TimeMs};
 use pliant_telemetry::names;
@@ -23,7 +23,7 @@ const BEHIND: usize = 4_096;
 /// An answer, and what its caller has had.
 pub(super) type Answered = (Answer, Option<UserShare>);
 /// The end of a request, and what its user has had.
-pub(super) type Ended = (u32, Standing, Option<UserShare>);
+pub(super) type Ended = (u32, RequestState, Option<UserShare>);
 
 /// Those who listen to one exploration.
 type Streams = Vec<mpsc::Sender<Ended>>;
@@ -86,11 +86,11 @@ impl Driver<Journaled> for RequestsDriver {
                 }
             }
             Command::End { request } => self.runner.end(ExecutionId::Request(request)),
-            Command::Tell { key, standing } => {
-                metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(standing)).increment(1);
+            Command::Tell { key, state } => {
+                metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(state)).increment(1);
                 let RequestKey { exploration, number } = key;
                 if let Some(user) = machine.requests().owner(exploration) {
-                    self.listeners.notify(user, exploration, &(number, standing, share(user)));
+                    self.listeners.notify(user, exploration, &(number, state, share(user)));
                 }
             }
         }
@@ -131,11 +131,11 @@ pub(super) fn run(
     }
 }
 
-fn word(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Waiting | Standing::Running => "running",
-        Standing::Completed => "completed",
-        Standing::Failed => "failed",
-        Standing::Cancelled => "cancelled",
+fn word(state: RequestState) -> &'static str {
+    match state {
+        RequestState::Waiting | RequestState::Running => "running",
+        RequestState::Completed => "completed",
+        RequestState::Failed => "failed",
+        RequestState::Cancelled => "cancelled",
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pliant_control::names::Token;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Event, Prospects, RequestKey, Standing, Submit, TimedEvent, UserShare,
+    Answer, Event, Prospects, RequestKey, RequestState, Submit, TimedEvent, UserShare,
 };
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
@@ -140,8 +140,8 @@ impl ExplorationCall {
         }
     }
 
-    async fn ended(&self, (number, standing, share): Ended) -> ExplorationReply {
-        ExplorationReply { answer: self.stands(number.into(), standing).await, share }
+    async fn ended(&self, (number, state, share): Ended) -> ExplorationReply {
+        ExplorationReply { answer: self.stands(number.into(), state).await, share }
     }
 
     /// What its user has had until now.
@@ -193,7 +193,7 @@ impl ExplorationCall {
             }
         };
         let said = match answer {
-            Answer::Stands(standing) => self.stands(id, standing).await,
+            Answer::Stands(state) => self.stands(id, state).await,
             Answer::AllCancelled => ExplorationAnswer::AllCancelled,
             Answer::Refused(why) if why.cause == Cause::KeyTaken => {
                 return Err(Status::already_exists(why.why));
@@ -250,16 +250,16 @@ impl ExplorationCall {
     }
 
     /// How a request stands, with what it wrote.
-    async fn stands(&self, id: Attempt, standing: Standing) -> ExplorationAnswer {
-        let name = match standing {
-            Standing::Completed => "stdout",
-            Standing::Failed => "stderr",
-            Standing::Waiting | Standing::Running | Standing::Cancelled => {
-                return ExplorationAnswer::Stands { id, standing, output: Vec::new() };
+    async fn stands(&self, id: Attempt, state: RequestState) -> ExplorationAnswer {
+        let name = match state {
+            RequestState::Completed => "stdout",
+            RequestState::Failed => "stderr",
+            RequestState::Waiting | RequestState::Running | RequestState::Cancelled => {
+                return ExplorationAnswer::Stands { id, state, output: Vec::new() };
             }
         };
         if self.service == PAUSE {
-            return ExplorationAnswer::Stands { id, standing, output: Vec::new() };
+            return ExplorationAnswer::Stands { id, state, output: Vec::new() };
         }
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
@@ -270,6 +270,6 @@ impl ExplorationCall {
             Vec::new()
         });
         output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
-        ExplorationAnswer::Stands { id, standing, output }
+        ExplorationAnswer::Stands { id, state, output }
     }
 }

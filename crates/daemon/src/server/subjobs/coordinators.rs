@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pliant_control::coallocation::{PartId, Standing, Verdict};
+use pliant_control::coallocation::{SubjobDecision, SubjobId, SubjobState};
 use pliant_control::handoff::Peer;
-use pliant_control::server::{Event, PartEvent, Server};
+use pliant_control::server::{Event, Server, SubjobEvent};
 use pliant_transport::{ClientTls, Connections, Role};
 use pliant_wire::proto::launches_client::LaunchesClient;
-use pliant_wire::{PartDecision, PartReport, proto};
+use pliant_wire::{DecidedSubjob, SubjobReport, proto};
 
 use crate::calling::timed;
 use crate::host::Mailbox;
@@ -32,7 +32,7 @@ pub(in crate::server) struct Coordinators {
 }
 
 /// The subjobs that a call is under way about, with what is to be said next.
-type UnderWay = BTreeMap<PartId, Option<(Peer, Standing)>>;
+type UnderWay = BTreeMap<SubjobId, Option<(Peer, SubjobState)>>;
 
 impl Coordinators {
     /// The coordinators of a server with that certificate.
@@ -50,25 +50,25 @@ impl Coordinators {
     }
 
     /// Notifies a coordinator of how a subjob stands.
-    pub(super) fn notify(&self, to: Peer, id: PartId, standing: Standing) {
+    pub(super) fn notify(&self, to: Peer, id: SubjobId, state: SubjobState) {
         let mut calls = self.calls.lock();
         if let Some(next) = calls.get_mut(&id) {
-            *next = Some((to, standing));
+            *next = Some((to, state));
             return;
         }
         calls.insert(id.clone(), None);
         drop(calls);
         let own = self.clone();
         self.host.runtime.spawn(async move {
-            let mut next = Some((to, standing));
-            while let Some((to, standing)) = next {
-                own.report(&to, &id, standing).await;
+            let mut next = Some((to, state));
+            while let Some((to, state)) = next {
+                own.report(&to, &id, state).await;
                 next = own.next(&id);
             }
         });
     }
 
-    fn next(&self, id: &PartId) -> Option<(Peer, Standing)> {
+    fn next(&self, id: &SubjobId) -> Option<(Peer, SubjobState)> {
         let mut calls = self.calls.lock();
         let next = calls.get_mut(id).and_then(Option::take);
         if next.is_none() {
@@ -77,37 +77,37 @@ impl Coordinators {
         next
     }
 
-    async fn report(&self, to: &Peer, id: &PartId, standing: Standing) {
-        let word = standing.word();
+    async fn report(&self, to: &Peer, id: &SubjobId, state: SubjobState) {
+        let word = state.word();
         crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
-        match self.call(to, PartReport { id: id.clone(), standing }).await {
-            Ok(PartDecision { verdict, heard }) => {
-                tracing::info!(subjob = %id, agent = %to.name, standing = word, verdict = verdict_word(&verdict), "reported how a subjob stands");
+        match self.call(to, SubjobReport { id: id.clone(), state }).await {
+            Ok(DecidedSubjob { decision, heard }) => {
+                tracing::info!(subjob = %id, agent = %to.name, state = word, decision = verdict_word(&decision), "reported how a subjob stands");
                 crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
-                let decided = PartEvent::Decided { reply: None, id: id.clone(), verdict, heard };
+                let decided = SubjobEvent::Decided { reply: None, id: id.clone(), decision, heard };
                 // A server that has stopped asks again when it starts.
-                let _ = self.mailbox.send(Event::Part(decided));
+                let _ = self.mailbox.send(Event::Subjob(decided));
             }
             Err(why) => {
-                tracing::warn!(subjob = %id, agent = %to.name, standing = word, why, "reported how a subjob stands: no answer");
+                tracing::warn!(subjob = %id, agent = %to.name, state = word, why, "reported how a subjob stands: no answer");
                 self.agents.forget(&to.name);
             }
         }
     }
 
-    async fn call(&self, to: &Peer, stands: PartReport) -> Result<PartDecision, String> {
+    async fn call(&self, to: &Peer, stands: SubjobReport) -> Result<DecidedSubjob, String> {
         let channel = self.agents.to(&to.name, &to.address).map_err(|error| error.to_string())?;
-        let told = LaunchesClient::new(channel).stands(timed(proto::PartStands::from(&stands))).await;
+        let told = LaunchesClient::new(channel).stands(timed(proto::SubjobReport::from(&stands))).await;
         let answer = told.map_err(|status| status.message().to_owned())?;
-        PartDecision::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
+        DecidedSubjob::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
     }
 }
 
-/// A verdict in a word.
-pub(super) fn verdict_word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Undecided => "undecided",
-        Verdict::Commit { .. } => "commit",
-        Verdict::End => "end",
+/// A decision in a word.
+pub(super) fn verdict_word(decision: &SubjobDecision) -> &'static str {
+    match decision {
+        SubjobDecision::Undecided => "undecided",
+        SubjobDecision::Commit { .. } => "commit",
+        SubjobDecision::End => "end",
     }
 }

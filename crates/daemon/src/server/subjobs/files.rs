@@ -82,13 +82,13 @@ impl Service {
 /// Looks into the folders of a launch's subjobs.
 fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> {
     for id in host.subjobs().into_iter().filter(|id| id.launch == of.launch) {
-        let part = host.subjob_dir(&id);
-        let dir = part.join(WORK).join(&of.task);
+        let subjob = host.subjob_dir(&id);
+        let dir = subjob.join(WORK).join(&of.task);
         if !dir.is_dir() {
             continue;
         }
-        return match TaskList::of(&part) {
-            Ok(TaskList::Subjob(spec)) if caller.may_touch(&spec.owner) => Ok(ended(&part, dir, &of.task)),
+        return match TaskList::of(&subjob) {
+            Ok(TaskList::Subjob(spec)) if caller.may_touch(&spec.owner) => Ok(ended(&subjob, dir, &of.task)),
             Ok(_) => Ok(Task::None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Task::None),
             Err(error) => Err(error),
@@ -98,10 +98,10 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
 }
 
 /// Whether a task that has begun has ended: by itself, or with its subjob.
-fn ended(part: &Path, dir: PathBuf, task: &str) -> Task {
-    let ends = task_ends(part).unwrap_or_default();
+fn ended(subjob: &Path, dir: PathBuf, task: &str) -> Task {
+    let ends = task_ends(subjob).unwrap_or_default();
     let own = ends.into_iter().find(|end: &TaskEnd| end.task == task);
-    match (own, processes::find(part)) {
+    match (own, processes::find(subjob)) {
         (Some(end), _) => Task::Ended(Ended { dir, cut: end.cut }),
         (None, Ok(ProcessState::Ended(_) | ProcessState::Lost(_))) => {
             Task::Ended(Ended { dir, cut: [false; 2] })

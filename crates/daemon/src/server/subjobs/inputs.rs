@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::coallocation::Part;
+use pliant_control::coallocation::Subjob;
 use pliant_control::names::{Key, User};
 use pliant_staging::{FileName, FileSpec, StagingError, Store};
 use pliant_wire::TaskProgram;
@@ -31,9 +31,9 @@ pub(super) struct Inputs {
 
 impl Inputs {
     /// Those of a subjob that is to be held; or what is wrong with them.
-    pub(super) fn of(host: &Host, part: &Part) -> Result<Inputs, String> {
+    pub(super) fn of(host: &Host, subjob: &Subjob) -> Result<Inputs, String> {
         let mut files: BTreeMap<FileName, FileSpec> = BTreeMap::new();
-        for task in &part.tasks {
+        for task in &subjob.tasks {
             let program: Program = task.payload.read().map_err(|error| {
                 format!("what was journaled of task `{}` cannot be read: {error}", task.name)
             })?;
@@ -50,10 +50,10 @@ impl Inputs {
                 }
             }
         }
-        let dir = host.subjob_dir(&part.id);
+        let dir = host.subjob_dir(&subjob.id);
         Ok(Inputs {
-            owner: part.owner.clone(),
-            key: part.id.launch.key,
+            owner: subjob.owner.clone(),
+            key: subjob.id.launch.key,
             files: files.into_values().collect(),
             dir,
         })

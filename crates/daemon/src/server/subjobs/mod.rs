@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pliant_control::batch::external::DECIDED_WITHIN;
-use pliant_control::coallocation::{Addresses, Part, PlacedTask};
-use pliant_control::server::{PartCommand, Server};
+use pliant_control::coallocation::{Addresses, PlacedTask, Subjob};
+use pliant_control::server::{Server, SubjobCommand};
 use pliant_model::{Procs, Span};
 use pliant_site::processes::{Reservation, RunSpec, SubjobSpec, TaskInput, TaskList, TaskRun};
 use pliant_staging::{FileSpec, TASKS, put_tasks};
@@ -32,7 +32,7 @@ const GIVEN_UP_EARLIER: Span = Span(5);
 pub(super) struct SubjobRun {
     /// Its number in the batch system.
     pub(super) number: u32,
-    pub(super) part: Part,
+    pub(super) subjob: Subjob,
     /// Where its tasks listen.
     listens: Addresses,
     /// Where those listen that they talk to.
@@ -40,27 +40,27 @@ pub(super) struct SubjobRun {
 }
 
 impl SubjobRun {
-    /// The part of that number, if it is one.
+    /// The subjob of that number, if it is one.
     pub(super) fn of(machine: &Server, number: u32) -> Option<SubjobRun> {
-        let (part, peers) = machine.part(number)?;
-        let listens = machine.part_listens(number).cloned().unwrap_or_default();
-        Some(SubjobRun { number, part: part.clone(), listens, peers: peers.clone() })
+        let (subjob, peers) = machine.subjob(number)?;
+        let listens = machine.subjob_listens(number).cloned().unwrap_or_default();
+        Some(SubjobRun { number, subjob: subjob.clone(), listens, peers: peers.clone() })
     }
 
     /// The node where its tasks are to be: in front of a batch system they are all on one.
     pub(super) fn node(&self) -> Option<&str> {
-        self.part.tasks.first().map(|task| task.machine.as_str())
+        self.subjob.tasks.first().map(|task| task.machine.as_str())
     }
 
     /// What its supervisor reserves on that node while it waits there. The batch system gives it time for that
     /// ([`DECIDED_WITHIN`] beyond what it is submitted for, which has its timeout in it already); the supervisor gives up a
     /// little earlier.
     pub(super) fn reservation(&self) -> Reservation {
-        let timeout = self.part.timeout + DECIDED_WITHIN - GIVEN_UP_EARLIER;
+        let timeout = self.subjob.timeout + DECIDED_WITHIN - GIVEN_UP_EARLIER;
         Reservation {
             timeout_s: timeout.0.max(1) as u64,
-            tasks: self.part.tasks.iter().map(|task| task.name.clone()).collect(),
-            toward: self.part.coordinator.address.clone(),
+            tasks: self.subjob.tasks.iter().map(|task| task.name.clone()).collect(),
+            toward: self.subjob.coordinator.address.clone(),
         }
     }
 
@@ -69,15 +69,15 @@ impl SubjobRun {
         let program = vec![host.pliant(), "run-tasks".to_owned(), format!("../{TASKS}")];
         let spec = RunSpec { program, env: self.variables(), ..allocation.spec(host) };
         spec.write(dir)?;
-        let tasks = self.part.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
-        let (owner, grace_s) = (self.part.owner.clone(), u64::from(host.cluster.grace_s));
+        let tasks = self.subjob.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
+        let (owner, grace_s) = (self.subjob.owner.clone(), u64::from(host.cluster.grace_s));
         let list = TaskList::Subjob(SubjobSpec { owner, grace_s, tasks });
         Ok(put_tasks(dir, &list.text())?)
     }
 
     /// The variables of all of its tasks.
     fn variables(&self) -> BTreeMap<String, String> {
-        let Part { id, owner, .. } = &self.part;
+        let Subjob { id, owner, .. } = &self.subjob;
         [("PLIANT_LAUNCH", id.launch.to_string()), ("PLIANT_OWNER", owner.to_string())]
             .map(|(name, value)| (name.to_owned(), value))
             .into()
@@ -85,7 +85,7 @@ impl SubjobRun {
 
     fn task(&self, task: &PlacedTask) -> Result<TaskRun, Failure> {
         let program: Program = task.payload.read()?;
-        let (procs, walltime) = (self.procs_of_one(), self.part.walltime);
+        let (procs, walltime) = (self.procs_of_one(), self.subjob.walltime);
         let mut env = program.prepared.variables(procs, walltime);
         let peers = task.neighbours.iter().filter_map(|name| Some((name, self.peers.get(name)?)));
         let peers: Vec<String> = peers.map(|(name, address)| format!("{name}={address}")).collect();
@@ -107,7 +107,7 @@ impl SubjobRun {
 
     /// The processors that a task may reckon with: its share of those that all have together, and at least one.
     fn procs_of_one(&self) -> Procs {
-        Procs((self.part.procs.0 / self.part.tasks.len().max(1) as u32).max(1))
+        Procs((self.subjob.procs.0 / self.subjob.tasks.len().max(1) as u32).max(1))
     }
 }
 
@@ -125,19 +125,19 @@ pub(super) struct SubjobDriver {
 
 impl SubjobDriver {
     /// Does what the machine wants done.
-    pub(super) fn carry_out(&self, machine: &Server, command: PartCommand) {
+    pub(super) fn carry_out(&self, machine: &Server, command: SubjobCommand) {
         match command {
-            PartCommand::Locate { id } => {
-                let found = machine.parts().find(|(part, ..)| part.id == id);
-                if let Some((part, number, _)) = found {
-                    self.task_ports.locate(number, part);
+            SubjobCommand::Locate { id } => {
+                let found = machine.subjobs().find(|(subjob, ..)| subjob.id == id);
+                if let Some((subjob, number, _)) = found {
+                    self.task_ports.locate(number, subjob);
                 }
             }
-            PartCommand::Tell { to, id, standing } => {
-                if standing.is_over() {
+            SubjobCommand::Tell { to, id, state } => {
+                if state.is_over() {
                     self.task_ports.free(&id);
                 }
-                self.coordinators.notify(to, id, standing);
+                self.coordinators.notify(to, id, state);
             }
         }
     }

@@ -3,16 +3,16 @@
 use pliant_control::payload::Payload;
 use std::collections::BTreeMap;
 
-use pliant_control::coallocation::{LaunchId, Part, PartId, PlacedTask, Standing};
+use pliant_control::coallocation::{LaunchId, PlacedTask, Subjob, SubjobId, SubjobState};
 use pliant_control::job::{Exit, Work};
 use pliant_control::names::Token;
 use pliant_control::names::{Name, User};
-use pliant_control::server::{Answer, Event, PartEvent, Server};
+use pliant_control::server::{Answer, Event, Server, SubjobEvent};
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::Refusal;
 use pliant_staging::check_manifest;
 use pliant_transport::Role;
-use pliant_wire::{self as wire, PartDecision, Program, Script, SubmittedWork, TaskProgram, proto};
+use pliant_wire::{self as wire, DecidedSubjob, Program, Script, SubmittedWork, TaskProgram, proto};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
@@ -25,7 +25,7 @@ use crate::server::service::{Service, TIMEOUT, slow, stopping};
 use pliant_site::BatchSystemSettings;
 
 #[tonic::async_trait]
-impl proto::parts_server::Parts for Service {
+impl proto::subjobs_server::Subjobs for Service {
     async fn survey(
         &self,
         request: Request<proto::SurveyRequest>,
@@ -38,28 +38,29 @@ impl proto::parts_server::Parts for Service {
 
     async fn prepare(
         &self,
-        request: Request<proto::PreparePart>,
-    ) -> Result<Response<proto::PartStanding>, Status> {
+        request: Request<proto::PrepareSubjob>,
+    ) -> Result<Response<proto::SubjobState>, Status> {
         let from = agent(&request)?;
         let bytes = request.get_ref().encoded_len();
-        let part = Part::try_from(request.into_inner())?;
-        coordinates(&from, &part.id.launch)?;
-        let standing = self.taken_in(part, bytes).await?;
-        Ok(Response::new((&standing).into()))
+        let subjob = Subjob::try_from(request.into_inner())?;
+        coordinates(&from, &subjob.id.launch)?;
+        let state = self.taken_in(subjob, bytes).await?;
+        Ok(Response::new((&state).into()))
     }
 
     async fn decide(
         &self,
-        request: Request<proto::DecidePart>,
-    ) -> Result<Response<proto::PartStanding>, Status> {
+        request: Request<proto::DecideSubjob>,
+    ) -> Result<Response<proto::SubjobState>, Status> {
         let from = agent(&request)?;
         let bytes = request.get_ref().encoded_len();
-        let (id, PartDecision { verdict, heard }) = request.into_inner().try_into()?;
+        let (id, DecidedSubjob { decision, heard }) = request.into_inner().try_into()?;
         coordinates(&from, &id.launch)?;
-        tracing::info!(subjob = %id, verdict = verdict_word(&verdict), "decided about a subjob");
-        let standing =
-            self.part(|reply| PartEvent::Decided { reply: Some(reply), id, verdict, heard }, bytes).await?;
-        Ok(Response::new((&standing).into()))
+        tracing::info!(subjob = %id, decision = verdict_word(&decision), "decided about a subjob");
+        let state = self
+            .subjob(|reply| SubjobEvent::Decided { reply: Some(reply), id, decision, heard }, bytes)
+            .await?;
+        Ok(Response::new((&state).into()))
     }
 }
 
@@ -82,19 +83,19 @@ fn coordinates(from: &Name, launch: &LaunchId) -> Result<(), Status> {
 }
 
 /// Why a subjob is not taken, for its coordinator.
-fn refused(id: &PartId, why: String) -> Standing {
+fn refused(id: &SubjobId, why: String) -> SubjobState {
     tracing::info!(subjob = %id, why, "subjob refused");
-    Standing::Over { ended: BTreeMap::new(), exit: Exit::NotStarted(why) }
+    SubjobState::Over { ended: BTreeMap::new(), exit: Exit::NotStarted(why) }
 }
 
 impl Service {
     /// Has a subjob taken in, unless it was before, or says why it is not.
-    async fn taken_in(&self, part: Part, bytes: usize) -> Result<Standing, Status> {
-        let id = part.id.clone();
+    async fn taken_in(&self, subjob: Subjob, bytes: usize) -> Result<SubjobState, Status> {
+        let id = subjob.id.clone();
         let wanted = id.clone();
-        let known = move |server: &mut Server, _| server.part_standing(&wanted);
+        let known = move |server: &mut Server, _| server.subjob_state(&wanted);
         let known = self.mailbox.ask(known).await.map_err(|_| stopping())?;
-        if known != Standing::Unknown {
+        if known != SubjobState::Unknown {
             // What is known of it may still be on its way to the disk.
             let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
@@ -105,48 +106,49 @@ impl Service {
         }
         self.can_write()?;
         self.refresh_listing().await;
-        let part = match self.made(part).await? {
-            Ok(part) => part,
+        let subjob = match self.made(subjob).await? {
+            Ok(subjob) => subjob,
             Err(why) => return Ok(refused(&id, why)),
         };
         tracing::info!(
-            subjob = %id, owner = %part.owner, name = part.name, procs = part.procs.0, tasks = part.tasks.len(),
+            subjob = %id, owner = %subjob.owner, name = subjob.name, procs = subjob.procs.0, tasks = subjob.tasks.len(),
             "asked to prepare a subjob"
         );
-        let standing = self.part(|reply| PartEvent::Prepare { reply, part: Box::new(part) }, bytes).await?;
-        tracing::info!(subjob = %id, standing = standing.word(), "answered");
-        Ok(standing)
+        let state =
+            self.subjob(|reply| SubjobEvent::Prepare { reply, subjob: Box::new(subjob) }, bytes).await?;
+        tracing::info!(subjob = %id, state = state.word(), "answered");
+        Ok(state)
     }
 
     /// Sends the machine an event about a subjob, and gives how that stands then.
-    pub(super) async fn part(
+    pub(super) async fn subjob(
         &self,
-        event: impl FnOnce(Token) -> PartEvent,
+        event: impl FnOnce(Token) -> SubjobEvent,
         bytes: usize,
-    ) -> Result<Standing, Status> {
-        match self.call(|reply| Event::Part(event(reply)), bytes).await? {
-            Answer::Part(standing) => Ok(standing),
+    ) -> Result<SubjobState, Status> {
+        match self.call(|reply| Event::Subjob(event(reply)), bytes).await? {
+            Answer::Subjob(state) => Ok(state),
             _ => Err(Status::internal("not an answer about a subjob")),
         }
     }
 
     /// The subjob with what this server would run, or why it would not.
-    async fn made(&self, mut part: Part) -> Result<Result<Part, String>, Status> {
-        if let Err(why) = self.has_room_for(&part).await? {
+    async fn made(&self, mut subjob: Subjob) -> Result<Result<Subjob, String>, Status> {
+        if let Err(why) = self.has_room_for(&subjob).await? {
             return Ok(Err(why));
         }
-        for task in &mut part.tasks {
-            match self.task(task, &part.owner, part.walltime).await {
+        for task in &mut subjob.tasks {
+            match self.task(task, &subjob.owner, subjob.walltime).await {
                 Ok(launch) => task.payload = Payload::of(&launch),
                 Err(why) => return Ok(Err(format!("task `{}`: {why}", task.name))),
             }
         }
         // What is wrong with their files together.
-        Ok(Inputs::of(&self.host, &part).map(|_| part))
+        Ok(Inputs::of(&self.host, &subjob).map(|_| subjob))
     }
 
     /// Whether a subjob can be started at once where its tasks are to be.
-    async fn has_room_for(&self, part: &Part) -> Result<Result<(), String>, Status> {
+    async fn has_room_for(&self, subjob: &Subjob) -> Result<Result<(), String>, Status> {
         match self.host.cluster.external() {
             None => return Ok(Ok(())),
             Some(BatchSystemSettings::Oar(_)) => {
@@ -154,8 +156,8 @@ impl Service {
             }
             Some(BatchSystemSettings::Slurm(_)) => {}
         }
-        let first = part.tasks.first().map(|task| task.machine.clone()).unwrap_or_default();
-        if let Some(other) = part.tasks.iter().find(|task| task.machine != first) {
+        let first = subjob.tasks.first().map(|task| task.machine.clone()).unwrap_or_default();
+        if let Some(other) = subjob.tasks.iter().find(|task| task.machine != first) {
             let other = &other.machine;
             return Ok(Err(format!(
                 "expected tasks of one node in front of Slurm, found some of {first} and some of {other}"
@@ -168,9 +170,9 @@ impl Service {
         };
         let node = self.mailbox.ask(node).await.map_err(|_| stopping())?;
         Ok(match node {
-            Some(node) if node.up && node.cores >= part.procs => Ok(()),
+            Some(node) if node.up && node.cores >= subjob.procs => Ok(()),
             Some(node) if node.up => {
-                let (needed, found) = (part.procs, node.cores);
+                let (needed, found) = (subjob.procs, node.cores);
                 Err(format!("expected a node of at least {needed} processors, found {first} with {found}"))
             }
             Some(_) => Err(format!("node {first} takes no jobs at the moment")),

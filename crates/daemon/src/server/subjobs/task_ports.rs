@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pliant_control::coallocation::{Addresses, Part, PartId, Standing};
-use pliant_control::server::{Event, PartEvent, Server};
+use pliant_control::coallocation::{Addresses, Subjob, SubjobId, SubjobState};
+use pliant_control::server::{Event, Server, SubjobEvent};
 use pliant_site::processes::Ports;
 
 use super::inputs::Inputs;
@@ -29,9 +29,9 @@ pub(in crate::server) struct TaskPorts {
     /// How others reach this host; none if subjobs run on other hosts.
     own: Option<String>,
     mailbox: Mailbox<Server>,
-    kept: Arc<Mutex<BTreeMap<PartId, Ports>>>,
+    kept: Arc<Mutex<BTreeMap<SubjobId, Ports>>>,
     /// The subjobs that are being looked for.
-    looking: Arc<Mutex<BTreeSet<PartId>>>,
+    looking: Arc<Mutex<BTreeSet<SubjobId>>>,
 }
 
 impl TaskPorts {
@@ -47,26 +47,26 @@ impl TaskPorts {
         if self.own.is_none() {
             return;
         }
-        for (part, _, standing) in machine.parts() {
-            if let Standing::Held { addresses } = standing {
-                self.kept.lock().insert(part.id.clone(), Ports::keep_again(addresses));
+        for (subjob, _, state) in machine.subjobs() {
+            if let SubjobState::Held { addresses } = state {
+                self.kept.lock().insert(subjob.id.clone(), Ports::keep_again(addresses));
             }
         }
     }
 
     /// Lets go of the ports of a subjob: its tasks take them.
-    pub(in crate::server) fn free(&self, id: &PartId) {
+    pub(in crate::server) fn free(&self, id: &SubjobId) {
         self.kept.lock().remove(id);
     }
 
     /// Notifies the machine of where the tasks of a subjob will listen once it has their input files, unless that is being found out.
-    pub(super) fn locate(&self, number: u32, part: &Part) {
-        if !self.looking.lock().insert(part.id.clone()) {
+    pub(super) fn locate(&self, number: u32, subjob: &Subjob) {
+        if !self.looking.lock().insert(subjob.id.clone()) {
             return;
         }
-        let (own, id) = (self.clone(), part.id.clone());
-        let tasks: Vec<String> = part.tasks.iter().map(|task| task.name.clone()).collect();
-        let inputs = Inputs::of(&self.host, part);
+        let (own, id) = (self.clone(), subjob.id.clone());
+        let tasks: Vec<String> = subjob.tasks.iter().map(|task| task.name.clone()).collect();
+        let inputs = Inputs::of(&self.host, subjob);
         self.host.runtime.spawn(async move {
             let gathered = match inputs {
                 Ok(inputs) => inputs.gathered(&own.host.store).await,
@@ -84,13 +84,13 @@ impl TaskPorts {
                     tracing::warn!(subjob = %id, why, "its tasks cannot be run");
                 }
                 // A server that has stopped asks again when it starts.
-                let _ = own.mailbox.send(Event::Part(PartEvent::Located { id, addresses }));
+                let _ = own.mailbox.send(Event::Subjob(SubjobEvent::Located { id, addresses }));
             }
         });
     }
 
     /// Keeps ports of this host.
-    async fn keep(&self, id: PartId, host: String, tasks: Vec<String>) -> Result<Addresses, String> {
+    async fn keep(&self, id: SubjobId, host: String, tasks: Vec<String>) -> Result<Addresses, String> {
         if let Some(ports) = self.kept.lock().get(&id) {
             return Ok(ports.addresses().clone());
         }

@@ -4,7 +4,7 @@ use pliant_control::payload::Payload;
 use std::fs;
 
 use pliant_config::Source;
-use pliant_control::coallocation::{LaunchId, PartId};
+use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::handoff::Peer;
 use pliant_control::job::Work;
 use pliant_control::names::Key;
@@ -46,9 +46,9 @@ pub(in crate::server) fn subjob() -> SubjobRun {
     };
     SubjobRun {
         number: 7,
-        part: Part {
+        subjob: Subjob {
             coordinator: Peer { name: launch.agent.clone(), address: "10.0.0.1:7450".to_owned() },
-            id: PartId { launch, number: 0 },
+            id: SubjobId { launch, number: 0 },
             owner: "alice".parse().unwrap(),
             name: "row".to_owned(),
             tasks: vec![task("one", &["two", "far", "gone"]), task("two", &["one"])],
@@ -65,7 +65,7 @@ pub(in crate::server) fn subjob() -> SubjobRun {
 async fn each_task_gets_its_name_and_the_addresses_of_its_neighbours() {
     let root = tempfile::tempdir().unwrap();
     let host = Host::for_tests(root.path(), &["/opt/pliant"]);
-    let dir = host.subjob_dir(&subjob().part.id);
+    let dir = host.subjob_dir(&subjob().subjob.id);
     assert_eq!(dir, root.path().join(format!("subjobs/lyon.{}.0", Key([1; 16]))));
     let work = execution::Work::Subjob(Box::new(subjob()));
     let allocation = Allocation::of(&host, Procs(1), 0..1, Span(1));
@@ -74,7 +74,7 @@ async fn each_task_gets_its_name_and_the_addresses_of_its_neighbours() {
     // It was submitted for the time that it may be held as well.
     let execution = execution.with(&host, Procs(5), 0..5, Span(180));
     execution.prepare(&host, &[]).unwrap();
-    assert_eq!(host.subjobs(), [subjob().part.id].into());
+    assert_eq!(host.subjobs(), [subjob().subjob.id].into());
     let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
     assert_eq!(spec.program, ["/opt/pliant", "run-tasks", "../tasks.json"]);
     assert_eq!((spec.walltime_s, spec.env["PLIANT_OWNER"].as_str()), (60, "alice"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pliant_control::access::Caller;
 use pliant_control::coallocation::{
-    Answer, Call, Command, Event, LaunchId, Machine, Site, Standing, Verdict,
+    Answer, Call, Command, Event, LaunchId, Machine, Site, SubjobDecision, SubjobState,
 };
 use pliant_control::handoff;
 use pliant_control::job::Exit;
@@ -116,8 +116,8 @@ impl World {
         let life = self.launches.coordinator.node.life;
         match command {
             Command::Answer { to, answer } => self.answer_launch(to.0, Answered::User(answer)),
-            Command::Verdict { to, verdict, heard } => {
-                self.answer_launch(to.0, Answered::Verdict(verdict, heard));
+            Command::SubjobDecision { to, decision, heard } => {
+                self.answer_launch(to.0, Answered::Decision(decision, heard));
             }
             Command::Survey { launch, group } => {
                 let pause = self.rng.random_range(10..3_000);
@@ -125,13 +125,13 @@ impl World {
             }
             Command::Call { to, id, call } => {
                 let Some(to) = self.peers.get(&to.name).copied() else { return };
-                if self.bug == Some(Bug::SilenceIsOver) && matches!(call, Call::Decide(Verdict::End)) {
-                    let over = Standing::Over { ended: BTreeMap::new(), exit: Exit::Cancelled };
+                if self.bug == Some(Bug::SilenceIsOver) && matches!(call, Call::Decide(SubjobDecision::End)) {
+                    let over = SubjobState::Over { ended: BTreeMap::new(), exit: Exit::Cancelled };
                     let from = self.name_of(to).parse().expect("a server has a name");
-                    let late = Event::Stands { from, id: id.clone(), standing: over, reply: None };
+                    let late = Event::Stands { from, id: id.clone(), state: over, reply: None };
                     self.after(1_500, WorldEvent::Launches(Moment::Late(life, Box::new(late))));
                 }
-                self.ask_launch(AGENT, to, Party::Coordinator(life, id.clone()), Asked::Part(id, call));
+                self.ask_launch(AGENT, to, Party::Coordinator(life, id.clone()), Asked::Subjob(id, call));
             }
             Command::Archive(_) => {}
         }
@@ -153,12 +153,12 @@ impl World {
             let name = self.servers[index].name.clone();
             let machine = &self.servers[index].daemon.node.machine;
             let procs = machine.procs().0;
-            // What parts have from their turn on, as servers say; that of jobs would leave little to be launched.
-            let has_turn = |standing: &Standing| {
-                matches!(standing, Standing::Held { .. } | Standing::Committed | Standing::Runs { .. })
+            // What subjobs have from their turn on, as servers say; that of jobs would leave little to be launched.
+            let has_turn = |state: &SubjobState| {
+                matches!(state, SubjobState::Held { .. } | SubjobState::Committed | SubjobState::Runs { .. })
             };
-            let parts = machine.parts().filter(|(_, _, standing)| has_turn(standing));
-            let taken: u32 = parts.map(|(part, ..)| part.procs.0).sum();
+            let subjobs = machine.subjobs().filter(|(_, _, state)| has_turn(state));
+            let taken: u32 = subjobs.map(|(subjob, ..)| subjob.procs.0).sum();
             let taken = f64::from(taken) / f64::from(procs.max(1));
             let below = Some(self.agents[self.servers[index].parent].name.clone());
             let below = below.filter(|agent| *agent != self.agents[0].name);
@@ -206,15 +206,15 @@ impl World {
     pub(in crate::faults) fn launch_asked(&mut self, to: Peer, number: u64, asked: Asked) {
         let reply = Token(number);
         match (to, asked) {
-            (Peer::Server(index), Asked::Part(id, call)) => self.part_asked(index, reply, id, call),
-            (_, Asked::Stands(from, id, standing)) => {
-                let standing = match standing {
-                    Standing::Queued if self.bug == Some(Bug::QueuedIsHeld) => {
-                        Standing::Held { addresses: BTreeMap::new() }
+            (Peer::Server(index), Asked::Subjob(id, call)) => self.subjob_asked(index, reply, id, call),
+            (_, Asked::Stands(from, id, state)) => {
+                let state = match state {
+                    SubjobState::Queued if self.bug == Some(Bug::QueuedIsHeld) => {
+                        SubjobState::Held { addresses: BTreeMap::new() }
                     }
-                    standing => standing,
+                    state => state,
                 };
-                self.tell_coordinator(Event::Stands { from, id, standing, reply: Some(reply) });
+                self.tell_coordinator(Event::Stands { from, id, state, reply: Some(reply) });
             }
             (_, Asked::Launch(wanted)) => match self.launches.archive.get(&wanted.key).cloned() {
                 Some(record) => self.answer_launch(number, Answered::User(Answer::Launch(Box::new(record)))),

@@ -1,6 +1,6 @@
 //! What is checked of launches.
 
-use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Outcome, Part, PartId, Standing};
+use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Outcome, Subjob, SubjobId, SubjobState};
 use pliant_control::names::Key;
 
 use crate::faults::checks::Violation;
@@ -8,32 +8,30 @@ use crate::faults::world::World;
 use crate::kernel::Peer;
 
 impl World {
-    /// What the coordinator has decided is durable now: every part that is to run is held.
+    /// What the coordinator has decided is durable now: every subjob that is to run is held.
     pub(super) fn check_decisions(&mut self) {
         let machine = &self.launches.coordinator.node.machine;
         let new = |key: Key, group| !self.launches.decided.contains(&(key, group));
-        let parts = machine.parts().filter(|(_, _, _, runs)| *runs);
-        let parts = parts.filter(|(id, _, group, _)| new(id.launch.key, *group));
-        let parts: Vec<_> = parts.map(|(id, server, group, _)| (id.clone(), server.clone(), group)).collect();
-        for (id, server, group) in parts {
+        let subjobs = machine.subjobs().filter(|(_, _, _, runs)| *runs);
+        let subjobs = subjobs.filter(|(id, _, group, _)| new(id.launch.key, *group));
+        let subjobs: Vec<_> =
+            subjobs.map(|(id, server, group, _)| (id.clone(), server.clone(), group)).collect();
+        for (id, server, group) in subjobs {
             self.launches.decided.insert((id.launch.key, group));
             let Some(Peer::Server(index)) = self.peers.get(&server).copied() else { continue };
-            let standing = self.servers[index].daemon.node.machine.part_standing(&id);
+            let state = self.servers[index].daemon.node.machine.subjob_state(&id);
             let is_held =
-                matches!(standing, Standing::Held { .. } | Standing::Committed | Standing::Runs { .. });
+                matches!(state, SubjobState::Held { .. } | SubjobState::Committed | SubjobState::Runs { .. });
             if !is_held {
-                self.wrong(
-                    "alone",
-                    format!("it is decided that {id} runs, which {server} has as {standing:?}"),
-                );
+                self.wrong("alone", format!("it is decided that {id} runs, which {server} has as {state:?}"));
             }
         }
     }
 
-    /// A process of a part begins.
-    pub(super) fn check_begin(&mut self, index: usize, part: &Part) {
-        let (key, id) = (part.id.launch.key, &part.id);
-        let group = self.launches.coordinator.node.machine.parts().find(|(one, ..)| *one == id);
+    /// A process of a subjob begins.
+    pub(super) fn check_begin(&mut self, index: usize, subjob: &Subjob) {
+        let (key, id) = (subjob.id.launch.key, &subjob.id);
+        let group = self.launches.coordinator.node.machine.subjobs().find(|(one, ..)| *one == id);
         let group = group.map(|(_, _, group, _)| group);
         if !group.is_some_and(|group| self.launches.decided.contains(&(key, group))) {
             self.wrong("alone", format!("c{index} begins {id}, of which no journal says that it runs"));
@@ -54,13 +52,14 @@ impl World {
         self.launches.archive.insert(key, record.clone());
         for index in 0..self.servers.len() {
             let server = &self.servers[index];
-            let runs = |id: &PartId, number: u32| {
+            let runs = |id: &SubjobId, number: u32| {
                 let process = server.processes.get(&pliant_model::JobId(number));
                 id.launch.key == key && process.is_some_and(|process| !process.over)
             };
-            let left = server.daemon.node.machine.parts().find(|(part, number, _)| runs(&part.id, *number));
-            if let Some((part, ..)) = left {
-                let what = format!("{} is over, and {} runs at c{index}", record.id, part.id);
+            let left =
+                server.daemon.node.machine.subjobs().find(|(subjob, number, _)| runs(&subjob.id, *number));
+            if let Some((subjob, ..)) = left {
+                let what = format!("{} is over, and {} runs at c{index}", record.id, subjob.id);
                 return self.wrong("over", what);
             }
         }
@@ -83,8 +82,8 @@ impl World {
         }
         for server in &self.servers {
             let machine = &server.daemon.node.machine;
-            if machine.untold_parts() > 0 {
-                return Some(format!("{} has parts of launches", server.name));
+            if machine.untold_subjobs() > 0 {
+                return Some(format!("{} has subjobs of launches", server.name));
             }
             let free = machine.usage().free;
             if free != machine.procs() {
@@ -119,7 +118,7 @@ impl World {
             End::Completed => all_done && begun,
             End::Mapped | End::NotMapped(_) | End::NotReserved(_) => !begun,
             End::Cancelled => cancels,
-            // A server that nothing is heard of may have completed its part.
+            // A server that nothing is heard of may have completed its subjob.
             End::Failed(why) => !all_done || why.ends_with("nothing is heard of it"),
         };
         if fits {

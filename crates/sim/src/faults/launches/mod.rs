@@ -1,9 +1,9 @@
-//! Launches among the jobs of a schedule: an agent's coordinator (`agent`), the parts at its servers (`parts`), and users
+//! Launches among the jobs of a schedule: an agent's coordinator (`agent`), the subjobs at its servers (`subjobs`), and users
 //! who crash, cancel, and spawn tasks (`users`). Beside what is checked of jobs (`checks`):
 //!
-//! - `alone`: when the decision that a part runs is durable, every part of its group is held at its server; and none
+//! - `alone`: when the decision that a subjob runs is durable, every subjob of its group is held at its server; and none
 //!   begins before;
-//! - `once`: a part begins once;
+//! - `once`: a subjob begins once;
 //! - `over`: a launch of which it is durable that it is over has no process, and never gets one;
 //! - `told`: what its user is told at last is what happened;
 //!
@@ -11,15 +11,15 @@
 
 mod agent;
 mod checks;
-mod parts;
 mod plan;
+mod subjobs;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::coallocation::{
-    self, Answer, Coordinator, CoordinatorConfig, LaunchId, LaunchRecord, LaunchSpec, PartId, Spawn,
-    Standing, Verdict,
+    self, Answer, Coordinator, CoordinatorConfig, LaunchId, LaunchRecord, LaunchSpec, Spawn, SubjobDecision,
+    SubjobId, SubjobState,
 };
 use pliant_control::handoff;
 use pliant_control::names::{Key, Name};
@@ -38,8 +38,8 @@ pub(super) enum Moment {
     Commit(u32),
     /// Servers have answered the coordinator in that life.
     Surveyed(u32, LaunchId, u32),
-    /// A server in that life knows where the tasks of a part are to listen.
-    Located(usize, u32, PartId),
+    /// A server in that life knows where the tasks of a subjob are to listen.
+    Located(usize, u32, SubjobId),
     /// A task of a process at a server has ended.
     Task(usize, JobId, usize),
     /// A coordinator that believes in silence takes it for a yes ([`super::Bug::SilenceIsOver`]).
@@ -55,10 +55,10 @@ pub(super) enum Moment {
 pub(super) enum Party {
     /// A user, in that life.
     User(u32),
-    /// The coordinator in that life, about a part.
-    Coordinator(u32, PartId),
-    /// A server in that life, about its part.
-    Server(u32, PartId),
+    /// The coordinator in that life, about a subjob.
+    Coordinator(u32, SubjobId),
+    /// A server in that life, about its subjob.
+    Server(u32, SubjobId),
 }
 
 /// What is asked.
@@ -68,16 +68,16 @@ pub(super) enum Asked {
     Look(LaunchId),
     Cancel(LaunchId),
     Spawn(LaunchId, Box<Spawn>),
-    Part(PartId, coallocation::Call),
-    Stands(Name, PartId, Standing),
+    Subjob(SubjobId, coallocation::Call),
+    Stands(Name, SubjobId, SubjobState),
 }
 
 /// What is answered.
 #[derive(Clone)]
 pub(super) enum Answered {
     User(Answer),
-    Standing(Standing),
-    Verdict(Verdict, bool),
+    SubjobState(SubjobState),
+    Decision(SubjobDecision, bool),
 }
 
 /// The tasks of a process: when they end, and with which code.
@@ -94,8 +94,8 @@ pub(super) struct Launches {
     tasks: BTreeMap<(usize, JobId), Tasks>,
     /// Groups of which it is durable that they run.
     decided: BTreeSet<(Key, usize)>,
-    /// How often each part has begun.
-    begun: BTreeMap<PartId, u32>,
+    /// How often each subjob has begun.
+    begun: BTreeMap<SubjobId, u32>,
 }
 
 impl Launches {

@@ -123,20 +123,19 @@ impl World {
     ) {
         match (by, answer) {
             (Party::User(life), Answered::User(answer)) => self.user_hears(from, life, number, Some(answer)),
-            (Party::Coordinator(life, id), Answered::Standing(standing)) => {
+            (Party::Coordinator(life, id), Answered::SubjobState(state)) => {
                 let Some(to) = self.calls.get(&number).map(|call| call.to) else { return };
                 if self.launches.coordinator.node.life == life {
                     let from = self.name_of(to).parse().expect("a server has a name");
-                    let event =
-                        pliant_control::coallocation::Event::Stands { from, id, standing, reply: None };
+                    let event = pliant_control::coallocation::Event::Stands { from, id, state, reply: None };
                     self.tell_coordinator(event);
                 }
             }
-            (Party::Server(life, id), Answered::Verdict(verdict, heard)) => {
+            (Party::Server(life, id), Answered::Decision(decision, heard)) => {
                 let Peer::Server(index) = from else { return };
                 if self.life(from) == life {
-                    let decided = server::PartEvent::Decided { reply: None, id, verdict, heard };
-                    self.tell_server(index, server::Event::Part(decided));
+                    let decided = server::SubjobEvent::Decided { reply: None, id, decision, heard };
+                    self.tell_server(index, server::Event::Subjob(decided));
                 }
             }
             _ => debug_assert!(false, "an answer of the wrong kind"),

@@ -2,7 +2,7 @@
 
 use pliant_control::names::Token;
 use pliant_control::optional::explore::{self, Submission};
-use pliant_control::optional::server::{Event, RequestKey, Standing, Submit};
+use pliant_control::optional::server::{Event, RequestKey, RequestState, Submit};
 use pliant_control::payload::Payload;
 use pliant_model::{SpanMs, TimeMs};
 
@@ -212,16 +212,16 @@ impl World<'_> {
                 let server = self.servers[server].name.clone();
                 self.tell_client(user, explore::Event::Expected { server, prospects });
             }
-            ToClient::Stands(server, id, standing) => {
+            ToClient::Stands(server, id, state) => {
                 self.hears(user, server);
-                if self.answers_cancellation(user, server, id, standing) {
+                if self.answers_cancellation(user, server, id, state) {
                     self.clients[user].cancelling_one.remove(&(server, id.0));
                 }
-                match standing {
-                    Standing::Waiting | Standing::Running => {}
-                    Standing::Cancelled => self.told_withdrawn(user, server, id),
-                    Standing::Completed => self.told_ended(user, server, id.0, true),
-                    Standing::Failed => self.told_ended(user, server, id.0, false),
+                match state {
+                    RequestState::Waiting | RequestState::Running => {}
+                    RequestState::Cancelled => self.told_withdrawn(user, server, id),
+                    RequestState::Completed => self.told_ended(user, server, id.0, true),
+                    RequestState::Failed => self.told_ended(user, server, id.0, false),
                 }
             }
         }
@@ -234,10 +234,10 @@ impl World<'_> {
         user: usize,
         at: usize,
         (number, attempt): (u32, u32),
-        standing: Standing,
+        state: RequestState,
     ) -> bool {
         let client = &self.clients[user];
-        let is_over = !matches!(standing, Standing::Waiting | Standing::Running);
+        let is_over = !matches!(state, RequestState::Waiting | RequestState::Running);
         let is_later = |sent: &Submission| sent.attempt > attempt && self.by_name[&sent.server] == at;
         let is_wanted = client.open.get(&number).is_some_and(is_later);
         client.cancelling_one.get(&(at, number)) == Some(&attempt) && (is_over || is_wanted)

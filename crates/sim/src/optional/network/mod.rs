@@ -21,7 +21,7 @@ use std::convert::Infallible;
 
 use pliant_control::names::{Key, Name, User};
 use pliant_control::optional::explore::{self, Explore, Plan, Submission};
-use pliant_control::optional::server::{Config, Event, Prospects, Requests, Standing};
+use pliant_control::optional::server::{Config, Event, Prospects, RequestState, Requests};
 use pliant_model::rng::{Draws, stream_seed};
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::{Order, RequestId};
@@ -179,7 +179,7 @@ enum Timer {
 #[derive(Clone)]
 enum ToClient {
     /// How an attempt of a request stands at a server.
-    Stands(usize, (u32, u32), Standing),
+    Stands(usize, (u32, u32), RequestState),
     Expected(usize, Prospects),
     /// An attempt of a request is not taken.
     Refused(usize, (u32, u32)),

@@ -1,6 +1,6 @@
 //! Servers, with the processes that they start.
 
-use pliant_control::optional::server::{Answer, Command, Event, Exit, RequestKey, Standing};
+use pliant_control::optional::server::{Answer, Command, Event, Exit, RequestKey, RequestState};
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, RequestId};
 
@@ -76,15 +76,15 @@ impl World<'_> {
             Command::Reply { to, answer } => {
                 let (number, attempt) = key.map_or((0, 0), |(key, attempt)| (key.number, attempt));
                 let told = match answer {
-                    Answer::Stands(standing) => ToClient::Stands(at, (number, attempt), standing),
+                    Answer::Stands(state) => ToClient::Stands(at, (number, attempt), state),
                     Answer::AllCancelled => ToClient::AllCancelled(at),
                     Answer::Refused(_) => ToClient::Refused(at, (number, attempt)),
                 };
                 self.send_to_client(to.0 as usize, told);
             }
-            Command::Tell { key, standing } => {
+            Command::Tell { key, state } => {
                 let user = self.by_key[&key.exploration];
-                self.send_to_client(user, ToClient::Stands(at, (key.number, 0), standing));
+                self.send_to_client(user, ToClient::Stands(at, (key.number, 0), state));
             }
             Command::Run { request, core, .. } => self.run_process(at, request, core),
             Command::End { request } => self.end_process(at, request),
@@ -130,7 +130,7 @@ impl World<'_> {
         let kind = self.kind(user, key.number);
         let exit = if whole { Exit::Completed } else { Exit::Killed };
         // One that its client has cancelled, because it was given up here, may be.
-        let is_wanted = self.servers[at].node.machine.stands(key) != Some(Standing::Cancelled);
+        let is_wanted = self.servers[at].node.machine.stands(key) != Some(RequestState::Cancelled);
         if !whole && self.fair && kind == Kind::Mandatory && is_wanted {
             self.violations.push(format!("mandatory request {} of user {user} was ended", key.number));
         }

@@ -1,9 +1,9 @@
-//! How launches end: all parts or none.
+//! How launches end: all subjobs or none.
 
 use super::*;
 
 #[test]
-fn all_parts_are_held_before_any_runs_and_tasks_know_their_neighbours() {
+fn all_subjobs_are_held_before_any_runs_and_tasks_know_their_neighbours() {
     let mut there = Federation::of(&[2, 2, 2]);
     there.unlocated = vec![1];
     there.launch(wanted(row(&[1.0; 6])));
@@ -14,8 +14,8 @@ fn all_parts_are_held_before_any_runs_and_tasks_know_their_neighbours() {
     there.unlocated.clear();
     there.pass(60);
     assert_eq!((there.record().state, there.begun.len()), (LaunchState::Running, 3));
-    for (server, _, part, peers) in &there.begun {
-        for neighbour in part.tasks.iter().flat_map(|task| &task.neighbours) {
+    for (server, _, subjob, peers) in &there.begun {
+        for neighbour in subjob.tasks.iter().flat_map(|task| &task.neighbours) {
             let place = there.record().tasks.into_iter().find(|task| task.name == *neighbour).unwrap();
             let at = place.place.unwrap().0;
             assert_eq!(peers.get(neighbour), Some(&format!("{at}:{neighbour}")), "at server {server}");
@@ -33,11 +33,11 @@ fn what_is_not_held_in_time_is_withdrawn_everywhere() {
     there.launch(wanted(row(&[1.0; 4])));
     there.pass(310);
     assert!(there.begun.is_empty());
-    there.is_over(&End::NotReserved("the part at s1 was not held within a timeout of 300 s".to_owned()));
+    there.is_over(&End::NotReserved("the subjob at s1 was not held within a timeout of 300 s".to_owned()));
 }
 
 #[test]
-fn a_part_that_would_come_too_late_is_refused_at_once() {
+fn a_subjob_that_would_come_too_late_is_refused_at_once() {
     let mut there = Federation::of(&[2, 2]);
     // Another launch has the processors for longer than the timeout of this one.
     there.launch(LaunchSpec { walltime: Span(5000), ..wanted(row(&[1.0; 4])) });
@@ -63,23 +63,23 @@ fn a_task_that_fails_ends_all() {
     let mut there = Federation::of(&[2, 2]);
     there.launch(wanted(row(&[1.0; 4])));
     there.pass(5);
-    let (server, number, part, _) = there.begun[0].clone();
-    let (id, task) = (part.id, part.tasks[0].name.clone());
-    let failed = PartEvent::TaskEnded { id, task: task.clone(), exit: Exit::Code(3) };
-    there.tell_server(server, server::Event::Part(failed));
+    let (server, number, subjob, _) = there.begun[0].clone();
+    let (id, task) = (subjob.id, subjob.tasks[0].name.clone());
+    let failed = SubjobEvent::TaskEnded { id, task: task.clone(), exit: Exit::Code(3) };
+    there.tell_server(server, server::Event::Subjob(failed));
     there.is_over(&End::Failed(format!("task `{task}` at s{server}: exit code 3")));
     assert!(there.terminated.contains(&(server, number)) && there.terminated.len() == 2);
 }
 
 #[test]
-fn a_server_that_is_not_heard_of_any_more_is_lost_and_ends_its_part_when_it_is_there_again() {
+fn a_server_that_is_not_heard_of_any_more_is_lost_and_ends_its_subjob_when_it_is_there_again() {
     let mut there = Federation::of(&[2, 2]);
     there.launch(wanted(row(&[1.0; 4])));
     there.pass(5);
     there.silent = vec![1];
     there.pass(900);
     let record = there.record();
-    let lost = End::Failed("the part at s1: nothing is heard of it".to_owned());
+    let lost = End::Failed("the subjob at s1: nothing is heard of it".to_owned());
     assert_eq!((record.state, record.end.as_ref()), (LaunchState::Ending, Some(&lost)));
     assert_eq!(record.unacknowledged, [name(1)]);
     assert_eq!(there.terminated.len(), 1, "the other one is ended at once");
@@ -113,7 +113,7 @@ fn of_a_launch_that_nobody_knows_the_verdict_is_the_end() {
     let config = there.coordinator.config().clone();
     there.coordinator = Coordinator::new(config);
     there.pass(70);
-    assert_eq!(there.servers[0].untold_parts(), 0);
+    assert_eq!(there.servers[0].untold_subjobs(), 0);
     assert_eq!(there.servers[0].usage().free, Procs(2));
 }
 
@@ -122,26 +122,26 @@ fn a_preparation_that_comes_after_the_end_takes_nothing() {
     let mut there = Federation::of(&[2]);
     there.silent = vec![0];
     there.launch(wanted(row(&[1.0])));
-    let part = there.coordinator.launches[&Key([7; 16])].parts[0].part.clone();
+    let subjob = there.coordinator.launches[&Key([7; 16])].subjobs[0].subjob.clone();
     there.tell(Event::Cancel { reply: Token(1), launch: id(), caller: caller("alice") });
     there.silent.clear();
     there.pass(10);
     there.is_over(&End::Cancelled);
-    let late = PartEvent::Prepare { reply: Token(0), part: Box::new(part) };
-    there.tell_server(0, server::Event::Part(late));
+    let late = SubjobEvent::Prepare { reply: Token(0), subjob: Box::new(subjob) };
+    there.tell_server(0, server::Event::Subjob(late));
     there.is_over(&End::Cancelled);
 }
 
 #[test]
-fn a_server_that_has_lost_its_journal_has_lost_its_part() {
+fn a_server_that_has_lost_its_journal_has_lost_its_subjob() {
     let mut there = Federation::of(&[2, 2]);
     there.launch(wanted(row(&[1.0; 4])));
     there.pass(5);
     let (from, number) = (name(1), there.begun.iter().find(|(server, ..)| *server == 1).unwrap().2.id.number);
-    let id = PartId { launch: id(), number };
-    there.tell(Event::Stands { from, id, standing: Standing::Unknown, reply: None });
+    let id = SubjobId { launch: id(), number };
+    there.tell(Event::Stands { from, id, state: SubjobState::Unknown, reply: None });
     let record = there.record();
-    let what = "the part at s1: lost: its server does not know it any more";
+    let what = "the subjob at s1: lost: its server does not know it any more";
     assert_eq!(record.end, Some(End::Failed(what.to_owned())));
 }
 

@@ -253,8 +253,8 @@ fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
     there.tell(spawn(1, "new", &[("t1", 3.0)]));
     there.tell(spawn(1, "new", &[("t1", 3.0)]));
     assert_eq!(there.begun.len(), 2, "one of the same key");
-    let (server, _, part, peers) = &there.begun[1];
-    assert_eq!((*server, part.tasks[0].name.as_str()), (1, "new"));
+    let (server, _, subjob, peers) = &there.begun[1];
+    assert_eq!((*server, subjob.tasks[0].name.as_str()), (1, "new"));
     assert_eq!(peers.get("t1").map(String::as_str), Some("s1:t1"));
     // The user's LAN is full, so the next one goes elsewhere, and nobody has room for the last.
     for (key, task) in [(2, "b"), (3, "c"), (4, "d")] {
@@ -274,7 +274,7 @@ fn a_task_is_spawned_beside_the_one_that_it_talks_to_most() {
 }
 
 #[test]
-fn each_machine_of_a_server_has_a_part_of_its_own() {
+fn each_machine_of_a_server_has_a_subjob_of_its_own() {
     let own = Peer { name: "agent".parse().unwrap(), address: String::new() };
     let mut coordinator = Coordinator::new(CoordinatorConfig { own });
     let mut calls = Vec::new();
@@ -292,13 +292,13 @@ fn each_machine_of_a_server_has_a_part_of_its_own() {
     ] {
         coordinator.on(Time(0), event, &mut calls);
     }
-    let parts = calls.iter().filter_map(|command| match command {
-        Command::Call { id, call: Call::Prepare(part), .. } => {
-            let machines = part.tasks.iter().map(|task| task.machine.as_str());
-            Some((id.number, part.procs, machines.collect::<Vec<_>>()))
+    let subjobs = calls.iter().filter_map(|command| match command {
+        Command::Call { id, call: Call::Prepare(subjob), .. } => {
+            let machines = subjob.tasks.iter().map(|task| task.machine.as_str());
+            Some((id.number, subjob.procs, machines.collect::<Vec<_>>()))
         }
         _ => None,
     });
     let expected = [(0, Procs(2), vec!["n1", "n1"]), (1, Procs(2), vec!["n2", "n2"])];
-    assert_eq!(parts.collect::<Vec<_>>(), expected);
+    assert_eq!(subjobs.collect::<Vec<_>>(), expected);
 }

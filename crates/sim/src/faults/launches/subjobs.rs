@@ -1,11 +1,11 @@
-//! The parts at servers: where their tasks listen, and their processes, which outlive their server.
+//! The subjobs at servers: where their tasks listen, and their processes, which outlive their server.
 
 use pliant_control::batch::Run;
-use pliant_control::coallocation::{Addresses, Call, PartId};
+use pliant_control::coallocation::{Addresses, Call, SubjobId};
 use pliant_control::job::Exit;
 use pliant_control::names::Handle;
 use pliant_control::names::Token;
-use pliant_control::server::{Event, PartCommand, PartEvent};
+use pliant_control::server::{Event, SubjobCommand, SubjobEvent};
 use pliant_model::{JobId, Span};
 use rand::Rng;
 
@@ -16,69 +16,69 @@ use crate::faults::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
 impl World {
-    /// Does what a server wants for a part.
-    pub(in crate::faults) fn part_wants(&mut self, index: usize, command: PartCommand) {
+    /// Does what a server wants for a subjob.
+    pub(in crate::faults) fn subjob_command(&mut self, index: usize, command: SubjobCommand) {
         let life = self.life(Peer::Server(index));
         match command {
-            PartCommand::Locate { id } => {
+            SubjobCommand::Locate { id } => {
                 if self.bug == Some(Bug::StartsUnasked) {
                     self.starts_unasked(index, life, &id);
                 }
                 let pause = self.rng.random_range(1..2_000);
                 self.after(pause, WorldEvent::Launches(Moment::Located(index, life, id)));
             }
-            PartCommand::Tell { id, standing, .. } => {
+            SubjobCommand::Tell { id, state, .. } => {
                 let name = self.servers[index].name.clone();
                 let by = Party::Server(life, id.clone());
-                self.ask_launch(Peer::Server(index), AGENT, by, Asked::Stands(name, id, standing));
+                self.ask_launch(Peer::Server(index), AGENT, by, Asked::Stands(name, id, state));
             }
         }
     }
 
-    /// A server starts a part as soon as it has its processors.
-    fn starts_unasked(&mut self, index: usize, life: u32, id: &PartId) {
-        let found = self.servers[index].daemon.node.machine.parts().find(|(part, ..)| part.id == *id);
-        if let Some((part, number, _)) = found {
-            let run = Run { job: JobId(number), procs: part.procs, cores: Vec::new(), walltime: Span(1) };
+    /// A server starts a subjob as soon as it has its processors.
+    fn starts_unasked(&mut self, index: usize, life: u32, id: &SubjobId) {
+        let found = self.servers[index].daemon.node.machine.subjobs().find(|(subjob, ..)| subjob.id == *id);
+        if let Some((subjob, number, _)) = found {
+            let run = Run { job: JobId(number), procs: subjob.procs, cores: Vec::new(), walltime: Span(1) };
             self.after(1, WorldEvent::Begins(index, life, run));
         }
     }
 
-    pub(super) fn part_asked(&mut self, index: usize, reply: Token, id: PartId, call: Call) {
+    pub(super) fn subjob_asked(&mut self, index: usize, reply: Token, id: SubjobId, call: Call) {
         let event = match call {
-            Call::Prepare(part) => PartEvent::Prepare { reply, part },
-            Call::Decide(verdict) => PartEvent::Decided { reply: Some(reply), id, verdict, heard: false },
+            Call::Prepare(subjob) => SubjobEvent::Prepare { reply, subjob },
+            Call::Decide(decision) => SubjobEvent::Decided { reply: Some(reply), id, decision, heard: false },
         };
-        self.tell_server(index, Event::Part(event));
+        self.tell_server(index, Event::Subjob(event));
     }
 
-    pub(super) fn located(&mut self, index: usize, life: u32, id: PartId) {
+    pub(super) fn located(&mut self, index: usize, life: u32, id: SubjobId) {
         if self.life(Peer::Server(index)) != life {
             return;
         }
-        let found = self.servers[index].daemon.node.machine.parts().find(|(part, ..)| part.id == id);
-        let Some((part, number, _)) = found else { return };
+        let found = self.servers[index].daemon.node.machine.subjobs().find(|(subjob, ..)| subjob.id == id);
+        let Some((subjob, number, _)) = found else { return };
         let address = |(at, task): (usize, &pliant_control::coallocation::PlacedTask)| {
             (task.name.clone(), format!("c{index}:{}", number * 100 + at as u32))
         };
-        let addresses: Addresses = part.tasks.iter().enumerate().map(address).collect();
+        let addresses: Addresses = subjob.tasks.iter().enumerate().map(address).collect();
         let addresses = match self.rng.random_ratio(1, 50) {
             true => Err("no port is free".to_owned()),
             false => Ok(addresses),
         };
-        self.tell_server(index, Event::Part(PartEvent::Located { id, addresses }));
+        self.tell_server(index, Event::Subjob(SubjobEvent::Located { id, addresses }));
     }
 
-    /// A server begins the process of a part.
-    pub(in crate::faults) fn part_begins(&mut self, index: usize, run: &Run) {
-        let Some((part, _)) = self.servers[index].daemon.node.machine.part(run.job.0) else { return };
-        let part = part.clone();
-        self.check_begin(index, &part);
-        let planned = self.plan.launches.iter().find(|planned| planned.wanted.key == part.id.launch.key);
+    /// A server begins the process of a subjob.
+    pub(in crate::faults) fn subjob_begins(&mut self, index: usize, run: &Run) {
+        let Some((subjob, _)) = self.servers[index].daemon.node.machine.subjob(run.job.0) else { return };
+        let subjob = subjob.clone();
+        self.check_begin(index, &subjob);
+        let planned = self.plan.launches.iter().find(|planned| planned.wanted.key == subjob.id.launch.key);
         let planned = planned.expect("every launch is planned");
-        let walltime = part.walltime.0.max(0) as u64 * 1000;
+        let walltime = subjob.walltime.0.max(0) as u64 * 1000;
         let mut tasks = Vec::new();
-        for task in &part.tasks {
+        for task in &subjob.tasks {
             let wished = planned.wanted.application.tasks.iter().position(|wish| wish.name == task.name);
             let (length, code) = planned.tasks[wished.unwrap_or(planned.tasks.len() - 1)];
             tasks.push((task.name.clone(), self.queue.now() + length, code));
@@ -93,7 +93,7 @@ impl World {
             self.after(*ends - self.queue.now(), WorldEvent::Launches(Moment::Task(index, run.job, number)));
         }
         self.launches.tasks.insert((index, run.job), tasks);
-        // A name for its process that no job has: a part has a number of its own.
+        // A name for its process that no job has: a subjob has a number of its own.
         let handle = Handle { server: self.servers[index].name.clone(), number: run.job.0 };
         self.process_begins(index, run, handle, length, exit);
     }
@@ -111,15 +111,15 @@ impl World {
         else {
             return;
         };
-        let part = self.servers[index].daemon.node.machine.part(job.0);
-        let Some(id) = part.map(|(part, _)| part.id.clone()) else { return };
+        let subjob = self.servers[index].daemon.node.machine.subjob(job.0);
+        let Some(id) = subjob.map(|(subjob, _)| subjob.id.clone()) else { return };
         let exit = Exit::Code(code);
-        self.tell_server(index, Event::Part(PartEvent::TaskEnded { id, task, exit }));
+        self.tell_server(index, Event::Subjob(SubjobEvent::TaskEnded { id, task, exit }));
     }
 
-    /// A server that is there again finds out which tasks of its parts have ended meanwhile.
+    /// A server that is there again finds out which tasks of its subjobs have ended meanwhile.
     pub(in crate::faults) fn resume_tasks(&mut self, index: usize) {
-        let running = self.servers[index].daemon.node.machine.running_parts();
+        let running = self.servers[index].daemon.node.machine.running_subjobs();
         let running: Vec<JobId> = running.map(|(_, run, _)| run.job).collect();
         for job in running {
             let until = self.servers[index].processes.get(&job).map_or(0, |process| process.until());

@@ -1,6 +1,6 @@
 //! Messages between agents and servers about subjobs of launches.
 
-use pliant_control::coallocation::{Machine, Part, PartId, PlacedTask, Standing, Verdict};
+use pliant_control::coallocation::{Machine, PlacedTask, Subjob, SubjobDecision, SubjobId, SubjobState};
 use pliant_control::handoff::Peer;
 
 use super::super::field::*;
@@ -12,20 +12,20 @@ use super::{A_PART, A_STANDING};
 message! {
     /// The decision about a subjob.
     #[derive(Clone, PartialEq, Debug)]
-    proto::PartVerdict <=> pub struct PartDecision {
-        /// The verdict.
-        verdict: Verdict = one_of(),
+    proto::SubjobDecision <=> pub struct DecidedSubjob {
+        /// The decision.
+        decision: SubjobDecision = one_of(),
         /// The coordinator knows that the subjob is over.
         heard: bool,
     }
 
     /// The state of a subjob, as its server reports it.
     #[derive(Clone, PartialEq, Debug)]
-    proto::PartStands <=> pub struct PartReport {
-        /// The part.
-        id: PartId = required(A_PART),
+    proto::SubjobReport <=> pub struct SubjobReport {
+        /// The subjob.
+        id: SubjobId = required(A_PART),
         /// The state.
-        standing: Standing = required(A_STANDING),
+        state: SubjobState = required(A_STANDING),
     }
 }
 
@@ -37,9 +37,9 @@ message! {
         load: number("a share", 0.0..=1.0),
     }
 
-    proto::PreparePart <=> Part {
+    proto::PrepareSubjob <=> Subjob {
         coordinator: Peer { name = id.launch.agent.clone(), coordinator <=> address: ADDRESS },
-        id: required::<PartId>(A_PART),
+        id: required::<SubjobId>(A_PART),
         owner: USER,
         name: text(bounds::NAME_BYTES_MAX),
         tasks: list(nested(), bounds::TASKS_MAX).not_empty("at least one task"),
@@ -48,7 +48,7 @@ message! {
         timeout_s <=> timeout: seconds(bounds::HELD_S),
     }
 
-    proto::prepare_part::PlacedTask <=> PlacedTask {
+    proto::prepare_subjob::PlacedTask <=> PlacedTask {
         name: TASK_NAME,
         payload: join(program_and_inputs, payload) => (
             program: present(A_PROGRAM),
@@ -58,23 +58,23 @@ message! {
         neighbours: list(TASK_NAME, bounds::TASKS_MAX).exact(),
     }
 
-    proto::DecidePart <=> (PartId, PartDecision) (id: required(A_PART), verdict: required("a verdict"))
+    proto::DecideSubjob <=> (SubjobId, DecidedSubjob) (id: required(A_PART), decision: required("a decision"))
 }
 
 one_of! {
-    proto::part_verdict::Verdict <=> Verdict {
+    proto::subjob_decision::Decision <=> SubjobDecision {
         Undecided(FLAG) <=> Undecided,
-        Commit(proto::part_verdict::Commit) <=> Commit { peers: by_task(ADDRESS) },
+        Commit(proto::subjob_decision::Commit) <=> Commit { peers: by_task(ADDRESS) },
         End(FLAG) <=> End,
     }
 
-    proto::PartStanding { standing: proto::part_standing::Standing } <=> Standing {
+    proto::SubjobState { state: proto::subjob_state::State } <=> SubjobState {
         Unknown(FLAG) <=> Unknown,
         Queued(FLAG) <=> Queued,
-        Held(proto::part_standing::Held) <=> Held { addresses: by_task(ADDRESS) },
+        Held(proto::subjob_state::Held) <=> Held { addresses: by_task(ADDRESS) },
         Committed(FLAG) <=> Committed,
-        Runs(proto::part_standing::Runs) <=> Runs { ended: by_task(nested()) },
-        Over(proto::part_standing::Over) <=> Over { ended: by_task(nested()), exit: required("how it ended") },
+        Runs(proto::subjob_state::Runs) <=> Runs { ended: by_task(nested()) },
+        Over(proto::subjob_state::Over) <=> Over { ended: by_task(nested()), exit: required("how it ended") },
     }
 }
 
