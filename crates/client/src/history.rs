@@ -1,6 +1,6 @@
 //! Collects the history of a federation for a what-if replay.
 
-use pliant_control::agent::Moving;
+use pliant_control::agent::ReallocationConfig;
 use pliant_control::job::JobRecord;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Span, Time};
@@ -16,7 +16,7 @@ pub struct History {
     /// The end of the history, by the agent's clock.
     pub now: Time,
     /// The current reallocation policy, if waiting jobs are moved.
-    pub moving: Option<Moving>,
+    pub moving: Option<ReallocationConfig>,
     /// The servers that answered, each with its local jobs.
     pub servers: Vec<(ServerInfo, LocalJobsPage)>,
     /// The servers that did not answer, and why.

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_control::coallocation::{
-    self as launch, LaunchId, LaunchRecord, LaunchUpdate, Link, Outcome, Spawn, SubjobId, SubjobState, Wants,
+    self as launch, ClientAction, LaunchId, LaunchRecord, LaunchUpdate, Link, Outcome, Spawn, SubjobId,
+    SubjobState,
 };
 use pliant_control::names::Name;
 use pliant_model::Time;
@@ -63,10 +64,10 @@ impl Client {
             machine.on(clock.now(), event, &mut wants);
             let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
             event = match want {
-                Wants::Launch => connection.launch(&message).await,
-                Wants::Look => connection.find(request).await,
-                Wants::Cancel => connection.cancel(request).await,
-                Wants::WakeAt(at) => {
+                ClientAction::Launch => connection.launch(&message).await,
+                ClientAction::Look => connection.find(request).await,
+                ClientAction::Cancel => connection.cancel(request).await,
+                ClientAction::WakeAt(at) => {
                     tokio::select! {
                         () = tokio::time::sleep(clock.until(at)) => {}
                         () = cancelled.as_mut(), if !is_cancelled => {
@@ -76,7 +77,7 @@ impl Client {
                     }
                     LaunchUpdate::Due
                 }
-                Wants::Done(outcome) => {
+                ClientAction::Done(outcome) => {
                     return match unsent {
                         Some(error) => Err(error),
                         None => ended(*outcome).and_then(|record| sender.explained(record)),

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_control::access::Caller;
-use pliant_control::agent::{DiscoveryResult, DiscoverySubject, Moving, Report};
+use pliant_control::agent::{DiscoveryResult, DiscoverySubject, ReallocationConfig, Report};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
 use pliant_control::multi_job::Expectation;
@@ -258,16 +258,22 @@ impl Client {
     }
 
     /// The reallocation policy, if waiting jobs are moved.
-    pub async fn moving(&self) -> Result<Option<Moving>, ClientError> {
+    pub async fn moving(&self) -> Result<Option<ReallocationConfig>, ClientError> {
         self.ask_about_moving(None).await
     }
 
     /// Changes the reallocation policy; for operators.
-    pub async fn change_moving(&self, change: &MovingChange) -> Result<Option<Moving>, ClientError> {
+    pub async fn change_moving(
+        &self,
+        change: &MovingChange,
+    ) -> Result<Option<ReallocationConfig>, ClientError> {
         self.ask_about_moving(Some(change)).await
     }
 
-    async fn ask_about_moving(&self, change: Option<&MovingChange>) -> Result<Option<Moving>, ClientError> {
+    async fn ask_about_moving(
+        &self,
+        change: Option<&MovingChange>,
+    ) -> Result<Option<ReallocationConfig>, ClientError> {
         let request = wire::moving_request(change);
         let reply = self.ask_agent(request, |mut agent, request| async move { agent.moving(request).await });
         wire::moving_reply(reply.await?).map_err(ClientError::protocol)
@@ -279,7 +285,7 @@ impl Client {
     }
 
     /// A dry run of a reallocation cycle under that policy; for operators.
-    pub async fn would_reallocate(&self, moving: &Moving) -> Result<Report, ClientError> {
+    pub async fn would_reallocate(&self, moving: &ReallocationConfig) -> Result<Report, ClientError> {
         self.reallocation_cycle(proto::ReallocateRequest { dry_run: true, policy: Some(moving.into()) }).await
     }
 

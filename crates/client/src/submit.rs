@@ -8,7 +8,7 @@ use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
 use pliant_control::client::{self, Command, Event, Outcome};
 use pliant_control::job::{Compared, JobRecord};
 use pliant_control::names::{Key, Name};
-use pliant_control::reason::{Cause, Reason, Survey};
+use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_control::server::Refused;
 use pliant_model::Time;
 use pliant_staging::FileSpec;
@@ -136,7 +136,7 @@ impl Client {
                     step(SubmissionStep::Submitting(&server))?;
                     match self.address(&server).await {
                         Ok(address) => {
-                            let asked = (Vec::new(), Survey::default());
+                            let asked = (Vec::new(), DiscoverySummary::default());
                             self.send(order, &server, &address, None, asked, limit(clock, until)).await
                         }
                         Err(error) => Event::Unreachable(error.to_string()),
@@ -168,7 +168,7 @@ impl Client {
         to: &Name,
         address: &str,
         latest: Option<Time>,
-        (compared, survey): (Vec<Compared>, Survey),
+        (compared, survey): (Vec<Compared>, DiscoverySummary),
         limit: Duration,
     ) -> Event {
         let mut server = match self.server(to, address) {

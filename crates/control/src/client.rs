@@ -13,9 +13,9 @@ use pliant_policy::completion::tolerated;
 use crate::agent::DiscoveryResult;
 use crate::job::{Compared, JobRecord};
 use crate::names::Name;
-use crate::reason::{Cause, Reason, Survey};
+use crate::reason::{Cause, DiscoverySummary, Reason};
 use crate::server::Refused;
-use crate::vector::{Vector, cut};
+use crate::vector::{EstimationVector, cut};
 
 /// From which time on that the agent is asked any completion is taken.
 const ROUNDS: u32 = 3;
@@ -53,13 +53,13 @@ pub enum Command {
     /// Submit to a server, with the latest completion to take there.
     Submit {
         /// The server.
-        to: Box<Vector>,
+        to: Box<EstimationVector>,
         /// The latest completion to take; none takes any.
         latest: Option<Time>,
         /// What was compared.
         compared: Vec<Compared>,
         /// What came of asking the others.
-        survey: Survey,
+        survey: DiscoverySummary,
     },
     /// Submit to that server again, which may have accepted it before; any completion is taken.
     Repeat {
@@ -111,14 +111,14 @@ pub struct Submission {
     pause: Span,
     /// Where an earlier client sent it, which was not told what came of it.
     sent_to: Option<Name>,
-    candidates: Vec<Vector>,
+    candidates: Vec<EstimationVector>,
     next: usize,
     /// A candidate of this round could not be reached: it may come back.
     unreached: bool,
     /// The submission may have been accepted where it was last sent.
     in_doubt: Option<String>,
     reasons: Vec<(Option<Name>, Reason)>,
-    survey: Survey,
+    survey: DiscoverySummary,
 }
 
 impl Submission {
@@ -135,7 +135,7 @@ impl Submission {
             unreached: false,
             in_doubt: None,
             reasons: Vec::new(),
-            survey: Survey::default(),
+            survey: DiscoverySummary::default(),
         }
     }
 
@@ -224,7 +224,7 @@ impl Submission {
             self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
         }
         let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
-        self.survey = Survey { servers: found.servers, answered: found.answered, passed: absent };
+        self.survey = DiscoverySummary { servers: found.servers, answered: found.answered, passed: absent };
         self.candidates = found.vectors;
         cut(&mut self.candidates, usize::MAX);
         self.next = 0;
@@ -260,13 +260,14 @@ impl Submission {
         let to = self.candidates[self.next].clone();
         let choosy = self.round < ROUNDS && self.in_doubt.is_none();
         let latest = choosy.then(|| tolerated(&to.estimate, now));
-        let compared = |one: &Vector| Compared { server: one.server.clone(), estimate: one.estimate };
+        let compared =
+            |one: &EstimationVector| Compared { server: one.server.clone(), estimate: one.estimate };
         let compared = self.candidates.iter().map(compared).collect();
         Command::Submit { to: Box::new(to), latest, compared, survey: self.survey() }
     }
 
     /// What came of asking the others so far: also those that were tried and did not take it.
-    fn survey(&self) -> Survey {
+    fn survey(&self) -> DiscoverySummary {
         let mut survey = self.survey.clone();
         let told = self.reasons.iter();
         survey.passed.extend(told.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));

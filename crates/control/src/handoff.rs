@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{Compared, Hop, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
-use crate::reason::Survey;
+use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 use crate::server_info::ServerInfo;
 
@@ -165,8 +165,8 @@ pub struct Handoff {
     /// The estimates that were compared at first.
     pub compared: Vec<Compared>,
     /// What came of asking the others at first.
-    #[serde(default, skip_serializing_if = "Survey::is_empty")]
-    pub survey: Survey,
+    #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
+    pub survey: DiscoverySummary,
     /// How it came to its present place.
     pub hops: Vec<Hop>,
     /// The completion that is expected of it where it is; [`Time::MAX`] if it is not planned there.

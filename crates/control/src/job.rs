@@ -7,7 +7,7 @@ use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, SpanMs, Sp
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
-use crate::reason::Survey;
+use crate::reason::DiscoverySummary;
 
 /// The state of a job, by the names of PSI/J (Portable Submission Interface for Jobs).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -215,8 +215,8 @@ pub struct JobRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<Compared>,
     /// What came of asking the others; empty in what servers tell agents.
-    #[serde(default, skip_serializing_if = "Survey::is_empty")]
-    pub survey: Survey,
+    #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
+    pub survey: DiscoverySummary,
     /// Its user chose the server: it is not moved.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pinned: bool,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Exit;
 
-pub use changes::{Changes, Replanned};
+pub use changes::{ChangedStart, Changes};
 pub use partition::Partition;
 
 /// What a batch system said at one moment.
@@ -25,7 +25,7 @@ pub struct Listing {
     /// Its nodes, in the order of their names, each once: [`Listing::new`] sees to that.
     pub nodes: Vec<Node>,
     /// The jobs that it knows, in the order of their ids (as text), each once.
-    pub jobs: Vec<Listed>,
+    pub jobs: Vec<ListedJob>,
     /// Its partitions, in the order of their names, if it tells them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<Partition>,
@@ -48,7 +48,7 @@ pub struct Node {
 
 /// A job in a listing.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Listed {
+pub struct ListedJob {
     /// What the batch system calls it.
     pub id: String,
     /// The number of the job that this server submitted so, by the tag it carries; none if it is somebody else's.
@@ -62,7 +62,7 @@ pub struct Listed {
     /// The partition (queue); several with commas between if it may start in any of them.
     pub partition: String,
     /// What it asks for, or has if it runs.
-    pub shape: Shape,
+    pub shape: CoreLayout,
     /// How many more waiting jobs it stands for, each like this one (tasks of an array that have not started).
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub further: u32,
@@ -81,7 +81,7 @@ pub struct Listed {
     pub started: Option<Time>,
     /// When and where the batch system means to start it, if it publishes that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned: Option<Planned>,
+    pub planned: Option<PlannedStart>,
     /// When it ended, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
@@ -92,7 +92,7 @@ pub struct Listed {
     pub priority: u64,
     /// What it waits for, other than its turn and its cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits_for: Option<WaitsFor>,
+    pub waits_for: Option<WaitReason>,
     /// What else it needs, in the batch system's words: features, a reservation, certain nodes. A mirror cannot
     /// know what that leaves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -101,7 +101,7 @@ pub struct Listed {
 
 /// How many cores, and how they lie.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Shape {
+pub struct CoreLayout {
     /// Cores. An exclusive job may have more: all of its nodes.
     pub cores: u32,
     /// On so many nodes; none if that is left to the batch system. Of a listed job that waits it is the number that
@@ -125,7 +125,7 @@ pub struct NodeAllocation {
 
 /// A start that is planned.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Planned {
+pub struct PlannedStart {
     /// When. A plan that was not looked at for a while lies in the past.
     pub start: Time,
     /// On which nodes, if that is told.
@@ -137,7 +137,7 @@ pub struct Planned {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Waits for its turn, its cores, or what [`Listed::waits_for`] says.
+    /// Waits for its turn, its cores, or what [`ListedJob::waits_for`] says.
     #[default]
     Pending,
     /// Waits until somebody releases it.
@@ -198,7 +198,7 @@ pub enum Status {
 /// What a waiting job waits for, other than its turn and its cores.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum WaitsFor {
+pub enum WaitReason {
     /// Other jobs, in the batch system's words.
     Jobs(String),
     /// A time that its owner set.
@@ -232,7 +232,7 @@ impl State {
     }
 }
 
-impl Listed {
+impl ListedJob {
     /// What its state means for the cores. A job in a state that is not known runs if it has a place.
     pub fn phase(&self) -> Phase {
         self.state.phase().unwrap_or(match self.places.is_empty() {
@@ -269,7 +269,7 @@ impl Listed {
 
 impl Listing {
     /// A listing of these nodes and jobs, put in order. Of two with the same name the later one counts.
-    pub fn new(at: Time, mut nodes: Vec<Node>, mut jobs: Vec<Listed>) -> Listing {
+    pub fn new(at: Time, mut nodes: Vec<Node>, mut jobs: Vec<ListedJob>) -> Listing {
         // Stable sorts of the reverse: of equals the last comes first, and stays.
         nodes.reverse();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -281,7 +281,7 @@ impl Listing {
     }
 
     /// The job of that id.
-    pub fn job(&self, id: &str) -> Option<&Listed> {
+    pub fn job(&self, id: &str) -> Option<&ListedJob> {
         self.jobs.binary_search_by(|job| job.id.as_str().cmp(id)).ok().map(|index| &self.jobs[index])
     }
 

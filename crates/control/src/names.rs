@@ -36,22 +36,22 @@ pub struct Key(pub [u8; 16]);
 
 /// A name, handle or key that is none.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unreadable {
+pub struct ParseIdError {
     expected: &'static str,
     found: String,
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for ParseIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String = self.found.chars().take(80).flat_map(char::escape_debug).collect();
         write!(f, "expected {}, found `{shown}`", self.expected)
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for ParseIdError {}
 
-pub(crate) fn unreadable(expected: &'static str, found: &str) -> Unreadable {
-    Unreadable { expected, found: found.to_owned() }
+pub(crate) fn parse_id_error(expected: &'static str, found: &str) -> ParseIdError {
+    ParseIdError { expected, found: found.to_owned() }
 }
 
 impl Name {
@@ -62,8 +62,8 @@ impl Name {
 }
 
 impl FromStr for Name {
-    type Err = Unreadable;
-    fn from_str(text: &str) -> Result<Name, Unreadable> {
+    type Err = ParseIdError;
+    fn from_str(text: &str) -> Result<Name, ParseIdError> {
         let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let fits = (1..=63).contains(&text.len())
             && text.bytes().all(|byte| letters(byte) || byte == b'-')
@@ -72,7 +72,7 @@ impl FromStr for Name {
         if fits {
             return Ok(Name(text.into()));
         }
-        Err(unreadable("a name of 1 to 63 lower-case letters, digits and hyphens", text))
+        Err(parse_id_error("a name of 1 to 63 lower-case letters, digits and hyphens", text))
     }
 }
 
@@ -84,8 +84,8 @@ impl User {
 }
 
 impl FromStr for User {
-    type Err = Unreadable;
-    fn from_str(text: &str) -> Result<User, Unreadable> {
+    type Err = ParseIdError;
+    fn from_str(text: &str) -> Result<User, ParseIdError> {
         let letters = |byte: u8| byte.is_ascii_alphanumeric();
         let fits = (1..=64).contains(&text.len())
             && text.bytes().all(|byte| letters(byte) || b"._-@".contains(&byte))
@@ -93,13 +93,13 @@ impl FromStr for User {
         if fits {
             return Ok(User(text.into()));
         }
-        Err(unreadable("a user name of 1 to 64 letters, digits and `. _ - @`", text))
+        Err(parse_id_error("a user name of 1 to 64 letters, digits and `. _ - @`", text))
     }
 }
 
 impl FromStr for Handle {
-    type Err = Unreadable;
-    fn from_str(text: &str) -> Result<Handle, Unreadable> {
+    type Err = ParseIdError;
+    fn from_str(text: &str) -> Result<Handle, ParseIdError> {
         let parse = || {
             let (server, number) = text.rsplit_once('.')?;
             // One way to write each handle: no sign, no leading zero.
@@ -107,18 +107,18 @@ impl FromStr for Handle {
             let number = number.parse().ok().filter(|_| plain)?;
             Some(Handle { server: server.parse().ok()?, number })
         };
-        parse().ok_or_else(|| unreadable("a job handle like `lyon.17`", text))
+        parse().ok_or_else(|| parse_id_error("a job handle like `lyon.17`", text))
     }
 }
 
 impl FromStr for Key {
-    type Err = Unreadable;
-    fn from_str(text: &str) -> Result<Key, Unreadable> {
+    type Err = ParseIdError;
+    fn from_str(text: &str) -> Result<Key, ParseIdError> {
         let parse = || {
             let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
             u128::from_str_radix(text, 16).ok().filter(|_| digits)
         };
-        let number = parse().ok_or_else(|| unreadable("a key of 32 hexadecimal digits", text))?;
+        let number = parse().ok_or_else(|| parse_id_error("a key of 32 hexadecimal digits", text))?;
         Ok(Key(number.to_be_bytes()))
     }
 }
@@ -157,8 +157,8 @@ impl User {
 macro_rules! through_text {
     ($($name:ident),*) => {$(
         impl TryFrom<String> for $name {
-            type Error = Unreadable;
-            fn try_from(text: String) -> Result<$name, Unreadable> {
+            type Error = ParseIdError;
+            fn try_from(text: String) -> Result<$name, ParseIdError> {
                 text.parse()
             }
         }

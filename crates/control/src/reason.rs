@@ -122,7 +122,7 @@ impl fmt::Display for Reason {
 /// What came of asking the servers of a federation before a job was sent to one of them, beside the estimates that
 /// were compared.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Survey {
+pub struct DiscoverySummary {
     /// How many servers the agents know of that could be asked, there or not; 0 if that is not known.
     pub servers: u32,
     /// How many of them answered, by an estimate or a refusal.
@@ -131,10 +131,10 @@ pub struct Survey {
     pub passed: Vec<(Name, Cause)>,
 }
 
-impl Survey {
+impl DiscoverySummary {
     /// True if nothing is known.
     pub fn is_empty(&self) -> bool {
-        *self == Survey::default()
+        *self == DiscoverySummary::default()
     }
 }
 

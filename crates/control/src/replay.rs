@@ -47,7 +47,7 @@ pub trait Machine {
 
 /// One event of a journal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Recorded<E> {
+pub struct JournalEvent<E> {
     /// When.
     pub at: Time,
     /// What.
@@ -57,9 +57,9 @@ pub struct Recorded<E> {
 /// Tells a machine what happened and returns the commands, event by event, without those of questions.
 pub fn replay<M: Machine>(
     machine: &mut M,
-    events: impl IntoIterator<Item = Recorded<M::Event>>,
+    events: impl IntoIterator<Item = JournalEvent<M::Event>>,
 ) -> Vec<Vec<M::Command>> {
-    let tell = |Recorded { at, event }| {
+    let tell = |JournalEvent { at, event }| {
         let mut commands = Vec::new();
         machine.on(at, event, &mut commands);
         commands.retain(|command| !M::is_of_question(command));

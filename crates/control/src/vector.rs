@@ -9,7 +9,7 @@ use crate::names::Name;
 
 /// One server's answer to a question.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Vector {
+pub struct EstimationVector {
     /// The server.
     pub server: Name,
     /// Where clients reach it, `host:port`.
@@ -28,7 +28,7 @@ pub struct Vector {
     pub queue_length: u32,
 }
 
-impl Vector {
+impl EstimationVector {
     /// What decides between vectors.
     fn offer(&self) -> Offer<&Name> {
         Offer { rank: self.rank, server: &self.server, estimate: self.estimate }
@@ -37,7 +37,7 @@ impl Vector {
 
 /// Keeps the `best` most preferred vectors, the most preferred first ([`merge_offers`]): what an agent passes up, and the
 /// order in which a client goes through them.
-pub fn cut(vectors: &mut Vec<Vector>, best: usize) {
-    let offers: Vec<Offer<&Name>> = vectors.iter().map(Vector::offer).collect();
+pub fn cut(vectors: &mut Vec<EstimationVector>, best: usize) {
+    let offers: Vec<Offer<&Name>> = vectors.iter().map(EstimationVector::offer).collect();
     *vectors = merge_offers(&offers, best).into_iter().map(|at| vectors[at].clone()).collect();
 }

@@ -5,13 +5,13 @@ use pliant_control::agent::DiscoveryResult;
 use pliant_control::client::{Command, Event, Outcome, Submission};
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::{Key, Name};
-use pliant_control::reason::{Cause, Reason, Survey};
+use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_control::server::Refused;
-use pliant_control::vector::Vector;
+use pliant_control::vector::EstimationVector;
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 
-fn vector(server: &str, start: i64) -> Vector {
-    Vector {
+fn vector(server: &str, start: i64) -> EstimationVector {
+    EstimationVector {
         server: server.parse().unwrap(),
         address: String::new(),
         rank: 0,
@@ -49,7 +49,7 @@ fn accepted() -> Event {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         taught: None,

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_control::names::Name;
-use pliant_control::optional::explore::{Command, Dispatch, Event, Explore, Offer, Plan};
+use pliant_control::optional::explore::{Command, Dispatch, Event, ExplorationClient, Plan, ServerOffer};
 use pliant_control::optional::server::Prospects;
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Prospect, Reallocation};
@@ -17,8 +17,8 @@ fn name(server: &str) -> Name {
     server.parse().unwrap()
 }
 
-fn offer(server: &str, cores: u32, per_core: Option<u32>) -> Offer {
-    Offer { server: name(server), cores, per_core }
+fn offer(server: &str, cores: u32, per_core: Option<u32>) -> ServerOffer {
+    ServerOffer { server: name(server), cores, per_core }
 }
 
 fn offers(servers: &[(&str, u32)]) -> Event {
@@ -30,7 +30,7 @@ fn ended(number: u32, server: &str) -> Event {
 }
 
 /// Tells an event at a time and says what is done about it: `submit 3 a`, `cancel a`, `cancel 3 a`, `wake`, `done 3+5`.
-fn tell_at(machine: &mut Explore, now: TimeMs, event: Event) -> Vec<String> {
+fn tell_at(machine: &mut ExplorationClient, now: TimeMs, event: Event) -> Vec<String> {
     let mut commands = Vec::new();
     machine.on(now, event, &mut commands);
     let word = |command: Command| match command {
@@ -52,13 +52,13 @@ fn tell_at(machine: &mut Explore, now: TimeMs, event: Event) -> Vec<String> {
     commands.into_iter().map(word).collect()
 }
 
-fn tell(machine: &mut Explore, event: Event) -> Vec<String> {
+fn tell(machine: &mut ExplorationClient, event: Event) -> Vec<String> {
     tell_at(machine, TimeMs(5), event)
 }
 
 /// An exploration on one server with one core and on one with two, after setup.
-fn begun(mandatory: u32, most: u32) -> Explore {
-    let mut machine = Explore::new(plan(mandatory, most, Dispatch::Window(1)));
+fn begun(mandatory: u32, most: u32) -> ExplorationClient {
+    let mut machine = ExplorationClient::new(plan(mandatory, most, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     tell(&mut machine, offers(&[("a", 1), ("b", 2)]));
     machine
@@ -66,7 +66,7 @@ fn begun(mandatory: u32, most: u32) -> Explore {
 
 #[test]
 fn setup_gives_out_mandatory_requests_in_turn_and_one_optional_request_to_each_core() {
-    let mut machine = Explore::new(plan(3, 100, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(3, 100, Dispatch::Window(1)));
     assert_eq!(tell(&mut machine, Event::Begin), ["discover 100", "wake 100000"]);
     let found = tell(&mut machine, offers(&[("a", 1), ("b", 2)]));
     let (first, second) = if found[0].ends_with('a') { ("a", "b") } else { ("b", "a") };
@@ -79,7 +79,7 @@ fn setup_gives_out_mandatory_requests_in_turn_and_one_optional_request_to_each_c
 #[test]
 fn clients_bring_servers_into_orders_of_their_own() {
     let first = |seed| {
-        let mut machine = Explore::new(Plan { seed, ..plan(1, 1, Dispatch::Window(1)) });
+        let mut machine = ExplorationClient::new(Plan { seed, ..plan(1, 1, Dispatch::Window(1)) });
         tell(&mut machine, Event::Begin);
         tell(&mut machine, offers(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]))[0].clone()
     };
@@ -103,7 +103,7 @@ fn where_an_optional_request_ends_the_next_one_goes_until_there_are_enough() {
 
 #[test]
 fn as_many_optional_requests_are_kept_at_a_core_as_its_server_takes() {
-    let mut machine = Explore::new(plan(0, 100, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(0, 100, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     let found = tell(&mut machine, Event::Found(vec![offer("a", 2, Some(3)), offer("b", 2, None)]));
     let at = |server| found.iter().filter(|word| word.ends_with(server)).count();
@@ -118,7 +118,7 @@ fn the_deadline_ends_it_when_the_mandatory_requests_are_completed() {
         [""; 0],
         "it waits for the mandatory one"
     );
-    let has = |machine: &Explore, server: &str| {
+    let has = |machine: &ExplorationClient, server: &str| {
         let mut copy = machine.clone();
         tell(&mut copy, ended(0, server));
         copy.progress().mandatory == 1
@@ -143,7 +143,7 @@ fn an_interruption_cancels_what_is_left_and_keeps_what_is_done() {
 
 #[test]
 fn what_a_lost_server_had_goes_elsewhere_and_counts_once() {
-    let mut machine = Explore::new(plan(1, 100, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(1, 100, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     assert_eq!(tell(&mut machine, offers(&[("a", 1)])), ["submit 0 a", "submit 1 a"]);
     assert_eq!(tell(&mut machine, Event::Lost(name("a"))), ["wake 1005"], "there is no other");
@@ -160,7 +160,7 @@ fn what_a_lost_server_had_goes_elsewhere_and_counts_once() {
 
 #[test]
 fn a_refusal_sends_a_request_elsewhere() {
-    let mut machine = Explore::new(plan(2, 2, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(2, 2, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     let sent = tell(&mut machine, offers(&[("a", 1), ("b", 1)]));
     let (refuser, other) = if sent[0] == "submit 0 a" { ("a", "b") } else { ("b", "a") };
@@ -172,7 +172,7 @@ fn a_refusal_sends_a_request_elsewhere() {
 fn who_begins_again_sends_again_what_was_not_answered() {
     let mut machine = begun(1, 100);
     let text = serde_json::to_string(&machine).unwrap();
-    let mut again: Explore = serde_json::from_str(&text).unwrap();
+    let mut again: ExplorationClient = serde_json::from_str(&text).unwrap();
     assert_eq!(again, machine);
     let sent = tell(&mut again, Event::Resumed);
     assert_eq!(sent.iter().filter(|word| word.starts_with("submit")).count(), 4);
@@ -183,11 +183,11 @@ fn who_begins_again_sends_again_what_was_not_answered() {
 /// Whoever waits to ask the agent again, since a server had no room, has requests elsewhere all the same.
 #[test]
 fn who_begins_again_while_it_waits_for_servers_sends_again_what_was_not_answered() {
-    let mut machine = Explore::new(plan(2, 2, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(2, 2, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     assert_eq!(tell(&mut machine, offers(&[("a", 1)])), ["submit 0 a", "submit 1 a"]);
     assert_eq!(tell(&mut machine, Event::Refused { number: 1, server: name("a") }), ["wake 1005"]);
-    let check = |machine: &Explore| {
+    let check = |machine: &ExplorationClient| {
         let mut again = machine.clone();
         let all = ["submit 0 a", "discover 2", "wake 100000"];
         assert_eq!(tell(&mut again, Event::Resumed), all);
@@ -203,7 +203,7 @@ fn who_begins_again_while_it_waits_for_servers_sends_again_what_was_not_answered
 /// What had ended while the client was away is counted, though its time is over.
 #[test]
 fn who_begins_again_after_the_deadline_asks_what_became_of_each_request_before_it_leaves() {
-    let mut machine = Explore::new(plan(1, 100, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(1, 100, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     tell(&mut machine, offers(&[("a", 4)]));
     tell(&mut machine, ended(0, "a"));
@@ -215,7 +215,7 @@ fn who_begins_again_after_the_deadline_asks_what_became_of_each_request_before_i
     assert_eq!(tell_at(&mut machine, late, ended(1, "a")), [""; 0]);
     // Killed once more: what has not been answered is asked again.
     let text = serde_json::to_string(&machine).unwrap();
-    let mut machine: Explore = serde_json::from_str(&text).unwrap();
+    let mut machine: ExplorationClient = serde_json::from_str(&text).unwrap();
     let again = ["discover 100", "wake 100000", "recall 2 a", "recall 3 a", "recall 4 a"];
     assert_eq!(tell_at(&mut machine, late, Event::Resumed), again);
     let withdrawn = |number| Event::Withdrawn { number, attempt: 0, server: name("a") };
@@ -234,7 +234,7 @@ fn who_begins_again_after_the_deadline_asks_what_became_of_each_request_before_i
 /// The same if a mandatory request is the last to be heard of, or the deadline comes before a server has answered.
 #[test]
 fn who_began_again_leaves_when_all_that_was_sent_before_is_known() {
-    let mut machine = Explore::new(plan(1, 100, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(1, 100, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     tell(&mut machine, offers(&[("a", 2)]));
     let late = TimeMs(DEADLINE.0 + 5);
@@ -265,7 +265,7 @@ fn who_begins_again_after_the_end_is_told_how_it_ended() {
 
 #[test]
 fn the_time_at_which_the_mandatory_requests_were_completed_is_kept() {
-    let mut machine = Explore::new(plan(2, 9, Dispatch::Window(1)));
+    let mut machine = ExplorationClient::new(plan(2, 9, Dispatch::Window(1)));
     tell(&mut machine, Event::Begin);
     tell(&mut machine, offers(&[("a", 1)]));
     tell_at(&mut machine, TimeMs(40), ended(0, "a"));
@@ -277,7 +277,7 @@ fn the_time_at_which_the_mandatory_requests_were_completed_is_kept() {
 
 #[test]
 fn the_legacy_client_submits_what_its_user_guessed_and_no_more() {
-    let mut machine = Explore::new(plan(3, 1_000, Dispatch::Guess(7)));
+    let mut machine = ExplorationClient::new(plan(3, 1_000, Dispatch::Guess(7)));
     tell(&mut machine, Event::Begin);
     let sent = tell(&mut machine, offers(&[("a", 1), ("b", 1)]));
     let numbers: Vec<&str> = sent.iter().map(|word| word.split(' ').nth(1).unwrap()).collect();
@@ -293,9 +293,9 @@ fn expected(server: &str, wait: i64, waiting: &[(u32, i64)]) -> Event {
 }
 
 /// Two mandatory requests on two servers, with reallocation; which server has request 0, and the other one.
-fn moving() -> (Explore, &'static str, &'static str) {
+fn moving() -> (ExplorationClient, &'static str, &'static str) {
     let reallocation = Some(Reallocation { every: SpanMs(500), least_gain: SpanMs(100) });
-    let mut machine = Explore::new(Plan { reallocation, ..plan(2, 2, Dispatch::Window(1)) });
+    let mut machine = ExplorationClient::new(Plan { reallocation, ..plan(2, 2, Dispatch::Window(1)) });
     tell(&mut machine, Event::Begin);
     let found = tell(&mut machine, offers(&[("a", 1), ("b", 1)]));
     assert_eq!(found.last().map(String::as_str), Some("wake 505"));

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::agent::{Ask, ChildKind};
+use pliant_control::agent::{ChildKind, DiscoveryQuery};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Archive, StatusUpdate};
@@ -63,7 +63,12 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is a number of our own, which no
     /// earlier question had: a parent that was started again may count from where it was before. `request` is for log
     /// lines.
-    fn asked(&self, discovery: u64, ask: Ask, request: RequestId) -> impl Future<Output = ()> + Send;
+    fn asked(
+        &self,
+        discovery: u64,
+        ask: DiscoveryQuery,
+        request: RequestId,
+    ) -> impl Future<Output = ()> + Send;
 
     /// The parent has kept the status updates up to there.
     fn acknowledged(&self, sequence: u64);

@@ -8,7 +8,7 @@ use std::path::Path;
 use pliant_control::agent::ChildKind;
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::Key;
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 use pliant_daemon::agent;
 use pliant_daemon::config::{self, AgentFile, ServerFile};
 use pliant_daemon::host::DaemonError;
@@ -126,7 +126,7 @@ fn news(sequence: u64) -> proto::Up {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         taught: None,

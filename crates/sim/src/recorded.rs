@@ -144,7 +144,7 @@ mod tests {
             ended: Some(Time(ended)),
             exit: Some(Exit::Code(0)),
             compared: Vec::new(),
-            survey: pliant_control::reason::Survey::default(),
+            survey: pliant_control::reason::DiscoverySummary::default(),
             pinned: false,
             hops: Vec::new(),
             taught: None,

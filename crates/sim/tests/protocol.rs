@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::agent::{self, Agent, AgentConfig};
 use pliant_control::batch::Command as BatchCommand;
-use pliant_control::replay::{Machine, Recorded, replay};
+use pliant_control::replay::{JournalEvent, Machine, replay};
 use pliant_control::server::{self, Answer, Server, ServerConfig};
 use pliant_model::{ClusterId, Platform, Span, Speedup, Time};
 use pliant_policy::mapping::Mapping;
@@ -173,7 +173,7 @@ fn both_speeds_agree_on_a_real_log() {
 
 /// What a daemon was told and what it wanted done about it, without questions: as a live daemon journals it.
 struct Journal<M: Machine> {
-    events: Vec<Recorded<M::Event>>,
+    events: Vec<JournalEvent<M::Event>>,
     commands: Vec<Vec<M::Command>>,
     /// The last event was of a question.
     is_question: bool,
@@ -189,7 +189,7 @@ impl<M: Machine<Command: Clone>> Journal<M> {
     fn told(&mut self, at: Time, event: &M::Event) {
         self.is_question = M::is_question(event);
         if !self.is_question {
-            self.events.push(Recorded { at, event: event.clone() });
+            self.events.push(JournalEvent { at, event: event.clone() });
         }
     }
 

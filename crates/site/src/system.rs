@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::batch::external::Event;
-use pliant_control::listing::Listed;
+use pliant_control::listing::ListedJob;
 use pliant_control::names::Name;
 use pliant_model::{Span, Time};
 use pliant_policy::nodes::Rules;
@@ -176,7 +176,7 @@ impl BatchSystem {
     }
 
     /// The ends of these jobs, as far as the batch system still knows them.
-    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, BatchSystemError> {
+    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, ListedJob>, BatchSystemError> {
         match self {
             BatchSystem::Slurm(slurm) => slurm.ended(ids).await,
             BatchSystem::Oar(oar) => oar.ended(ids).await,

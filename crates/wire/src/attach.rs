@@ -1,7 +1,7 @@
 //! The connection between a child and its parent.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, ChildKind, DiscoveryResult};
+use pliant_control::agent::{ChildKind, DiscoveryQuery, DiscoveryResult};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
@@ -76,7 +76,7 @@ pub enum FromParent {
         /// The parent's number of the discovery.
         discovery: u64,
         /// What is asked.
-        ask: Box<Ask>,
+        ask: Box<DiscoveryQuery>,
         /// The client's request that it is part of, if that is known.
         request: Option<RequestId>,
     },
@@ -121,7 +121,7 @@ one_of! {
     proto::Down { message: proto::down::Message } <=> FromParent {
         Question(proto::Question) <=> Question {
             discovery,
-            ask: Box(Ask {
+            ask: Box(DiscoveryQuery {
                 what: required(WORK_OR_SERVICE),
                 caller: Caller { user: USER, operator },
                 best: BEST.or(1),

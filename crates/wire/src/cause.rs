@@ -1,7 +1,7 @@
 //! Why a submission is not accepted.
 
 use pliant_control::names::Name;
-use pliant_control::reason::{Cause, Reason, Survey};
+use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 
 use super::field::*;
 use super::table::{enumeration, message};
@@ -31,11 +31,11 @@ enumeration! {
 message! {
     proto::Refusal <=> (Name, Reason) (server: NAME, Reason { why: TEXT, cause: enumeration() })
 
-    proto::Survey <=> Survey {
+    proto::DiscoverySummary <=> DiscoverySummary {
         servers,
         answered,
         passed: list(nested(), bounds::PASSED_MAX),
     }
 
-    proto::survey::Passed <=> (Name, Cause) (server: NAME, cause: enumeration())
+    proto::discovery_summary::Passed <=> (Name, Cause) (server: NAME, cause: enumeration())
 }

@@ -1,7 +1,7 @@
 //! Discovery: questions and answers.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, DiscoveryResult, DiscoverySubject};
+use pliant_control::agent::{DiscoveryQuery, DiscoveryResult, DiscoverySubject};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::Span;
@@ -84,7 +84,7 @@ pub fn asked(
     request: proto::DiscoverRequest,
     caller: Caller,
     timeout: Option<Span>,
-) -> Result<Ask, Malformed> {
+) -> Result<DiscoveryQuery, Malformed> {
     let what: DiscoverySubject = required(WORK_OR_SERVICE).decode("what", request.what)?;
     match what {
         DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
@@ -95,7 +95,7 @@ pub fn asked(
             return Err(Malformed::text("what", WORK_OR_SERVICE, "an order, which only agents give"));
         }
     }
-    Ok(Ask {
+    Ok(DiscoveryQuery {
         what,
         caller,
         best: BEST.or(1).decode("best", request.best)?,

@@ -39,7 +39,7 @@ pub enum ExplorationRequest {
     Cancel(Attempt),
     /// Cancel all requests.
     CancelAll,
-    /// Ask for the prospects.
+    /// DiscoveryQuery for the prospects.
     Expect,
     /// Withdraw a request, unless it has started.
     Withdraw(Attempt),

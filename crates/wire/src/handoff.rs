@@ -3,7 +3,7 @@
 use pliant_control::handoff::{HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Reply, StayReason};
 use pliant_control::job::{Compared, Hop};
 use pliant_control::names::{Key, User};
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 #[cfg(test)]
 use pliant_model::Estimate;
 use pliant_model::{MoveReason, Time};
@@ -38,7 +38,7 @@ message! {
         /// The estimates that were compared at first.
         compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
         /// The answers of other servers at the submission.
-        survey: Survey = unless(Survey::default(), nested()),
+        survey: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
         /// How it came to its present place.
         hops: Vec<Hop> = list(nested(), bounds::HOPS_MAX),
         /// The completion that is expected of it where it is.

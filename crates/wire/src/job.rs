@@ -2,7 +2,7 @@
 
 use pliant_control::job::{Exit, JobRecord, JobState, SizeChoice};
 use pliant_control::names::Handle;
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 
 use super::field::*;
 use super::table::{enumeration, message, one_of};
@@ -40,7 +40,7 @@ message! {
         ended: optional(TIME),
         exit: optional(nested()),
         compared: list(nested(), bounds::COMPARED_MAX),
-        survey: unless(Survey::default(), nested()),
+        survey: unless(DiscoverySummary::default(), nested()),
         pinned,
         hops: list(nested(), bounds::HOPS_MAX),
         taught_ms <=> taught: optional(SPAN_MS),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pliant_control::coallocation::{Link, Measure};
+use pliant_control::coallocation::{Link, LinkQuality};
 use pliant_control::handoff::Peer;
 
 use super::field::*;
@@ -10,7 +10,7 @@ use super::table::message;
 use super::{Malformed, bounds, proto};
 
 message! {
-    /// Measure the link to another server.
+    /// LinkQuality the link to another server.
     #[derive(Clone, PartialEq, Eq, Debug)]
     proto::ProbeRequest <=> pub struct LinkProbe {
         /// The server.
@@ -78,7 +78,7 @@ message! {
     proto::MeasuredLink <=> Link {
         between: (one: NAME, other: NAME),
         mbps: MBPS,
-        last: Measure { measured <=> at: TIME, last_mbps <=> mbps: MBPS, round_trip_us },
+        last: LinkQuality { measured <=> at: TIME, last_mbps <=> mbps: MBPS, round_trip_us },
         measures,
     }
 }

@@ -1,6 +1,6 @@
 //! Reports of reallocation cycles, moves of jobs and the reallocation policy.
 
-use pliant_control::agent::{Moving, Proposal, Report};
+use pliant_control::agent::{Proposal, ReallocationConfig, Report};
 use pliant_control::job::Hop;
 use pliant_control::names::{Handle, Name};
 use pliant_model::{Span, Time};
@@ -29,7 +29,7 @@ pub const MOVES_DEFAULT: u32 = 100;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MovingChange {
     /// A new policy.
-    Set(Moving),
+    Set(ReallocationConfig),
     /// No reallocation.
     Off,
     /// The policy of the agent's file.
@@ -47,7 +47,7 @@ message! {
         copy,
     }
 
-    proto::MovingPolicy <=> Moving {
+    proto::MovingPolicy <=> ReallocationConfig {
         policy: Reallocation {
             algorithm: named(A_POLICY, Algorithm::ALL),
             heuristic: named(A_POLICY, Heuristic::ALL),
@@ -108,7 +108,7 @@ pub fn moving_change(request: proto::MovingRequest) -> Result<Option<MovingChang
 /// # Errors
 ///
 /// [`Malformed`] in `policy`.
-pub fn moving_reply(reply: proto::MovingReply) -> Result<Option<Moving>, Malformed> {
+pub fn moving_reply(reply: proto::MovingReply) -> Result<Option<ReallocationConfig>, Malformed> {
     optional(nested()).decode("policy", reply.policy)
 }
 
@@ -121,7 +121,7 @@ pub fn reallocate_request(
     request: proto::ReallocateRequest,
 ) -> Result<(bool, Option<Reallocation>), Malformed> {
     let proto::ReallocateRequest { dry_run, policy } = request;
-    let policy: Option<Moving> = optional(nested()).decode("policy", policy)?;
+    let policy: Option<ReallocationConfig> = optional(nested()).decode("policy", policy)?;
     match policy {
         Some(_) if !dry_run => Err(Malformed::new("policy", "none unless it is a dry run", "one")),
         policy => Ok((dry_run, policy.map(|moving| moving.policy))),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pliant_control::job::{Compared, Work};
 use pliant_control::names::Key;
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 use pliant_model::Time;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ message! {
         /// The estimates that were compared.
         compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
         /// The answers of other servers.
-        survey: Survey = unless(Survey::default(), nested()),
+        survey: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
         /// The user chose this server: the job is not moved.
         pinned: bool,
     }

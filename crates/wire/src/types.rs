@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pliant_control::job::{Compared, Work};
-use pliant_control::vector::Vector;
+use pliant_control::vector::EstimationVector;
 use pliant_model::{Estimate, Procs, Speedup, SpeedupError};
 
 use super::field::*;
@@ -42,7 +42,7 @@ message! {
         start: TIME,
     }
 
-    proto::Vector <=> Vector {
+    proto::EstimationVector <=> EstimationVector {
         server: NAME,
         address: ADDRESS,
         rank,

@@ -6,7 +6,7 @@ use clap::Args;
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{Compared, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
-use pliant_control::reason::{Cause, Survey};
+use pliant_control::reason::{Cause, DiscoverySummary};
 use pliant_model::{Estimate, MoveReason, Span, Time};
 use pliant_policy::completion::is_earlier;
 use pliant_policy::tuning::slack::{self, Saving};
@@ -61,9 +61,9 @@ fn value(explanation: &Explanation) -> Value {
 }
 
 /// The answers of the other servers; none if they are not known.
-fn survey_value(survey: &Survey) -> Option<Value> {
+fn survey_value(survey: &DiscoverySummary) -> Option<Value> {
     let passed = |(server, cause): &(Name, Cause)| json!({ "server": server, "cause": cause.word() });
-    let Survey { servers, answered, passed: list } = survey;
+    let DiscoverySummary { servers, answered, passed: list } = survey;
     (!survey.is_empty()).then(|| {
         json!({
             "servers": servers,
@@ -201,7 +201,7 @@ fn compared(record: &JobRecord) -> String {
 
 /// Why other servers are not in the table, or did not take the job, as far as it was reported.
 fn others(record: &JobRecord) -> String {
-    let Survey { servers, answered, passed } = &record.survey;
+    let DiscoverySummary { servers, answered, passed } = &record.survey;
     let mut told: BTreeMap<Cause, Vec<&str>> = BTreeMap::new();
     for (server, cause) in passed {
         let names = told.entry(*cause).or_default();
@@ -378,7 +378,7 @@ mod tests {
             ended: None,
             exit: None,
             compared: compared.iter().map(one).collect(),
-            survey: Survey::default(),
+            survey: DiscoverySummary::default(),
             pinned: false,
             hops: Vec::new(),
             taught: None,
@@ -421,11 +421,11 @@ mod tests {
         ];
         let passed: Vec<(Name, Cause)> =
             passed.iter().map(|(server, cause)| (server.parse().unwrap(), *cause)).collect();
-        job.survey = Survey { servers: 5, answered: 4, passed };
+        job.survey = DiscoverySummary { servers: 5, answered: 4, passed };
         assert_eq!(others(&job), "Not nice, brest: too small.\nNot lille: not connected.\n");
         assert_eq!(survey_value(&job.survey).unwrap()["passed"][1]["cause"], "not-connected");
         // Agents below have cut what they passed on.
-        job.survey = Survey { servers: 138, answered: 130, ..job.survey };
+        job.survey = DiscoverySummary { servers: 138, answered: 130, ..job.survey };
         let cut = "130 of 138 servers answered; the best estimates were compared.\n";
         assert!(others(&job).ends_with(cut), "{}", others(&job));
     }

@@ -1,7 +1,7 @@
 //! `pliant reallocate`: starts a reallocation cycle, shows what it would do, or changes the reallocation policy.
 
 use clap::Args;
-use pliant_control::agent::{Moving, Proposal, Report};
+use pliant_control::agent::{Proposal, ReallocationConfig, Report};
 use pliant_control::handoff::MoveOutcome;
 use pliant_daemon::config::ReallocationFile;
 use pliant_model::Span;
@@ -79,7 +79,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// The report of the cycle, if the agent has run one.
-fn checked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
+fn checked(report: Report, moving: Option<&ReallocationConfig>) -> Result<Report, Failure> {
     let hint = match moving {
         None => {
             "`pliant reallocate --set algorithm=regular` switches it on, `--dry-run` says what that would do now"
@@ -93,12 +93,12 @@ fn checked(report: Report, moving: Option<&Moving>) -> Result<Report, Failure> {
 }
 
 /// The text of a dry run, with its policy if another one is in force.
-fn would_text(report: &Report, moving: &Moving, present: Option<&Moving>) -> String {
+fn would_text(report: &Report, moving: &ReallocationConfig, present: Option<&ReallocationConfig>) -> String {
     let told = report_text(report, true);
     if present == Some(moving) {
         return told;
     }
-    let Moving { policy, .. } = moving;
+    let ReallocationConfig { policy, .. } = moving;
     let off = if present.is_none() { "The agent does not move waiting jobs. " } else { "" };
     format!(
         "{off}With algorithm={} heuristic={} threshold={}:\n{told}",
@@ -109,7 +109,7 @@ fn would_text(report: &Report, moving: &Moving, present: Option<&Moving>) -> Str
 }
 
 /// The policy with changes, checked as in the agent's file; the defaults of such a file if reallocation is off.
-fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failure> {
+fn changed(present: Option<ReallocationConfig>, changes: &[String]) -> Result<ReallocationConfig, Failure> {
     let mut file = present.as_ref().map_or_else(ReallocationFile::default, ReallocationFile::from);
     for change in changes {
         let Some((key, value)) = change.split_once('=') else {
@@ -141,8 +141,8 @@ fn changed(present: Option<Moving>, changes: &[String]) -> Result<Moving, Failur
     })
 }
 
-fn moving_value(moving: &Moving) -> Value {
-    let Moving { policy, early } = moving;
+fn moving_value(moving: &ReallocationConfig) -> Value {
+    let ReallocationConfig { policy, early } = moving;
     json!({
         "algorithm": policy.algorithm.name(),
         "heuristic": policy.heuristic.name(),
@@ -153,8 +153,10 @@ fn moving_value(moving: &Moving) -> Value {
     })
 }
 
-fn moving_text(moving: Option<&Moving>) -> String {
-    let Some(Moving { policy, early }) = moving else { return "Waiting jobs are not moved.\n".to_owned() };
+fn moving_text(moving: Option<&ReallocationConfig>) -> String {
+    let Some(ReallocationConfig { policy, early }) = moving else {
+        return "Waiting jobs are not moved.\n".to_owned();
+    };
     let early = early.map_or_else(
         || "never".to_owned(),
         |pause| format!("when a job ends early, at most every {}", show_duration(pause)),
@@ -252,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    fn change(present: Option<Moving>, words: &[&str]) -> Result<Moving, Failure> {
+    fn change(present: Option<ReallocationConfig>, words: &[&str]) -> Result<ReallocationConfig, Failure> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         changed(present, &words)
     }
@@ -268,10 +270,10 @@ mod tests {
             threshold: Span(0),
             window: 7,
         };
-        assert_eq!(moving, Moving { policy, early: None });
+        assert_eq!(moving, ReallocationConfig { policy, early: None });
         let later = change(Some(moving), &["period=1h", "early=30s"]).unwrap();
         let policy = Reallocation { period: Span(3600), ..policy };
-        assert_eq!(later, Moving { policy, early: Some(Span(30)) });
+        assert_eq!(later, ReallocationConfig { policy, early: Some(Span(30)) });
     }
 
     #[test]

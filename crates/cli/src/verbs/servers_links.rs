@@ -48,13 +48,13 @@ fn figures(mbps: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pliant_control::coallocation::Measure;
+    use pliant_control::coallocation::LinkQuality;
 
     use super::*;
 
     #[test]
     fn links_are_listed_with_their_age() {
-        let last = Measure { at: Time(940), mbps: 3.9, round_trip_us: 12_340 };
+        let last = LinkQuality { at: Time(940), mbps: 3.9, round_trip_us: 12_340 };
         let between = ("lyon".parse().unwrap(), "nice".parse().unwrap());
         let links = [Link { between, mbps: 941.2, last, measures: 3 }];
         let text = text(&links, Time(1000));

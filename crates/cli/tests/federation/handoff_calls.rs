@@ -1,7 +1,7 @@
 //! Who may say what about a job that one server hands over to another.
 
 use pliant_control::handoff::{HandoffId, Reply};
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 use pliant_model::{MoveReason, Span};
 use pliant_transport::Role;
 use pliant_wire::proto::server_client::ServerClient;
@@ -26,7 +26,7 @@ fn prepare() -> Prepare {
         inputs: Vec::new(),
         submitted: now(),
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         hops: Vec::new(),
         before: now() + Span(36_000),
         latest: now() + Span(3_600),

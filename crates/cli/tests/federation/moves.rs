@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_client::Client;
-use pliant_control::agent::Moving;
+use pliant_control::agent::ReallocationConfig;
 use pliant_control::handoff::{HandoffDecision, HandoffId};
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_model::Span;
@@ -181,7 +181,7 @@ async fn each_job_runs_once_and_nothing_stays_prepared_after_a_crash_in_a_move()
     let mut federation = Federation::start(&NAMES.map(|name| Cluster::new(name, 1, 1.0))).await;
     let (bob, operator) = (federation.client("bob"), federation.operator());
     let policy = Reallocation { threshold: Span(1), ..on_demand().policy };
-    operator.change_moving(&MovingChange::Set(Moving { policy, early: None })).await.unwrap();
+    operator.change_moving(&MovingChange::Set(ReallocationConfig { policy, early: None })).await.unwrap();
     let lines = federation.path().join("lines");
     let mut random = ChaCha8Rng::seed_from_u64(4);
     let mut blockers: Vec<(JobRecord, PathBuf)> = Vec::new();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pliant_client::Client;
-use pliant_control::agent::Moving;
+use pliant_control::agent::ReallocationConfig;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::server::Server;
@@ -178,7 +178,7 @@ async fn a_waiting_job_moves_from_oar_to_another_batch_system_and_back() {
     let federation = &behind.federation;
     let (alice, operator) = (federation.client("alice"), federation.operator());
     let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
-    let moving = Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None };
+    let moving = ReallocationConfig { policy: Reallocation { period: Span(86_400), ..policy }, early: None };
     operator.change_moving(&MovingChange::Set(moving)).await.unwrap();
     let data = federation.path().join("data");
     fs::write(&data, "three\nlines\nhere\n").unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_client::Client;
-use pliant_control::agent::{DiscoverySubject, Moving};
+use pliant_control::agent::{DiscoverySubject, ReallocationConfig};
 use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Name};
 use pliant_model::{MoveReason, Procs, Span, Speedup};
@@ -19,9 +19,9 @@ use crate::harness::*;
 const NAMES: [&str; 3] = ["lyon", "oslo", "paris"];
 
 /// Copies as soon as a job waits, and every so many seconds for those that have none somewhere.
-pub(crate) fn copies(period: i64) -> Moving {
+pub(crate) fn copies(period: i64) -> ReallocationConfig {
     let policy = Reallocation::new(Algorithm::Siblings, Heuristic::Mct);
-    Moving { policy: Reallocation { period: Span(period), ..policy }, early: None }
+    ReallocationConfig { policy: Reallocation { period: Span(period), ..policy }, early: None }
 }
 
 /// Three clusters of one processor each, and an agent that spreads copies.

@@ -4,7 +4,7 @@
 use std::fs;
 
 use pliant_client::Client;
-use pliant_control::agent::{Moving, Report};
+use pliant_control::agent::{ReallocationConfig, Report};
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_control::server::Server;
@@ -226,7 +226,10 @@ async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
 
     // A local user's job ends long before its walltime: a cycle starts by itself.
     let moving = on_demand();
-    operator.change_moving(&MovingChange::Set(Moving { early: Some(Span(1)), ..moving })).await.unwrap();
+    operator
+        .change_moving(&MovingChange::Set(ReallocationConfig { early: Some(Span(1)), ..moving }))
+        .await
+        .unwrap();
     behind.open("paris");
     ended(&first, "paris").await;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_client::Client;
-use pliant_control::agent::Moving;
+use pliant_control::agent::ReallocationConfig;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_model::Span;
@@ -116,7 +116,7 @@ async fn check(federation: &mut Federation, points: &[(&str, &str)]) {
     let (alice, operator) = (federation.client("alice"), federation.operator());
     let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
     let policy = Reallocation { period: Span(86_400), threshold: Span(1), ..policy };
-    operator.change_moving(&MovingChange::Set(Moving { policy, early: None })).await.unwrap();
+    operator.change_moving(&MovingChange::Set(ReallocationConfig { policy, early: None })).await.unwrap();
     let (lines, data) = (federation.path().join("lines"), federation.path().join("data"));
     fs::write(&data, "what goes with it\n").unwrap();
     let (last, last_gate) = block(federation, SOURCE, 0, 30_000).await;

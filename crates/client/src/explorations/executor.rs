@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use pliant_control::names::Name;
-use pliant_control::optional::explore::{Command, Event, Explore, Outcome, Submission};
+use pliant_control::optional::explore::{Command, Event, ExplorationClient, Outcome, Submission};
 use pliant_control::optional::server::RequestState;
 use pliant_control::reason::Cause;
 use pliant_model::TimeMs;
@@ -40,7 +40,7 @@ pub(super) enum Reply {
 pub(super) struct ExplorationExecutor {
     client: Client,
     header: Header,
-    pub(super) machine: Explore,
+    pub(super) machine: ExplorationClient,
     pub(super) is_resumed: bool,
     calls: ExplorationCalls,
     clock: Clock,
@@ -65,7 +65,7 @@ impl ExplorationExecutor {
     pub(super) fn new(
         client: &Client,
         header: Header,
-        machine: Explore,
+        machine: ExplorationClient,
         is_resumed: bool,
         calls: ExplorationCalls,
         clock: Clock,
@@ -213,7 +213,7 @@ impl Executor for ExplorationExecutor {
     type Event = Infallible;
     type Reply = Reply;
 
-    fn state(&mut self) -> &mut Explore {
+    fn state(&mut self) -> &mut ExplorationClient {
         &mut self.machine
     }
 

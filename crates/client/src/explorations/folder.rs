@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pliant_control::names::Key;
-use pliant_control::optional::explore::{Command, Dispatch, Event, Explore, Plan};
+use pliant_control::optional::explore::{Command, Dispatch, Event, ExplorationClient, Plan};
 use pliant_model::TimeMs;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct Entry {
 
 impl Work for Header {
     type Entry = Entry;
-    type State = Explore;
+    type State = ExplorationClient;
     type Command = Command;
     const KIND: &'static str = "an exploration";
     const SCHEMA: &'static str = "pliant.exploration/1";
@@ -71,11 +71,11 @@ impl Work for Header {
         (*number >= most).then(|| format!("expected requests below {most}, found {number}"))
     }
 
-    fn start(&self) -> Explore {
-        Explore::new(self.plan.clone())
+    fn start(&self) -> ExplorationClient {
+        ExplorationClient::new(self.plan.clone())
     }
 
-    fn apply(machine: &mut Explore, Entry { at, event }: Entry, commands: &mut Vec<Command>) {
+    fn apply(machine: &mut ExplorationClient, Entry { at, event }: Entry, commands: &mut Vec<Command>) {
         machine.on(at, event, commands);
     }
 }
@@ -86,7 +86,7 @@ pub type ExplorationFolder = WorkFolder<Header>;
 impl ExplorationFolder {
     /// The exploration that an earlier client began, with its dispatcher as that client left it. If no request was sent to a
     /// server, the folder is emptied.
-    pub(super) fn resume_begun(&mut self) -> Result<Option<(Header, Explore)>, FolderError> {
+    pub(super) fn resume_begun(&mut self) -> Result<Option<(Header, ExplorationClient)>, FolderError> {
         let found = self.resume()?;
         if found.as_ref().is_some_and(|(_, machine)| !machine.has_begun()) {
             self.forget_all()?;
@@ -194,10 +194,13 @@ mod tests {
         let (service, inputs) = ("pause".to_owned(), Vec::new());
         let header = Header { exploration, service, parameters, inputs, began, plan };
         let server: pliant_control::names::Name = "lyon".parse().unwrap();
-        let offer =
-            pliant_control::optional::explore::Offer { server: server.clone(), cores: 2, per_core: None };
+        let offer = pliant_control::optional::explore::ServerOffer {
+            server: server.clone(),
+            cores: 2,
+            per_core: None,
+        };
         let ended = Event::Ended { number: 0, server, completed: true };
-        let mut machine = Explore::new(header.plan.clone());
+        let mut machine = ExplorationClient::new(header.plan.clone());
         let mut tell = |folder: &mut ExplorationFolder, at, event: Event| {
             folder.append(&Entry { at: TimeMs(at), event: event.clone() });
             folder.flush(false).unwrap();

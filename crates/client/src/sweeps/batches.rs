@@ -6,7 +6,7 @@ use std::time::Duration;
 use pliant_control::client::Event;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::{Handle, Key, Name};
-use pliant_control::reason::{Cause, Reason, Survey};
+use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_staging::ResultName;
 use pliant_wire::InstanceEnd;
 use pliant_wire::{Download, InstanceBatch, Submission, SubmittedWork, proto};
@@ -150,7 +150,7 @@ impl BatchFollower {
             inputs: self.inputs.iter().map(|input| input.file.clone()).collect(),
             latest: None,
             compared: Vec::new(),
-            survey: Survey::default(),
+            survey: DiscoverySummary::default(),
             pinned: true,
         };
         let request = proto::SubmitRequest::from(&submission);

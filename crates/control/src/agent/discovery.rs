@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Span, Time};
 
-use super::{Agent, Ask, Child, ChildKind, Command, DiscoveryResult, DiscoverySubject, Requester};
+use super::{Agent, Child, ChildKind, Command, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester};
 use crate::names::Name;
 use crate::server_info::ServerInfo;
 use crate::vector::cut;
@@ -39,7 +39,7 @@ impl OpenDiscovery {
 }
 
 impl Agent {
-    pub(super) fn ask(&mut self, now: Time, by: Requester, ask: Ask, commands: &mut Vec<Command>) {
+    pub(super) fn ask(&mut self, now: Time, by: Requester, ask: DiscoveryQuery, commands: &mut Vec<Command>) {
         let discovery = self.next_discovery;
         self.next_discovery += 1;
         let timeout = match (&ask.what, ask.timeout) {
@@ -62,7 +62,7 @@ impl Agent {
             let somebody = child.kind == ChildKind::Server || !child.servers.is_empty();
             if child.attached && wanted && somebody {
                 missing.insert(name.clone());
-                let ask = Box::new(Ask { timeout: Some(below), ..ask.clone() });
+                let ask = Box::new(DiscoveryQuery { timeout: Some(below), ..ask.clone() });
                 commands.push(Command::Ask { child: name.clone(), discovery, ask });
             }
         }

@@ -28,11 +28,11 @@ use crate::names::Token;
 use crate::names::{Handle, Name};
 use crate::reason::Reason;
 use crate::server_info::ServerInfo;
-use crate::vector::Vector;
+use crate::vector::EstimationVector;
 
 pub use index::ReportedMove;
 pub use offers::ExplorationServer;
-pub use rounds::{Change, Moving, Proposal, Report};
+pub use rounds::{Change, Proposal, ReallocationConfig, Report};
 pub use runtimes::{CALIBRATED, RuntimeOf};
 pub use snapshot::AgentState;
 
@@ -46,7 +46,7 @@ pub struct AgentConfig {
     /// How long children may take to answer.
     pub timeout: Span,
     /// How waiting jobs are moved unless an operator says otherwise; none if they are not.
-    pub moving: Option<Moving>,
+    pub moving: Option<ReallocationConfig>,
 }
 
 /// What a child is.
@@ -80,7 +80,7 @@ pub enum DiscoverySubject {
 
 /// A question to the federation: who would complete this first?
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Ask {
+pub struct DiscoveryQuery {
     /// What is asked for.
     pub what: DiscoverySubject,
     /// Who asks.
@@ -109,7 +109,7 @@ pub enum Requester {
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DiscoveryResult {
     /// The best servers, best first.
-    pub vectors: Vec<Vector>,
+    pub vectors: Vec<EstimationVector>,
     /// Why others do not take it, by server.
     pub refusals: Vec<(Name, Reason)>,
     /// Children that did not answer in time.
@@ -162,7 +162,7 @@ pub enum Event {
         /// Who waits for the answer.
         by: Requester,
         /// What.
-        ask: Box<Ask>,
+        ask: Box<DiscoveryQuery>,
     },
     /// A child answers.
     Answered {
@@ -211,14 +211,14 @@ pub enum Event {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Ask a child.
+    /// DiscoveryQuery a child.
     Ask {
         /// The child.
         child: Name,
         /// Our number of the discovery.
         discovery: u64,
         /// What.
-        ask: Box<Ask>,
+        ask: Box<DiscoveryQuery>,
     },
     /// Answer whoever asked.
     Answer {

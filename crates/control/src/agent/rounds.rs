@@ -25,7 +25,7 @@ use pliant_policy::nodes::Nodes;
 use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, Ask, Command, DiscoveryResult, DiscoverySubject, Requester};
+use super::{Agent, Command, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester};
 use crate::access::Caller;
 use crate::handoff::{Movable, MoveOutcome, MoveProposal, ServerSnapshot, StayReason};
 use crate::names::Token;
@@ -36,7 +36,7 @@ const TIMEOUT: Span = Span(60);
 
 /// How an agent moves waiting jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Moving {
+pub struct ReallocationConfig {
     /// The policy, with its period, threshold and window.
     pub policy: Reallocation,
     /// Also looks around when a job has ended before its walltime, but not sooner than this after the last time; none
@@ -49,7 +49,7 @@ pub struct Moving {
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// Like this.
-    Set(Moving),
+    Set(ReallocationConfig),
     /// Not at all.
     Off,
 }
@@ -109,7 +109,7 @@ pub(super) struct ReallocationCycle {
 
 impl Agent {
     /// How waiting jobs are moved: as an operator said last, or as the configuration says.
-    pub fn moving(&self) -> Option<Moving> {
+    pub fn moving(&self) -> Option<ReallocationConfig> {
         match self.changed {
             Some(Change::Set(moving)) => Some(moving),
             Some(Change::Off) => None,
@@ -120,7 +120,7 @@ impl Agent {
     /// When the next round is to begin; never while nothing waits. That one is under way does not count: rounds are not
     /// journaled, and what is journaled has to follow from what was.
     pub(super) fn next_round(&self) -> Option<Time> {
-        let Moving { policy, early } = self.moving()?;
+        let ReallocationConfig { policy, early } = self.moving()?;
         if self.waiting == 0 {
             return None;
         }
@@ -139,7 +139,7 @@ impl Agent {
     /// Begins a round if it is time. While another one is under way, a job that needs its copies and a cluster that is
     /// free early wait for its end; the rest of the queue is being looked at. A dry run is followed by one in any case.
     pub(super) fn look_around(&mut self, now: Time, commands: &mut Vec<Command>) {
-        let Some(Moving { policy, .. }) = self.moving() else { return };
+        let Some(ReallocationConfig { policy, .. }) = self.moving() else { return };
         if self.next_round().is_some_and(|at| at <= now) {
             self.last_round = Some(now);
             let arrived = std::mem::take(&mut self.arrived) && policy.algorithm == Algorithm::Siblings;
@@ -206,7 +206,12 @@ impl Agent {
         // No user has the name of a daemon's own questions; servers let agents ask these.
         let user: User = self.config.name.as_str().parse().expect("a daemon's name is a user's name");
         let caller = Caller { user, operator: true };
-        self.ask(now, Requester::Round, Ask { what, caller, best: u32::MAX, only, timeout }, commands);
+        self.ask(
+            now,
+            Requester::Round,
+            DiscoveryQuery { what, caller, best: u32::MAX, only, timeout },
+            commands,
+        );
     }
 
     /// The answer to a question of the round.
@@ -247,7 +252,7 @@ impl Agent {
                 if let Some(to) = reply {
                     commands.push(Command::Report { to, report: Box::new(report) });
                 }
-                if let Some(Moving { policy, .. }) = self.moving().filter(|_| again) {
+                if let Some(ReallocationConfig { policy, .. }) = self.moving().filter(|_| again) {
                     self.begin_round(now, None, false, policy, commands);
                 }
             }
@@ -280,7 +285,7 @@ impl ReallocationCycle {
         let closed = |one: &&ServerSnapshot| Some((one.info.name.clone(), one.closed.clone()?));
         self.report.closed = drawn.drawn.iter().filter_map(closed).collect();
         self.report.movable = drawn.jobs.len() as u32;
-        let Drawn { drawn, jobs, mut federation, .. } = drawn;
+        let FederationSnapshot { drawn, jobs, mut federation, .. } = drawn;
         let server = |cluster: ClusterId| &drawn[cluster.index()].info;
         let moves = reallocate(&self.policy, &mut federation, now);
         let copy = self.policy.algorithm == Algorithm::Siblings;
@@ -319,7 +324,7 @@ impl ReallocationCycle {
 }
 
 /// Snapshots of queues, as one federation.
-struct Drawn<'a> {
+struct FederationSnapshot<'a> {
     federation: Federation,
     /// By cluster.
     drawn: Vec<&'a ServerSnapshot>,
@@ -331,7 +336,7 @@ struct Drawn<'a> {
 
 /// Draws the queues as one federation. The jobs that may be moved are numbered in the order in which they were
 /// submitted, and all others after them.
-fn draw(snapshots: &[ServerSnapshot], now: Time) -> Drawn<'_> {
+fn draw(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
     let mut jobs: Vec<(usize, &Movable)> = Vec::new();
     for (cluster, snapshot) in snapshots.iter().enumerate() {
         jobs.extend(snapshot.movable.iter().map(|job| (cluster, job)));
@@ -386,7 +391,7 @@ fn draw(snapshots: &[ServerSnapshot], now: Time) -> Drawn<'_> {
             }
         }
     }
-    Drawn { federation, drawn, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
+    FederationSnapshot { federation, drawn, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
 }
 
 /// The batch system of a snapshot, with its jobs under other numbers; none if the snapshot makes no sense.

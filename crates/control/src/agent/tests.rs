@@ -4,7 +4,7 @@ use pliant_policy::reallocation::{Algorithm, Heuristic};
 use super::*;
 use crate::job::{Exit, Hop, JobState};
 use crate::names::Key;
-use crate::reason::{Cause, Survey};
+use crate::reason::{Cause, DiscoverySummary};
 use crate::server_info::ServerInfo;
 use crate::vector::cut;
 
@@ -27,8 +27,8 @@ pub(super) fn info(server: &str) -> ServerInfo {
     }
 }
 
-fn vector(server: &str, rank: u32, start: i64) -> Vector {
-    Vector {
+fn vector(server: &str, rank: u32, start: i64) -> EstimationVector {
+    EstimationVector {
         server: name(server),
         address: String::new(),
         rank,
@@ -40,10 +40,10 @@ fn vector(server: &str, rank: u32, start: i64) -> Vector {
     }
 }
 
-fn ask(best: u32) -> Box<Ask> {
+fn ask(best: u32) -> Box<DiscoveryQuery> {
     let work = Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid };
     let caller = Caller { user: "alice".parse().unwrap(), operator: false };
-    Box::new(Ask { what: DiscoverySubject::Work(work), caller, best, only: None, timeout: None })
+    Box::new(DiscoveryQuery { what: DiscoverySubject::Work(work), caller, best, only: None, timeout: None })
 }
 
 pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
@@ -63,7 +63,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         ended: state.is_final().then_some(Time(5)),
         exit: state.is_final().then_some(Exit::Code(0)),
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         taught: None,
@@ -98,7 +98,7 @@ impl Bench {
         self.tell(Event::Attached { child: name(child), kind: ChildKind::Server, journal, servers })
     }
 
-    fn asked(&mut self, ask: Box<Ask>) -> Vec<String> {
+    fn asked(&mut self, ask: Box<DiscoveryQuery>) -> Vec<String> {
         let commands = self.tell(Event::Asked { by: Requester::Client(Token(7)), ask });
         let child = |command: &Command| match command {
             Command::Ask { child, ask, .. } => format!("{child} {}", ask.timeout.unwrap()),
@@ -107,7 +107,7 @@ impl Bench {
         commands.iter().map(child).collect()
     }
 
-    fn answers(&mut self, child: &str, vectors: Vec<Vector>) -> Option<DiscoveryResult> {
+    fn answers(&mut self, child: &str, vectors: Vec<EstimationVector>) -> Option<DiscoveryResult> {
         let found = DiscoveryResult { vectors, ..DiscoveryResult::default() };
         let event = Event::Answered { child: name(child), discovery: 1, found };
         answer(self.tell(event))
@@ -182,7 +182,7 @@ fn a_chosen_server_is_the_only_one_asked() {
     let mut bench = Bench::new(true);
     bench.attach("a");
     bench.attach("b");
-    let chosen = Box::new(Ask { only: Some(name("b")), ..*ask(1) });
+    let chosen = Box::new(DiscoveryQuery { only: Some(name("b")), ..*ask(1) });
     assert_eq!(bench.asked(chosen), ["b 2 s"]);
 }
 
@@ -334,9 +334,9 @@ fn rounds_leave_nothing_that_a_journal_would_not_tell() {
 }
 
 fn check_rounds(algorithm: Algorithm) {
-    use crate::replay::{Machine, Recorded, replay};
+    use crate::replay::{JournalEvent, Machine, replay};
     let policy = Reallocation { period: Span(2), ..Reallocation::new(algorithm, Heuristic::Mct) };
-    let moving = Some(Moving { policy, early: Some(Span(1)) });
+    let moving = Some(ReallocationConfig { policy, early: Some(Span(1)) });
     let config = AgentConfig { name: name("master"), root: true, timeout: Span(5), moving };
     let make = || Agent::new(config.clone());
     let mut bench = Bench { agent: make(), now: Time(0) };
@@ -344,7 +344,7 @@ fn check_rounds(algorithm: Algorithm) {
     let mut tell = |bench: &mut Bench, event: Event| {
         let is_question = Agent::is_question(&event);
         if !is_question {
-            journal.push(Recorded { at: bench.now, event: event.clone() });
+            journal.push(JournalEvent { at: bench.now, event: event.clone() });
         }
         let commands = bench.tell(event);
         let mut again = make();

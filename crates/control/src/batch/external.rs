@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, Effects, News};
 use crate::job::Exit;
-use crate::listing::{Changes, Listed, Listing, Phase};
+use crate::listing::{Changes, ListedJob, Listing, Phase};
 
 pub use drawing::WITHOUT_LIMIT;
 use job::Job;
@@ -243,7 +243,7 @@ impl External {
         let over = locals::over(&self.mirror, changes, self.partition.as_deref());
         effects.news.extend(over.into_iter().map(News::Local));
         self.mirror.apply(changes);
-        let mut seen: BTreeMap<JobId, Vec<&Listed>> = BTreeMap::new();
+        let mut seen: BTreeMap<JobId, Vec<&ListedJob>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
             if let Some(number) = listed.ours {
                 seen.entry(JobId(number)).or_default().push(listed);
@@ -308,7 +308,7 @@ impl External {
     }
 
     /// What waits in the queue of jobs that are over for us.
-    fn left(&self, mut seen: BTreeMap<JobId, Vec<&Listed>>) -> Vec<(JobId, Vec<String>)> {
+    fn left(&self, mut seen: BTreeMap<JobId, Vec<&ListedJob>>) -> Vec<(JobId, Vec<String>)> {
         seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
         let left = seen.into_iter().filter_map(|(job, listed)| {
             // Those of an earlier journal are not ours to touch.
@@ -348,7 +348,7 @@ impl External {
                 // A controller that is killed may go on with the hold that the withdrawal began with.
                 job.was_held = true;
                 job.is_released(now);
-                let is_it = |one: &&Listed| one.ours == Some(number.0) && one.phase() == Phase::Runs;
+                let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Runs;
                 // A listing that says the same again is not told.
                 if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
                     job.starts(running.started.unwrap_or(now), effects);

@@ -32,7 +32,7 @@ pub enum LaunchUpdate {
 
 /// What a client is to do.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Wants {
+pub enum ClientAction {
     /// Tell the agent what to launch.
     Launch,
     /// Ask how it stands.
@@ -75,7 +75,7 @@ impl Client {
     }
 
     /// Takes in what is told and appends what is to be done.
-    pub fn on(&mut self, now: Time, told: LaunchUpdate, wants: &mut Vec<Wants>) {
+    pub fn on(&mut self, now: Time, told: LaunchUpdate, wants: &mut Vec<ClientAction>) {
         if self.over {
             return;
         }
@@ -104,22 +104,22 @@ impl Client {
         }
     }
 
-    fn next(&self) -> Wants {
+    fn next(&self) -> ClientAction {
         match (self.accepted, self.cancels) {
-            (false, _) => Wants::Launch,
-            (true, true) => Wants::Cancel,
-            (true, false) => Wants::Look,
+            (false, _) => ClientAction::Launch,
+            (true, true) => ClientAction::Cancel,
+            (true, false) => ClientAction::Look,
         }
     }
 
-    fn wait(&mut self, now: Time, wants: &mut Vec<Wants>) {
-        wants.push(Wants::WakeAt(now + self.pause));
+    fn wait(&mut self, now: Time, wants: &mut Vec<ClientAction>) {
+        wants.push(ClientAction::WakeAt(now + self.pause));
         self.pause = Span((self.pause.0 * 2).min(LONGEST_PAUSE.0));
     }
 
-    fn done(&mut self, outcome: Outcome, wants: &mut Vec<Wants>) {
+    fn done(&mut self, outcome: Outcome, wants: &mut Vec<ClientAction>) {
         self.over = true;
-        wants.push(Wants::Done(Box::new(outcome)));
+        wants.push(ClientAction::Done(Box::new(outcome)));
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         }))
     }
 
-    fn tell(client: &mut Client, now: i64, told: LaunchUpdate) -> Vec<Wants> {
+    fn tell(client: &mut Client, now: i64, told: LaunchUpdate) -> Vec<ClientAction> {
         let mut wants = Vec::new();
         client.on(Time(now), told, &mut wants);
         wants
@@ -152,18 +152,18 @@ mod tests {
     fn a_launch_is_told_until_the_agent_knows_it_and_followed_until_it_is_over() {
         let mut client = Client::new(Time(60));
         let silent = || LaunchUpdate::Silent("no answer".to_owned());
-        assert_eq!(tell(&mut client, 0, LaunchUpdate::Begin), [Wants::Launch]);
-        assert_eq!(tell(&mut client, 0, silent()), [Wants::WakeAt(Time(1))]);
-        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [Wants::Launch]);
+        assert_eq!(tell(&mut client, 0, LaunchUpdate::Begin), [ClientAction::Launch]);
+        assert_eq!(tell(&mut client, 0, silent()), [ClientAction::WakeAt(Time(1))]);
+        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [ClientAction::Launch]);
         tell(&mut client, 1, record(LaunchState::Mapping, None));
-        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [Wants::Look]);
+        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [ClientAction::Look]);
         // Once it is known there is no limit.
-        assert!(matches!(tell(&mut client, 500, silent())[..], [Wants::WakeAt(_)]));
+        assert!(matches!(tell(&mut client, 500, silent())[..], [ClientAction::WakeAt(_)]));
         let LaunchUpdate::Launch(over) = record(LaunchState::Over, Some(End::Completed)) else {
             unreachable!()
         };
         let done = tell(&mut client, 501, LaunchUpdate::Launch(over.clone()));
-        assert_eq!(done, [Wants::Done(Box::new(Outcome::Over(*over)))]);
+        assert_eq!(done, [ClientAction::Done(Box::new(Outcome::Over(*over)))]);
         assert_eq!(tell(&mut client, 502, LaunchUpdate::Due), []);
     }
 
@@ -172,11 +172,11 @@ mod tests {
         let mut client = Client::new(Time(60));
         tell(&mut client, 0, LaunchUpdate::Begin);
         assert_eq!(tell(&mut client, 0, LaunchUpdate::Cancel), []);
-        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [Wants::Launch]);
+        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [ClientAction::Launch]);
         tell(&mut client, 1, record(LaunchState::Reserving, None));
-        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [Wants::Cancel]);
+        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [ClientAction::Cancel]);
         tell(&mut client, 2, record(LaunchState::Ending, Some(End::Cancelled)));
-        assert_eq!(tell(&mut client, 3, LaunchUpdate::Due), [Wants::Look], "it ends already");
+        assert_eq!(tell(&mut client, 3, LaunchUpdate::Due), [ClientAction::Look], "it ends already");
     }
 
     #[test]
@@ -184,9 +184,9 @@ mod tests {
         let mut client = Client::new(Time(60));
         tell(&mut client, 0, LaunchUpdate::Begin);
         let told = tell(&mut client, 60, LaunchUpdate::Silent("no route".to_owned()));
-        assert_eq!(told, [Wants::Done(Box::new(Outcome::Unknown("no route".to_owned())))]);
+        assert_eq!(told, [ClientAction::Done(Box::new(Outcome::Unknown("no route".to_owned())))]);
         let mut client = Client::new(Time(60));
         let told = tell(&mut client, 1, LaunchUpdate::Refused("no tasks".to_owned()));
-        assert_eq!(told, [Wants::Done(Box::new(Outcome::Refused("no tasks".to_owned())))]);
+        assert_eq!(told, [ClientAction::Done(Box::new(Outcome::Refused("no tasks".to_owned())))]);
     }
 }

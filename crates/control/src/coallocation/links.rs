@@ -23,7 +23,7 @@ pub fn pair(one: &Name, other: &Name) -> Pair {
 
 /// One measure of a link.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Measure {
+pub struct LinkQuality {
     /// When.
     pub at: Time,
     /// How much went over it, in Mb/s: the slower of both ways.
@@ -40,17 +40,17 @@ pub struct Link {
     /// The median of the last measures, the lower one of two, in Mb/s.
     pub mbps: f64,
     /// The last measure.
-    pub last: Measure,
+    pub last: LinkQuality,
     /// How many measures there are.
     pub measures: u32,
 }
 
 /// The links that were measured, each with its last measures.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Links(BTreeMap<Pair, VecDeque<Measure>>);
+pub struct Links(BTreeMap<Pair, VecDeque<LinkQuality>>);
 
 /// The same as plain data.
-pub(super) type LinksState = Vec<(Name, Name, VecDeque<Measure>)>;
+pub(super) type LinksState = Vec<(Name, Name, VecDeque<LinkQuality>)>;
 
 impl Links {
     /// The links that had this state.
@@ -65,7 +65,7 @@ impl Links {
     }
 
     /// Takes in a measure. One that is no number above 0 says nothing. What is too old is forgotten.
-    pub fn measured(&mut self, one: &Name, other: &Name, measure: Measure) {
+    pub fn measured(&mut self, one: &Name, other: &Name, measure: LinkQuality) {
         self.forget(measure.at);
         if one == other || !measure.mbps.is_finite() || measure.mbps <= 0.0 {
             return;
@@ -91,7 +91,7 @@ impl Links {
     }
 
     /// The measure that a link is taken for; none if nobody has measured it.
-    pub(super) fn typical(&self, one: &Name, other: &Name) -> Option<Measure> {
+    pub(super) fn typical(&self, one: &Name, other: &Name) -> Option<LinkQuality> {
         median(self.0.get(&pair(one, other))?)
     }
 
@@ -116,14 +116,14 @@ impl Links {
     }
 }
 
-fn link(between: &Pair, measures: &VecDeque<Measure>) -> Option<Link> {
+fn link(between: &Pair, measures: &VecDeque<LinkQuality>) -> Option<Link> {
     let (mbps, last) = (median(measures)?.mbps, *measures.back()?);
     Some(Link { between: between.clone(), mbps, last, measures: measures.len() as u32 })
 }
 
 /// The last one of equal ones.
-fn median(measures: &VecDeque<Measure>) -> Option<Measure> {
-    let mut sorted: Vec<&Measure> = measures.iter().collect();
+fn median(measures: &VecDeque<LinkQuality>) -> Option<LinkQuality> {
+    let mut sorted: Vec<&LinkQuality> = measures.iter().collect();
     sorted.sort_by(|one, other| one.mbps.total_cmp(&other.mbps));
     let median = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
     measures.iter().rev().find(|measure| measure.mbps == median.mbps).copied()
@@ -139,7 +139,7 @@ mod tests {
 
     fn measures(links: &mut Links, mbps: &[f64]) {
         for (at, mbps) in mbps.iter().enumerate() {
-            let measure = Measure { at: Time(at as i64), mbps: *mbps, round_trip_us: 1 };
+            let measure = LinkQuality { at: Time(at as i64), mbps: *mbps, round_trip_us: 1 };
             links.measured(&name("b"), &name("a"), measure);
         }
     }

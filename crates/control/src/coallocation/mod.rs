@@ -50,15 +50,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::handoff::Peer;
 use crate::job::Exit;
-use crate::names::{Key, Name, Unreadable, User, unreadable};
+use crate::names::{Key, Name, ParseIdError, User, parse_id_error};
 
-pub use client::{Client, LaunchUpdate, Outcome, Wants};
+pub use client::{Client, ClientAction, LaunchUpdate, Outcome};
 pub use coordinator::{
     Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, LaunchSpec, Spawn, Spawned,
 };
-pub use links::{Link, Links, Measure, Pair, pair};
+pub use links::{Link, LinkQuality, Links, Pair, pair};
 pub use platform::{Machine, Site};
-pub use probing::{Probe, Prober, Tried};
+pub use probing::{Probe, ProbeOutcome, Prober};
 pub use record::{End, LaunchRecord, LaunchState, TaskRecord};
 
 /// A launch: the agent that coordinates it, and the key that its client drew.
@@ -77,13 +77,13 @@ impl fmt::Display for LaunchId {
 }
 
 impl FromStr for LaunchId {
-    type Err = Unreadable;
-    fn from_str(text: &str) -> Result<LaunchId, Unreadable> {
+    type Err = ParseIdError;
+    fn from_str(text: &str) -> Result<LaunchId, ParseIdError> {
         let parse = || {
             let (agent, key) = text.split_once('/')?;
             Some(LaunchId { agent: agent.parse().ok()?, key: key.parse().ok()? })
         };
-        parse().ok_or_else(|| unreadable("a launch like `master/0f` with 32 hexadecimal digits", text))
+        parse().ok_or_else(|| parse_id_error("a launch like `master/0f` with 32 hexadecimal digits", text))
     }
 }
 

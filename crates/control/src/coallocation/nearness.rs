@@ -80,7 +80,7 @@ mod tests {
     use pliant_model::Time;
 
     use super::*;
-    use crate::coallocation::links::Measure;
+    use crate::coallocation::links::LinkQuality;
 
     #[test]
     fn a_man_ends_where_bandwidths_fall_apart() {
@@ -102,7 +102,7 @@ mod tests {
         for (measured, expected) in cases {
             let mut links = Links::default();
             for (one, other, mbps) in measured {
-                let measure = Measure { at: Time(0), mbps: *mbps, round_trip_us: 1 };
+                let measure = LinkQuality { at: Time(0), mbps: *mbps, round_trip_us: 1 };
                 links.measured(&servers[*one], &servers[*other], measure);
             }
             assert_eq!(mans(&names, &links), expected, "{measured:?}");

@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use pliant_tig::{Grid, GridBuilder, GridError, LinkId, NodeId};
 use serde::{Deserialize, Serialize};
 
-use super::links::{Links, Measure, Pair};
+use super::links::{LinkQuality, Links, Pair};
 use super::nearness::mans;
 use super::taken::{Flow, Taken};
 use crate::handoff::Peer;
@@ -133,7 +133,12 @@ pub(super) fn carries(grid: &mut Grid, flows: &[Flow]) -> bool {
 }
 
 /// The link between two servers, and the measure that it is taken for; none if one of them is not there.
-fn over(grid: &Grid, mans: &Mans<'_>, links: &Links, between: &Pair) -> Option<(LinkId, Option<Measure>)> {
+fn over(
+    grid: &Grid,
+    mans: &Mans<'_>,
+    links: &Links,
+    between: &Pair,
+) -> Option<(LinkId, Option<LinkQuality>)> {
     let place = |server: &Name| {
         let found =
             |(_, lans): &&(NodeId, Vec<Lan<'_>>)| lans.iter().any(|(site, _)| site.server.name == *server);
@@ -148,7 +153,7 @@ fn over(grid: &Grid, mans: &Mans<'_>, links: &Links, between: &Pair) -> Option<(
 }
 
 /// The best of what was measured between servers of the one and the other.
-fn fastest(links: &Links, ones: &[Lan<'_>], others: &[Lan<'_>]) -> Option<Measure> {
+fn fastest(links: &Links, ones: &[Lan<'_>], others: &[Lan<'_>]) -> Option<LinkQuality> {
     let pairs = ones.iter().flat_map(|(one, _)| others.iter().map(move |(other, _)| (one, other)));
     let measured = pairs.filter_map(|(one, other)| links.typical(&one.server.name, &other.server.name));
     measured.max_by(|one, other| one.mbps.total_cmp(&other.mbps))
@@ -164,13 +169,13 @@ fn add_links(builder: &mut GridBuilder, wan: NodeId, mans: &Mans<'_>, links: &Li
         builder.bandwidth(*man, unmeasured);
         for (at, one) in lans.iter().enumerate() {
             for other in &lans[at + 1..] {
-                if let Some(Measure { mbps, .. }) = fastest(links, &[*one], &[*other]) {
+                if let Some(LinkQuality { mbps, .. }) = fastest(links, &[*one], &[*other]) {
                     builder.link(one.1, other.1, mbps);
                 }
             }
         }
         for (other_man, others) in &mans[place + 1..] {
-            if let Some(Measure { mbps, .. }) = fastest(links, lans, others) {
+            if let Some(LinkQuality { mbps, .. }) = fastest(links, lans, others) {
                 builder.link(*man, *other_man, mbps);
             }
         }
@@ -200,7 +205,7 @@ mod tests {
     fn links(measured: &[(&str, &str, f64)]) -> Links {
         let mut links = Links::default();
         for (one, other, mbps) in measured {
-            let measure = Measure { at: Time(0), mbps: *mbps, round_trip_us: 1 };
+            let measure = LinkQuality { at: Time(0), mbps: *mbps, round_trip_us: 1 };
             links.measured(&name(one), &name(other), measure);
         }
         links

@@ -30,7 +30,7 @@ pub struct Probe {
 
 /// How a probe went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tried {
+pub enum ProbeOutcome {
     /// The link was measured.
     Measured,
     /// It could not be measured.
@@ -94,16 +94,16 @@ impl Prober {
     }
 
     /// How a probe went.
-    pub fn done(&mut self, now: Time, probe: &Probe, tried: Tried) {
+    pub fn done(&mut self, now: Time, probe: &Probe, tried: ProbeOutcome) {
         let between = pair(&probe.by, &probe.to);
         let times = self.failed.get(&between).map_or(0, |failed| failed.times);
         let failed = match tried {
-            Tried::Measured => {
+            ProbeOutcome::Measured => {
                 self.failed.remove(&between);
                 return;
             }
-            Tried::Busy => Failed { times, until: now + BUSY },
-            Tried::Failed => {
+            ProbeOutcome::Busy => Failed { times, until: now + BUSY },
+            ProbeOutcome::Failed => {
                 let pause = AGAIN.0.saturating_mul(1 << times.min(20)).min(self.every.0.max(AGAIN.0));
                 Failed { times: times + 1, until: now + Span(pause) }
             }
@@ -127,14 +127,14 @@ fn pairs_from(number: usize, count: usize) -> impl Iterator<Item = (usize, usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coallocation::links::Measure;
+    use crate::coallocation::links::LinkQuality;
 
     fn names(count: usize) -> Vec<Name> {
         (0..count).map(|number| format!("s{number:03}").parse().unwrap()).collect()
     }
 
-    fn measure(at: Time) -> Measure {
-        Measure { at, mbps: 1.0, round_trip_us: 1 }
+    fn measure(at: Time) -> LinkQuality {
+        LinkQuality { at, mbps: 1.0, round_trip_us: 1 }
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         let mut measured = |now: Time, there: &[Name], links: &mut Links| {
             let probe = prober.next(now, there, links)?;
             links.measured(&probe.by, &probe.to, measure(now));
-            prober.done(now, &probe, Tried::Measured);
+            prober.done(now, &probe, ProbeOutcome::Measured);
             Some(pair(&probe.by, &probe.to))
         };
         let mut order = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
         let (mut now, mut tries) = (Time(0), Vec::new());
         while now < Time(1200) {
             if let Some(probe) = prober.next(now, &there, &links) {
-                prober.done(now, &probe, Tried::Failed);
+                prober.done(now, &probe, ProbeOutcome::Failed);
                 tries.push((now.0, probe.by.as_str().to_owned()));
             }
             now += Span(1);
@@ -198,12 +198,12 @@ mod tests {
     fn a_busy_server_is_asked_again_soon_and_others_meanwhile() {
         let (mut prober, mut links, there) = (Prober::new(Span(300)), Links::default(), names(3));
         let busy = prober.next(Time(0), &there, &links).unwrap();
-        prober.done(Time(0), &busy, Tried::Busy);
+        prober.done(Time(0), &busy, ProbeOutcome::Busy);
         for _ in 0..2 {
             let other = prober.next(Time(0), &there, &links).unwrap();
             assert_ne!(other, busy);
             links.measured(&other.by, &other.to, measure(Time(0)));
-            prober.done(Time(0), &other, Tried::Measured);
+            prober.done(Time(0), &other, ProbeOutcome::Measured);
         }
         assert_eq!(prober.next(Time(1), &there, &links), None);
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
             Some(busy.clone()),
             "by the same one: it has not failed"
         );
-        prober.done(Time(2), &busy, Tried::Failed);
+        prober.done(Time(2), &busy, ProbeOutcome::Failed);
         assert_eq!(prober.next(Time(61), &there, &links), None);
         assert!(prober.next(Time(62), &there, &links).is_some());
     }
@@ -224,7 +224,7 @@ mod tests {
         for now in 0..4_000 {
             if let Some(probe) = prober.next(Time(0), &there, &links) {
                 links.measured(&probe.by, &probe.to, measure(Time(0)));
-                prober.done(Time(now), &probe, Tried::Measured);
+                prober.done(Time(now), &probe, ProbeOutcome::Measured);
                 measured += 1;
             }
         }

@@ -6,7 +6,7 @@ use std::mem;
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Listed, Listing, Node, Partition, Planned};
+use super::{ListedJob, Listing, Node, Partition, PlannedStart};
 
 /// What a listing says that the one before it did not.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -23,11 +23,11 @@ pub struct Changes {
     pub nodes_gone: Vec<String>,
     /// Jobs that are new or changed, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub jobs: Vec<Listed>,
+    pub jobs: Vec<ListedJob>,
     /// Jobs of which nothing changed but their turn, by id. Most changes are of this kind: with every planning
     /// pass all later plans shift, and priorities grow with age.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replanned: Vec<Replanned>,
+    pub replanned: Vec<ChangedStart>,
     /// Jobs that are listed no more, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
@@ -38,14 +38,14 @@ pub struct Changes {
 
 /// The new turn of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Replanned {
+pub struct ChangedStart {
     /// The job.
     pub id: String,
     /// Its priority.
     pub priority: u64,
     /// Its plan, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned: Option<Planned>,
+    pub planned: Option<PlannedStart>,
 }
 
 impl Changes {
@@ -70,10 +70,10 @@ impl Listing {
             (_, Some(new)) => changes.nodes.push(new.clone()),
             (None, None) => {}
         });
-        let by_id = |a: &Listed, b: &Listed| a.id.cmp(&b.id);
+        let by_id = |a: &ListedJob, b: &ListedJob| a.id.cmp(&b.id);
         differences(&before.jobs, &self.jobs, by_id, |old, new| match (old, new) {
             (Some(old), None) => changes.gone.push(old.id.clone()),
-            (Some(old), Some(new)) if differ_in_turn_only(old, new) => changes.replanned.push(Replanned {
+            (Some(old), Some(new)) if differ_in_turn_only(old, new) => changes.replanned.push(ChangedStart {
                 id: new.id.clone(),
                 priority: new.priority,
                 planned: new.planned.clone(),
@@ -106,9 +106,9 @@ impl Listing {
 }
 
 /// Whether a job that changed has kept everything but its turn.
-fn differ_in_turn_only(old: &Listed, new: &Listed) -> bool {
+fn differ_in_turn_only(old: &ListedJob, new: &ListedJob) -> bool {
     // Without a copy of what may be long: all but two fields are compared.
-    let Listed {
+    let ListedJob {
         id,
         ours,
         owner,

@@ -30,26 +30,28 @@ fn state() -> impl Strategy<Value = State> {
     ]
 }
 
-fn planned() -> impl Strategy<Value = Option<Planned>> {
-    option::of((0..3i64, vec(name(), 0..2)).prop_map(|(start, nodes)| Planned { start: Time(start), nodes }))
+fn planned() -> impl Strategy<Value = Option<PlannedStart>> {
+    option::of(
+        (0..3i64, vec(name(), 0..2)).prop_map(|(start, nodes)| PlannedStart { start: Time(start), nodes }),
+    )
 }
 
-fn listed() -> impl Strategy<Value = Listed> {
+fn listed() -> impl Strategy<Value = ListedJob> {
     let place = (name(), option::of(1..3u32)).prop_map(|(node, cores)| NodeAllocation { node, cores });
     let waits_for = prop_oneof![
-        Just(WaitsFor::Time(Time(7))),
-        Just(WaitsFor::Jobs("afterok:1".to_owned())),
-        Just(WaitsFor::Never("x".to_owned())),
+        Just(WaitReason::Time(Time(7))),
+        Just(WaitReason::Jobs("afterok:1".to_owned())),
+        Just(WaitReason::Never("x".to_owned())),
     ];
     let who = (id(), option::of(0..3u32), state());
     let what = (1..3u32, option::of(1..3u32), any::<bool>(), vec(place, 0..2));
     let times = (option::of(0..2i64), 0..2i64, option::of(0..2i64));
     let turn = (0..2u64, planned(), option::of(waits_for), 0..3u32);
-    (who, what, times, turn).prop_map(|(who, what, times, turn)| Listed {
+    (who, what, times, turn).prop_map(|(who, what, times, turn)| ListedJob {
         id: who.0,
         ours: who.1,
         state: who.2,
-        shape: Shape { cores: what.0, nodes: what.1, exclusive: what.2 },
+        shape: CoreLayout { cores: what.0, nodes: what.1, exclusive: what.2 },
         places: what.3,
         walltime: times.0.map(Span),
         submitted: Time(times.1),
@@ -58,7 +60,7 @@ fn listed() -> impl Strategy<Value = Listed> {
         planned: turn.1,
         waits_for: turn.2,
         further: turn.3,
-        ..Listed::default()
+        ..ListedJob::default()
     })
 }
 
@@ -119,7 +121,7 @@ proptest! {
 
 #[test]
 fn of_two_with_the_same_name_the_later_one_counts() {
-    let job = |id: &str, priority| Listed { id: id.to_owned(), priority, ..Listed::default() };
+    let job = |id: &str, priority| ListedJob { id: id.to_owned(), priority, ..ListedJob::default() };
     let node = |name: &str, cores| Node { name: name.to_owned(), cores, ..Node::default() };
     let listing = Listing::new(
         Time(1),
@@ -136,7 +138,7 @@ fn of_two_with_the_same_name_the_later_one_counts() {
 #[test]
 fn ends_are_told_as_far_as_they_are_known() {
     let check = |state: State, status: Option<Status>, expected: Option<Exit>| {
-        let job = Listed { state: state.clone(), status, ..Listed::default() };
+        let job = ListedJob { state: state.clone(), status, ..ListedJob::default() };
         assert_eq!(job.exit(), expected, "{state:?} {status:?}");
     };
     let lost = |why: &str| Some(Exit::Lost(format!("the batch system says: {why}")));
@@ -158,7 +160,7 @@ fn ends_are_told_as_far_as_they_are_known() {
 fn a_job_that_has_a_place_has_started_whatever_its_state_is_called() {
     let check = |state: State, places: usize, started: bool| {
         let place = NodeAllocation { node: "n1".to_owned(), cores: None };
-        let job = Listed { state: state.clone(), places: vec![place; places], ..Listed::default() };
+        let job = ListedJob { state: state.clone(), places: vec![place; places], ..ListedJob::default() };
         assert_eq!(job.ever_started(), started, "{state:?} on {places} nodes");
     };
     check(State::Pending, 0, false);

@@ -30,7 +30,7 @@ use crate::names::Name;
 pub use pliant_policy::optional::{Dispatch, Plan};
 
 /// A server that offers the service.
-pub type Offer = optional::Offer<Name>;
+pub type ServerOffer = optional::Offer<Name>;
 
 /// How long to wait before the agent is asked again if there is no server.
 const PAUSE: SpanMs = SpanMs(1_000);
@@ -44,7 +44,7 @@ pub enum Event {
     /// It is there again, with the state that it had.
     Resumed,
     /// The agent named servers; also later, when others have come.
-    Found(Vec<Offer>),
+    Found(Vec<ServerOffer>),
     /// A server does not take a request.
     Refused {
         /// The request.
@@ -184,7 +184,7 @@ enum Phase {
 
 /// One exploration on its way.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Explore {
+pub struct ExplorationClient {
     dispatcher: Dispatcher<Name>,
     phase: Phase,
     /// Optional requests that servers have and of which nothing was heard since the client began again: they may have ended
@@ -204,10 +204,10 @@ pub struct Explore {
     interrupted: bool,
 }
 
-impl Explore {
+impl ExplorationClient {
     /// An exploration that has not begun.
-    pub fn new(plan: Plan) -> Explore {
-        Explore {
+    pub fn new(plan: Plan) -> ExplorationClient {
+        ExplorationClient {
             phase: Phase::Idle,
             unheard: BTreeSet::new(),
             moving: Moving::default(),
@@ -303,7 +303,7 @@ impl Explore {
         commands.push(Command::WakeAt(self.plan().deadline));
     }
 
-    fn found(&mut self, now: TimeMs, offers: Vec<Offer>, commands: &mut Vec<Command>) {
+    fn found(&mut self, now: TimeMs, offers: Vec<ServerOffer>, commands: &mut Vec<Command>) {
         commands.extend(self.dispatcher.found(offers).into_iter().map(Command::cancel_one));
         if self.dispatcher.up().next().is_none() {
             self.phase = Phase::Pausing;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Command, Server, ServerJob, tell};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
-use crate::reason::{Cause, Reason, Survey};
+use crate::reason::{Cause, DiscoverySummary, Reason};
 use crate::runtime_sample::RuntimeSample;
 
 /// The longest walltime of a job, whatever its speedup model makes of what was asked for: 100 years. Any number of
@@ -38,8 +38,8 @@ pub struct Submit {
     /// The estimates that were compared.
     pub compared: Vec<Compared>,
     /// What came of asking the others.
-    #[serde(default, skip_serializing_if = "Survey::is_empty")]
-    pub survey: Survey,
+    #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
+    pub survey: DiscoverySummary,
     /// What to run: as its driver describes it.
     pub payload: Payload,
     /// What its run teaches, if runtimes of its kind are learned.

@@ -47,7 +47,7 @@ use crate::batch::{self, BatchSystem, Effects, News};
 use crate::job::{Exit, JobRecord, JobState, Work, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Key, Name, User};
-use crate::reason::Survey;
+use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 
 pub use admission::{Refused, Submit};
@@ -470,7 +470,7 @@ impl Server {
 
 /// How a job stands, for the agent: without the estimates that were compared.
 fn tell(record: &JobRecord, commands: &mut Vec<Command>) {
-    let told = JobRecord { compared: Vec::new(), survey: Survey::default(), ..record.clone() };
+    let told = JobRecord { compared: Vec::new(), survey: DiscoverySummary::default(), ..record.clone() };
     commands.push(Command::Tell(Box::new(told)));
 }
 

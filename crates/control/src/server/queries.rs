@@ -21,7 +21,7 @@ use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Cause;
 use crate::server_info::ServerInfo;
-use crate::vector::Vector;
+use crate::vector::EstimationVector;
 
 impl Server {
     /// What the work would get if it were submitted now; none if it never fits.
@@ -100,7 +100,7 @@ impl Server {
                 return DiscoveryResult { refusals, ..DiscoveryResult::default() };
             }
         };
-        let vector = Vector {
+        let vector = EstimationVector {
             server: info.name.clone(),
             address: info.address.clone(),
             rank: info.rank,

@@ -13,7 +13,7 @@ use crate::handoff::{Handoff, HandoffId, Peer, Reply};
 use crate::job::Work;
 use crate::names::Token;
 use crate::names::{Handle, User};
-use crate::reason::Survey;
+use crate::reason::DiscoverySummary;
 
 /// A server with a log of what it was told and wanted.
 struct Bench {
@@ -101,7 +101,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         pinned: false,
         latest: None,
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: None,
     }
@@ -438,7 +438,7 @@ fn handed(number: u32, attempt: u32) -> Handoff {
         work: Work { procs: Procs(1), walltime: Span(100), speedup: Speedup::Rigid },
         submitted: Time(90),
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         hops: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),

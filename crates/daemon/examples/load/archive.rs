@@ -10,7 +10,7 @@ use pliant_client::Client;
 use pliant_control::agent::{Agent, AgentConfig, ChildKind, Event};
 use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key, Name};
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 use pliant_control::replay::Machine;
 use pliant_control::server_info::ServerInfo;
 use pliant_daemon::host::digest;
@@ -108,7 +108,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         ended: is_final.then_some(start + Span(walltime.0 * 2 / 3)),
         exit: is_final.then_some(Exit::Code(i32::from(state == JobState::Failed))),
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         taught: None,

@@ -1,6 +1,6 @@
 //! A local agent as the child of its parent.
 
-use pliant_control::agent::{Agent, Ask, ChildKind, Event, Requester};
+use pliant_control::agent::{Agent, ChildKind, DiscoveryQuery, Event, Requester};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_telemetry::RequestId;
@@ -40,7 +40,7 @@ impl Child for AgentChild {
         self.mailbox.ask(servers).await.unwrap_or_default()
     }
 
-    async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
+    async fn asked(&self, discovery: u64, ask: DiscoveryQuery, request: RequestId) {
         request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
         self.parent_requests.note(discovery, request);
         // An agent that has stopped does not answer; the parent's question times out.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Agent, Ask, Change, ChildKind, DiscoveryResult, Event, Report, Requester};
+use pliant_control::agent::{
+    Agent, Change, ChildKind, DiscoveryQuery, DiscoveryResult, Event, Report, Requester,
+};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name, User};
@@ -275,7 +277,12 @@ impl Service {
         reply.within(timeout).await.map_err(late)
     }
 
-    async fn find(&self, ask: Ask, bytes: usize, id: RequestId) -> Result<DiscoveryResult, Status> {
+    async fn find(
+        &self,
+        ask: DiscoveryQuery,
+        bytes: usize,
+        id: RequestId,
+    ) -> Result<DiscoveryResult, Status> {
         let begun = Instant::now();
         let reply = self.discoveries.wait_with(id);
         let user = ask.caller.user.clone();

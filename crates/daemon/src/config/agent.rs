@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use pliant_config::{ConfigError, read, resolve_relative};
-use pliant_control::agent::Moving;
+use pliant_control::agent::ReallocationConfig;
 use pliant_control::names::Name;
 use pliant_model::Span;
 use pliant_policy::UnknownName;
@@ -90,9 +90,9 @@ impl Default for ReallocationFile {
     }
 }
 
-impl From<&Moving> for ReallocationFile {
-    fn from(moving: &Moving) -> ReallocationFile {
-        let Moving { policy, early } = moving;
+impl From<&ReallocationConfig> for ReallocationFile {
+    fn from(moving: &ReallocationConfig) -> ReallocationFile {
+        let ReallocationConfig { policy, early } = moving;
         ReallocationFile {
             algorithm: policy.algorithm.name().to_owned(),
             heuristic: policy.heuristic.name().to_owned(),
@@ -106,7 +106,7 @@ impl From<&Moving> for ReallocationFile {
 
 impl ReallocationFile {
     /// The policy, or which key is wrong and why.
-    pub fn moving(&self) -> Result<Moving, (&'static str, String)> {
+    pub fn moving(&self) -> Result<ReallocationConfig, (&'static str, String)> {
         let named = |key| move |error: UnknownName| (key, error.to_string());
         let span = |key, found: i64, least: i64| match found {
             found if (least..=7 * 86_400).contains(&found) => Ok(Span(found)),
@@ -123,7 +123,7 @@ impl ReallocationFile {
             threshold: span("reallocation.threshold_s", self.threshold_s, 0)?,
             window: self.window as usize,
         };
-        Ok(Moving { policy, early: Some(early).filter(|early| early.0 > 0) })
+        Ok(ReallocationConfig { policy, early: Some(early).filter(|early| early.0 > 0) })
     }
 }
 
@@ -164,7 +164,7 @@ impl AgentFile {
     }
 
     /// How waiting jobs are moved. The file was checked when it was read.
-    pub fn moving(&self) -> Option<Moving> {
+    pub fn moving(&self) -> Option<ReallocationConfig> {
         self.reallocation.as_ref().and_then(|reallocation| reallocation.moving().ok())
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pliant_control::replay::{Machine, Recorded, replay};
+use pliant_control::replay::{JournalEvent, Machine, replay};
 use pliant_journal::{self as journal, Entry};
 use pliant_model::Time;
 
@@ -50,8 +50,8 @@ pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<
     Ok(retold)
 }
 
-fn recorded<M: Machine>(entry: &Entry) -> Result<Recorded<M::Event>, MachineError> {
+fn recorded<M: Machine>(entry: &Entry) -> Result<JournalEvent<M::Event>, MachineError> {
     let event = serde_json::from_str(&entry.event);
     let event = event.map_err(|source| MachineError::Unreadable { sequence: entry.seq, source })?;
-    Ok(Recorded { at: Time(entry.at), event })
+    Ok(JournalEvent { at: Time(entry.at), event })
 }

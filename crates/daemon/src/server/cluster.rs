@@ -22,7 +22,7 @@ use pliant_control::batch;
 use pliant_control::batch::external::{Command, Event, Queue, Withdrawal};
 use pliant_control::coallocation::{SubjobId, SubjobState};
 use pliant_control::job::Exit;
-use pliant_control::listing::Shape;
+use pliant_control::listing::CoreLayout;
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
@@ -227,7 +227,7 @@ impl Cluster {
         let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
         let number = job.number;
         let node = job.execution.as_ref().and_then(|execution| execution.subjob()?.node());
-        let shape = Shape { cores: procs.0, nodes: node.map(|_| 1), ..Shape::default() };
+        let shape = CoreLayout { cores: procs.0, nodes: node.map(|_| 1), ..CoreLayout::default() };
         let order =
             Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
         let mut retry = Retry::new("submit a job", &job.number);

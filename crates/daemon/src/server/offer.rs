@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::agent::{Ask, ChildKind, DiscoveryResult, DiscoverySubject};
+use pliant_control::agent::{ChildKind, DiscoveryQuery, DiscoveryResult, DiscoverySubject};
 use pliant_control::handoff::{MoveOutcome, MoveProposal, StayReason};
 use pliant_control::job::Work;
 use pliant_control::names::{Name, User};
@@ -147,7 +147,7 @@ impl Child for ServerChild {
         }
     }
 
-    async fn asked(&self, discovery: u64, ask: Ask, request: RequestId) {
+    async fn asked(&self, discovery: u64, ask: DiscoveryQuery, request: RequestId) {
         match ask.what {
             // That takes as long as the batch system does: the connection goes on meanwhile.
             DiscoverySubject::Order(_) => {
@@ -183,7 +183,7 @@ impl Child for ServerChild {
 
 impl ServerChild {
     /// Answers what the parent asked.
-    async fn reply(&self, discovery: u64, ask: &Ask, request: &RequestId) {
+    async fn reply(&self, discovery: u64, ask: &DiscoveryQuery, request: &RequestId) {
         let found = self.answer(ask).await.unwrap_or_else(|why| {
             let refusals = vec![(self.name(), why)];
             DiscoveryResult { refusals, ..DiscoveryResult::default() }
@@ -211,7 +211,7 @@ impl ServerChild {
 
     /// What a question to this server leads to. One that an agent gives an order with is answered when the job has been
     /// handed over, or stays.
-    async fn answer(&self, ask: &Ask) -> Result<DiscoveryResult, Reason> {
+    async fn answer(&self, ask: &DiscoveryQuery) -> Result<DiscoveryResult, Reason> {
         let stopping = |_| Cause::Stopping.because("is stopping");
         if let (Some(fresh), false) = (&self.fresh, matches!(ask.what, DiscoverySubject::Order(_))) {
             fresh.refresh().await;

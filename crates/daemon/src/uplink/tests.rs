@@ -102,7 +102,7 @@ impl Child for Lyon {
         Vec::new()
     }
 
-    async fn asked(&self, _: u64, _: Ask, _: RequestId) {}
+    async fn asked(&self, _: u64, _: DiscoveryQuery, _: RequestId) {}
 
     fn acknowledged(&self, _: u64) {}
 

@@ -2,7 +2,7 @@
 //! overtake one another.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{self, Ask, Requester};
+use pliant_control::agent::{self, DiscoveryQuery, Requester};
 use pliant_control::client;
 use pliant_control::handoff::{self, Handoff, HandoffDecision, HandoffId, Reply};
 use pliant_control::job::JobRecord;
@@ -47,7 +47,7 @@ pub(super) enum Party {
 /// What is asked.
 #[derive(Clone)]
 pub(super) enum Request {
-    Discover(Box<Ask>),
+    Discover(Box<DiscoveryQuery>),
     Submit(Box<Submit>),
     Cancel(Handle, Caller),
     Prepare(Box<Handoff>),

@@ -1,12 +1,12 @@
 //! Clients, which crash and come back with their keys, and owners who change their minds.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{Ask, DiscoverySubject};
+use pliant_control::agent::{DiscoveryQuery, DiscoverySubject};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::Compared;
 use pliant_control::names::{Handle, Name};
 use pliant_control::payload::Payload;
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 use pliant_control::server::Submit;
 use pliant_model::Time;
 use rand::Rng;
@@ -107,8 +107,13 @@ impl World {
         match command {
             Command::Discover => {
                 let caller = Caller { user: owner, operator: false };
-                let ask =
-                    Ask { what: DiscoverySubject::Work(work), caller, best: BEST, only: None, timeout: None };
+                let ask = DiscoveryQuery {
+                    what: DiscoverySubject::Work(work),
+                    caller,
+                    best: BEST,
+                    only: None,
+                    timeout: None,
+                };
                 let why = client::Event::NoAgent("nobody is there".to_owned());
                 self.client_calls(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);
             }
@@ -162,7 +167,7 @@ impl World {
             pinned: planned.pinned,
             latest,
             compared,
-            survey: Survey::default(),
+            survey: DiscoverySummary::default(),
             payload: Payload::of(&number),
             sample: None,
         };

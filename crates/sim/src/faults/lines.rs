@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::agent::{self, Ask, ChildKind, DiscoveryResult, DiscoverySubject, Requester};
+use pliant_control::agent::{self, ChildKind, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Token;
 use pliant_control::server;
@@ -34,7 +34,7 @@ pub(super) enum Up {
 
 /// What comes down.
 pub(super) enum Down {
-    Question(u64, Box<Ask>),
+    Question(u64, Box<DiscoveryQuery>),
     Acknowledge(u64),
 }
 
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    fn asked(&mut self, child: Peer, own: u64, ask: Box<Ask>) {
+    fn asked(&mut self, child: Peer, own: u64, ask: Box<DiscoveryQuery>) {
         let index = match child {
             Peer::Agent(index) => {
                 return self.tell_agent(index, agent::Event::Asked { by: Requester::Parent(own), ask });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::agent::Moving;
+use pliant_control::agent::ReallocationConfig;
 use pliant_control::batch::external;
 use pliant_control::job::Work;
 use pliant_control::names::{Key, User};
@@ -34,7 +34,7 @@ pub(super) struct Plan {
     pub(super) platform: Platform,
     pub(super) tree: Tree,
     pub(super) tuner: Tuner,
-    pub(super) moving: Moving,
+    pub(super) moving: ReallocationConfig,
     /// Jobs are copied rather than moved, as far as agents are not told otherwise.
     pub(super) copies: bool,
     /// Local agents move jobs as well, not only the master agent.
@@ -184,13 +184,13 @@ fn in_some_order(batch: &str, number: usize) -> String {
 }
 
 /// How waiting jobs are moved.
-pub(super) fn moving(rng: &mut ChaCha8Rng) -> Moving {
+pub(super) fn moving(rng: &mut ChaCha8Rng) -> ReallocationConfig {
     let (algorithm, heuristic) = (pick(rng, MOVING), pick(rng, Heuristic::ALL));
     let period = Span(rng.random_range(2..=40));
     let threshold = Span(rng.random_range(1..=15));
     let window = rng.random_range(1..=20);
     let early = rng.random_bool(0.5).then(|| Span(rng.random_range(1..=10)));
-    Moving { policy: Reallocation { algorithm, heuristic, period, threshold, window }, early }
+    ReallocationConfig { policy: Reallocation { algorithm, heuristic, period, threshold, window }, early }
 }
 
 fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: u32) -> Planned {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use pliant_control::names::Name;
-use pliant_control::optional::explore::{Command, Event, Explore, Offer, Plan, Submission};
+use pliant_control::optional::explore::{Command, Event, ExplorationClient, Plan, ServerOffer, Submission};
 use pliant_control::optional::server::Prospects;
 use pliant_model::rng::Draws;
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
@@ -62,7 +62,7 @@ struct Server {
 }
 
 struct Client {
-    machine: Explore,
+    machine: ExplorationClient,
     runtime: SpanMs,
     /// When the last of its messages is sent.
     free: TimeMs,
@@ -129,7 +129,7 @@ impl Direct {
         let servers: Vec<Server> = scenario.speeds.iter().enumerate().map(server).collect();
         let clients = super::plans(scenario, system, seed, users).zip(users);
         let client = |(plan, user): (Plan, &UserDraw)| Client {
-            machine: Explore::new(plan),
+            machine: ExplorationClient::new(plan),
             runtime: user.runtime,
             free: TimeMs::ZERO,
         };
@@ -397,7 +397,7 @@ impl Simulation for Direct {
 }
 
 impl Server {
-    fn offer(&self) -> Offer {
-        Offer { server: self.name.clone(), cores: self.queue.cores(), per_core: None }
+    fn offer(&self) -> ServerOffer {
+        ServerOffer { server: self.name.clone(), cores: self.queue.cores(), per_core: None }
     }
 }

@@ -1,13 +1,13 @@
 //! Clients: one per job.
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{self, Ask, DiscoverySubject, Requester};
+use pliant_control::agent::{self, DiscoveryQuery, DiscoverySubject, Requester};
 use pliant_control::client::{self, Command, Outcome, Submission};
 use pliant_control::job::{Compared, Work};
 use pliant_control::names::Token;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::payload::Payload;
-use pliant_control::reason::{Reason, Survey};
+use pliant_control::reason::{DiscoverySummary, Reason};
 use pliant_control::server::{self, Refused, Submit};
 use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
 
@@ -125,7 +125,7 @@ impl Driver<'_> {
             Command::Discover => {
                 let caller = Caller { user: owner.clone(), operator: false };
                 let what = DiscoverySubject::Work(work.clone());
-                let ask = Box::new(Ask { what, caller, best: BEST, only: None, timeout: None });
+                let ask = Box::new(DiscoveryQuery { what, caller, best: BEST, only: None, timeout: None });
                 let asked = agent::Event::Asked { by: Requester::Client(token), ask };
                 self.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
             }
@@ -213,7 +213,7 @@ fn submit(
     work: Work,
     owner: User,
     latest: Option<Time>,
-    asked: (Vec<Compared>, Survey),
+    asked: (Vec<Compared>, DiscoverySummary),
 ) -> Submit {
     let (compared, survey) = asked;
     let key = Key(u128::from(number).to_be_bytes());

@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 
-use pliant_control::agent::{self, Agent, AgentConfig, ChildKind, Moving, Requester};
+use pliant_control::agent::{self, Agent, AgentConfig, ChildKind, ReallocationConfig, Requester};
 use pliant_control::client;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server, ServerConfig};
@@ -106,7 +106,7 @@ pub(super) struct Driver<'a> {
 }
 
 fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec<AgentConfig> {
-    let moving = policies.reallocation.map(|policy| Moving { policy, early: None });
+    let moving = policies.reallocation.map(|policy| ReallocationConfig { policy, early: None });
     // Time for a question to every server and back, with the second that each level has less.
     let height = layout.height as i64;
     let timeout = Span(2 * network.latency.longest().0 * height + height);

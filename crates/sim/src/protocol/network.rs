@@ -78,7 +78,7 @@ pub(super) enum NetworkMessage {
     /// To the server of that number.
     Server(usize, server::Event),
     /// To the server of that number: what it would give. A question changes nothing.
-    Question(usize, u64, Box<agent::Ask>),
+    Question(usize, u64, Box<agent::DiscoveryQuery>),
     /// To the server of that number, from the one of the other number: what is to become of a job that it holds?
     Inquiry {
         /// Whom.

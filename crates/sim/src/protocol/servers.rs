@@ -1,6 +1,6 @@
 //! What servers are asked and want done: estimates, and jobs as simulated processes.
 
-use pliant_control::agent::{self, Ask, DiscoveryResult, DiscoverySubject};
+use pliant_control::agent::{self, DiscoveryQuery, DiscoveryResult, DiscoverySubject};
 use pliant_control::batch;
 use pliant_control::client;
 use pliant_control::job::Exit;
@@ -14,7 +14,7 @@ use crate::kernel::{Peer, server_info};
 
 impl Driver<'_> {
     /// A server says what it would give.
-    pub(super) fn answer(&mut self, now: Time, index: usize, discovery: u64, ask: &Ask) {
+    pub(super) fn answer(&mut self, now: Time, index: usize, discovery: u64, ask: &DiscoveryQuery) {
         let info = server_info(&self.servers[index].node.machine, index);
         let child = info.name.clone();
         let found = match &ask.what {

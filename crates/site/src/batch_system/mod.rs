@@ -9,7 +9,7 @@ pub(crate) mod submitter;
 use std::ffi::OsString;
 use std::path::Path;
 
-use pliant_control::listing::{Listed, Listing, Shape};
+use pliant_control::listing::{CoreLayout, ListedJob, Listing};
 use pliant_model::Span;
 use pliant_policy::alternatives::Alternative;
 
@@ -29,7 +29,7 @@ pub struct Submission<'a> {
     /// The program that its first node runs, and its arguments.
     pub program: &'a [OsString],
     /// Its cores.
-    pub shape: Shape,
+    pub shape: CoreLayout,
     /// The node where they are to be, if they are to be on one.
     pub node: Option<&'a str>,
     /// Its walltime. Slurm counts in minutes, so it may get up to 59 s more.
@@ -48,7 +48,7 @@ impl<'a> Submission<'a> {
         number: u32,
         folder: &'a Path,
         program: &'a [OsString],
-        shape: Shape,
+        shape: CoreLayout,
         walltime: Span,
     ) -> Submission<'a> {
         let (node, alternatives, held, in_any_order) = (None, [].as_slice(), false, false);
@@ -68,7 +68,7 @@ pub struct ListedJobs {
 /// The jobs that a command printed.
 #[derive(PartialEq, Eq, Default, Debug)]
 pub(crate) struct PrintedJobs {
-    pub(crate) jobs: Vec<Listed>,
+    pub(crate) jobs: Vec<ListedJob>,
     /// What was not understood of others' jobs, which are left out.
     pub(crate) unread: Vec<String>,
 }
@@ -79,7 +79,7 @@ pub enum StartPrevention {
     /// It does not start any more, and never did: Slurm has cancelled it, OAR holds it.
     Prevented,
     /// It has started, and was left alone; as it is, or was when it ended.
-    Started(Box<Listed>),
+    Started(Box<ListedJob>),
     /// An administrator holds it, and it was left alone.
     HeldByAdministrator,
     /// The batch system does not know it, or not any more. Whether it ran stands in its folder.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pliant_control::listing::Listed;
+use pliant_control::listing::ListedJob;
 use tokio::sync::oneshot;
 
 /// How long others may join before the question is asked.
 const GATHERS: Duration = Duration::from_millis(50);
 
-type Waiting = Vec<(u32, oneshot::Sender<Vec<Listed>>)>;
+type Waiting = Vec<(u32, oneshot::Sender<Vec<ListedJob>>)>;
 
 /// Searches for jobs by their numbers that are made together.
 #[derive(Default, Debug)]
@@ -23,9 +23,9 @@ impl JointSearch {
     pub(crate) async fn find<E>(
         &self,
         number: u32,
-        search: impl AsyncFnOnce(&[u32]) -> Result<Vec<Listed>, E>,
+        search: impl AsyncFnOnce(&[u32]) -> Result<Vec<ListedJob>, E>,
         failed: impl FnOnce(String) -> E,
-    ) -> Result<Vec<Listed>, E> {
+    ) -> Result<Vec<ListedJob>, E> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
             let mut waiting = self.0.lock();
@@ -36,7 +36,7 @@ impl JointSearch {
             tokio::time::sleep(GATHERS).await;
             let waiting = std::mem::take(&mut *self.0.lock());
             let numbers: Vec<u32> = waiting.iter().map(|(number, _)| *number).collect();
-            let mut found: BTreeMap<u32, Vec<Listed>> = BTreeMap::new();
+            let mut found: BTreeMap<u32, Vec<ListedJob>> = BTreeMap::new();
             for job in search(&numbers).await? {
                 found.entry(job.ours.unwrap_or_default()).or_default().push(job);
             }
@@ -55,8 +55,8 @@ mod tests {
 
     use super::*;
 
-    fn job(number: u32) -> Listed {
-        Listed { id: format!("id-{number}"), ours: Some(number), ..Listed::default() }
+    fn job(number: u32) -> ListedJob {
+        ListedJob { id: format!("id-{number}"), ours: Some(number), ..ListedJob::default() }
     }
 
     #[tokio::test]
@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test]
     async fn a_search_that_fails_fails_for_all_and_can_be_made_again() {
         let searches = JointSearch::default();
-        let find = async |number: u32, answer: Result<Vec<Listed>, String>| {
+        let find = async |number: u32, answer: Result<Vec<ListedJob>, String>| {
             searches.find(number, async |_: &[u32]| answer, |why| why).await
         };
         let silent = || Err("silent".to_owned());

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Listed, NodeAllocation, Phase, Planned, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{
+    CoreLayout, ListedJob, NodeAllocation, Phase, PlannedStart, State, Status, WaitReason,
+};
 use pliant_model::{Span, Time};
 use serde::Deserialize;
 use serde_json::Value;
@@ -81,14 +83,14 @@ pub(super) fn read(
     Ok(queue)
 }
 
-fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> Listed {
+fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> ListedJob {
     let instant = |number: &Number| Some(Time(number.0)).filter(|time| time.0 > 0);
     let walltime = job.walltime.map(|seconds| Span(seconds.0));
     let wanted = requested::read(&job.wanted_resources, resources.size()).unwrap_or_default();
     // The one that is planned, or else the first.
     let chosen = wanted.iter().find(|one| Some(one.walltime) == walltime).or(wanted.first());
-    let shape = chosen.map(|one| Shape { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });
-    let mut listed = Listed {
+    let shape = chosen.map(|one| CoreLayout { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });
+    let mut listed = ListedJob {
         id,
         ours: tagged,
         state: state(&job),
@@ -99,20 +101,20 @@ fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> L
         submitted: Time(job.submitted.0),
         status: job.exit_code.map(|code| status(code.0)),
         needs: job.types.iter().map(|kind| format!("type {kind}")).collect(),
-        ..Listed::default()
+        ..ListedJob::default()
     };
     match listed.phase() {
         Phase::Waits => {
             listed.places.clear();
             let start = job.scheduled.as_ref().and_then(instant);
-            listed.planned = start.map(|start| Planned { start, nodes: Vec::new() });
+            listed.planned = start.map(|start| PlannedStart { start, nodes: Vec::new() });
             listed.waits_for = match (start, job.reservation.as_str()) {
-                (Some(start), "Scheduled") => Some(WaitsFor::Time(start)),
+                (Some(start), "Scheduled") => Some(WaitReason::Time(start)),
                 // What OAR plans it plans with all that it waits for.
                 (Some(_), _) => None,
                 (None, _) if !job.dependencies.is_empty() => {
                     let jobs: Vec<String> = job.dependencies.iter().map(|id| id.0.to_string()).collect();
-                    Some(WaitsFor::Jobs(jobs.join(",")))
+                    Some(WaitReason::Jobs(jobs.join(",")))
                 }
                 (None, _) => None,
             };
@@ -127,7 +129,7 @@ fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> L
     }
     if listed.ever_started() && !job.assigned_resources.is_empty() {
         let cores = job.assigned_resources.len() as u32;
-        listed.shape = Shape { cores, nodes: None, exclusive: false };
+        listed.shape = CoreLayout { cores, nodes: None, exclusive: false };
     }
     listed
 }

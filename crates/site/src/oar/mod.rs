@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use pliant_control::listing::{Listed, Listing, Phase, State};
+use pliant_control::listing::{ListedJob, Listing, Phase, State};
 use pliant_control::names::Name;
 use pliant_model::Time;
 
@@ -132,7 +132,7 @@ impl Oar {
     ///
     /// # Errors
     /// OAR does not answer, or not as expected.
-    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, BatchSystemError> {
+    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<ListedJob>, BatchSystemError> {
         let mut found = Vec::new();
         let tags: Vec<String> = numbers.iter().map(|&number| self.submitter.tag(number)).collect();
         for tags in tags.chunks(NAMES_MAX) {
@@ -253,7 +253,7 @@ impl Oar {
     ///
     /// # Errors
     /// OAR does not answer.
-    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, BatchSystemError> {
+    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, ListedJob>, BatchSystemError> {
         let mut ended = BTreeMap::new();
         let ids: BTreeSet<&str> = ids.iter().copied().filter(|id| is_id(id)).collect();
         for ids in ids.into_iter().collect::<Vec<_>>().chunks(NAMES_MAX) {
@@ -265,7 +265,7 @@ impl Oar {
     }
 
     /// A job as it stands; none if OAR knows no such id, or if that is another's.
-    async fn status_of(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
+    async fn status_of(&self, number: u32, id: &str) -> Result<Option<ListedJob>, BatchSystemError> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -309,7 +309,7 @@ fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() < 19 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn undone(command: &'static str, job: &Listed, waited: Duration) -> BatchSystemError {
+fn undone(command: &'static str, job: &ListedJob, waited: Duration) -> BatchSystemError {
     let why = format!("job {} is still {:?} after {} s", job.id, job.state, waited.as_secs());
     System::Oar.no_answer(command, why)
 }

@@ -1,6 +1,6 @@
 //! How jobs ended: by sacct where Slurm keeps accounts, by squeue for as long as the controller remembers.
 
-use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape};
+use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase};
 
 use super::hostlist;
 use super::states::{instant, state, status};
@@ -16,7 +16,7 @@ pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1
 
 /// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
 /// before the beginning.
-pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<Listed>, Unreadable> {
+pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("sacct", place, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
@@ -30,16 +30,16 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
             continue;
         }
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
-        let mut job = Listed {
+        let mut job = ListedJob {
             id: id.to_owned(),
             ours: who.tagged(name).and_then(|tag| tag.number(id)),
             owner: user.to_owned(),
             state: state(word, ""),
             partition: partition.to_owned(),
-            shape: Shape { cores: cores.parse().unwrap_or(0), ..Shape::default() },
+            shape: CoreLayout { cores: cores.parse().unwrap_or(0), ..CoreLayout::default() },
             places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             submitted: time(submit)?.ok_or_else(|| wrong(id, "seconds", submit))?,
-            ..Listed::default()
+            ..ListedJob::default()
         };
         if job.phase() != Phase::Waits && job.ever_started() {
             job.started = time(start)?;
@@ -54,7 +54,7 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
 }
 
 /// Reads what squeue printed in [`EXITS`]: the jobs of our user. Ids begin anew where a controller's state was lost.
-pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<Listed>, Unreadable> {
+pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |place: &str, expected, found: &str| Unreadable::new("squeue", place, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
@@ -66,12 +66,12 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
             continue;
         }
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
-        let mut job = Listed {
+        let mut job = ListedJob {
             id: id.to_owned(),
             ours: who.tagged(name.trim_end_matches('\u{1f}')).and_then(|tag| tag.number(id)),
             state: state(word, ""),
             places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
-            ..Listed::default()
+            ..ListedJob::default()
         };
         if job.phase() == Phase::Over {
             (job.started, job.ended) = (time(start)?.filter(|_| job.ever_started()), time(end)?);

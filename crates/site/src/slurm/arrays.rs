@@ -7,7 +7,7 @@
 
 use std::ops::RangeInclusive;
 
-use pliant_control::listing::Listed;
+use pliant_control::listing::ListedJob;
 
 use crate::batch_system::submitter::Submitter;
 
@@ -61,12 +61,12 @@ impl Submitter<u32> {
 
 /// The tasks that wait of an array of our own, `indices` being `0-3,7`: each is a job. Slurm plans the first of them. None if
 /// that is no such list.
-pub(super) fn tasks(waiting: &Listed, first: u32, indices: &str) -> Option<Vec<Listed>> {
+pub(super) fn tasks(waiting: &ListedJob, first: u32, indices: &str) -> Option<Vec<ListedJob>> {
     let array = waiting.id.strip_suffix("[]")?;
     let mut tasks = Vec::new();
     for range in indices.split(',') {
         for index in range_of(range)? {
-            let mut task = Listed {
+            let mut task = ListedJob {
                 id: format!("{array}{index}"),
                 ours: Some(first.checked_add(index)?),
                 further: 0,
@@ -106,7 +106,7 @@ pub(super) fn indices(numbers: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pliant_control::listing::{Planned, State};
+    use pliant_control::listing::{PlannedStart, State};
     use pliant_model::Time;
 
     use super::*;
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn waiting_tasks_are_jobs() {
-        let planned = Some(Planned { start: Time(90), nodes: vec!["n1".to_owned()] });
-        let waiting = Listed {
+        let planned = Some(PlannedStart { start: Time(90), nodes: vec!["n1".to_owned()] });
+        let waiting = ListedJob {
             id: "12_[]".to_owned(),
             state: State::Pending,
             further: 3,
             at_once: Some(2),
             planned: planned.clone(),
-            ..Listed::default()
+            ..ListedJob::default()
         };
         let found = tasks(&waiting, 4_000, "0-1,9").unwrap();
         let told: Vec<_> = found.iter().map(|task| (task.id.as_str(), task.ours, task.further)).collect();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use pliant_control::listing::Shape;
+use pliant_control::listing::CoreLayout;
 use pliant_model::Span;
 
 use super::arrays::{BLOCK, block, indices};
@@ -22,7 +22,7 @@ pub struct ArraySubmission<'a> {
     /// The program to run on the first node of each, and its arguments but for the last one, which is its folder.
     pub program: &'a [OsString],
     /// The cores of each.
-    pub shape: Shape,
+    pub shape: CoreLayout,
     /// The limit of each.
     pub walltime: Span,
 }
@@ -78,7 +78,7 @@ pub(super) fn submit_array(settings: &Settings, tag: &str, jobs: &ArraySubmissio
 fn placed(
     settings: &Settings,
     tag: &str,
-    shape: Shape,
+    shape: CoreLayout,
     walltime: Span,
     folder: &Path,
     written: &[u8],
@@ -137,9 +137,9 @@ pub(super) fn cancel(id: &str) -> Call {
 }
 
 /// Gives a waiting job another shape. All in one: Slurm does either all of it or, if the job runs, nothing.
-pub(super) fn reshape(id: &str, shape: Shape, walltime: Span) -> Call {
+pub(super) fn reshape(id: &str, shape: CoreLayout, walltime: Span) -> Call {
     // Tasks alone do not change a job's size. Slurm raises a number of nodes that is too small.
-    let Shape { cores, nodes, .. } = shape;
+    let CoreLayout { cores, nodes, .. } = shape;
     Call::new("scontrol", &["update"])
         .with(format!("JobId={id}"))
         .with(format!("NumNodes={}", nodes.unwrap_or(1)))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pliant_control::listing::Shape;
+use pliant_control::listing::CoreLayout;
 use pliant_model::Span;
 use tokio::sync::oneshot;
 
@@ -104,7 +104,7 @@ impl Slurm {
                 numbers: &numbers,
                 folders,
                 program,
-                shape: Shape { cores: *cores, nodes: *nodes, exclusive: *exclusive },
+                shape: CoreLayout { cores: *cores, nodes: *nodes, exclusive: *exclusive },
                 walltime: Span(minutes.saturating_mul(60)),
             };
             let submitted = match numbers.len() {

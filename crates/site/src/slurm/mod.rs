@@ -38,7 +38,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pliant_control::listing::{Listed, Listing, Node, Phase, Shape, State};
+use pliant_control::listing::{CoreLayout, ListedJob, Listing, Node, Phase, State};
 use pliant_control::names::Name;
 use pliant_model::{Span, Time};
 
@@ -177,9 +177,9 @@ impl Slurm {
     ///
     /// # Errors
     /// The controller, or the accounts, do not answer, or not as expected.
-    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<Listed>, BatchSystemError> {
+    pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<ListedJob>, BatchSystemError> {
         let wanted: BTreeSet<u32> = numbers.iter().copied().collect();
-        let is_wanted = |job: &Listed| job.ours.is_some_and(|number| wanted.contains(&number));
+        let is_wanted = |job: &ListedJob| job.ours.is_some_and(|number| wanted.contains(&number));
         let mut found = self.queue(None).await?.jobs;
         found.retain(is_wanted);
         if self.about.accounts {
@@ -190,7 +190,7 @@ impl Slurm {
                 let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS);
                 let accounted = accounts::read_accounts(&self.run(&call).await?.stdout, &self.submitter)?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
-                let is_further = |job: &Listed| job.phase() == Phase::Over && !listed.contains(&job.id);
+                let is_further = |job: &ListedJob| job.phase() == Phase::Over && !listed.contains(&job.id);
                 found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
             }
         }
@@ -258,7 +258,7 @@ impl Slurm {
         &self,
         number: u32,
         id: &str,
-        shape: Shape,
+        shape: CoreLayout,
         walltime: Span,
     ) -> Result<(), BatchSystemError> {
         self.check_known(number, id).await?;
@@ -295,11 +295,11 @@ impl Slurm {
 
     /// What became of these jobs, by id, with how their processes ended: those that are over and that Slurm still
     /// knows. One that is missing runs, waits, was over too long ago, was forgotten, or is another user's by now. One of
-    /// ours may have the id of an earlier one: see [`Listed::ours`].
+    /// ours may have the id of an earlier one: see [`ListedJob::ours`].
     ///
     /// # Errors
     /// Neither the accounts nor the controller answer.
-    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, Listed>, BatchSystemError> {
+    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, ListedJob>, BatchSystemError> {
         let mut ended = BTreeMap::new();
         for ids in ids.chunks(IDS_MAX) {
             let remembered = self.remembered(ids).await;
@@ -316,7 +316,7 @@ impl Slurm {
             // The controller has the last word: numbers begin anew when its state was lost, and the accounts stay.
             let known: BTreeSet<String> = remembered.iter().map(|job| job.id.clone()).collect();
             let accounted = accounted.into_iter().filter(|job| !known.contains(&job.id));
-            let over = |job: &Listed| job.phase() == Phase::Over && ids.contains(&job.id.as_str());
+            let over = |job: &ListedJob| job.phase() == Phase::Over && ids.contains(&job.id.as_str());
             let jobs = remembered.into_iter().chain(accounted).filter(over);
             ended.extend(jobs.map(|job| (job.id.clone(), job)));
         }
@@ -327,7 +327,7 @@ impl Slurm {
         self.runner.run(call, variables(&self.settings, call)).await
     }
 
-    async fn remembered(&self, ids: &[&str]) -> Result<Vec<Listed>, BatchSystemError> {
+    async fn remembered(&self, ids: &[&str]) -> Result<Vec<ListedJob>, BatchSystemError> {
         let printed = match self.run(&call::exits(&ids.join(","), accounts::EXITS)).await {
             Err(BatchSystemError::UnknownJob { .. }) => return Ok(Vec::new()),
             printed => printed?.stdout,
@@ -335,13 +335,13 @@ impl Slurm {
         Ok(accounts::read_exits(&printed, &self.submitter)?)
     }
 
-    async fn accounted(&self, ids: &[&str]) -> Result<Vec<Listed>, BatchSystemError> {
+    async fn accounted(&self, ids: &[&str]) -> Result<Vec<ListedJob>, BatchSystemError> {
         let printed = self.run(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS)).await?;
         Ok(accounts::read_accounts(&printed.stdout, &self.submitter)?)
     }
 
     /// A job as squeue has it; none if it knows no such id, or if that is another job by now.
-    async fn status_of(&self, number: u32, id: &str) -> Result<Option<Listed>, BatchSystemError> {
+    async fn status_of(&self, number: u32, id: &str) -> Result<Option<ListedJob>, BatchSystemError> {
         match self.queue(Some(id)).await {
             Err(BatchSystemError::UnknownJob { .. }) => Ok(None),
             queue => Ok(queue?.jobs.into_iter().find(|job| job.id == id && job.ours == Some(number))),
@@ -386,7 +386,7 @@ impl Slurm {
 
     /// Completes how many cores the running jobs have on each of their nodes. Nothing is asked unless a job began on
     /// several nodes of which it has only some cores.
-    async fn spread(&self, nodes: &[Node], jobs: &mut [Listed]) -> Result<(), BatchSystemError> {
+    async fn spread(&self, nodes: &[Node], jobs: &mut [ListedJob]) -> Result<(), BatchSystemError> {
         let cores: BTreeMap<&str, u32> = nodes.iter().map(|node| (node.name.as_str(), node.cores)).collect();
         let mut unknown = Vec::new();
         let mut running = BTreeSet::new();
@@ -437,15 +437,15 @@ fn variables(settings: &Settings, call: &Call) -> Vec<(&'static str, OsString)> 
 
 /// Leaves out others' jobs that are over, but for those that were not when the last listing was made: what became of
 /// them is told once.
-fn leave_out_over(jobs: &mut Vec<Listed>, known: &mut Option<BTreeSet<String>>) {
-    let is_over = |job: &Listed| job.ours.is_none() && job.phase() == Phase::Over;
+fn leave_out_over(jobs: &mut Vec<ListedJob>, known: &mut Option<BTreeSet<String>>) {
+    let is_over = |job: &ListedJob| job.ours.is_none() && job.phase() == Phase::Over;
     let over = jobs.iter().filter(|job| is_over(job)).map(|job| job.id.clone()).collect();
     let before = known.replace(over);
     jobs.retain(|job| !is_over(job) || before.as_ref().is_some_and(|before| !before.contains(&job.id)));
 }
 
 /// Notes a job's cores on its nodes, if they are as many as it has and on no other node.
-fn fill(job: &mut Listed, spread: &BTreeMap<String, u32>) -> bool {
+fn fill(job: &mut ListedJob, spread: &BTreeMap<String, u32>) -> bool {
     let fits = spread.len() == job.places.len()
         && job.places.iter().all(|place| spread.contains_key(&place.node))
         && spread.values().sum::<u32>() == job.shape.cores;

@@ -8,7 +8,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use pliant_control::listing::{Listed, NodeAllocation, Phase, Planned, Shape};
+use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase, PlannedStart};
 
 use super::arrays::{self, Tag};
 use super::hostlist;
@@ -96,7 +96,7 @@ pub(super) fn read(printed: &str, mark: &Mark, who: &Submitter<u32>) -> Result<P
 }
 
 /// A job, or several: the waiting tasks of an array of ours are one record, and a job each.
-fn jobs(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Vec<Listed>, Unreadable> {
+fn jobs(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Vec<ListedJob>, Unreadable> {
     let job = job(line, tagged, our_user)?;
     let Some(Tag::Block(first)) =
         tagged.filter(|_| job.id.ends_with(WAITING) && job.owner == our_user.to_string())
@@ -109,7 +109,7 @@ fn jobs(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Vec<Listed>, U
         .ok_or_else(|| Unreadable::new(COMMAND, &format!("job {}", job.id), "indices of our own", indices))
 }
 
-fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Listed, Unreadable> {
+fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unreadable> {
     let fields: Vec<&str> = line.split(SEPARATOR).collect();
     let Ok(fields) = <[&str; FIELDS.len()]>::try_from(fields) else {
         return Err(Unreadable::new(COMMAND, "a job", "20 fields", line));
@@ -130,13 +130,13 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Listed, Unreada
     let (start, end) = (time("start", start)?, time("end", end)?);
     let places =
         hosts("nodes", places)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect();
-    let mut job = Listed {
+    let mut job = ListedJob {
         ours: tagged.filter(|_| user == our_user.to_string()).and_then(|tag| tag.number(&whole)),
         id: whole,
         owner: user.to_owned(),
         state: state(word, reason),
         partition: partition.to_owned(),
-        shape: Shape {
+        shape: CoreLayout {
             cores: count("cores", cores)?,
             nodes: Some(count("number of nodes", nodes)?),
             exclusive: shared == "NO",
@@ -147,13 +147,13 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Listed, Unreada
         walltime: walltime(limit).ok_or_else(|| wrong("limit", "a length of time", limit))?,
         submitted: time("submission", submit)?.ok_or_else(|| wrong("submission", "seconds", submit))?,
         priority: priority.parse().map_err(|_| wrong("priority", "a number", priority))?,
-        ..Listed::default()
+        ..ListedJob::default()
     };
     match job.phase() {
         Phase::Waits => {
             let nodes = hosts("planned nodes", planned_on)?;
             // Without nodes a start is not a plan but the earliest that its owner allows.
-            job.planned = start.filter(|_| !nodes.is_empty()).map(|start| Planned { start, nodes });
+            job.planned = start.filter(|_| !nodes.is_empty()).map(|start| PlannedStart { start, nodes });
             job.waits_for = waits_for(reason, dependency, start);
         }
         Phase::Runs => job.started = start,

@@ -1,6 +1,6 @@
 //! Slurm's words for the states of jobs and nodes, the reasons to wait, and lengths of time.
 
-use pliant_control::listing::{State, Status, WaitsFor};
+use pliant_control::listing::{State, Status, WaitReason};
 use pliant_model::{Span, Time};
 
 /// The state of a job by its word in squeue or sacct: a base state, or a flag that hides it. `reason` tells a held
@@ -40,7 +40,7 @@ fn is_held(reason: &str) -> bool {
 }
 
 /// What a waiting job waits for, by its reason. Waiting for its turn and for cores is what all do.
-pub(super) fn waits_for(reason: &str, dependency: &str, start: Option<Time>) -> Option<WaitsFor> {
+pub(super) fn waits_for(reason: &str, dependency: &str, start: Option<Time>) -> Option<WaitReason> {
     const ITS_TURN: &[&str] = &["", "None", "Priority", "Resources", "Cleaning", "Prolog"];
     const LIMITS: &[&str] = &["Assoc", "QOSMax", "QOSGrp", "QOSUsage", "QOSJob", "Max", "JobArrayTaskLimit"];
     const NEVER: &[&str] = &[
@@ -61,11 +61,11 @@ pub(super) fn waits_for(reason: &str, dependency: &str, start: Option<Time>) -> 
     Some(match (reason, start) {
         // By its own user: the server submitted it held, or withdraws it.
         _ if ITS_TURN.contains(&reason) || reason == "JobHeldUser" => return None,
-        ("BeginTime", Some(start)) => WaitsFor::Time(start),
-        ("Dependency", _) => WaitsFor::Jobs(dependency.to_owned()),
-        _ if begins(NEVER) => WaitsFor::Never(reason.to_owned()),
-        _ if begins(LIMITS) => WaitsFor::Limit(reason.to_owned()),
-        _ => WaitsFor::Other(reason.to_owned()),
+        ("BeginTime", Some(start)) => WaitReason::Time(start),
+        ("Dependency", _) => WaitReason::Jobs(dependency.to_owned()),
+        _ if begins(NEVER) => WaitReason::Never(reason.to_owned()),
+        _ if begins(LIMITS) => WaitReason::Limit(reason.to_owned()),
+        _ => WaitReason::Other(reason.to_owned()),
     })
 }
 

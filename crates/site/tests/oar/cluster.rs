@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pliant_control::listing::{Listed, Phase, Shape};
+use pliant_control::listing::{CoreLayout, ListedJob, Phase};
 use pliant_model::{Procs, Span, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_site::Submission;
@@ -81,22 +81,22 @@ impl Cluster {
         self.oar.submit(&job).await.unwrap()
     }
 
-    pub(crate) async fn list(&self) -> Vec<Listed> {
+    pub(crate) async fn list(&self) -> Vec<ListedJob> {
         let seen = self.oar.list(now()).await.unwrap();
         assert_eq!(seen.unread, [""; 0]);
         seen.listing.jobs
     }
 
-    pub(crate) async fn job(&self, id: &str) -> Option<Listed> {
+    pub(crate) async fn job(&self, id: &str) -> Option<ListedJob> {
         self.list().await.into_iter().find(|job| job.id == id)
     }
 
     /// The job, once it is as it should be.
-    pub(crate) async fn wait(&self, id: &str, is_so: impl Fn(&Listed) -> bool) -> Listed {
+    pub(crate) async fn wait(&self, id: &str, is_so: impl Fn(&ListedJob) -> bool) -> ListedJob {
         until(&format!("job {id}"), async || self.job(id).await.filter(|job| is_so(job))).await
     }
 
-    pub(crate) async fn wait_for(&self, id: &str, phase: Phase) -> Listed {
+    pub(crate) async fn wait_for(&self, id: &str, phase: Phase) -> ListedJob {
         self.wait(id, |job| job.phase() == phase).await
     }
 }
@@ -129,6 +129,6 @@ pub(crate) fn submission<'a>(
     program: &'a [OsString],
     alternatives: &'a [Alternative],
 ) -> Submission<'a> {
-    let shape = Shape { cores: alternatives[0].procs.0, ..Shape::default() };
+    let shape = CoreLayout { cores: alternatives[0].procs.0, ..CoreLayout::default() };
     Submission { alternatives, ..Submission::new(number, folder, program, shape, alternatives[0].walltime) }
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pliant_control::listing::{Listed, Phase, Shape};
+use pliant_control::listing::{CoreLayout, ListedJob, Phase};
 use pliant_model::{Span, Time};
 use pliant_site::Submission;
 use pliant_site::slurm::{Settings, Slurm};
@@ -24,8 +24,8 @@ pub(crate) struct Cluster {
 }
 
 /// Where a job of a cluster with that many cores is to run.
-pub(crate) fn cores(cores: u32) -> Shape {
-    Shape { cores, nodes: None, exclusive: false }
+pub(crate) fn cores(cores: u32) -> CoreLayout {
+    CoreLayout { cores, nodes: None, exclusive: false }
 }
 
 impl Cluster {
@@ -54,28 +54,28 @@ impl Cluster {
     }
 
     /// Submits a job that runs a line of shell.
-    pub(crate) async fn submit(&self, number: u32, line: &str, shape: Shape, held: bool) -> String {
+    pub(crate) async fn submit(&self, number: u32, line: &str, shape: CoreLayout, held: bool) -> String {
         let folder = self.folder(number);
         let program = shell(line);
         self.slurm.submit(&submission(number, &folder, &program, shape, held)).await.unwrap()
     }
 
-    pub(crate) async fn list(&self) -> Vec<Listed> {
+    pub(crate) async fn list(&self) -> Vec<ListedJob> {
         let seen = self.slurm.list(now()).await.unwrap();
         assert_eq!(seen.unread, [""; 0]);
         seen.listing.jobs
     }
 
-    pub(crate) async fn job(&self, id: &str) -> Option<Listed> {
+    pub(crate) async fn job(&self, id: &str) -> Option<ListedJob> {
         self.list().await.into_iter().find(|job| job.id == id)
     }
 
     /// The job, once it is as it should be.
-    pub(crate) async fn wait(&self, id: &str, is_so: impl Fn(&Listed) -> bool) -> Listed {
+    pub(crate) async fn wait(&self, id: &str, is_so: impl Fn(&ListedJob) -> bool) -> ListedJob {
         until(&format!("job {id}"), async || self.job(id).await.filter(|job| is_so(job))).await
     }
 
-    pub(crate) async fn wait_for(&self, id: &str, phase: Phase) -> Listed {
+    pub(crate) async fn wait_for(&self, id: &str, phase: Phase) -> ListedJob {
         self.wait(id, |job| job.phase() == phase).await
     }
 }
@@ -92,7 +92,7 @@ pub(crate) fn submission<'a>(
     number: u32,
     folder: &'a Path,
     program: &'a [OsString],
-    shape: Shape,
+    shape: CoreLayout,
     held: bool,
 ) -> Submission<'a> {
     Submission { held, ..Submission::new(number, folder, program, shape, Span(600)) }

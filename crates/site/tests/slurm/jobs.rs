@@ -3,7 +3,7 @@
 use std::fs;
 
 use pliant_control::job::Exit;
-use pliant_control::listing::{Phase, Shape, State};
+use pliant_control::listing::{CoreLayout, Phase, State};
 use pliant_model::Span;
 use pliant_site::{BATCH_OUTPUT, BatchSystemError, StartPrevention};
 
@@ -58,14 +58,14 @@ async fn a_plan_is_seen_and_a_job_is_resized_while_it_waits() {
     assert!(planned.planned.unwrap().start >= blocker.started.unwrap() + Span(300));
     assert_eq!((planned.state, planned.shape.cores, planned.waits_for), (State::Pending, 2, None));
 
-    let check = async |shape: Shape, walltime: Span, nodes: u32, minutes: i64| {
+    let check = async |shape: CoreLayout, walltime: Span, nodes: u32, minutes: i64| {
         cluster.slurm.reshape(1, &id, shape, walltime).await.unwrap();
         let job = cluster.job(&id).await.unwrap();
         assert_eq!((job.shape.cores, job.shape.nodes), (shape.cores, Some(nodes)));
         assert_eq!(job.walltime, Some(Span(minutes * 60)));
     };
     check(cores(7), Span(1201), 2, 21).await;
-    check(Shape { cores: 3, nodes: Some(1), exclusive: false }, Span(60), 1, 1).await;
+    check(CoreLayout { cores: 3, nodes: Some(1), exclusive: false }, Span(60), 1, 1).await;
     check(cores(8), Span(120), 2, 2).await;
     // More than there is, and a job that does not wait.
     let error = cluster.slurm.reshape(1, &id, cores(9), Span(60)).await;

@@ -5,7 +5,7 @@ use pliant_control::access::Caller;
 use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
 use pliant_control::job::JobRecord;
 use pliant_control::server_info::ServerInfo;
-use pliant_control::vector::Vector;
+use pliant_control::vector::EstimationVector;
 use proptest::prelude::*;
 use tonic::{Code, Status};
 
@@ -81,8 +81,8 @@ fn jobs() {
         ),
         (
             |job| {
-                let passed = vec![proto::survey::Passed::default(); 65];
-                job.survey = Some(proto::Survey { passed, ..proto::Survey::default() });
+                let passed = vec![proto::discovery_summary::Passed::default(); 65];
+                job.survey = Some(proto::DiscoverySummary { passed, ..proto::DiscoverySummary::default() });
             },
             "survey.passed",
             "at most 64 items",
@@ -196,7 +196,7 @@ fn calls_of_services() {
 
 #[test]
 fn vectors_and_answers() {
-    type Damage = fn(&mut proto::Vector);
+    type Damage = fn(&mut proto::EstimationVector);
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|vector| vector.server = "a/b".into(), "server", NAME, "`a/b`"),
         (|vector| vector.address.clear(), "address", ADDRESS, EMPTY),
@@ -212,7 +212,7 @@ fn vectors_and_answers() {
         (|vector| vector.free = u32::MAX, "free", "a number of processors from 0 to 10000000", "4294967295"),
     ];
     for (damage, field, expected, found) in cases {
-        check::<_, Vector>(vector(), damage, field, expected, found);
+        check::<_, EstimationVector>(vector(), damage, field, expected, found);
         let message = proto::Found { vectors: vec![vector(), vector()], ..proto::Found::default() };
         let within = |found: &mut proto::Found| damage(&mut found.vectors[1]);
         check::<_, DiscoveryResult>(message, within, &format!("vectors[1].{field}"), expected, found);

@@ -1,13 +1,13 @@
 //! The messages that are sent back and forth, and read from damaged bytes.
 
-pub(super) use pliant_control::agent::{DiscoveryResult, DiscoverySubject, Moving, Report};
+pub(super) use pliant_control::agent::{DiscoveryResult, DiscoverySubject, ReallocationConfig, Report};
 pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
 pub(super) use pliant_control::explain::Explanation;
 pub(super) use pliant_control::handoff::{HandoffDecision, MoveOutcome, MoveProposal, Reply, ServerSnapshot};
 pub(super) use pliant_control::job::{Compared, Exit, Hop, JobRecord, Work};
 pub(super) use pliant_control::multi_job;
 pub(super) use pliant_control::server_info::ServerInfo;
-pub(super) use pliant_control::vector::Vector;
+pub(super) use pliant_control::vector::EstimationVector;
 pub(super) use pliant_model::{Estimate, Speedup};
 pub(super) use pliant_staging::FileSpec;
 
@@ -21,7 +21,7 @@ macro_rules! for_each_message {
             speedups: Speedup;
             works: Work;
             estimates: Estimate;
-            vectors: Vector;
+            vectors: EstimationVector;
             compared_estimates: Compared;
             exits: Exit;
             jobs: JobRecord;
@@ -62,7 +62,7 @@ macro_rules! for_each_message {
             shares_of_users: Shares;
             queries_of_offers: OffersQuery;
             reports_of_rounds: Report;
-            ways_of_moving: Moving;
+            ways_of_moving: ReallocationConfig;
             programs_of_tasks: Program;
             launches_of_clients: LaunchRequest;
             tasks_that_are_spawned: SpawnRequest;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pliant_control::access::Caller;
-use pliant_control::agent::Ask;
+use pliant_control::agent::DiscoveryQuery;
 use pliant_control::names::Name;
 use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::Refused;
@@ -118,7 +118,7 @@ proptest! {
 }
 
 /// What clients ask.
-fn asks() -> impl Strategy<Value = Ask> {
+fn asks() -> impl Strategy<Value = DiscoveryQuery> {
     let what = drawn::<DiscoverySubject>().prop_filter("agents ask it", |what| {
         matches!(what, DiscoverySubject::Work(_) | DiscoverySubject::Service { .. })
     });
@@ -126,7 +126,7 @@ fn asks() -> impl Strategy<Value = Ask> {
     let drawn = (what, USER.strategy(), any::<bool>(), bounds::BEST, option::of(NAME.strategy()), timeout);
     drawn.prop_map(|(what, user, operator, best, only, timeout)| {
         let caller = Caller { user, operator };
-        Ask { what, caller, best, only, timeout }
+        DiscoveryQuery { what, caller, best, only, timeout }
     })
 }
 
@@ -177,7 +177,7 @@ fn walltimes_that_saturate_become_the_longest_of_the_protocol() {
 
 #[test]
 fn long_lists_keep_what_matters_most() {
-    let vector = |rank| Vector { rank, ..one(drawn::<Vector>()) };
+    let vector = |rank| EstimationVector { rank, ..one(drawn::<EstimationVector>()) };
     let many = DiscoveryResult { vectors: (0..2000).map(vector).collect(), ..DiscoveryResult::default() };
     let read = received::<proto::Found, _>(&many).unwrap();
     assert_eq!(read.vectors, many.vectors[..bounds::VECTORS_MAX], "the best ones");
@@ -228,8 +228,8 @@ fn missing_values_have_defaults() {
 
 #[test]
 fn waiting_jobs_are_moved_by_the_agents_own_policy_alone() {
-    let moving = one(drawn::<Moving>());
-    let request = |dry_run, policy: Option<&Moving>| {
+    let moving = one(drawn::<ReallocationConfig>());
+    let request = |dry_run, policy: Option<&ReallocationConfig>| {
         reallocate_request(proto::ReallocateRequest { dry_run, policy: policy.map(Into::into) })
     };
     assert_eq!(request(true, Some(&moving)).unwrap(), (true, Some(moving.policy)));

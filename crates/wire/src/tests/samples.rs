@@ -38,8 +38,8 @@ pub(super) fn work() -> proto::Work {
     proto::Work { procs: 8, walltime_s: 3600, speedup: Some(amdahl(0.9, 64)) }
 }
 
-pub(super) fn vector() -> proto::Vector {
-    proto::Vector {
+pub(super) fn vector() -> proto::EstimationVector {
+    proto::EstimationVector {
         server: "lyon".to_owned(),
         address: "lyon.example.org:7450".to_owned(),
         rank: 0,

@@ -9,7 +9,7 @@ mod workload;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pliant_control::agent::{Moving, Proposal};
+use pliant_control::agent::{Proposal, ReallocationConfig};
 use pliant_control::job::{Exit, JobState};
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
@@ -79,7 +79,10 @@ async fn sixty_jobs_move_between_loaded_clusters_and_run_once_while_daemons_are_
     }
     let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
     let policy = Reallocation { period: Span(10), threshold: Span(5), ..policy };
-    operator.change_moving(&MovingChange::Set(Moving { policy, early: Some(Span(5)) })).await.unwrap();
+    operator
+        .change_moving(&MovingChange::Set(ReallocationConfig { policy, early: Some(Span(5)) }))
+        .await
+        .unwrap();
     let accepted = playing.await.unwrap();
     let alice = site.federation.client("alice");
     let ended = site.ended(&alice, &accepted).await;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pliant_client::ExplorationFolder;
-use pliant_control::optional::explore::Explore;
+use pliant_control::optional::explore::ExplorationClient;
 use pliant_model::{SpanMs, TimeMs};
 use tokio::time::sleep;
 
@@ -117,7 +117,7 @@ impl Explorer {
     fn dispatcher(&self) -> Option<serde_json::Value> {
         let read = |name| std::fs::read(self.out().join(name)).ok();
         let header: serde_json::Value = serde_json::from_slice(&read("exploration.json")?).unwrap();
-        let mut machine = Explore::new(serde_json::from_value(header["plan"].clone()).unwrap());
+        let mut machine = ExplorationClient::new(serde_json::from_value(header["plan"].clone()).unwrap());
         let journal = read("journal.jsonl")?;
         // The last line may not be written whole.
         for line in journal.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use pliant_client::{Client, ClientError, SubmitOrder};
-use pliant_control::agent::{Moving, Report};
+use pliant_control::agent::{ReallocationConfig, Report};
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Handle, Key};
@@ -150,9 +150,9 @@ pub(crate) fn stdout_of(handle: &Handle) -> Download {
 }
 
 /// Moves jobs on demand, for any gain of at least a minute.
-pub(crate) fn on_demand() -> Moving {
+pub(crate) fn on_demand() -> ReallocationConfig {
     let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
-    Moving { policy: Reallocation { period: Span(86_400), ..policy }, early: None }
+    ReallocationConfig { policy: Reallocation { period: Span(86_400), ..policy }, early: None }
 }
 
 /// The jobs that a reallocation cycle has moved.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pliant_control::agent::ExplorationServer;
-use pliant_control::optional::explore::{Event, Offer};
+use pliant_control::optional::explore::{Event, ServerOffer};
 use pliant_wire::{Federation, bounds};
 use tokio::time::Instant;
 
@@ -64,7 +64,7 @@ impl ExplorationExecutor {
         let offer = |ExplorationServer { server, cores, per_core, .. }| {
             // Without it the window of the plan holds.
             let per_core = (per_core > 0).then_some(per_core);
-            Offer { server, cores, per_core }
+            ServerOffer { server, cores, per_core }
         };
         Ok(Event::Found(usable.map(offer).collect()))
     }

@@ -10,7 +10,7 @@ use pliant_policy::tuning::Tuner;
 use super::job::Job;
 use super::{Command, Dump, External, give, locals};
 use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
-use crate::listing::{Listing, Phase, State, WaitsFor};
+use crate::listing::{Listing, Phase, State, WaitReason};
 use crate::local::LocalJob;
 
 /// A job is not stuck sooner than this after a listing has shown that it has no plan.
@@ -154,11 +154,11 @@ impl BatchSystem for External {
         let Some(listed) = listed else { return self.target().closed() };
         Some(match &listed.waits_for {
             _ if listed.state == State::Held => "somebody holds it back".to_owned(),
-            Some(WaitsFor::Jobs(which)) => format!("it waits for other jobs ({which})"),
-            Some(WaitsFor::Limit(which)) => format!("a limit is reached ({which})"),
-            Some(WaitsFor::Never(why)) => format!("it never starts as it is ({why})"),
-            Some(WaitsFor::Other(why)) => format!("the batch system says {why}"),
-            Some(WaitsFor::Time(_)) | None => self
+            Some(WaitReason::Jobs(which)) => format!("it waits for other jobs ({which})"),
+            Some(WaitReason::Limit(which)) => format!("a limit is reached ({which})"),
+            Some(WaitReason::Never(why)) => format!("it never starts as it is ({why})"),
+            Some(WaitReason::Other(why)) => format!("the batch system says {why}"),
+            Some(WaitReason::Time(_)) | None => self
                 .target()
                 .closed()
                 .unwrap_or_else(|| "it fits on no nodes that can be used now".to_owned()),
@@ -176,7 +176,7 @@ impl BatchSystem for External {
         let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waits);
         let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.waits_for {
             // One on each job says nothing of others.
-            Some(WaitsFor::Limit(which)) if !which.contains("PerJob") => Some(which),
+            Some(WaitReason::Limit(which)) if !which.contains("PerJob") => Some(which),
             _ => None,
         });
         limits

@@ -7,7 +7,7 @@ use pliant_policy::nodes::{
 };
 
 use super::target::Target;
-use crate::listing::{self, Listed, Listing, Phase, State, WaitsFor};
+use crate::listing::{self, ListedJob, Listing, Phase, State, WaitReason};
 
 /// What a job without a limit is taken to need.
 pub const WITHOUT_LIMIT: Span = Span(365 * 86_400);
@@ -28,13 +28,13 @@ pub(super) fn draw(
     listing: &Listing,
     rules: &Rules,
     target: Target<'_>,
-    expected: &dyn Fn(&Listed, Span) -> Option<Span>,
+    expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
 ) -> ListedSnapshot {
     let ours: Vec<&listing::Node> = target.nodes().collect();
     let mut strangers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
-    let mut number = |listed: &Listed| match listed.ours {
+    let mut number = |listed: &ListedJob| match listed.ours {
         Some(number) if seen.insert(number) => JobId(number),
         // A job of ours that is there twice counts twice, and is ours once.
         _ => JobId(strangers.next().unwrap_or(u32::MAX)),
@@ -50,12 +50,12 @@ pub(super) fn draw(
             running.push(AllocatedJob { job: number(job), cores: Procs(job.shape.cores), on, end, expected });
         }
     }
-    let may_start = |job: &Listed| target.takes(&job.partition) && job.shape.cores > 0;
+    let may_start = |job: &ListedJob| target.takes(&job.partition) && job.shape.cores > 0;
     let all = listing.jobs.iter().enumerate();
-    let mut waiting: Vec<(usize, &Listed)> =
+    let mut waiting: Vec<(usize, &ListedJob)> =
         all.filter(|(_, job)| job.phase() == Phase::Waits && may_start(job)).collect();
     waiting.sort_by(|(_, a), (_, b)| {
-        let key = |job: &Listed| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
+        let key = |job: &ListedJob| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
     });
     let largest = largest(target);
@@ -87,7 +87,7 @@ pub(super) fn draw(
     }
 }
 
-fn shares(job: &Listed, nodes: &[&listing::Node]) -> Vec<NodeShare> {
+fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
     let share = |place: &listing::NodeAllocation| {
         let node = nodes.iter().position(|node| node.name == place.node)?;
         let whole = || job.shape.exclusive.then(|| nodes[node].cores);
@@ -102,29 +102,29 @@ pub(super) fn largest(target: Target<'_>) -> u32 {
 }
 
 /// How many jobs a listed one stands for, as far as they are planned.
-pub(super) fn tasks(job: &Listed) -> usize {
+pub(super) fn tasks(job: &ListedJob) -> usize {
     1 + job.further.min(TASKS_MAX) as usize
 }
 
 /// Whether a job is on a node that ours may have.
-pub(super) fn is_on(job: &Listed, target: Target<'_>) -> bool {
+pub(super) fn is_on(job: &ListedJob, target: Target<'_>) -> bool {
     job.places.iter().any(|place| target.nodes().any(|node| node.name == place.node))
 }
 
 /// Whether a waiting job may have a plan, as far as it is listed.
-pub(super) fn may_be_planned(job: &Listed, target: Target<'_>) -> bool {
+pub(super) fn may_be_planned(job: &ListedJob, target: Target<'_>) -> bool {
     let usable = target.nodes().filter(|node| node.unusable.is_none()).map(|node| node.cores);
     !is_blocked(job, target) && usable.sum::<u32>() >= job.shape.cores
 }
 
-fn is_blocked(job: &Listed, target: Target<'_>) -> bool {
-    let waits_for = job.waits_for.as_ref().is_some_and(|what| !matches!(what, WaitsFor::Time(_)));
+fn is_blocked(job: &ListedJob, target: Target<'_>) -> bool {
+    let waits_for = job.waits_for.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
     job.state == State::Held || waits_for || target.is_stopped()
 }
 
-fn waits(job: &Listed, number: JobId, target: Target<'_>, largest: u32) -> Pending {
+fn waits(job: &ListedJob, number: JobId, target: Target<'_>, largest: u32) -> Pending {
     let begin: Option<Time> = match job.waits_for {
-        Some(WaitsFor::Time(begin)) => Some(begin),
+        Some(WaitReason::Time(begin)) => Some(begin),
         _ => None,
     };
     let blocked = is_blocked(job, target);
@@ -134,7 +134,7 @@ fn waits(job: &Listed, number: JobId, target: Target<'_>, largest: u32) -> Pendi
 }
 
 /// What a job asks for, on nodes of at most `largest` cores.
-pub(super) fn shape(job: &Listed, largest: u32) -> Shape {
+pub(super) fn shape(job: &ListedJob, largest: u32) -> Shape {
     Shape {
         // What is listed is the least number that will do. More than its cores need were asked for.
         nodes: job.shape.nodes.filter(|nodes| *nodes > job.shape.cores.div_ceil(largest)),

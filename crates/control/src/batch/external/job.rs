@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, Effects, News};
 use crate::job::{Exit, is_false};
-use crate::listing::{Changes, Listed, Phase, State};
+use crate::listing::{Changes, ListedJob, Phase, State};
 
 /// An event of an external batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -153,7 +153,7 @@ pub enum Command {
         /// What it was called there.
         ids: Vec<String>,
         /// It as it was listed, if it still is.
-        listed: Option<Box<Listed>>,
+        listed: Option<Box<ListedJob>>,
     },
 }
 
@@ -252,7 +252,7 @@ pub(super) struct Job {
 }
 
 /// True if a job is held, and not by somebody else: what an administrator holds is left so.
-pub(super) fn is_held_by_us(listed: &Listed) -> bool {
+pub(super) fn is_held_by_us(listed: &ListedJob) -> bool {
     listed.state == State::Held && listed.waits_for.is_none()
 }
 
@@ -313,7 +313,7 @@ impl Job {
     }
 
     /// It runs, or ran, in the size that the batch system has chosen, if that was left to it.
-    pub(super) fn takes(&mut self, begun: &Listed) {
+    pub(super) fn takes(&mut self, begun: &ListedJob) {
         if !self.started && !self.alternatives.is_empty() && begun.shape.cores > 0 {
             self.submission.procs = Procs(begun.shape.cores);
             self.submission.walltime = begun.walltime.unwrap_or(self.submission.walltime);
@@ -322,14 +322,14 @@ impl Job {
 
     /// True if it is over as far as a listing shows, or not listed. What waits may be a copy that waits for ever to begin
     /// what another one has ended, or what a killed controller has forgotten to have started.
-    pub(super) fn may_be_over(&self, listed: &[&Listed]) -> bool {
+    pub(super) fn may_be_over(&self, listed: &[&ListedJob]) -> bool {
         let any = |phase| listed.iter().any(|one| one.phase() == phase);
         let has_run = || listed.iter().any(|one| one.phase() == Phase::Over && one.ever_started());
         !any(Phase::Runs) && (!any(Phase::Waits) || self.started || has_run())
     }
 
     /// Asks again for what was done and is not done any more: a controller that was killed has forgotten it.
-    pub(super) fn keep_asking(&mut self, listed: &[&Listed], at: Time, effects: &mut Effects) {
+    pub(super) fn keep_asking(&mut self, listed: &[&ListedJob], at: Time, effects: &mut Effects) {
         let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
         if self.cancelled && !self.terminating && waits {
             self.terminating = true;
@@ -399,7 +399,7 @@ impl Job {
         Command::Terminate { job: self.submission.job, ids: self.ids.clone() }
     }
 
-    pub(super) fn look(&self, listed: Option<Listed>) -> Command {
+    pub(super) fn look(&self, listed: Option<ListedJob>) -> Command {
         Command::Look { job: self.submission.job, ids: self.ids.clone(), listed: listed.map(Box::new) }
     }
 

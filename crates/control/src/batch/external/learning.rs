@@ -6,7 +6,7 @@
 use pliant_model::{Span, Time};
 use pliant_policy::runtimes::limit_usage::LimitUsage;
 
-use crate::listing::{Changes, Listed, Listing, Phase};
+use crate::listing::{Changes, ListedJob, Listing, Phase};
 
 /// Two listings may be apart so many times less than a job's limit.
 const APART: i64 = 4;
@@ -15,7 +15,7 @@ const APART: i64 = 4;
 pub(super) fn ended(mirror: &Listing, changes: &Changes, used: &mut LimitUsage) {
     let apart = changes.at - changes.since;
     let between = Time(changes.since.0 + apart.0 / 2);
-    let mut tell = |job: &Listed, ended: Time| {
+    let mut tell = |job: &ListedJob, ended: Time| {
         if let (Some(started), Some(limit)) = (job.started, job.walltime) {
             used.record(&job.owner, &job.partition, limit, (ended - started).max(Span::ZERO));
         }
@@ -26,7 +26,7 @@ pub(super) fn ended(mirror: &Listing, changes: &Changes, used: &mut LimitUsage) 
             tell(before, between);
         }
     }
-    let was_over = |after: &Listed| mirror.job(&after.id).is_some_and(|job| job.phase() == Phase::Over);
+    let was_over = |after: &ListedJob| mirror.job(&after.id).is_some_and(|job| job.phase() == Phase::Over);
     for after in changes.jobs.iter().filter(|after| after.phase() == Phase::Over && !was_over(after)) {
         if let Some(ended) = after.ended {
             tell(after, ended);

@@ -8,7 +8,7 @@ use pliant_model::Time;
 
 use super::drawing;
 use super::target::Target;
-use crate::listing::{Changes, Listed, Listing, Phase};
+use crate::listing::{Changes, ListedJob, Listing, Phase};
 use crate::local::LocalJob;
 
 /// The runs that `changes` to a listing say are over.
@@ -16,7 +16,7 @@ pub(super) fn over(before: &Listing, changes: &Changes, partition: Option<&str>)
     let changed = changes.jobs.iter().filter_map(|job| {
         let known = before.job(&job.id);
         let ran = known.filter(|known| known.phase() == Phase::Runs);
-        match (job.phase(), known.map(Listed::phase)) {
+        match (job.phase(), known.map(ListedJob::phase)) {
             (Phase::Over, Some(Phase::Over)) | (Phase::Runs, _) => None,
             (Phase::Over, _) => Some((ran.unwrap_or(job), job.ended)),
             // It ran, and waits again.
@@ -25,7 +25,7 @@ pub(super) fn over(before: &Listing, changes: &Changes, partition: Option<&str>)
     });
     let gone = changes.gone.iter().filter_map(|id| before.job(id)).filter(|job| job.phase() == Phase::Runs);
     let runs = changed.chain(gone.map(|job| (job, None)));
-    let run = |(job, ended): (&Listed, Option<Time>)| {
+    let run = |(job, ended): (&ListedJob, Option<Time>)| {
         let started = job.started?;
         let latest = job.walltime.map_or(changes.at, |walltime| changes.at.min(started + walltime));
         let ended = ended.unwrap_or(latest).max(started);
@@ -38,18 +38,18 @@ pub(super) fn over(before: &Listing, changes: &Changes, partition: Option<&str>)
 /// Those that run or wait.
 pub(super) fn present(listing: &Listing, partition: Option<&str>) -> Vec<LocalJob> {
     let target = Target::of(listing, partition);
-    let concerns_ours = |job: &&Listed| match job.phase() {
+    let concerns_ours = |job: &&ListedJob| match job.phase() {
         Phase::Runs => job.started.is_some() && drawing::is_on(job, target),
         Phase::Waits => target.takes(&job.partition) && job.shape.cores > 0,
         Phase::Over => false,
     };
     let locals = listing.jobs.iter().filter(|job| job.ours.is_none()).filter(concerns_ours);
-    let copies = |job: &Listed| std::iter::repeat_n(local(listing, job, partition), drawing::tasks(job));
+    let copies = |job: &ListedJob| std::iter::repeat_n(local(listing, job, partition), drawing::tasks(job));
     locals.flat_map(copies).collect()
 }
 
 /// Whether a job has cores that ours could have.
-fn takes_ours(before: &Listing, changes: &Changes, job: &Listed, partition: Option<&str>) -> bool {
+fn takes_ours(before: &Listing, changes: &Changes, job: &ListedJob, partition: Option<&str>) -> bool {
     // The nodes of the first listing come with it.
     let mut after = Listing::default();
     after.apply(&Changes {
@@ -61,9 +61,9 @@ fn takes_ours(before: &Listing, changes: &Changes, job: &Listed, partition: Opti
     job.shape.cores > 0 && (is_on(before) || is_on(&after))
 }
 
-fn local(listing: &Listing, job: &Listed, partition: Option<&str>) -> LocalJob {
+fn local(listing: &Listing, job: &ListedJob, partition: Option<&str>) -> LocalJob {
     let largest = drawing::largest(Target::of(listing, partition));
-    let Listed { walltime, partition, submitted, started, .. } = job;
+    let ListedJob { walltime, partition, submitted, started, .. } = job;
     LocalJob {
         shape: drawing::shape(job, largest),
         walltime: *walltime,

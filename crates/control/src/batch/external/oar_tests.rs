@@ -6,7 +6,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::*;
 use crate::batch::{BatchSystem, Command as Outer};
-use crate::listing::{self, NodeAllocation, Planned, Shape, State};
+use crate::listing::{self, CoreLayout, NodeAllocation, PlannedStart, State};
 
 const JOB: JobId = JobId(7);
 const NOW: Time = Time(1_000);
@@ -18,25 +18,25 @@ fn nodes() -> Vec<listing::Node> {
     vec![node("n1"), node("n2")]
 }
 
-fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) -> Listed {
+fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) -> ListedJob {
     let runs = state.phase() == Some(Phase::Runs);
     let place = |(node, cores): (&str, u32)| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
     let places = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
     let places = places.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(place).collect();
-    Listed {
+    ListedJob {
         id: id.to_owned(),
         ours,
         state,
-        shape: Shape { cores, nodes: None, exclusive: false },
+        shape: CoreLayout { cores, nodes: None, exclusive: false },
         places,
         walltime: Some(Span(walltime)),
         started: runs.then_some(Time(990)),
-        ..Listed::default()
+        ..ListedJob::default()
     }
 }
 
-fn planned(start: i64, job: Listed) -> Listed {
-    Listed { planned: Some(Planned { start: Time(start), nodes: Vec::new() }), ..job }
+fn planned(start: i64, job: ListedJob) -> ListedJob {
+    ListedJob { planned: Some(PlannedStart { start: Time(start), nodes: Vec::new() }), ..job }
 }
 
 fn tell(external: &mut External, event: Event) -> Vec<News> {
@@ -45,13 +45,13 @@ fn tell(external: &mut External, event: Event) -> Vec<News> {
     effects.news
 }
 
-fn list(external: &mut External, jobs: Vec<Listed>) -> Vec<News> {
+fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<News> {
     let listing = Listing::new(NOW, nodes(), jobs);
     let changes = listing.changes(external.mirror().unwrap());
     tell(external, Event::Listed(changes))
 }
 
-fn cluster(jobs: Vec<Listed>) -> External {
+fn cluster(jobs: Vec<ListedJob>) -> External {
     let mut external = External::of(System::Oar);
     tell(&mut external, Event::Plans { rules: Rules::oar(PAUSE) });
     list(&mut external, jobs);
@@ -114,7 +114,7 @@ fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
     external.submit_moldable(NOW, submission, &walltimes, &mut Effects::default());
     tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let ran = listed("41", Some(7), State::Running, 3, 134);
-    assert_eq!(list(&mut external, vec![Listed { state: State::Completed, ..ran }]), []);
+    assert_eq!(list(&mut external, vec![ListedJob { state: State::Completed, ..ran }]), []);
     let (exit, started) = (Exit::Code(0), Some(Time(995)));
     let news =
         tell(&mut external, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
@@ -146,7 +146,7 @@ fn what_is_held_keeps_its_sizes_until_it_is_released() {
 
 #[test]
 fn estimates_go_by_the_starts_that_oar_publishes() {
-    let check = |jobs: Vec<Listed>, expected: (u32, i64)| {
+    let check = |jobs: Vec<ListedJob>, expected: (u32, i64)| {
         let found = estimate(&mut cluster(jobs)).unwrap();
         assert_eq!((found.procs, found.start), (Procs(expected.0), Time(expected.1)));
     };

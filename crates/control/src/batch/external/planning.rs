@@ -16,7 +16,7 @@ use super::drawing::{self, ListedSnapshot};
 use super::job::Job;
 use super::target::Target;
 use super::{Event, External};
-use crate::listing::{Listed, Phase};
+use crate::listing::{ListedJob, Phase};
 
 impl External {
     /// Where jobs are submitted to.
@@ -88,7 +88,7 @@ impl External {
     fn drawn_with(
         &self,
         unlisted: &[&Job],
-        expected: &dyn Fn(&Listed, Span) -> Option<Span>,
+        expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> ListedSnapshot {
         let unlisted = unlisted.iter().map(|job| planned_as(job.submission));
         drawing::draw(&self.present(), &self.rules, self.target(), expected, unlisted)
@@ -99,7 +99,7 @@ impl External {
         let waiting = self.jobs.values().filter(|job| !job.is_listed && job.waits());
         let mut unlisted: Vec<&Job> = waiting.collect();
         if !unlisted.is_empty() {
-            let is_there = |job: &&Listed| job.phase() != Phase::Over;
+            let is_there = |job: &&ListedJob| job.phase() != Phase::Over;
             let shown: BTreeSet<u32> =
                 self.mirror.jobs.iter().filter(is_there).filter_map(|job| job.ours).collect();
             unlisted.retain(|job| !shown.contains(&job.submission.job.0));
@@ -117,7 +117,7 @@ impl External {
     pub fn starts_if(
         &self,
         now: Time,
-        expected: &dyn Fn(&Listed, Span) -> Option<Span>,
+        expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> Vec<(String, Time)> {
         self.planned_starts(now, self.drawn_with(&self.unlisted(), expected))
     }

@@ -13,7 +13,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::*;
 use crate::batch::{BatchSystem, Command as Outer, Usage};
-use crate::listing::{self, NodeAllocation, Shape, State};
+use crate::listing::{self, CoreLayout, NodeAllocation, State};
 use crate::local::LocalJob;
 
 mod again;
@@ -29,20 +29,20 @@ fn node(name: &str, cores: u32) -> listing::Node {
     listing::Node { name: name.to_owned(), cores, partitions, unusable: None }
 }
 
-fn listed(id: &str, ours: Option<u32>, state: State) -> Listed {
+fn listed(id: &str, ours: Option<u32>, state: State) -> ListedJob {
     let runs = state.phase() == Some(Phase::Runs);
     let place = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
-    Listed {
+    ListedJob {
         id: id.to_owned(),
         ours,
         partition: "main".to_owned(),
-        shape: Shape { cores: 2, nodes: Some(1), exclusive: false },
+        shape: CoreLayout { cores: 2, nodes: Some(1), exclusive: false },
         places: if runs { vec![place] } else { Vec::new() },
         walltime: Some(Span(600)),
         started: runs.then_some(Time(50)),
         priority: 1000 - id.len() as u64,
         state,
-        ..Listed::default()
+        ..ListedJob::default()
     }
 }
 
@@ -92,7 +92,7 @@ impl Bench {
         })
     }
 
-    fn list(&mut self, jobs: Vec<Listed>) -> (Vec<Command>, Vec<News>) {
+    fn list(&mut self, jobs: Vec<ListedJob>) -> (Vec<Command>, Vec<News>) {
         let next = Listing::new(self.now + Span(1), vec![node("n1", 4), node("n2", 4)], jobs);
         let changes = next.changes(&self.listing);
         self.listing = next;
@@ -345,8 +345,10 @@ fn request() -> Request {
 #[test]
 fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     let mut bench = Bench::new();
-    let stranger =
-        |id: &str, state| Listed { shape: Shape { cores: 4, ..Shape::default() }, ..listed(id, None, state) };
+    let stranger = |id: &str, state| ListedJob {
+        shape: CoreLayout { cores: 4, ..CoreLayout::default() },
+        ..listed(id, None, state)
+    };
     let mut local = stranger("9", State::Running);
     local.places = ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
     bench.list(vec![local, stranger("10", State::Pending), stranger("11", State::Held)]);
@@ -376,8 +378,8 @@ fn plans_reckon_with_what_was_done_since_the_listing() {
         let start = bench.external.estimate(now, &walltimes, Tuner::Exact).unwrap().start;
         assert_eq!(start == now, at_once, "{why}: {start}");
     };
-    let taken = || Listed {
-        shape: Shape { cores: 8, nodes: Some(2), exclusive: false },
+    let taken = || ListedJob {
+        shape: CoreLayout { cores: 8, nodes: Some(2), exclusive: false },
         ..listed("41", Some(7), State::Held)
     };
     let mut bench = Bench::queued(true);
@@ -387,10 +389,10 @@ fn plans_reckon_with_what_was_done_since_the_listing() {
     bench.act(|external, now, effects| external.release(now, JOB, effects));
     bench.tell(Event::Released { job: JOB });
     check(&mut bench, false, "it was let go");
-    let waits_for = Some(listing::WaitsFor::Other("JobHeldAdmin".to_owned()));
-    bench.list(vec![Listed { waits_for, ..taken() }]);
+    let waits_for = Some(listing::WaitReason::Other("JobHeldAdmin".to_owned()));
+    bench.list(vec![ListedJob { waits_for, ..taken() }]);
     check(&mut bench, true, "somebody else holds it");
-    bench.list(vec![Listed { state: State::Pending, ..taken() }]);
+    bench.list(vec![ListedJob { state: State::Pending, ..taken() }]);
     check(&mut bench, false, "it waits");
     bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
     bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
@@ -407,13 +409,16 @@ fn a_cluster_of_which_nothing_was_listed_has_no_room() {
 fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
     let mut bench = Bench::queued(false);
     let local = |id, state| listed(id, None, state);
-    let elsewhere = |state| Listed {
+    let elsewhere = |state| ListedJob {
         places: vec![NodeAllocation { node: "other".to_owned(), cores: None }],
         ..listed("4", None, state)
     };
-    let over =
-        |id, ended| Listed { ended: Some(Time(ended)), started: Some(Time(50)), ..local(id, State::Failed) };
-    let placed = |job| Listed { places: local("", State::Running).places, ..job };
+    let over = |id, ended| ListedJob {
+        ended: Some(Time(ended)),
+        started: Some(Time(50)),
+        ..local(id, State::Failed)
+    };
+    let placed = |job| ListedJob { places: local("", State::Running).places, ..job };
     let kept = |news: &[News]| -> Vec<(i64, i64)> {
         let one = |news: &News| match news {
             News::Local(LocalJob { started: Some(started), ended: Some(ended), shape, .. }) => {

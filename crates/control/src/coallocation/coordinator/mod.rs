@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::links::{Links, LinksState, Measure};
+use super::links::{LinkQuality, Links, LinksState};
 use super::{End, LaunchId, LaunchRecord, Site, SubjobDecision, SubjobId, SubjobState, TaskEdge};
 use crate::access::Caller;
 use crate::handoff::Peer;
@@ -90,7 +90,7 @@ impl Coordinator {
                 self.surveyed(now, &launch, group, &sites, commands);
             }
             Event::Measured { between: [one, other], mbps, round_trip_us } => {
-                self.links.measured(&one, &other, Measure { at: now, mbps, round_trip_us });
+                self.links.measured(&one, &other, LinkQuality { at: now, mbps, round_trip_us });
             }
             Event::Stands { from, id, state, reply } => {
                 self.stands(now, &from, &id, state, commands);

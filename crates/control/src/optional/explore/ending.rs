@@ -4,9 +4,9 @@
 //! that was away may have ended in time without its knowledge: it *recalls* each of these, so that a server says what
 //! had become of it, and leaves when all are answered or their servers are given up.
 
-use super::{Command, Explore, Moving, Outcome, Phase};
+use super::{Command, ExplorationClient, Moving, Outcome, Phase};
 
-impl Explore {
+impl ExplorationClient {
     /// Sends again what was not answered: the servers know the numbers. Past the deadline it has only to know what became
     /// of it, if nothing mandatory is left. Whoever waited to ask the agent does so now: the word for that is lost.
     pub(super) fn resume(&mut self, passed: bool, commands: &mut Vec<Command>) {

@@ -3,10 +3,10 @@
 use pliant_model::TimeMs;
 use pliant_policy::optional::RunElsewhere;
 
-use super::{Command, Explore, Phase};
+use super::{Command, ExplorationClient, Phase};
 use crate::names::Name;
 
-impl Explore {
+impl ExplorationClient {
     /// A server that was given up has run a request after all. True if that is news; then whoever has it instead
     /// need not run it.
     pub(super) fn ended_elsewhere(&mut self, number: u32, name: &Name, commands: &mut Vec<Command>) -> bool {

@@ -11,7 +11,7 @@ use pliant_model::TimeMs;
 use pliant_policy::optional::Prospects;
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Explore, Phase};
+use super::{Command, ExplorationClient, Phase};
 use crate::names::Name;
 
 /// What is on its way between servers, and what is asked.
@@ -45,7 +45,7 @@ impl Moving {
     }
 }
 
-impl Explore {
+impl ExplorationClient {
     /// Says when servers are to be asked next, if that is not said and there is a mandatory request to be moved.
     pub(super) fn look_later(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
         let Some(reallocation) = self.plan().reallocation else { return };

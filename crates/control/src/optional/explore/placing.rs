@@ -3,10 +3,10 @@
 use pliant_model::TimeMs;
 use pliant_policy::optional::{NextMandatory, ObsoleteRequest, Placed};
 
-use super::{Command, Explore, PAUSE, Phase, Submission};
+use super::{Command, ExplorationClient, PAUSE, Phase, Submission};
 use crate::names::Name;
 
-impl Explore {
+impl ExplorationClient {
     /// Gives every mandatory request that is nowhere to the next server.
     pub(super) fn place_mandatory(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
         loop {

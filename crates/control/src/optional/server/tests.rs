@@ -8,7 +8,7 @@ use pliant_policy::optional::{Fairness, Order};
 use super::*;
 use crate::names::Key;
 use crate::names::Token;
-use crate::replay::{Machine, Recorded, replay};
+use crate::replay::{JournalEvent, Machine, replay};
 
 const ALICE: Key = Key([1; 16]);
 const BOB: Key = Key([2; 16]);
@@ -78,7 +78,7 @@ fn decisions_follow_an_event_at_once() {
 
 #[test]
 fn a_journal_told_again_gives_the_same() {
-    let told = |at, event| Recorded { at: Time(0), event: TimedEvent { at: TimeMs(at), event } };
+    let told = |at, event| JournalEvent { at: Time(0), event: TimedEvent { at: TimeMs(at), event } };
     let mut events = Vec::new();
     for number in 0..6 {
         events.push(told(i64::from(number), submit(ALICE, number, Kind::Mandatory)));
@@ -93,7 +93,7 @@ fn a_journal_told_again_gives_the_same() {
         let mut again = replay(&mut machine, events[..cut].iter().cloned());
         let text = serde_json::to_string(&machine.dump(Time(0))).unwrap();
         let mut machine: Journaled = serde_json::from_str(&text).unwrap();
-        let later: Vec<_> = serde_json::from_str::<Vec<Recorded<TimedEvent>>>(
+        let later: Vec<_> = serde_json::from_str::<Vec<JournalEvent<TimedEvent>>>(
             &serde_json::to_string(&events[cut..]).unwrap(),
         )
         .unwrap();

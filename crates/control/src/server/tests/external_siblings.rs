@@ -3,7 +3,7 @@
 use super::*;
 use crate::batch::external::{self, Queue};
 use crate::handoff::{Call, HandoffDecision};
-use crate::listing::{Changes, Listed, Listing, Node, NodeAllocation, Phase, Shape, State};
+use crate::listing::{Changes, CoreLayout, ListedJob, Listing, Node, NodeAllocation, Phase, State};
 use crate::names::Token;
 
 /// A cluster of Slurm's with two cores, in front of which a server holds a copy.
@@ -39,7 +39,7 @@ impl Slurm {
         self.bench.tell(Event::Batch(batch::Event::External(event)))
     }
 
-    pub(super) fn list(&mut self, jobs: Vec<Listed>) {
+    pub(super) fn list(&mut self, jobs: Vec<ListedJob>) {
         let node = Node { name: "n1".to_owned(), cores: 2, ..Node::default() };
         let next = Listing::new(self.bench.now + Span(1), vec![node], jobs);
         let changes: Changes = next.changes(&self.listing);
@@ -72,17 +72,17 @@ impl Slurm {
     }
 }
 
-pub(super) fn as_41(state: State) -> Listed {
+pub(super) fn as_41(state: State) -> ListedJob {
     let runs = state.phase() == Some(Phase::Runs);
-    Listed {
+    ListedJob {
         id: "41".to_owned(),
         ours: Some(1),
-        shape: Shape { cores: 1, ..Shape::default() },
+        shape: CoreLayout { cores: 1, ..CoreLayout::default() },
         places: runs.then(|| NodeAllocation { node: "n1".to_owned(), cores: Some(1) }).into_iter().collect(),
         walltime: Some(Span(180)),
         started: runs.then_some(Time(150)),
         state,
-        ..Listed::default()
+        ..ListedJob::default()
     }
 }
 
@@ -142,7 +142,7 @@ fn one_that_is_let_go_too_late_is_queued_anew() {
 fn one_that_has_lost_its_turn_asks_and_waits_anew() {
     let (mut slurm, id) = Slurm::with_copy();
     slurm.list(vec![as_41(State::Running)]);
-    slurm.list(vec![Listed { places: as_41(State::Running).places, ..as_41(State::Completed) }]);
+    slurm.list(vec![ListedJob { places: as_41(State::Running).places, ..as_41(State::Completed) }]);
     slurm.bench.tell(Event::Due);
     assert_eq!((slurm.calls(), slurm.bench.server.held().count()), (vec![Call::Inquire], 1));
     slurm.bench.tell(Event::Judged { id, decision: HandoffDecision::Undecided });

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pliant_control::coallocation::{Coordinator, Event, Link, Probe, Prober, Tried, pair};
+use pliant_control::coallocation::{Coordinator, Event, Link, Probe, ProbeOutcome, Prober, pair};
 use pliant_control::handoff::Peer;
 use pliant_control::names::Name;
 use pliant_model::Time;
@@ -60,10 +60,10 @@ impl Probing {
     }
 
     /// Has a link measured, and notifies the coordinator.
-    async fn tried(&self, probe: &Probe, servers: &[Peer]) -> Tried {
+    async fn tried(&self, probe: &Probe, servers: &[Peer]) -> ProbeOutcome {
         let Probe { by, to } = probe;
         let peer = |name: &Name| servers.iter().find(|server| server.name == *name);
-        let (Some(asked), Some(other)) = (peer(by), peer(to)) else { return Tried::Failed };
+        let (Some(asked), Some(other)) = (peer(by), peer(to)) else { return ProbeOutcome::Failed };
         match self.ask(asked, other).await {
             Ok(LinkMeasurement { there_mbps, back_mbps, round_trip }) => {
                 tracing::info!(by = %by, to = %to, there_mbps, back_mbps, ?round_trip, "a link was measured");
@@ -72,15 +72,15 @@ impl Probing {
                 let between = [by.clone(), to.clone()];
                 let told = Event::Measured { between, mbps, round_trip_us };
                 match self.calls.coordinator.send(told) {
-                    Ok(()) => Tried::Measured,
-                    Err(_) => Tried::Failed,
+                    Ok(()) => ProbeOutcome::Measured,
+                    Err(_) => ProbeOutcome::Failed,
                 }
             }
-            Err(status) if status.code() == Code::ResourceExhausted => Tried::Busy,
+            Err(status) if status.code() == Code::ResourceExhausted => ProbeOutcome::Busy,
             Err(status) => {
                 tracing::info!(by = %by, to = %to, why = status.message(), "a link could not be measured");
                 self.calls.servers.forget(&asked.name);
-                Tried::Failed
+                ProbeOutcome::Failed
             }
         }
     }
@@ -97,11 +97,11 @@ impl Probing {
     }
 }
 
-fn outcome(tried: Tried) -> &'static str {
+fn outcome(tried: ProbeOutcome) -> &'static str {
     match tried {
-        Tried::Measured => "measured",
-        Tried::Failed => "failed",
-        Tried::Busy => "busy",
+        ProbeOutcome::Measured => "measured",
+        ProbeOutcome::Failed => "failed",
+        ProbeOutcome::Busy => "busy",
     }
 }
 

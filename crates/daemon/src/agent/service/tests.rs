@@ -1,6 +1,6 @@
 use pliant_control::job::Work;
 use pliant_control::names::Key;
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 use pliant_model::{Estimate, Procs, Speedup, Time};
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         taught: None,

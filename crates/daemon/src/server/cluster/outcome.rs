@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pliant_control::batch::external::Event;
 use pliant_control::job::Exit;
-use pliant_control::listing::{Listed, State};
+use pliant_control::listing::{ListedJob, State};
 use pliant_model::{JobId, Time};
 use pliant_site::BATCH_OUTPUT;
 use pliant_site::processes::{self, Lost, ProcessState};
@@ -23,7 +23,12 @@ const PERIOD: Duration = Duration::from_millis(500);
 
 impl Cluster {
     /// Looks until it is clear what became of a job.
-    pub(super) async fn find_outcome(self, job: Job, ids: Vec<String>, listed: Option<Box<Listed>>) -> Event {
+    pub(super) async fn find_outcome(
+        self,
+        job: Job,
+        ids: Vec<String>,
+        listed: Option<Box<ListedJob>>,
+    ) -> Event {
         let begin = Instant::now();
         loop {
             let found = self.found(&job).await;
@@ -59,13 +64,13 @@ impl Cluster {
     }
 
     /// The outcome of a job that was begun and whose end is not recorded.
-    async fn lost(&self, job: &Job, ids: &[String], listed: Option<&Listed>, why: &Lost) -> Event {
+    async fn lost(&self, job: &Job, ids: &[String], listed: Option<&ListedJob>, why: &Lost) -> Event {
         let last = self.last_known(job, ids, listed).await;
         let exit = match last.as_ref().map(|last| &last.state) {
             Some(State::TimedOut) => Exit::OverWalltime,
             Some(State::Cancelled) => Exit::Cancelled,
             Some(State::NodeFailed | State::OutOfMemory | State::Preempted) => {
-                last.as_ref().and_then(Listed::exit).unwrap_or_else(|| Exit::Lost(why.to_string()))
+                last.as_ref().and_then(ListedJob::exit).unwrap_or_else(|| Exit::Lost(why.to_string()))
             }
             _ => Exit::Lost(why.to_string()),
         };
@@ -74,7 +79,7 @@ impl Cluster {
     }
 
     /// The outcome of a job that was not begun.
-    async fn unclaimed(&self, job: &Job, ids: &[String], listed: Option<&Listed>) -> Event {
+    async fn unclaimed(&self, job: &Job, ids: &[String], listed: Option<&ListedJob>) -> Event {
         let number = JobId(job.number);
         let Some(last) = self.last_known(job, ids, listed).await else {
             return Event::Unclaimed { job: number };
@@ -105,7 +110,7 @@ impl Cluster {
     }
 
     /// How the batch system says that a job ended.
-    async fn last_known(&self, job: &Job, ids: &[String], listed: Option<&Listed>) -> Option<Listed> {
+    async fn last_known(&self, job: &Job, ids: &[String], listed: Option<&ListedJob>) -> Option<ListedJob> {
         if let Some(listed) = listed {
             return Some(listed.clone());
         }
@@ -116,7 +121,7 @@ impl Cluster {
             match system.ended(&ids).await {
                 // A batch system that has lost its state gives the same ids again, perhaps to another job of ours.
                 Ok(ended) => {
-                    let is_its = |one: &Listed| one.ours.is_none_or(|ours| ours == job.number);
+                    let is_its = |one: &ListedJob| one.ours.is_none_or(|ours| ours == job.number);
                     return ended.into_values().rfind(is_its);
                 }
                 Err(error) if error.may_pass() => retry.after(&error).await,
@@ -129,7 +134,7 @@ impl Cluster {
     }
 }
 
-fn recorded(job: &Job, exit: processes::Exit, listed: Option<&Listed>) -> Event {
+fn recorded(job: &Job, exit: processes::Exit, listed: Option<&ListedJob>) -> Event {
     let started = i64::try_from(exit.started_unix_ms / 1000).ok().map(Time);
     let never_ran = matches!(exit.outcome, pliant_wire::Outcome::NotStarted(_));
     let (exit, elapsed_ms) = end_of(exit);
@@ -148,7 +153,7 @@ fn is_by_signal(exit: &Exit) -> bool {
 }
 
 /// How a job ended that may have been ended by a signal.
-fn by_batch_system(exit: Exit, listed: &Listed) -> Exit {
+fn by_batch_system(exit: Exit, listed: &ListedJob) -> Exit {
     match listed.state {
         State::Cancelled => Exit::Cancelled,
         State::TimedOut if exit != Exit::Cancelled => Exit::OverWalltime,
@@ -184,7 +189,7 @@ mod tests {
             (Exit::Code(3), State::Cancelled, Exit::Code(3)),
             (Exit::Code(143), State::Running, Exit::Code(143)),
         ] {
-            let listed = Listed { state, ..Listed::default() };
+            let listed = ListedJob { state, ..ListedJob::default() };
             let exit = if is_by_signal(&exit) { by_batch_system(exit, &listed) } else { exit };
             assert_eq!(exit, expected, "{:?}", listed.state);
         }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use pliant_control::job::Work;
 use pliant_control::names::Token;
-use pliant_control::reason::Survey;
+use pliant_control::reason::DiscoverySummary;
 use pliant_control::server::{Command, Event, ServerConfig, Submit};
 use pliant_journal as journal;
 use pliant_model::{Procs, Speed, Speedup};
@@ -84,7 +84,7 @@ impl Bench {
             pinned: false,
             latest: None,
             compared: Vec::new(),
-            survey: Survey::default(),
+            survey: DiscoverySummary::default(),
             payload: Payload::default(),
             sample: None,
         };

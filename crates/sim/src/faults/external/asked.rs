@@ -91,7 +91,7 @@ impl World {
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.listing = turn;
         let (plan, answers) = (site.plan.clone(), site.is_up && site.hangs_until <= self.queue.now());
-        let silence = Moment::Listed { life, turn, said: Said::Nothing };
+        let silence = Moment::ListedJob { life, turn, said: Said::Nothing };
         self.after(TIMEOUT, WorldEvent::Site(index, silence));
         if !answers || self.strikes(plan.lost) {
             return;
@@ -100,7 +100,7 @@ impl World {
         let said = site.controller.execute(self.queue.now(), &Ask::List(at));
         let most = if self.strikes(plan.late) { TIMEOUT } else { 100 };
         let pause = self.rng.random_range(1..=most);
-        self.after(pause, WorldEvent::Site(index, Moment::Listed { life, turn, said }));
+        self.after(pause, WorldEvent::Site(index, Moment::ListedJob { life, turn, said }));
     }
 
     pub(super) fn listed(&mut self, index: usize, life: u32, said: Said) {

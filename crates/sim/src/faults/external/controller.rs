@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Listed, Listing, Node, NodeAllocation, Phase, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{
+    CoreLayout, ListedJob, Listing, Node, NodeAllocation, Phase, State, Status, WaitReason,
+};
 use pliant_control::names::Handle;
 use pliant_model::{Span, Time};
 
@@ -152,9 +154,9 @@ impl Entry {
 
     /// What keeps a job from starting, but for its turn: some jobs, by their ids, wait for something else at first, which no
     /// snapshot shows.
-    fn waits_for(&self, id: u64, now: u64) -> Option<WaitsFor> {
+    fn waits_for(&self, id: u64, now: u64) -> Option<WaitReason> {
         if self.is_kept(now) {
-            return Some(WaitsFor::Other("JobHeldAdmin".to_owned()));
+            return Some(WaitReason::Other("JobHeldAdmin".to_owned()));
         }
         if !id.is_multiple_of(STUCK_EVERY)
             || now >= self.submitted + STUCK_FOR
@@ -163,12 +165,12 @@ impl Entry {
             return None;
         }
         Some(match (id / STUCK_EVERY) % 2 {
-            0 => WaitsFor::Limit("AssocMaxJobsLimit".to_owned()),
-            _ => WaitsFor::Other("ReqNodeNotAvail".to_owned()),
+            0 => WaitReason::Limit("AssocMaxJobsLimit".to_owned()),
+            _ => WaitReason::Other("ReqNodeNotAvail".to_owned()),
         })
     }
 
-    fn listed(&self, id: u64, now: u64) -> Listed {
+    fn listed(&self, id: u64, now: u64) -> ListedJob {
         let (state, started, places, ended, status) = match &self.stage {
             Stage::Held => (State::Held, None, Vec::new(), None, None),
             Stage::Pending if self.is_kept(now) => (State::Held, None, Vec::new(), None, None),
@@ -184,12 +186,12 @@ impl Entry {
                 (state, *since, place.into_iter().collect(), Some(*at), status)
             }
         };
-        Listed {
+        ListedJob {
             id: id.to_string(),
             ours: self.number,
             state,
             partition: "main".to_owned(),
-            shape: Shape { cores: self.cores, ..Shape::default() },
+            shape: CoreLayout { cores: self.cores, ..CoreLayout::default() },
             places,
             walltime: Some(Span((self.walltime / 1000) as i64)),
             submitted: time(self.submitted),
@@ -198,7 +200,7 @@ impl Entry {
             status,
             priority: u64::from(u32::MAX) - id,
             waits_for: self.waits_for(id, now),
-            ..Listed::default()
+            ..ListedJob::default()
         }
     }
 }

@@ -85,7 +85,7 @@ pub(super) enum Moment {
     /// The server in that life lists the jobs.
     Lists(u32),
     /// An answer to that, or none.
-    Listed {
+    ListedJob {
         life: u32,
         turn: u64,
         said: Said,
@@ -322,7 +322,7 @@ impl World {
                 }
             }
             Moment::Lists(life) => self.list(index, life),
-            Moment::Listed { life, turn, said } => {
+            Moment::ListedJob { life, turn, said } => {
                 if self.sites[&index].listing == turn {
                     self.listed(index, life, said);
                 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use pliant_control::batch::external::{Event, Queue, Withdrawal};
 use pliant_control::job::Exit;
-use pliant_control::listing::{Listed, Phase};
+use pliant_control::listing::{ListedJob, Phase};
 use pliant_control::names::Handle;
 use pliant_model::JobId;
 
@@ -58,7 +58,7 @@ pub(super) enum Doing {
         looks: bool,
     },
     Look {
-        listed: Option<Box<Listed>>,
+        listed: Option<Box<ListedJob>>,
     },
 }
 
@@ -293,7 +293,7 @@ impl Task {
                 return Next::In(LOOK);
             }
             Word::Lost => Exit::Lost("its supervisor died".to_owned()),
-            Word::Unclaimed => match listed.as_deref().and_then(Listed::exit) {
+            Word::Unclaimed => match listed.as_deref().and_then(ListedJob::exit) {
                 None => return Next::Tell(Event::Unclaimed { job }),
                 Some(Exit::Cancelled) => Exit::Cancelled,
                 Some(exit) => Exit::NotStarted(format!("its batch script ended before it began: {exit}")),

@@ -1,6 +1,8 @@
 //! Users of launches: they crash and come back with their keys, change their minds, and spawn tasks.
 
-use pliant_control::coallocation::{Answer, Client, LaunchId, LaunchState, LaunchUpdate, Outcome, Wants};
+use pliant_control::coallocation::{
+    Answer, Client, ClientAction, LaunchId, LaunchState, LaunchUpdate, Outcome,
+};
 use pliant_control::server;
 use pliant_model::Time;
 use rand::Rng;
@@ -77,19 +79,19 @@ impl World {
         let id = self.launch_id(number);
         for want in wants {
             match want {
-                Wants::Launch => {
+                ClientAction::Launch => {
                     let wanted = Box::new(self.plan.launches[number].wanted.clone());
                     self.user_asks(number, Asked::Launch(wanted));
                 }
-                Wants::Look => self.user_asks(number, Asked::Look(id.clone())),
-                Wants::Cancel => self.user_asks(number, Asked::Cancel(id.clone())),
-                Wants::WakeAt(at) => {
+                ClientAction::Look => self.user_asks(number, Asked::Look(id.clone())),
+                ClientAction::Cancel => self.user_asks(number, Asked::Cancel(id.clone())),
+                ClientAction::WakeAt(at) => {
                     let user = &self.launches.users[number];
                     let (pause, life) =
                         (user.clock.until(at, self.queue.now()) - self.queue.now(), user.life);
                     self.after(pause.max(1), WorldEvent::Launches(Moment::User(number, life)));
                 }
-                Wants::Done(outcome) => self.launches.users[number].outcome = Some(*outcome),
+                ClientAction::Done(outcome) => self.launches.users[number].outcome = Some(*outcome),
             }
         }
     }

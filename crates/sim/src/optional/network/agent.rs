@@ -1,6 +1,6 @@
 //! The agent, which names servers, and how clients ask it: as `pliant_client` does.
 
-use pliant_control::optional::explore::{self, Offer};
+use pliant_control::optional::explore::{self, ServerOffer};
 use pliant_model::TimeMs;
 
 use super::{AGAIN, Bug, Class, LOOK, LOOK_SOON, NetworkEvent, Timer, ToClient, World};
@@ -57,8 +57,11 @@ impl World<'_> {
             return;
         }
         let cores = self.scenario.cores;
-        let offer =
-            |server: &usize| Offer { server: self.servers[*server].name.clone(), cores, per_core: None };
+        let offer = |server: &usize| ServerOffer {
+            server: self.servers[*server].name.clone(),
+            cores,
+            per_core: None,
+        };
         let offers = servers.iter().map(offer).collect();
         self.tell_client(user, explore::Event::Found(offers));
     }

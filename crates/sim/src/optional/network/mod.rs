@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use pliant_control::names::{Key, Name, User};
-use pliant_control::optional::explore::{self, Explore, Plan, Submission};
+use pliant_control::optional::explore::{self, ExplorationClient, Plan, Submission};
 use pliant_control::optional::server::{Config, Event, Prospects, RequestState, Requests};
 use pliant_model::rng::{Draws, stream_seed};
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
@@ -207,7 +207,7 @@ struct Server {
 }
 
 struct Client {
-    node: Node<Explore>,
+    node: Node<ExplorationClient>,
     key: Key,
     user: User,
     runtime: SpanMs,

@@ -1,6 +1,6 @@
 //! Clients and servers as the machines of nodes.
 
-use pliant_control::optional::explore::{self, Explore, Plan};
+use pliant_control::optional::explore::{self, ExplorationClient, Plan};
 use pliant_control::optional::server::{self, Config, Requests};
 use pliant_model::TimeMs;
 use serde::Serialize;
@@ -31,25 +31,25 @@ impl NodeMachine for Requests {
     }
 }
 
-impl NodeMachine for Explore {
+impl NodeMachine for ExplorationClient {
     type Time = TimeMs;
     type Event = explore::Event;
     type Command = explore::Command;
     type Config = Plan;
 
-    fn start(plan: &Plan) -> Explore {
-        Explore::new(plan.clone())
+    fn start(plan: &Plan) -> ExplorationClient {
+        ExplorationClient::new(plan.clone())
     }
 
     fn on(&mut self, now: TimeMs, event: explore::Event, commands: &mut Vec<explore::Command>) {
-        Explore::on(self, now, event, commands);
+        ExplorationClient::on(self, now, event, commands);
     }
 
     fn state(&mut self, _now: TimeMs) -> String {
         text(self)
     }
 
-    fn restore(_plan: &Plan, state: &str) -> Result<Explore, String> {
+    fn restore(_plan: &Plan, state: &str) -> Result<ExplorationClient, String> {
         parse(state)
     }
 }

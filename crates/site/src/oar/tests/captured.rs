@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Listed, NodeAllocation, Phase, Shape, State, Status, WaitsFor};
+use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase, State, Status, WaitReason};
 use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
@@ -21,14 +21,14 @@ fn resources() -> Resources {
     Resources::read(OARNODES, Time(0)).unwrap()
 }
 
-fn listed() -> BTreeMap<String, Listed> {
+fn listed() -> BTreeMap<String, ListedJob> {
     let PrintedJobs { jobs, unread } = jobs::read(OARSTAT, &who(), &resources()).unwrap();
     assert_eq!(unread, [""; 0]);
     jobs.into_iter().map(|job| (job.id.clone(), job)).collect()
 }
 
 /// One captured job, changed.
-fn changed(id: &str, changes: &[(&str, Value)]) -> Listed {
+fn changed(id: &str, changes: &[(&str, Value)]) -> ListedJob {
     let mut job = serde_json::from_str::<Value>(OARSTAT).unwrap()[id].clone();
     for (key, value) in changes {
         job[*key] = value.clone();
@@ -99,10 +99,10 @@ fn jobs_as_they_were_meant() {
     assert_eq!((jobs["5"].ours, jobs["5"].phase()), (None, Phase::Waits), "a name that nothing can break");
     assert_eq!((&jobs["6"].state, &jobs["6"].planned), (&State::Held, &None));
     assert!(!jobs.contains_key("10"), "a job that gives way to all is in no other's way");
-    let nodes = Shape { cores: 2, nodes: Some(1), exclusive: true };
+    let nodes = CoreLayout { cores: 2, nodes: Some(1), exclusive: true };
     assert_eq!(jobs["11"].shape, nodes, "a whole node");
     let reserved = &jobs["12"];
-    assert_eq!(reserved.waits_for, Some(WaitsFor::Time(Time(1_795_297_704))));
+    assert_eq!(reserved.waits_for, Some(WaitReason::Time(Time(1_795_297_704))));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use pliant_control::listing::Shape;
+use pliant_control::listing::CoreLayout;
 use pliant_model::{Procs, Span};
 use pliant_policy::alternatives::Alternative;
 
@@ -23,7 +23,7 @@ fn size(procs: u32, walltime: i64) -> Alternative {
 #[test]
 fn a_job_is_submitted_in_all_of_its_sizes_and_its_command_is_quoted() {
     let program: Vec<OsString> = ["/opt/pliant", "run-job", "/srv/it's; $(here)"].map(OsString::from).into();
-    let one = Shape { cores: 1, ..Shape::default() };
+    let one = CoreLayout { cores: 1, ..CoreLayout::default() };
     let job = Submission {
         alternatives: &[size(1, 90_061), size(4, 59)],
         held: true,

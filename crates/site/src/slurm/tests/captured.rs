@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::job::Exit;
 use pliant_control::listing::{
-    Listed, NodeAllocation, Partition, Phase, Planned, Shape, State, Status, WaitsFor,
+    CoreLayout, ListedJob, NodeAllocation, Partition, Phase, PlannedStart, State, Status, WaitReason,
 };
 use pliant_model::{Span, Time};
 
@@ -78,7 +78,7 @@ fn every_job_of_the_queue_is_read() {
 
 #[test]
 fn what_became_of_others_jobs_is_told_once() {
-    let is_over = |job: &&Listed| job.ours.is_none() && job.phase() == Phase::Over;
+    let is_over = |job: &&ListedJob| job.ours.is_none() && job.phase() == Phase::Over;
     let listed = |known: &mut Option<BTreeSet<String>>| -> Vec<String> {
         let mut jobs = queue().jobs;
         leave_out_over(&mut jobs, known);
@@ -96,15 +96,15 @@ fn what_became_of_others_jobs_is_told_once() {
 #[test]
 fn a_job_is_read_with_all_that_is_said_of_it() {
     let queue = queue();
-    let check = |expected: Listed| {
+    let check = |expected: ListedJob| {
         let found = queue.jobs.iter().find(|job| job.id == expected.id);
         let (partition, owner) = ("main".to_owned(), "0".to_owned());
-        let expected = Listed { partition, owner, ..expected };
+        let expected = ListedJob { partition, owner, ..expected };
         assert_eq!(found, Some(&expected));
     };
-    let shape = |cores, nodes| Shape { cores, nodes: Some(nodes), exclusive: false };
+    let shape = |cores, nodes| CoreLayout { cores, nodes: Some(nodes), exclusive: false };
     let submitted = Time(1_795_279_871);
-    check(Listed {
+    check(ListedJob {
         id: "1040".to_owned(),
         ours: Some(5),
         state: State::Running,
@@ -114,76 +114,76 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
         submitted: Time(1_795_279_869),
         started: Some(Time(1_795_279_869)),
         priority: 4_294_900_723,
-        ..Listed::default()
+        ..ListedJob::default()
     });
-    check(Listed {
+    check(ListedJob {
         id: "1044".to_owned(),
         ours: Some(6),
         state: State::Stopped,
-        shape: Shape { exclusive: true, ..shape(4, 1) },
+        shape: CoreLayout { exclusive: true, ..shape(4, 1) },
         places: vec![place("alpha3", Some(4))],
         // It was asked for with 3 s more: Slurm rounds up to minutes.
         walltime: Some(Span(86_400 + 2 * 3600 + 4 * 60)),
         submitted: Time(1_795_279_869),
         started: Some(submitted),
         priority: 4_294_900_719,
-        ..Listed::default()
+        ..ListedJob::default()
     });
-    check(Listed {
+    check(ListedJob {
         id: "1056".to_owned(),
         ours: Some(9),
         shape: shape(2, 1),
         walltime: Some(Span(600)),
         submitted,
-        planned: Some(Planned { start: Time(1_795_289_769), nodes: vec!["alpha2".to_owned()] }),
+        planned: Some(PlannedStart { start: Time(1_795_289_769), nodes: vec!["alpha2".to_owned()] }),
         priority: 4_294_900_709,
-        ..Listed::default()
+        ..ListedJob::default()
     });
-    check(Listed {
+    check(ListedJob {
         id: "1050_[]".to_owned(),
         shape: shape(3, 1),
         further: 4,
         at_once: Some(2),
         walltime: Some(Span(1800)),
         submitted,
-        planned: Some(Planned {
+        planned: Some(PlannedStart {
             start: Time(1_795_287_369),
             nodes: vec!["alpha1".to_owned(), "alpha2".to_owned()],
         }),
         priority: 4_294_900_715,
-        ..Listed::default()
+        ..ListedJob::default()
     });
     // Nodes without a time are no plan, and no limit is none.
-    check(Listed {
+    check(ListedJob {
         id: "1051_[]".to_owned(),
         shape: shape(12, 3),
         further: 13,
         walltime: None,
         submitted,
         priority: 4_294_900_714,
-        ..Listed::default()
+        ..ListedJob::default()
     });
-    check(Listed {
+    check(ListedJob {
         id: "1049".to_owned(),
         shape: shape(1, 1),
         walltime: Some(Span(600)),
         submitted,
-        waits_for: Some(WaitsFor::Time(Time(1_795_287_071))),
+        waits_for: Some(WaitReason::Time(Time(1_795_287_071))),
         priority: 4_294_900_716,
-        ..Listed::default()
+        ..ListedJob::default()
     });
-    check(Listed {
+    check(ListedJob {
         id: "1054".to_owned(),
         shape: shape(4, 1),
         walltime: Some(Span(900)),
         submitted,
-        planned: Some(Planned { start: Time(1_795_289_769), nodes: vec!["alpha1".to_owned()] }),
+        planned: Some(PlannedStart { start: Time(1_795_289_769), nodes: vec!["alpha1".to_owned()] }),
         needs: vec!["nodes alpha1".to_owned()],
         priority: 4_294_900_711,
-        ..Listed::default()
+        ..ListedJob::default()
     });
     // Cancelled before it started: it has an end, and never had a place.
-    check(Listed {
+    check(ListedJob {
         id: "1046".to_owned(),
         ours: Some(8),
         state: State::Cancelled,
@@ -191,20 +191,20 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
         walltime: Some(Span(1200)),
         submitted,
         ended: Some(submitted),
-        ..Listed::default()
+        ..ListedJob::default()
     });
 }
 
 #[test]
 fn what_waiting_jobs_wait_for_is_told() {
     let queue = queue();
-    let check = |id: &str, expected: WaitsFor| {
+    let check = |id: &str, expected: WaitReason| {
         let found = queue.jobs.iter().find(|job| job.id == id).and_then(|job| job.waits_for.clone());
         assert_eq!(found, Some(expected), "{id}");
     };
-    check("1047", WaitsFor::Jobs("afterok:1041(unfulfilled)".to_owned()));
-    check("1048", WaitsFor::Never("DependencyNeverSatisfied".to_owned()));
-    check("1055", WaitsFor::Never("PartitionConfig".to_owned()));
+    check("1047", WaitReason::Jobs("afterok:1041(unfulfilled)".to_owned()));
+    check("1048", WaitReason::Never("DependencyNeverSatisfied".to_owned()));
+    check("1055", WaitReason::Never("PartitionConfig".to_owned()));
 }
 
 #[test]
@@ -343,10 +343,10 @@ fn cores_are_told_by_node_and_must_fit_the_job() {
     assert_eq!(nodes::spreads(line)["7"], spread(&[("n1", 3), ("n2", 3), ("n3", 1)]));
 
     let check = |told: &[(&str, u32)], fits: bool| {
-        let mut job = Listed {
-            shape: Shape { cores: 5, ..Shape::default() },
+        let mut job = ListedJob {
+            shape: CoreLayout { cores: 5, ..CoreLayout::default() },
             places: vec![place("alpha1", None), place("alpha2", None)],
-            ..Listed::default()
+            ..ListedJob::default()
         };
         assert_eq!(fill(&mut job, &spread(told)), fits, "{told:?}");
         assert_eq!(job.places[0].cores.is_some(), fits, "{told:?}");

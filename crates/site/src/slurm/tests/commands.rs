@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use pliant_control::listing::Shape;
+use pliant_control::listing::CoreLayout;
 use pliant_model::Span;
 
 use crate::batch_system::Submission;
@@ -16,8 +16,8 @@ fn words(call: &Call) -> Vec<String> {
     std::iter::once(call.command.to_owned()).chain(arguments).collect()
 }
 
-fn one_node(cores: u32) -> Shape {
-    Shape { cores, nodes: Some(1), exclusive: false }
+fn one_node(cores: u32) -> CoreLayout {
+    CoreLayout { cores, nodes: Some(1), exclusive: false }
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_submission_is_a_list_of_words() {
         extra: vec!["--constraint=fast".to_owned()],
         ..Settings::default()
     };
-    let shape = Shape { cores: 8, nodes: None, exclusive: true };
+    let shape = CoreLayout { cores: 8, nodes: None, exclusive: true };
     let found =
         words(&call::submit(&settings, "t", &Submission { shape, node: Some("n7"), held: true, ..job }));
     let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(8).collect();
@@ -81,7 +81,7 @@ fn an_array_is_one_command() {
             numbers,
             folders: Path::new("/jobs 100%"),
             program: &program,
-            shape: Shape { cores: 2, ..Shape::default() },
+            shape: CoreLayout { cores: 2, ..CoreLayout::default() },
             walltime: Span(600),
         };
         let found = call::submit_array(&Settings::default(), tag, &jobs);
@@ -120,7 +120,7 @@ fn the_rest_is_asked_so() {
     check(call::release("7"), "scontrol release 7");
     check(call::cancel_waiting("7"), "scancel --verbose --state=PENDING 7");
     check(call::cancel("7"), "scancel --verbose 7");
-    let shape = Shape { cores: 6, nodes: None, exclusive: false };
+    let shape = CoreLayout { cores: 6, nodes: None, exclusive: false };
     check(
         call::reshape("7", shape, Span(600)),
         "scontrol update JobId=7 NumNodes=1 NumTasks=6 NumCPUs=6 TimeLimit=10",

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use pliant_control::listing::Shape;
+use pliant_control::listing::CoreLayout;
 use pliant_model::Span;
 use tempfile::TempDir;
 
@@ -39,7 +39,7 @@ async fn cluster(sacct: &str, sbatch: &str) -> (TempDir, Slurm) {
 async fn submitted(sacct: &str, sbatch: &str) -> Result<Vec<String>, BatchSystemError> {
     let (_folder, slurm) = cluster(sacct, sbatch).await;
     let program = ["true".into()];
-    let shape = Shape { cores: 1, ..Shape::default() };
+    let shape = CoreLayout { cores: 1, ..CoreLayout::default() };
     let job = Submission::new(4, Path::new("/"), &program, shape, Span(60));
     slurm.submit_unless_there(&job).await
 }

@@ -1,6 +1,6 @@
 //! Slurm's words.
 
-use pliant_control::listing::{Phase, State, Status, WaitsFor};
+use pliant_control::listing::{Phase, State, Status, WaitReason};
 use pliant_model::{Span, Time};
 
 use crate::batch_system::commands::Call;
@@ -43,20 +43,20 @@ fn every_state_of_a_job_is_known() {
 
 #[test]
 fn reasons_are_sorted_by_what_they_mean() {
-    let check = |reason: &str, expected: Option<WaitsFor>| {
+    let check = |reason: &str, expected: Option<WaitReason>| {
         assert_eq!(waits_for(reason, "afterok:7", Some(Time(9))), expected, "{reason}");
     };
     let owned = ToOwned::to_owned;
     for usual in ["None", "Priority", "Resources", "", "JobHeldUser"] {
         check(usual, None);
     }
-    check("BeginTime", Some(WaitsFor::Time(Time(9))));
-    check("Dependency", Some(WaitsFor::Jobs(owned("afterok:7"))));
+    check("BeginTime", Some(WaitReason::Time(Time(9))));
+    check("Dependency", Some(WaitReason::Jobs(owned("afterok:7"))));
     for limit in ["QOSMaxJobsPerUserLimit", "AssocGrpCpuLimit", "JobArrayTaskLimit", "MaxMemPerLimit"] {
-        check(limit, Some(WaitsFor::Limit(owned(limit))));
+        check(limit, Some(WaitReason::Limit(owned(limit))));
     }
     for never in ["PartitionTimeLimit", "BadConstraints", "QOSTimeLimit", "InvalidAccount"] {
-        check(never, Some(WaitsFor::Never(owned(never))));
+        check(never, Some(WaitReason::Never(owned(never))));
     }
     for other in [
         "JobHeldAdmin",
@@ -65,7 +65,7 @@ fn reasons_are_sorted_by_what_they_mean() {
         "ReqNodeNotAvail, UnavailableNodes:alpha1",
         "PartitionDown",
     ] {
-        check(other, Some(WaitsFor::Other(owned(other))));
+        check(other, Some(WaitReason::Other(owned(other))));
     }
 }
 

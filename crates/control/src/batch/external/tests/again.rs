@@ -51,8 +51,8 @@ fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
     bench.list(vec![listed("41", Some(7), State::Pending)]);
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
     let (held, by_others) =
-        (listed("41", Some(7), State::Held), listing::WaitsFor::Other("JobHeldAdmin".to_owned()));
-    let theirs = Listed { waits_for: Some(by_others), ..held.clone() };
+        (listed("41", Some(7), State::Held), listing::WaitReason::Other("JobHeldAdmin".to_owned()));
+    let theirs = ListedJob { waits_for: Some(by_others), ..held.clone() };
     assert_eq!(bench.list(vec![theirs]), (vec![], vec![]), "somebody else holds it");
     assert_eq!(bench.list(vec![held.clone()]), (vec![release], vec![]));
     assert_eq!(bench.list(vec![held.clone()]), (vec![], vec![]), "it is being released");
@@ -77,8 +77,8 @@ fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_agai
 
 #[test]
 fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
-    let copies = |first: Listed| vec![first, listed("42", Some(7), State::Held)];
-    let ran = Listed {
+    let copies = |first: ListedJob| vec![first, listed("42", Some(7), State::Held)];
+    let ran = ListedJob {
         places: vec![NodeAllocation { node: "n1".to_owned(), cores: None }],
         ..listed("41", Some(7), State::Completed)
     };

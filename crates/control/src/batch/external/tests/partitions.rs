@@ -8,7 +8,7 @@ use crate::job::Work;
 use crate::listing::Partition;
 use crate::names::Key;
 use crate::names::Token;
-use crate::reason::{Cause, Survey};
+use crate::reason::{Cause, DiscoverySummary};
 use crate::server::{self, Answer, Refused, Server, ServerConfig, Submit};
 
 fn partition(name: &str) -> Partition {
@@ -60,7 +60,7 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
         pinned: false,
         latest: None,
         compared: Vec::new(),
-        survey: Survey::default(),
+        survey: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: None,
     };
@@ -93,9 +93,9 @@ fn the_default_partition_counts_where_none_is_named() {
 fn jobs_of_other_partitions_are_not_in_the_way() {
     let mut bench = Bench::new();
     bench.tell(Event::Described { interval: Span(30), partition: None, expect: Expect::Limits });
-    let waits = |partition: &str| Listed {
+    let waits = |partition: &str| ListedJob {
         partition: partition.to_owned(),
-        shape: Shape { cores: 8, ..Shape::default() },
+        shape: CoreLayout { cores: 8, ..CoreLayout::default() },
         ..listed("9", None, State::Pending)
     };
     for (partition, planned) in [("large", 0), ("main", 1), ("large,main", 1)] {
@@ -143,7 +143,7 @@ fn what_takes_no_jobs_at_the_moment_says_so() {
 #[test]
 fn the_early_end_of_a_local_job_is_told_and_one_at_its_limit_is_not() {
     let mut server = server(None, Some(&listing(all())));
-    let mut told = |jobs: Vec<Listed>, before: &Listing, at: i64| {
+    let mut told = |jobs: Vec<ListedJob>, before: &Listing, at: i64| {
         let next = Listing { partitions: all(), ..Listing::new(Time(at), listing(all()).nodes, jobs) };
         let event = server::Event::Batch(batch::Event::External(Event::Listed(next.changes(before))));
         let mut commands = Vec::new();

@@ -39,9 +39,9 @@ fn taught(expect: Expect, told: bool) -> Bench {
     bench.tell(Event::Described { interval: Span(30), partition: Some("main".to_owned()), expect });
     for number in 0..8 {
         let begin = bench.now;
-        let job = |state| Listed {
+        let job = |state| ListedJob {
             owner: "1000".to_owned(),
-            shape: Shape { cores: 8, ..Shape::default() },
+            shape: CoreLayout { cores: 8, ..CoreLayout::default() },
             places: ["n1", "n2"]
                 .map(|node| NodeAllocation { node: node.to_owned(), cores: Some(4) })
                 .to_vec(),
@@ -55,7 +55,7 @@ fn taught(expect: Expect, told: bool) -> Bench {
         bench.now = begin + Span(55);
         bench.list(vec![job(State::Running)]);
         bench.now = begin + Span(63);
-        let over = Listed { ended: Some(begin + Span(60)), ..job(State::Completed) };
+        let over = ListedJob { ended: Some(begin + Span(60)), ..job(State::Completed) };
         bench.list(if told { vec![over] } else { vec![] });
     }
     bench

@@ -40,11 +40,11 @@ impl Bench {
     }
 }
 
-fn waits() -> Listed {
+fn waits() -> ListedJob {
     listed("41", Some(7), State::Pending)
 }
 
-fn runs() -> Listed {
+fn runs() -> ListedJob {
     listed("41", Some(7), State::Running)
 }
 
@@ -101,7 +101,7 @@ fn one_that_is_gone_unreleased_has_lost_its_turn() {
     // Submitted twice: what still waits has no use.
     let mut bench = Bench::with_turn();
     let began =
-        Listed { started: Some(Time(50)), places: runs().places, ..listed("41", Some(7), State::Failed) };
+        ListedJob { started: Some(Time(50)), places: runs().places, ..listed("41", Some(7), State::Failed) };
     let both = || vec![began.clone(), listed("42", Some(7), State::Pending)];
     assert_eq!(bench.list(both()).1, [lost_turn()]);
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };

@@ -6,8 +6,8 @@ use super::*;
 #[test]
 fn who_holds_a_job_back_says_when_it_starts_and_a_limit_holds_for_those_that_come() {
     let mut bench = Bench::queued(false);
-    let waits = |state, waits_for| Listed { waits_for, ..listed("41", Some(7), state) };
-    let mut check = |job: Listed, kept: &[JobId], limited: bool| {
+    let waits = |state, waits_for| ListedJob { waits_for, ..listed("41", Some(7), state) };
+    let mut check = |job: ListedJob, kept: &[JobId], limited: bool| {
         bench.list(vec![job.clone()]);
         let now = bench.now;
         let plan = bench.external.plan(now, JOB);
@@ -15,7 +15,7 @@ fn who_holds_a_job_back_says_when_it_starts_and_a_limit_holds_for_those_that_com
         assert_eq!(bench.external.kept(), kept.iter().copied().collect(), "{job:?}");
         assert_eq!(bench.external.limited().is_some(), limited, "{job:?}");
     };
-    use listing::WaitsFor::{Limit, Other};
+    use listing::WaitReason::{Limit, Other};
     check(waits(State::Pending, None), &[], false);
     check(waits(State::Held, Some(Other("JobHeldAdmin".to_owned()))), &[JOB], false);
     check(waits(State::Pending, Some(Other("PartitionDown".to_owned()))), &[], false);
@@ -25,7 +25,7 @@ fn who_holds_a_job_back_says_when_it_starts_and_a_limit_holds_for_those_that_com
     let limit = Some(Limit("AssocMaxJobsLimit".to_owned()));
     bench.list(vec![
         waits(State::Pending, None),
-        Listed { waits_for: limit, ..listed("42", None, State::Pending) },
+        ListedJob { waits_for: limit, ..listed("42", None, State::Pending) },
     ]);
     assert_eq!(bench.external.limited(), None);
 }
@@ -34,10 +34,10 @@ fn who_holds_a_job_back_says_when_it_starts_and_a_limit_holds_for_those_that_com
 #[test]
 fn a_job_is_stuck_when_it_has_had_no_plan_for_a_while() {
     let mut bench = Bench::queued(false);
-    let down = || Some(listing::WaitsFor::Other("PartitionDown".to_owned()));
+    let down = || Some(listing::WaitReason::Other("PartitionDown".to_owned()));
     let mut stuck = |waits_for, at: i64| {
         bench.now = Time(at - 1);
-        bench.list(vec![Listed { waits_for, ..listed("41", Some(7), State::Pending) }]);
+        bench.list(vec![ListedJob { waits_for, ..listed("41", Some(7), State::Pending) }]);
         let now = bench.now;
         bench.external.is_stuck(now, JOB)
     };
