@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pliant_config::ConfigError;
 use pliant_daemon::host::DaemonError;
 use pliant_telemetry::{LogFormat, logging};
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::failure::Failure;
+use crate::output::Output;
 
 /// How long threads have to end.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -20,8 +23,11 @@ const LEAVE: Duration = Duration::from_secs(2);
 #[derive(Args)]
 pub(crate) struct Options {
     /// The daemon's file.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "check")]
+    config: Option<PathBuf>,
+    /// Checks a daemon's file, and ends.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    check: Option<PathBuf>,
     /// The form of log lines: text for people, json for machines.
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: LogFormat,
@@ -31,6 +37,27 @@ pub(crate) struct Options {
     /// Writes the address of the daemon to this file once it accepts calls.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
+}
+
+/// Reads the daemon's file with `read`. None if it was only to be checked: then the result is printed.
+pub(crate) fn configured<F>(
+    output: Output,
+    options: &Options,
+    read: impl FnOnce(&Path) -> Result<F, ConfigError>,
+) -> Result<Option<F>, Failure> {
+    let Some(path) = options.config.as_ref().or(options.check.as_ref()) else {
+        return Err(Failure::input("expected --config FILE or --check FILE, found neither"));
+    };
+    let file = read(path).map_err(wrong_file)?;
+    if options.check.is_none() {
+        return Ok(Some(file));
+    }
+    output.print(
+        "check",
+        || format!("{} is valid\n", path.display()),
+        json!({ "file": path, "valid": true }),
+    )?;
+    Ok(None)
 }
 
 /// Runs a daemon until SIGTERM or SIGINT.
@@ -93,6 +120,6 @@ fn failed(error: DaemonError) -> Failure {
 }
 
 /// A file of a daemon or a client that cannot be used.
-pub(crate) fn wrong_file(error: pliant_config::ConfigError) -> Failure {
+pub(crate) fn wrong_file(error: ConfigError) -> Failure {
     failed(DaemonError::Config(error))
 }

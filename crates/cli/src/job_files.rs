@@ -1,6 +1,7 @@
 //! Files that go with a job: scripts and inputs, named on the command line or in a file of the user.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use pliant_staging::{Checksum, FileName, FileSpec, StagingError, check_manifest};
@@ -49,7 +50,20 @@ pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, String), 
         return Err(Failure::input(problem).hint("give the script a shorter name"));
     }
     let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
-    let shown = path.display();
+    Ok((name.to_owned(), script_text(&path.display().to_string(), text)?))
+}
+
+/// The name and the text of a script on standard input.
+pub(crate) fn script_on_standard_input() -> Result<(String, String), Failure> {
+    let mut text = Vec::new();
+    let most = bounds::SCRIPT_BYTES_MAX as u64 + 1;
+    let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
+    read.map_err(|error| Failure::system(format!("cannot read standard input: {error}")))?;
+    Ok(("stdin".to_owned(), script_text("standard input", text)?))
+}
+
+/// The text of a script; `shown` is where it is from, for errors.
+fn script_text(shown: &str, text: Vec<u8>) -> Result<String, Failure> {
     if text.len() > bounds::SCRIPT_BYTES_MAX {
         let (most, found) = (bounds::SCRIPT_BYTES_MAX, text.len());
         return Err(Failure::input(format!(
@@ -62,12 +76,11 @@ pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, String), 
             format!("{shown}:1: expected a first line that names the interpreter of the script, found none");
         return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
     }
-    let text = String::from_utf8(text).map_err(|error| {
+    String::from_utf8(text).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Failure::input(format!("{shown}: expected UTF-8 text, found another byte at {at}"))
             .hint("convert it, for example with iconv")
-    })?;
-    Ok((name.to_owned(), text))
+    })
 }
 
 /// What is announced of these files, once each is read; `asked` is where they are named, for errors.

@@ -1,7 +1,10 @@
-//! Options that take a whole number within limits: anything else is refused with the limits.
+//! Options that take a whole number or a length of time within limits: anything else is refused with the limits.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+
+use pliant_model::Span;
+use pliant_site::services::{parse_duration, show_duration};
 
 /// Reads a whole number of `range`.
 pub(crate) fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
@@ -12,6 +15,22 @@ where
         let number = text.parse::<i128>().ok().and_then(|number| T::try_from(number).ok());
         number.filter(|number| range.contains(number)).ok_or_else(|| {
             format!("expected a whole number from {} to {}, found `{text}`", range.start(), range.end())
+        })
+    }
+}
+
+/// Reads a length of time of `range` seconds, such as `90s`, `1h` or, if the range has it, `0s`.
+pub(crate) fn duration(
+    range: RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<i64, String> + Clone + Send + Sync {
+    move |text| {
+        let seconds = match text {
+            "0" | "0s" => 0,
+            text => parse_duration(text).map_err(|error| error.to_string())?.0,
+        };
+        let (least, most) = (Span(*range.start()), Span(*range.end()));
+        range.contains(&seconds).then_some(seconds).ok_or_else(|| {
+            format!("expected {} to {}, found `{text}`", show_duration(least), show_duration(most))
         })
     }
 }
@@ -28,5 +47,17 @@ mod tests {
             let expected = format!("expected a whole number from 1 to 20, found `{text}`");
             assert_eq!(read(text).unwrap_err(), expected);
         }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        let read = duration(0..=7_200);
+        assert_eq!(
+            ["0", "0s", "90s", "1h30m", "2h"].map(|text| read(text).unwrap()),
+            [0, 0, 90, 5_400, 7_200]
+        );
+        assert_eq!(read("3h").unwrap_err(), "expected 0s to 2h, found `3h`");
+        assert!(read("90").unwrap_err().contains("with its unit"));
+        assert!(duration(1..=60)("0s").is_err());
     }
 }

@@ -57,14 +57,14 @@ fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 fn threads_and_shards_give_the_same_bytes() {
     let dir = campaign(200);
     let at = |name: &str| dir.path().join(name);
-    let said = go(dir.path(), "--output json campaign run tiny.toml --out one --threads 1 --quiet");
+    let said = go(dir.path(), "--format json campaign run tiny.toml --out one --threads 1 --quiet");
     assert_eq!(said.stderr, "");
     assert_eq!((&said.json()["simulated"], &said.json()["planned"]), (&16.into(), &16.into()));
     go(dir.path(), "campaign run tiny.toml --out two --threads 2");
     assert_eq!(bytes(&at("one")), bytes(&at("two")));
     go(dir.path(), "campaign run tiny.toml --out part-1 --shard 1/2");
     go(dir.path(), "campaign run tiny.toml --out part-2 --shard 2/2");
-    let merged = go(dir.path(), "--output json campaign merge --out merged part-1");
+    let merged = go(dir.path(), "--format json campaign merge --out merged part-1");
     assert_eq!(merged.json()["missing"].as_array().unwrap().len(), 8);
     go(dir.path(), "campaign merge --out merged part-1 part-2");
     assert_eq!(bytes(&at("one")), bytes(&at("merged")));
@@ -79,7 +79,7 @@ fn results_are_shown_and_reported() {
     assert_eq!(table.lines().count(), 17);
     let shown = go(dir.path(), "campaign show out").stdout;
     assert!(shown.contains("MCT-can") && shown.contains("rel. response"), "{shown}");
-    let document = go(dir.path(), "campaign show out --output json").json();
+    let document = go(dir.path(), "campaign show out --format json").json();
     assert_eq!(document["schema"], "pliant.campaign-show/1");
     assert_eq!(document["cells"].as_array().unwrap().len(), 4);
     let cell = &document["cells"][1];
@@ -112,7 +112,7 @@ fn ended_by(signal: Signal) -> (Output, support::Said) {
         "{}",
         shown.stderr
     );
-    let said = go(dir.path(), "--output json campaign run tiny.toml --out killed --quiet");
+    let said = go(dir.path(), "--format json campaign run tiny.toml --out killed --quiet");
     go(dir.path(), "campaign run tiny.toml --out whole --quiet");
     assert_eq!(bytes(&dir.path().join("killed")), bytes(&dir.path().join("whole")));
     (output, said)

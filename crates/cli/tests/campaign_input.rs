@@ -111,7 +111,7 @@ fn platforms_that_no_job_fits_are_refused_and_partly_fitting_ones_warned_of() {
         "hint: give larger clusters",
     );
     fs::write(dir.path().join("one.toml"), one(8)).unwrap();
-    let said = call(dir.path(), "--output json campaign run tiny.toml --out part --quiet");
+    let said = call(dir.path(), "--format json campaign run tiny.toml --out part --quiet");
     assert!(said.stderr.starts_with("warning: workload `log` on platform `one`: up to "), "{}", said.stderr);
     assert_eq!(said.json()["warnings"].as_array().unwrap().len(), 1);
     let both = "platforms = [\"one.toml\", \"three.toml\"]";
@@ -174,13 +174,13 @@ fn optional_workloads_are_skipped_visibly() {
         said.stderr
     );
     fs::write(dir.path().join("tiny.toml"), format!("{CAMPAIGN}{more}optional = true\n")).unwrap();
-    let said = call(dir.path(), "--output json campaign run tiny.toml --out out --quiet");
+    let said = call(dir.path(), "--format json campaign run tiny.toml --out out --quiet");
     let expected = "warning: workload `more` is skipped: no file more.swf beside the campaign file or in PLIANT_TRACES\n";
     assert_eq!((said.stderr.as_str(), &said.json()["planned"]), (expected, &4.into()));
     let traces = dir.path().join("logs");
     fs::create_dir(&traces).unwrap();
     fs::copy(dir.path().join("log.swf"), traces.join("more.swf")).unwrap();
-    let arguments = ["--output", "json", "campaign", "run", "tiny.toml", "--out", "whole", "--quiet"];
+    let arguments = ["--format", "json", "campaign", "run", "tiny.toml", "--out", "whole", "--quiet"];
     let output = pliant(&arguments, dir.path()).env("PLIANT_TRACES", &traces).output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&document["planned"], output.stderr.len()), (&8.into(), 0));
@@ -205,5 +205,5 @@ fn tables_are_at_most_120_columns_wide() {
     let shown = call(dir.path(), "campaign show out").stdout;
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 120, "{widest}: {shown}");
-    assert!(shown.contains("not shown for lack of room: ") && shown.contains("--output json"), "{shown}");
+    assert!(shown.contains("not shown for lack of room: ") && shown.contains("--format json"), "{shown}");
 }

@@ -23,7 +23,7 @@ fn examples() -> Vec<String> {
 fn the_demonstration_runs_a_federation_and_leaves_nothing_running() {
     let dir = tempfile::tempdir().unwrap();
     let said = Command::new(env!("CARGO_BIN_EXE_pliant"))
-        .args(["--output", "json", "demo"])
+        .args(["--format", "json", "demo"])
         .env("TMPDIR", dir.path())
         .output()
         .unwrap();
@@ -110,7 +110,7 @@ fn a_report_says_what_the_run_was_of() {
     let dir = folder();
     let simulate = "simulate --workload log.swf --platform three.toml --out out";
     assert_eq!(call(dir.path(), simulate).code, 0);
-    let said = run(&["--output", "json", "report", "out"], dir.path()).json();
+    let said = run(&["--format", "json", "report", "out"], dir.path()).json();
     assert_eq!((&said["kind"], &said["warnings"]), (&"run".into(), &serde_json::json!([])));
     let page = fs::read_to_string(dir.path().join("out/report.html")).unwrap();
     assert!(page.contains("<p class=\"note\">log.swf on 3 clusters, 72 processors</p>"));

@@ -158,7 +158,7 @@ fn wrong_words_are_refused_before_anybody_is_asked() {
     check("submit --script a --time 1m --speedup table:2=9,1=9", 2, "found `table:2=9,1=9`", "");
     check("submit --script a --time 1m", 2, "a:1: expected a first line", "#!/bin/sh");
     check("fetch lyon.1 --out a", 2, "expected a folder, found the file a", "");
-    check("logs lyon.1 -f --output json", 2, "expected --follow or --output json, found both", "");
+    check("logs lyon.1 -f --format json", 2, "expected --follow or --format json, found both", "");
     check("wait lyon.1 --timeout 90", 2, "with its unit, found `90`", "");
     check("queue --state done", 2, "COMPLETED", "");
 }

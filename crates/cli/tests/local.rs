@@ -24,7 +24,7 @@ impl Up {
     /// Runs a verb with `--dir` for the folder.
     fn go(&self, verb: &str) -> Said {
         let mut words: Vec<&str> = verb.split_whitespace().collect();
-        words.extend(["--output", "json", "--dir", "federation"]);
+        words.extend(["--format", "json", "--dir", "federation"]);
         run(&words, self.0.path())
     }
 
@@ -42,7 +42,7 @@ impl Up {
     }
 
     fn servers(&self, client: &Path) -> usize {
-        let mut command = pliant(&["servers", "--output", "json", "--config"], self.0.path());
+        let mut command = pliant(&["servers", "--format", "json", "--config"], self.0.path());
         let said = command.arg(client).output().unwrap();
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
         let servers: Value = serde_json::from_slice(&said.stdout).unwrap();
@@ -161,7 +161,7 @@ fn errors_come_with_a_hint() {
 
     // A missing job does not end the wait for others.
     let handle = go("submit pi samples=1000 --wait").stdout.trim().to_owned();
-    let said = go(&format!("wait lyon.4000 {handle} --output json"));
+    let said = go(&format!("wait lyon.4000 {handle} --format json"));
     assert_eq!(said.code, 2, "{}", said.stderr);
     assert!(said.stderr.contains("lyon.4000"), "{}", said.stderr);
     let waited: Value = serde_json::from_str(&said.stdout).unwrap();

@@ -28,7 +28,7 @@ fn a_mapping_is_printed_and_drawn() {
     for words in ["render-worker-1", "affinity", "LAN hit ratio", "inter-LAN traffic", "lower bound"] {
         assert!(said.stdout.contains(words), "{words} in {}", said.stdout);
     }
-    let said = run(&[&base[..], &["--output", "json", "--report", "map.html"]].concat(), dir.path());
+    let said = run(&[&base[..], &["--format", "json", "--report", "map.html"]].concat(), dir.path());
     let value: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(value["schema"], "pliant.map/1");
     let tasks = value["tasks"].as_array().unwrap();
@@ -47,7 +47,7 @@ fn every_option_of_a_mapping_works() {
     let [app, grid] = files();
     for options in [
         &["--algorithm", "best-fit"][..],
-        &["--clustering", "relaxation", "--threshold", "0.4"],
+        &["--clustering", "relaxation", "--similarity", "0.4"],
         &["--cluster-max", "3", "--suitability", "packing", "--fit", "best", "--refine"],
         &["--per-hop", "0.2", "--user-lan", "cnit"],
     ] {
@@ -70,7 +70,7 @@ fn what_cannot_be_mapped_says_why() {
     check(&["--mcr", "0"], "--mcr: expected an MCR above 0, found 0");
     check(&["--user-lan", "nowhere"], "expected the user's LAN to be one of the grid's (isti, cnit, iet)");
     check(&["--bandwidth"], "expected `bandwidth_mbps` with --bandwidth, found none");
-    check(&["--threshold", "1"], "expected a number above 0 and below 1");
+    check(&["--similarity", "1"], "expected a number above 0 and below 1");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_campaign_of_mappings_goes_from_its_file_to_its_page() {
     assert!(said.stdout.contains("96 applications on 3 grids, 288 trials"), "{}", said.stdout);
     let said = run(&["campaign", "show", "out"], dir.path());
     assert!(said.code == 0 && said.stdout.contains("WASE-refined"), "{}{}", said.stdout, said.stderr);
-    let said = run(&["campaign", "show", "out", "--output", "json"], dir.path());
+    let said = run(&["campaign", "show", "out", "--format", "json"], dir.path());
     let value: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(value["trials"], 288);
     let said = run(&["report", "out"], dir.path());

@@ -90,7 +90,7 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     );
     let said = run(&["campaign", "show", "out"], dir.path());
     assert!(said.code == 0 && said.stdout.contains("moving"), "{}{}", said.stdout, said.stderr);
-    let said = run(&["campaign", "show", "out", "--output", "json"], dir.path());
+    let said = run(&["campaign", "show", "out", "--format", "json"], dir.path());
     let value: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(
         (value["frozen"].as_array().unwrap().len(), value["errors"].as_array().unwrap().len()),

@@ -80,8 +80,8 @@ fn said(dir: &Path, line: &str) -> Value {
 #[test]
 fn a_campaign_with_plans_by_predictions_reports_what_they_were_worth() {
     let dir = folder();
-    said(dir.path(), "--output json campaign run planned.toml --out out --quiet");
-    let shown = said(dir.path(), "--output json campaign show out");
+    said(dir.path(), "--format json campaign run planned.toml --out out --quiet");
+    let shown = said(dir.path(), "--format json campaign show out");
     let cells = shown["cells"].as_array().unwrap();
     let figure = |policy: &str, metric: &str| {
         let cell = cells.iter().find(|cell| cell["policy"] == policy).unwrap();
@@ -102,7 +102,7 @@ fn a_campaign_with_plans_by_predictions_reports_what_they_were_worth() {
     }
     // A single simulation says the same, and that walltimes stayed the limits.
     let line =
-        "--output json simulate --platform two.toml --workload log.swf --plan-by predictions --out one";
+        "--format json simulate --platform two.toml --workload log.swf --plan-by predictions --out one";
     let one = said(dir.path(), line);
     assert_eq!(one["mean_response_s"].as_f64().unwrap(), figure("last-two", "mean_response_s"));
     let jobs = fs::read_to_string(dir.path().join("one/jobs.csv")).unwrap();

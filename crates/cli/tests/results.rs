@@ -37,9 +37,9 @@ fn only_the_wanted_formats_are_written() {
     };
     let all = ["jobs.csv", "jobs.parquet", "moves.csv", "refused.csv", "schedule.swf", "summary.json"];
     check("", &all);
-    check("--formats json", &["summary.json"]);
-    check("--formats csv,json", &["jobs.csv", "moves.csv", "refused.csv", "summary.json"]);
-    check("--formats swf --formats parquet", &["jobs.parquet", "schedule.swf"]);
+    check("--files json", &["summary.json"]);
+    check("--files csv,json", &["jobs.csv", "moves.csv", "refused.csv", "summary.json"]);
+    check("--files swf --files parquet", &["jobs.parquet", "schedule.swf"]);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn nothing_of_an_earlier_run_survives() {
     assert_eq!(simulate(report, dir.path()).code, 0);
     fs::write(dir.path().join("out/notes.txt"), "mine").unwrap();
     assert!(dir.path().join("out/report.html").is_file());
-    assert_eq!(simulate("--workload log.swf --procs 16 --out out --formats json", dir.path()).code, 0);
+    assert_eq!(simulate("--workload log.swf --procs 16 --out out --files json", dir.path()).code, 0);
     assert_eq!(names(&dir.path().join("out")), ["notes.txt", "summary.json"]);
     // Nor when the run fails, so that old results are not mistaken for new ones.
     fs::write(dir.path().join("bad.swf"), line(1, 0, 9, 1) + "2 x").unwrap();
@@ -76,7 +76,7 @@ fn the_workload_is_never_removed() {
 fn jobs_of(workload: &str, dir: &Path) -> (String, serde_json::Value) {
     let arguments = format!(
         "--workload {workload} --platform three.toml --moldable paper --dedicated-share 0.5 --realloc regular \
-         --period 600 --seed 4 --out out"
+         --period 10m --seed 4 --out out"
     );
     let said = simulate(&arguments, dir);
     assert_eq!(said.code, 0, "{}", said.stderr);
@@ -221,7 +221,7 @@ fn many_refusals_are_a_warning_with_their_reasons() {
     let few = simulate("--workload few.swf --procs 32 --out out", dir.path());
     assert_eq!((few.code, few.stderr.as_str()), (0, ""));
     assert!(few.stdout.contains("2 (larger than the cluster; see refused.csv)"), "{}", few.stdout);
-    let said = simulate("--workload few.swf --procs 32 --out out --formats json", dir.path());
+    let said = simulate("--workload few.swf --procs 32 --out out --files json", dir.path());
     assert!(
         said.stdout.contains("2 (larger than the cluster)"),
         "no file is named that is not there: {}",
@@ -247,7 +247,7 @@ fn many_refusals_are_a_warning_with_their_reasons() {
 #[test]
 fn parameters_of_no_reallocation_are_an_error() {
     let dir = folder();
-    for option in ["--heuristic minmin", "--period 60", "--threshold 5", "--window 3"] {
+    for option in ["--heuristic minmin", "--period 1m", "--threshold 5s", "--window 3"] {
         for realloc in ["", "--realloc none"] {
             let said = simulate(&format!("--workload log.swf --procs 32 {realloc} {option}"), dir.path());
             assert_eq!(said.code, 2, "{option}");

@@ -31,8 +31,8 @@ fn one_cluster() {
 #[test]
 fn a_federation_and_its_report() {
     let dir = folder();
-    let arguments = "--output json simulate --workload log.swf --platform three.toml --moldable paper --tuner binary \
-        --realloc all-cancellation --heuristic minmin --period 600 --dedicated-share 1 --seed 3 --out out --report";
+    let arguments = "--format json simulate --workload log.swf --platform three.toml --moldable paper --tuner binary \
+        --realloc all-cancellation --heuristic minmin --period 10m --dedicated-share 1 --seed 3 --out out --report";
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
     let document = run(&arguments, dir.path()).json();
     assert_eq!(document["schema"], "pliant.simulate/1");
@@ -83,21 +83,16 @@ fn bad_usage_gives_exit_code_2() {
     check("simulate --workload log.swf --procs 4 --platform three.toml", 2, "--platform", "cannot be used");
     check("simulate --workload log.swf --procs 4 --batch lifo", 2, "lifo", "cbf");
     check("simulate --workload log.swf --procs 4 --dedicated-share 1.5", 2, "1.5", "at most 1");
-    check(
-        "simulate --workload log.swf --procs 4 --period 0",
-        2,
-        "--period",
-        "from 1 to 1000000000, found `0`",
-    );
-    check("simulate --workload log.swf --procs 4 --period -5", 2, "--period", "found `-5`");
-    check("simulate --workload log.swf --procs 4 --threshold -1", 2, "--threshold", "from 0 to");
+    check("simulate --workload log.swf --procs 4 --period 0s", 2, "--period", "expected 1s to 11574d");
+    check("simulate --workload log.swf --procs 4 --period 5", 2, "--period", "found `5`");
+    check("simulate --workload log.swf --procs 4 --threshold 1", 2, "--threshold", "with its unit");
     check("simulate --workload log.swf --procs 4 --window 2.5", 2, "--window", "a whole number from 1 to");
     check("simulate --workload log.swf --procs -4", 2, "--procs", "found `-4`");
     check("simulate --workload log.swf --procs 4 --seed -1", 2, "--seed", "a whole number from 0 to");
     check("simulate --workload log.swf --procs 4 --dedicated-share -0.5", 2, "-0.5", "at most 1");
-    check("simulate --workload log.swf --procs 4 --out o --formats csv,xml", 2, "xml", "parquet");
-    check("simulate --workload log.swf --procs 4 --out o --formats ,", 2, "--formats", "csv");
-    check("simulate --workload log.swf --procs 4 --formats csv", 2, "--out", "required");
+    check("simulate --workload log.swf --procs 4 --out o --files csv,xml", 2, "xml", "parquet");
+    check("simulate --workload log.swf --procs 4 --out o --files ,", 2, "--files", "csv");
+    check("simulate --workload log.swf --procs 4 --files csv", 2, "--out", "required");
     check("simulate --workload log.swf --procs 4 --colour", 2, "--colour", "--help");
     check("simulat", 2, "simulat", "simulate");
 }
@@ -136,7 +131,7 @@ fn a_closed_pipe_is_no_error() {
 fn policies_are_listed() {
     let dir = folder();
     let text = run(&["policies"], dir.path()).stdout;
-    let document = run(&["policies", "--output", "json"], dir.path()).json();
+    let document = run(&["policies", "--format", "json"], dir.path()).json();
     assert_eq!(document["schema"], "pliant.policies/1");
     for registry in ["batch", "moldable", "tuner", "mapping", "realloc", "heuristic"] {
         let rows = document[registry].as_array().unwrap();

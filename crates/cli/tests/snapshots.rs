@@ -50,25 +50,25 @@ fn printed(calls: &[&str]) -> String {
 #[test]
 fn policies() {
     assert_snapshot!("policies_text", printed(&["policies"]));
-    assert_snapshot!("policies_json", printed(&["--output json policies"]));
+    assert_snapshot!("policies_json", printed(&["--format json policies"]));
 }
 
 #[test]
 fn trace_info() {
     assert_snapshot!("trace_info_text", printed(&["trace info log.swf"]));
-    assert_snapshot!("trace_info_json", printed(&["--output json trace info log.swf"]));
+    assert_snapshot!("trace_info_json", printed(&["--format json trace info log.swf"]));
 }
 
 #[test]
 fn simulate_on_one_cluster() {
-    let call = "--output json simulate --workload log.swf --procs 32 --batch cbf";
+    let call = "--format json simulate --workload log.swf --procs 32 --batch cbf";
     assert_snapshot!("simulate_cluster_json", printed(&[call]));
 }
 
 #[test]
 fn simulate_on_a_federation() {
-    let call = "--output json simulate --workload log.swf --platform three.toml --moldable paper --tuner exact \
-        --realloc all-cancellation --heuristic minmin --period 600 --dedicated-share 0.5 --seed 3";
+    let call = "--format json simulate --workload log.swf --platform three.toml --moldable paper --tuner exact \
+        --realloc all-cancellation --heuristic minmin --period 10m --dedicated-share 0.5 --seed 3";
     assert_snapshot!("simulate_federation_json", printed(&[call]));
 }
 

@@ -20,10 +20,10 @@ fn every_generator() {
     let dir = folder();
     let check = |kind: &str, jobs: u64, procs: u64| {
         let said =
-            go(dir.path(), &format!("trace generate {kind} --seed 2 --out a.swf --output json")).json();
+            go(dir.path(), &format!("trace generate {kind} --seed 2 --out a.swf --format json")).json();
         assert_eq!(said["schema"], "pliant.trace-generate/1");
         assert_eq!((&said["jobs"], &said["procs"], &said["seed"]), (&jobs.into(), &procs.into(), &2.into()));
-        let info = go(dir.path(), "trace info a.swf --output json").json();
+        let info = go(dir.path(), "trace info a.swf --format json").json();
         assert_eq!(info["schema"], "pliant.trace-info/1");
         assert_eq!(
             (&info["files"][0]["jobs"], &info["files"][0]["repairs"]),
@@ -50,7 +50,7 @@ fn every_generator() {
 fn the_load_printed_is_the_one_asked_for() {
     let dir = folder();
     let check = |arguments: &str, wanted: f64| {
-        let said = go(dir.path(), &format!("trace generate {arguments} --out a.swf --output json"));
+        let said = go(dir.path(), &format!("trace generate {arguments} --out a.swf --format json"));
         let load = said.json()["load"].as_f64().unwrap();
         assert!((load / wanted - 1.0).abs() < 0.03 && said.stderr.is_empty(), "{arguments}: {load}");
     };
@@ -130,13 +130,13 @@ fn every_format_is_converted_and_read_back() {
     fs::write(dir.path().join("joined.toml"), JOINED).unwrap();
     for (from, jobs) in [("log.swf", 200_u64), ("b.json", 1), ("joined.toml", 200)] {
         for to in ["c.swf", "c.swf.gz", "c.gwf", "c.gwf.gz"] {
-            let said = go(dir.path(), &format!("trace convert {from} {to} --output json")).json();
+            let said = go(dir.path(), &format!("trace convert {from} {to} --format json")).json();
             assert_eq!((&said["schema"], &said["jobs"]), (&"pliant.trace-convert/1".into(), &jobs.into()));
             assert_eq!(
                 fs::read(dir.path().join(to)).unwrap().starts_with(&[0x1f, 0x8b]),
                 to.ends_with(".gz")
             );
-            let info = go(dir.path(), &format!("trace info {from} {to} --output json")).json();
+            let info = go(dir.path(), &format!("trace info {from} {to} --format json")).json();
             for fact in ["jobs", "span_s", "procs", "runtime_s", "walltime_s", "max_procs"] {
                 assert_eq!(info["files"][0][fact], info["files"][1][fact], "{from} to {to}: {fact}");
             }
@@ -163,10 +163,10 @@ fn what_a_conversion_leaves_out_is_said() {
         assert!(said.contains(&format!("left out: {column}")), "{column}: {said}");
     }
     assert!(!said.contains("think time") && !said.contains("preceding"), "{said}");
-    let document = go(dir.path(), "trace convert full.swf c.gwf --output json").json();
+    let document = go(dir.path(), "trace convert full.swf c.gwf --format json").json();
     assert_eq!(document["left_out"]["wait"], 1);
     assert_eq!(
-        go(dir.path(), "trace convert c.gwf c.swf --output json").json()["left_out"]["wait"],
+        go(dir.path(), "trace convert c.gwf c.swf --format json").json()["left_out"]["wait"],
         serde_json::Value::Null
     );
 }
@@ -216,7 +216,7 @@ fn info_lists_repairs() {
         text.contains("jobs          0 of 1 read") && text.contains("1 (dropped: did not run)"),
         "{text}"
     );
-    let kept = go(dir.path(), "trace info odd.swf --repair keep-bad --output json").json();
+    let kept = go(dir.path(), "trace info odd.swf --repair keep-bad --format json").json();
     assert_eq!(kept["files"][0]["jobs"], 1);
     refused(
         dir.path(),

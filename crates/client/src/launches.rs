@@ -298,7 +298,7 @@ fn is_missing(status: &Status) -> bool {
 
 /// The error of a call about a launch.
 fn failed(agent: &str, status: &Status) -> ClientError {
-    ClientError::call(agent, status).if_missing("`pliant launches` lists yours")
+    ClientError::call(agent, status).if_missing("`pliant launch list` lists yours")
 }
 
 fn accepted(

@@ -174,6 +174,11 @@ pub struct WorkFolder<W> {
 }
 
 impl<W: Work> WorkFolder<W> {
+    /// True if there is such work in a folder.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(W::HEADER).exists()
+    }
+
     /// Opens the folder of such work.
     ///
     /// # Errors

@@ -192,7 +192,7 @@ fn errors_have_hints_and_no_jargon() {
     fs::remove_file(folder.path().join("jobs.csv")).unwrap();
     let error = read_folder(folder.path()).unwrap_err();
     assert!(error.to_string().contains("jobs.csv: cannot read this file"), "{error}");
-    assert!(error.hint().unwrap().contains("--formats"), "{error}");
+    assert!(error.hint().unwrap().contains("--files"), "{error}");
 }
 
 fn names(folder: &Path) -> Vec<String> {

@@ -72,6 +72,13 @@ message! {
     }
 }
 
+impl JobsQuery {
+    /// The caller's own jobs in some states, of any server.
+    pub fn of_caller(states: Vec<JobState>, limit: u32) -> JobsQuery {
+        JobsQuery { owner: None, all: false, server: None, states, limit, ended_after: None }
+    }
+}
+
 /// Jobs, newest first.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct JobsPage {

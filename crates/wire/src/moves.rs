@@ -12,7 +12,7 @@ use super::types::AN_ESTIMATE;
 use super::{Malformed, bounds, proto};
 
 message! {
-    /// A move of a job, as `pliant moves` lists them.
+    /// A move of a job, as `pliant queue --moves` lists them.
     #[derive(Clone, PartialEq, Debug)]
     proto::Moved <=> pub struct JobMove {
         /// The job.

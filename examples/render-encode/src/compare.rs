@@ -20,7 +20,7 @@ use crate::lans::{AGENT_HOST, LANS, Links};
 use crate::launched::Application;
 use crate::{Failure, launched};
 
-/// How tasks get their machines, as `pliant launch --mapping` calls it.
+/// How tasks get their machines, as `pliant launch --mapper` calls it.
 const MAPPINGS: [&str; 4] = ["wase", "refined", "best-fit", "random"];
 /// Processors of each LAN, and what each of them is taken for, in MFlop/s: two LANs together cannot take all tasks.
 const PROCS: u32 = 7;
@@ -215,7 +215,7 @@ impl Federation {
     /// What the command says, as JSON.
     fn pliant(&self, words: &[&str]) -> Result<Value, Failure> {
         let mut command = Command::new(&self.pliant);
-        command.args(words).args(["--output", "json"]);
+        command.args(words).args(["--format", "json"]);
         let config = self.dir.join("viewer/client.toml");
         let done = command.env("PLIANT_CONFIG", config).stdin(Stdio::null()).output()?;
         if !done.status.success() {
@@ -278,7 +278,7 @@ impl Federation {
     /// Makes the film; where each task was.
     fn launch(&self, application: &Path, mapping: &str) -> Result<Places, Failure> {
         let application = application.display().to_string();
-        let words = ["launch", &application, "--mapping", mapping, "--from", LANS[0].0, "--walltime", "1h"];
+        let words = ["launch", &application, "--mapper", mapping, "--from", LANS[0].0, "--walltime", "1h"];
         let launch = self.pliant(&words)?;
         let task =
             |task: &Value| Some((task["task"].as_str()?.to_owned(), task["server"].as_str()?.to_owned()));

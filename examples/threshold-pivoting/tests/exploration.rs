@@ -49,7 +49,7 @@ fn thresholds_are_explored_and_drawn() {
     let own = Path::new(PROGRAM);
     fs::write(here.dir.path().join("services.toml"), here.run(own, "service")).unwrap();
     here.run(&pliant, "up --dir federation --services services.toml");
-    let client = "--config federation/client.toml --output json";
+    let client = "--config federation/client.toml --format json";
     // It ends early: there are no more thresholds than there is time for.
     let explored = here.run(
         &pliant,

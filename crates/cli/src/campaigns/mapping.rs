@@ -44,7 +44,7 @@ impl View for Results {
             cells.for_each(|cell| table.row(mapping_row(cell)));
             text.push_str(&format!("\n{title}\n{}", table.render()));
         }
-        text.push_str("\nevery cell, clusterings against their bound, use cases and times: --output json\n");
+        text.push_str("\nevery cell, clusterings against their bound, use cases and times: --format json\n");
         text
     }
 

@@ -41,7 +41,7 @@ impl View for Results {
         let arriving = self.arriving.iter().map(arriving_row).collect();
         add("others go on submitting", 2, &ARRIVING, arriving);
         add("policies beside each other, start by start", 4, &RATIOS, ratio_rows(&self.ratios));
-        text.push_str("\nlogs as clusters, and how far predictions were off: pliant report, --output json\n");
+        text.push_str("\nlogs as clusters, and how far predictions were off: pliant report, --format json\n");
         text
     }
 

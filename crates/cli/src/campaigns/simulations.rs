@@ -146,7 +146,7 @@ fn describe(cells: &[Cell]) -> String {
     if !left_out.is_empty() {
         text.push_str(&format!("\nnot shown for lack of room: {}", left_out.join(", ")));
     }
-    text.push_str("\nevery metric, with its least and largest value: --output json\n");
+    text.push_str("\nevery metric, with its least and largest value: --format json\n");
     text
 }
 

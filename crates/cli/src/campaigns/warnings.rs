@@ -12,7 +12,7 @@ const SHOWN: usize = 5;
 /// Refused jobs are worth a warning from one in so many.
 const WARN_FROM: f64 = 10.0;
 
-/// Warnings of a verb, printed on standard error as they come and kept for `--output json`.
+/// Warnings of a verb, printed on standard error as they come and kept for `--format json`.
 #[derive(Default)]
 pub(crate) struct Warnings(Vec<String>);
 

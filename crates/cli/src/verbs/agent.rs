@@ -5,8 +5,9 @@ use pliant_daemon::config::AgentFile;
 
 use crate::daemon::{self, Options};
 use crate::failure::Failure;
+use crate::output::Output;
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let file = AgentFile::read(&options.config).map_err(daemon::wrong_file)?;
+pub(crate) fn run(output: Output, options: &Options) -> Result<(), Failure> {
+    let Some(file) = daemon::configured(output, options, AgentFile::read)? else { return Ok(()) };
     daemon::run(options, |stop, ready| agent::serve(file, stop, ready))
 }

@@ -44,7 +44,7 @@ const POLICIES: &[(&str, Option<(Algorithm, Heuristic)>)] = &[
 #[group(id = "simulated")]
 pub(crate) struct Arguments {
     /// Seed of the job types.
-    #[arg(long, value_name = "S", default_value_t = 1, requires = "simulate")]
+    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "simulate")]
     seed: u64,
     /// Month of paper 000, Table 1: january ... june.
     #[arg(long, value_name = "MONTH", value_parser = name_options::month(), default_value = "june", requires = "simulate")]

@@ -1,7 +1,8 @@
 //! `pliant explore`: a few mandatory runs of a service, and as many optional ones as free cores allow until a deadline (paper
 //! 004).
 
-use std::path::PathBuf;
+use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -10,22 +11,24 @@ use pliant_control::optional::explore::Plan;
 use pliant_model::{Span, SpanMs};
 use pliant_policy::optional::Reallocation;
 use pliant_site::services::{DurationError, parse_duration};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, ctrl_c, inform, interrupted, timeout};
+use crate::federation::{Access, Session, ctrl_c, inform, interrupted, timeout};
 use crate::job_files::{Input, announced, input};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::parameter_options::{ParameterOptions, REQUESTS_MAX};
 use crate::progress::spinner;
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 use crate::time_text::rough;
 
 /// The least gain for which a mandatory request is moved.
 const LEAST_GAIN: SpanMs = SpanMs(100);
 /// The exit code if a mandatory request did not complete.
 const NOT_COMPLETED: u8 = 3;
+/// How long a cancellation waits for a server.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(20);
 
 const USAGE: &str = "pliant explore [OPTIONS] --deadline TIME --out DIR SERVICE [KEY=VALUE]...";
 
@@ -63,7 +66,7 @@ pub(crate) struct Arguments {
     reallocate: Option<Span>,
     /// How long a server may be unreachable before others get its requests, and how long to wait for a first server.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = timeout)]
-    timeout: Duration,
+    server_timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
@@ -107,7 +110,7 @@ impl Arguments {
             reallocation: self
                 .reallocate
                 .map(|every| Reallocation { every: SpanMs(every.0.max(1) * 1_000), least_gain: LEAST_GAIN }),
-            timeout: self.timeout,
+            timeout: self.server_timeout,
         })
     }
 }
@@ -122,16 +125,52 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if resumed && !was_over {
         inform(|| format!("resumes the exploration in {}, with its deadline", arguments.out.display()));
     }
-    let bar = spinner();
-    let explored = session.run(explorer.run(ctrl_c(), |told| match told {
-        ExplorationUpdate::Progress(explored) => bar.set_message(line(explored, plan.mandatory)),
+    let explored = driven(&session, explorer, ctrl_c())?;
+    let mut value = described(&explored, &plan, &arguments.out);
+    value["resumed"] = json!(resumed);
+    output.print("explore", || format!("{}\n", line(&explored, plan.mandatory)), value)?;
+    end(arguments, &explored, &plan, was_over)
+}
+
+/// Runs the exploration until it is over or interrupted, with its progress on a terminal.
+fn driven(
+    session: &Session,
+    explorer: Explorer,
+    interrupted: impl Future<Output = ()>,
+) -> Result<ExplorationStatus, Failure> {
+    let (bar, mandatory) = (spinner(), explorer.plan().mandatory);
+    let explored = session.run(explorer.run(interrupted, |update| match update {
+        ExplorationUpdate::Progress(explored) => bar.set_message(line(explored, mandatory)),
         ExplorationUpdate::Warning(what) => bar.suspend(|| eprintln!("warning: {what}")),
     }));
     bar.finish_and_clear();
-    let explored = explored?;
-    let value = json!({
-        "out": arguments.out,
-        "resumed": resumed,
+    Ok(explored?)
+}
+
+/// True if the folder has an exploration.
+pub(super) fn is_exploration(dir: &Path) -> bool {
+    ExplorationFolder::exists(dir)
+}
+
+/// Cancels the open requests of the exploration of a folder: a line and a description of it.
+pub(super) fn cancel(session: &Session, dir: &Path) -> Result<(String, Value), Failure> {
+    let folder = ExplorationFolder::existing(dir)?;
+    let explorer = session.run(async { Explorer::resume(&session.client, folder, CANCEL_TIMEOUT) })?;
+    let plan = explorer.plan().clone();
+    let explored = driven(session, explorer, std::future::ready(()))?;
+    let (shown, completed) = (dir.display(), explored.progress.mandatory + explored.progress.optional);
+    if !explored.settled {
+        let problem = format!("{shown}: not every server has acknowledged the cancellation of open requests");
+        return Err(Failure::system(problem).hint(format!("`pliant cancel {shown}` asks again")));
+    }
+    let mut value = described(&explored, &plan, dir);
+    value["kind"] = json!("exploration");
+    Ok((format!("{shown} is cancelled: {} completed\n", counted(completed.into(), "request")), value))
+}
+
+fn described(explored: &ExplorationStatus, plan: &Plan, out: &Path) -> Value {
+    json!({
+        "out": out,
         "interrupted": explored.interrupted,
         "mandatory": { "wanted": plan.mandatory, "completed": explored.progress.mandatory },
         "optional": { "wanted": plan.most - plan.mandatory, "completed": explored.progress.optional },
@@ -141,9 +180,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "settled": explored.settled,
         "consumed_s": explored.platform.consumed_s,
         "deserved_s": explored.platform.deserved_s,
-    });
-    output.print("explore", || format!("{}\n", line(&explored, plan.mandatory)), value)?;
-    end(arguments, &explored, &plan, was_over)
+    })
 }
 
 fn seconds(span: SpanMs) -> f64 {

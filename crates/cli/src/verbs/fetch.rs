@@ -1,16 +1,18 @@
-//! `pliant fetch`: fetches the results of a job or a launch.
+//! `pliant fetch`: fetches the results of jobs and launches.
 
 use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pliant_client::ClientError;
+use pliant_control::coallocation::LaunchId;
+use pliant_control::job::JobState;
 use pliant_control::names::Handle;
-use pliant_wire::{Fetchable, JobResults, OmittedFile};
+use pliant_wire::{Fetchable, JobResults, JobsQuery, OmittedFile, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session};
+use crate::federation::{Access, Session, inform};
 use crate::job::did_not_run;
 use crate::job_or_launch::JobOrLaunch;
 use crate::output::Output;
@@ -23,10 +25,14 @@ const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The ID of a job or a launch that has ended.
-    #[arg(value_name = "JOB")]
-    handle: JobOrLaunch,
-    /// The folder of the results: stdout, stderr, and in work/ the files of the job; for a launch a folder for each task.
+    /// The IDs of jobs and launches that have ended.
+    #[arg(value_name = "JOB", required_unless_present = "all")]
+    work: Vec<JobOrLaunch>,
+    /// Fetches the results of all of your jobs that ran and have ended, of the last 1000.
+    #[arg(long, conflicts_with = "work")]
+    all: bool,
+    /// The folder of the results: stdout, stderr, and in work/ the files of the job; for a launch a folder for each task. With
+    /// --all or several IDs it has a folder for each ID.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -34,20 +40,95 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { handle, out, access } = arguments;
+    let Arguments { work, all, out, access } = arguments;
     is_folder(out)?;
     let session = access.open()?;
-    let handle = match handle {
-        JobOrLaunch::Job(handle) => handle,
-        JobOrLaunch::Launch(id) => return fetch_launch::run(output, &session, id, out),
-    };
-    if let Some(nothing) = did_not_run(&session.run(session.client.job(handle))?) {
-        return Err(nothing);
+    let work = if *all { all_ended(&session)? } else { work.clone() };
+    let has_folders = *all || work.len() > 1;
+    let mut fetched = Fetched::default();
+    let mut failures = Vec::new();
+    for one in &work {
+        let dir = if has_folders { out.join(folder_name(one)) } else { out.clone() };
+        let result = match one {
+            JobOrLaunch::Job(job) => fetched.job(&session, job, &dir),
+            JobOrLaunch::Launch(id) => fetched.launch(&session, id, &dir),
+        };
+        failures.extend(result.err());
     }
-    let results = into(&session, handle, out)?;
-    let mut value = json!({ "job_id": handle, "dir": out });
-    describe(&results, &mut value);
-    output.print("fetch", || table(&results.files), value)
+    if !fetched.is_empty() || failures.is_empty() {
+        output.print(
+            "fetch",
+            || fetched.text(has_folders),
+            json!({ "jobs": fetched.jobs, "launches": fetched.launches }),
+        )?;
+    }
+    if *all && work.is_empty() {
+        inform(|| "none of your jobs has ended".to_owned());
+    }
+    // The last failure ends the command with its code.
+    let last = failures.pop();
+    failures.iter().for_each(Failure::warn);
+    last.map_or(Ok(()), Err)
+}
+
+/// The user's jobs that ran and have ended, the newest first.
+fn all_ended(session: &Session) -> Result<Vec<JobOrLaunch>, Failure> {
+    let states = JobState::ALL.into_iter().filter(|state| state.is_final()).collect();
+    let query = JobsQuery::of_caller(states, bounds::JOBS_MAX as u32);
+    let ended = session.run(session.client.jobs(&query))?;
+    let ran = ended.jobs.into_iter().filter(|job| did_not_run(job).is_none());
+    Ok(ran.map(|job| JobOrLaunch::Job(job.handle)).collect())
+}
+
+/// The name of the folder of a job or a launch among several.
+fn folder_name(work: &JobOrLaunch) -> String {
+    match work {
+        JobOrLaunch::Job(job) => job.to_string(),
+        JobOrLaunch::Launch(id) => id.to_string().replace('/', "."),
+    }
+}
+
+/// What was fetched.
+#[derive(Default)]
+struct Fetched {
+    jobs: Vec<Value>,
+    launches: Vec<Value>,
+    tables: Vec<(String, String)>,
+}
+
+impl Fetched {
+    fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    fn job(&mut self, session: &Session, job: &Handle, dir: &Path) -> Result<(), Failure> {
+        if let Some(nothing) = did_not_run(&session.run(session.client.job(job))?) {
+            return Err(nothing);
+        }
+        let results = into(session, job, dir)?;
+        let mut value = json!({ "job_id": job, "dir": dir });
+        describe(&results, &mut value);
+        self.jobs.push(value);
+        self.tables.push((job.to_string(), table(&results.files)));
+        Ok(())
+    }
+
+    fn launch(&mut self, session: &Session, id: &LaunchId, dir: &Path) -> Result<(), Failure> {
+        let left = fetch_launch::of(session, id, dir)?;
+        let mut value = json!({ "launch": id.to_string() });
+        left.describe(dir, &mut value);
+        self.launches.push(value);
+        self.tables.push((id.to_string(), left.table()));
+        left.complete()
+    }
+
+    /// The files; of several jobs below the ID of each.
+    fn text(&self, has_folders: bool) -> String {
+        let with_id = |(id, table): &(String, String)| {
+            if has_folders { format!("{id}\n{table}") } else { table.clone() }
+        };
+        self.tables.iter().map(with_id).collect()
+    }
 }
 
 /// Fetches every result of a job into a folder, and warns of missing ones.

@@ -10,30 +10,30 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Session, none_failed};
-use crate::output::Output;
 use crate::progress::bar;
 use crate::table::{Table, counted, grouped};
 use crate::verbs::fetch;
 
-pub(super) fn run(output: Output, session: &Session, id: &LaunchId, out: &Path) -> Result<(), Failure> {
+/// Fetches the results of a launch that is over.
+///
+/// # Errors
+///
+/// If no task ran, or the launch is not over.
+pub(super) fn of(session: &Session, id: &LaunchId, out: &Path) -> Result<FetchedLaunch, Failure> {
     let record = session.run(session.client.find_launch(id))?;
-    if !has_run(&record) {
-        return Err(match &record.end {
-            Some(end) if record.state == LaunchState::Over => {
-                Failure::input(format!("{id}: {end}; no task ran, so there is nothing to fetch"))
-            }
-            _ => Failure::input(format!(
-                "{id} is {}: what its tasks left is there once it is over",
-                record.state.word()
-            ))
-            .hint(format!("`pliant launches {id}` shows its state")),
-        });
+    if has_run(&record) {
+        return Ok(into(session, &record, out));
     }
-    let left = into(session, &record, out);
-    let mut value = json!({ "launch": id.to_string() });
-    left.describe(out, &mut value);
-    output.print("fetch", || left.table(), value)?;
-    left.complete()
+    Err(match &record.end {
+        Some(end) if record.state == LaunchState::Over => {
+            Failure::input(format!("{id}: {end}; no task ran, so there is nothing to fetch"))
+        }
+        _ => {
+            let state = record.state.word();
+            Failure::input(format!("{id} is {state}: what its tasks left is there once it is over"))
+                .hint(format!("`pliant launch list {id}` shows its state"))
+        }
+    })
 }
 
 /// True if a launch is over and its tasks ran.
@@ -115,7 +115,7 @@ impl FetchedLaunch {
         document["fetched"] = self.tasks.iter().map(task).collect();
     }
 
-    fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let mut table = Table::new(2, &["task", "file", "bytes"]);
         for (task, _, results) in &self.tasks {
             for file in &results.files {

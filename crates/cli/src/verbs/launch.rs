@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Mapping};
 use pliant_control::names::{Key, Name};
 use pliant_model::Span;
@@ -26,12 +26,43 @@ use crate::verbs::fetch;
 use crate::verbs::fetch_launch;
 use crate::verbs::map::threshold_value;
 use crate::verbs::submit::drawn;
+use crate::verbs::{launch_list, launch_spawn, launch_subjobs};
 
 /// How long to wait until the agent has accepted the launch.
 const ANSWER: Duration = Duration::from_secs(60);
 
+const USAGE: &str = "pliant launch [OPTIONS] APP.toml
+       pliant launch list [OPTIONS] [LAUNCH]
+       pliant launch spawn [OPTIONS] LAUNCH ...
+       pliant launch subjobs [OPTIONS]";
+
 #[derive(Args)]
+#[command(
+    override_usage = USAGE,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Option<LaunchVerb>,
+    #[command(flatten)]
+    new: Option<NewLaunch>,
+}
+
+/// What is done with launches that exist.
+#[derive(Subcommand)]
+enum LaunchVerb {
+    /// Lists launches, the newest first, or shows one.
+    List(launch_list::Arguments),
+    /// Adds tasks to a running launch.
+    Spawn(Box<launch_spawn::Arguments>),
+    /// Lists the subjobs of launches at servers, and ends subjobs whose agent is gone.
+    Subjobs(launch_subjobs::Arguments),
+}
+
+#[derive(Args)]
+struct NewLaunch {
     /// The application: its tasks, their programs and their communication (docs/launch.md).
     #[arg(value_name = "APP.toml")]
     application: PathBuf,
@@ -43,16 +74,16 @@ pub(crate) struct Arguments {
     walltime: Span,
     /// How long subjobs may wait for each other, at most a day.
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
-    timeout: Span,
+    reservation_timeout: Span,
     /// The server near which the search for machines begins [default: the first one].
     #[arg(long, value_name = "SERVER")]
     from: Option<Name>,
     /// The similarity threshold, above 0 and below 1: more makes larger clusters of tasks [default: 0.5].
     #[arg(long, value_name = "DELTA", value_parser = threshold_value, allow_negative_numbers = true)]
-    threshold: Option<f64>,
+    similarity: Option<f64>,
     /// How tasks get their machines: by clusters and traffic (wase), or by the baselines that it is compared with.
-    #[arg(long, value_name = "HOW", default_value = Mapping::Wase.word(), value_parser = mapping_word())]
-    mapping: Mapping,
+    #[arg(long, value_name = "NAME", default_value = Mapping::Wase.word(), value_parser = mapping_word())]
+    mapper: Mapping,
     /// Shows the machines of the tasks, and reserves nothing.
     #[arg(long)]
     dry_run: bool,
@@ -78,12 +109,13 @@ fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
     PossibleValuesParser::new(Mapping::ALL.map(Mapping::word)).try_map(named)
 }
 
-impl Arguments {
+impl NewLaunch {
     fn request(&self, described: &LaunchDescription) -> Result<LaunchRequest, Failure> {
         let timeout = bounds::HELD_S;
-        if !timeout.contains(&self.timeout.0) {
+        if !timeout.contains(&self.reservation_timeout.0) {
             let (least, most) = (timeout.start(), timeout.end());
-            let expected = format!("--timeout: expected {least} s to {most} s, found {} s", self.timeout.0);
+            let found = self.reservation_timeout.0;
+            let expected = format!("--reservation-timeout: expected {least} s to {most} s, found {found} s");
             return Err(Failure::input(expected));
         }
         let stem = self.application.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -92,16 +124,28 @@ impl Arguments {
             name: self.name.clone().unwrap_or_else(|| stem.to_owned()),
             application: described.application.clone(),
             walltime: self.walltime,
-            timeout: self.timeout,
+            timeout: self.reservation_timeout,
             user_lan: self.from.clone(),
-            threshold: self.threshold,
-            mapping: self.mapping,
+            threshold: self.similarity,
+            mapping: self.mapper,
             dry_run: self.dry_run,
         })
     }
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    match (&arguments.verb, &arguments.new) {
+        (Some(LaunchVerb::List(arguments)), _) => launch_list::run(output, arguments),
+        (Some(LaunchVerb::Spawn(arguments)), _) => launch_spawn::run(output, arguments),
+        (Some(LaunchVerb::Subjobs(arguments)), _) => launch_subjobs::run(output, arguments),
+        (None, Some(new)) => launch(output, new),
+        (None, None) => {
+            Err(Failure::input("expected an application file or a verb of launch, found neither"))
+        }
+    }
+}
+
+fn launch(output: Output, arguments: &NewLaunch) -> Result<(), Failure> {
     if let Some(out) = &arguments.out {
         fetch::is_folder(out)?;
     }
@@ -142,7 +186,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     });
     let key = request.key;
     let Some(followed) = followed else {
-        let hint = format!("`pliant launches` shows its outcome; its key is {key}");
+        let hint = format!("`pliant launch list` shows its outcome; its key is {key}");
         return Err(interrupted("interrupted twice; the launch may not be over yet", hint));
     };
     let record = followed.map_err(|error| {
@@ -236,9 +280,9 @@ fn outcome(record: &LaunchRecord, stopped: bool) -> Result<(), Failure> {
             Err(match end {
                 End::NotMapped(_) => failure.hint("`pliant servers` lists the connected servers"),
                 End::NotReserved(_) => {
-                    failure.hint(format!("`pliant launches {id}` shows where its tasks were to run"))
+                    failure.hint(format!("`pliant launch list {id}` shows where its tasks were to run"))
                 }
-                _ => failure.hint(format!("`pliant launches {id}` shows how its tasks ended")),
+                _ => failure.hint(format!("`pliant launch list {id}` shows how its tasks ended")),
             })
         }
     }

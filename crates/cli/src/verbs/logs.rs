@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { handle, follow, stderr, access } = arguments;
     if *follow && output == Output::Json {
-        let problem = "expected --follow or --output json, found both";
+        let problem = "expected --follow or --format json, found both";
         return Err(Failure::input(problem).hint("a JSON document cannot follow a log"));
     }
     let session = access.open()?;

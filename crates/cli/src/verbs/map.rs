@@ -39,9 +39,9 @@ pub(crate) struct Arguments {
     clustering: Method,
     /// The similarity threshold, above 0 and below 1: more makes larger clusters; 0.5 is eq. 5 of the paper.
     #[arg(long, value_name = "DELTA", default_value_t = 0.5, value_parser = threshold_value, allow_negative_numbers = true)]
-    threshold: f64,
+    similarity: f64,
     /// Searches for the threshold that gives about N clusters.
-    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize), conflicts_with = "threshold")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize), conflicts_with = "similarity")]
     clusters: Option<usize>,
     /// The largest number of tasks in a cluster.
     #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize))]
@@ -169,7 +169,7 @@ fn map(arguments: &Arguments) -> Result<MappingResult, Failure> {
     let size_max = arguments.cluster_max.unwrap_or(usize::MAX);
     let delta = match arguments.clusters {
         Some(count) => threshold::of_count(&graph, count, size_max).0,
-        None => arguments.threshold,
+        None => arguments.similarity,
     };
     let weights = Weights::of(&graph, delta);
     let relaxation = (arguments.bound || arguments.clustering == Method::Relaxation)
@@ -303,7 +303,7 @@ fn value(mapped: &MappingResult, arguments: &Arguments) -> Value {
     json!({
         "tasks": tasks,
         "clusters": clusters_value,
-        "threshold": mapped.delta,
+        "similarity": mapped.delta,
         "clustering_cost": mapped.cost,
         "clustering_bound": mapped.relaxation.as_ref().map(|relaxation| relaxation.bound),
         "clustering_gap_percent": gap_percent(mapped),

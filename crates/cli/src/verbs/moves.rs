@@ -1,6 +1,5 @@
-//! `pliant moves`: which waiting jobs were moved, from where to where, and why.
+//! `pliant queue --moves`: which waiting jobs were moved, from where to where, and why.
 
-use clap::Args;
 use pliant_control::agent::Proposal;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::Hop;
@@ -10,31 +9,18 @@ use pliant_wire::{JobMove, MOVES_DEFAULT, bounds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::federation::{Access, inform};
+use crate::federation::{Session, inform};
 use crate::job::estimate;
-use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::Table;
 use crate::time_text::{before_from_now, from_now, known, now, signed};
 
-/// The most moves of one answer.
-const LAST_MAX: u32 = bounds::MOVES_MAX as u32;
+/// The largest and the default number of moves of one answer.
+pub(super) const LAST: (u32, u32) = (bounds::MOVES_MAX as u32, MOVES_DEFAULT);
 
-#[derive(Args)]
-pub(crate) struct Arguments {
-    /// Shows the moves of all users; for operators.
-    #[arg(long)]
-    all: bool,
-    /// The number of moves to show, newest first.
-    #[arg(long, value_name = "N", default_value_t = MOVES_DEFAULT, value_parser = whole(1..=LAST_MAX))]
-    last: u32,
-    #[command(flatten)]
-    access: Access,
-}
-
-pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    let session = arguments.access.open()?;
-    let moves = session.run(session.client.moves(arguments.all, arguments.last))?;
+/// Lists the last moves of the user's jobs, or of all jobs.
+pub(super) fn run(output: Output, session: &Session, all: bool, last: u32) -> Result<(), Failure> {
+    let moves = session.run(session.client.moves(all, last))?;
     let value = json!({ "moves": moves.iter().map(|moved| described(&moved.job, &moved.hop)).collect::<Vec<Value>>() });
     output.print("moves", || table(&moves, now()), value)?;
     if moves.is_empty() {

@@ -16,6 +16,7 @@ use crate::numbers::whole;
 use crate::output::Output;
 use crate::table::Table;
 use crate::time_text::{from_now, now};
+use crate::verbs::moves;
 
 /// The most jobs of one answer.
 const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
@@ -23,9 +24,9 @@ const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Lists the jobs of all users; for operators.
-    #[arg(long, conflicts_with = "user")]
+    #[arg(long)]
     all: bool,
-    /// Lists the jobs of this user only; jobs of others are for operators.
+    /// Lists the jobs of this user; jobs of others are for operators.
     #[arg(long, value_name = "USER")]
     user: Option<User>,
     /// Lists the jobs of this server only.
@@ -37,9 +38,12 @@ pub(crate) struct Arguments {
     /// Lists jobs that have ended, too.
     #[arg(long, conflicts_with = "state")]
     ended: bool,
-    /// The number of jobs to list, newest first.
-    #[arg(long, value_name = "N", default_value_t = bounds::JOBS_DEFAULT, value_parser = whole(1..=LAST_MAX))]
-    last: u32,
+    /// Lists the moves of jobs between servers instead: from where to where, when and why.
+    #[arg(long, conflicts_with_all = ["user", "server", "state", "ended"])]
+    moves: bool,
+    /// The number of jobs or moves to list, newest first [default: 100].
+    #[arg(long, value_name = "N", value_parser = whole(1..=LAST_MAX))]
+    last: Option<u32>,
     #[command(flatten)]
     access: Access,
 }
@@ -58,10 +62,10 @@ impl Arguments {
         };
         JobsQuery {
             owner: self.user.clone(),
-            all: self.all,
+            all: self.all && self.user.is_none(),
             server: self.server.clone(),
             states,
-            limit: self.last,
+            limit: self.last.unwrap_or(bounds::JOBS_DEFAULT),
             ended_after: None,
         }
     }
@@ -69,6 +73,10 @@ impl Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
+    if arguments.moves {
+        let (most, default) = moves::LAST;
+        return moves::run(output, &session, arguments.all, arguments.last.unwrap_or(default).min(most));
+    }
     let JobsPage { jobs, more } = session.run(session.client.jobs(&arguments.query()))?;
     let owners = arguments.all || arguments.user.is_some();
     let value = json!({ "jobs": jobs.iter().map(described).collect::<Vec<Value>>(), "more": more });
@@ -143,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for() {
+    fn options_choose_the_states_of_the_query() {
         let check = |line: &str, states: &[JobState]| {
             let words = std::iter::once("queue").chain(line.split_whitespace());
             let query = Line::try_parse_from(words).ok().unwrap().arguments.query();
@@ -152,8 +160,7 @@ mod tests {
         check("", &[JobState::New, JobState::Queued, JobState::Active]);
         check("--ended", &[]);
         check("--state failed,Active", &[JobState::Failed, JobState::Active]);
-        for bad in ["--state done", "--ended --state failed", "--last 0", "--all --user alice", "--user a/b"]
-        {
+        for bad in ["--state done", "--ended --state failed", "--last 0", "--moves --ended", "--user a/b"] {
             let words = std::iter::once("queue").chain(bad.split_whitespace());
             assert!(Line::try_parse_from(words).is_err(), "{bad}");
         }

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::input::{self, Jobs, Repair, Request, repair_counts};
 use crate::name_options::{self, ReallocationChoice};
-use crate::numbers::whole;
+use crate::numbers::{duration, whole};
 use crate::output::Output;
 use crate::progress::{JobProgress, bar};
 use crate::read_ahead::read_ahead;
@@ -80,11 +80,11 @@ pub(crate) struct Arguments {
     /// The heuristic that orders waiting jobs for reallocation [default: mct].
     #[arg(long, value_name = "NAME", value_parser = name_options::heuristic())]
     heuristic: Option<Heuristic>,
-    /// Seconds between two reallocation events [default: 3600].
-    #[arg(long, value_name = "S", value_parser = whole(limits::PERIOD_S), allow_negative_numbers = true)]
+    /// The time between two reallocation cycles [default: 1h].
+    #[arg(long, value_name = "TIME", value_parser = duration(limits::PERIOD_S))]
     period: Option<i64>,
-    /// The least gain of a move in seconds (regular) [default: 60].
-    #[arg(long, value_name = "S", value_parser = whole(limits::THRESHOLD_S), allow_negative_numbers = true)]
+    /// The least gain for which --realloc regular moves a job [default: 1m].
+    #[arg(long, value_name = "TIME", value_parser = duration(limits::THRESHOLD_S))]
     threshold: Option<i64>,
     /// How many of the oldest jobs heuristics other than mct consider [default: 20].
     #[arg(long, value_name = "N", value_parser = whole(limits::WINDOW), allow_negative_numbers = true)]
@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = share, allow_negative_numbers = true)]
     dedicated_share: f64,
     /// Seed of job types, of locality and of policies that draw.
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
+    #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// The treatment of invalid jobs of a log: drop or repair them (clean), or keep them if possible (keep-bad).
@@ -114,7 +114,7 @@ pub(crate) struct Arguments {
     out: Option<PathBuf>,
     /// The result files to write [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "out", value_parser = formats())]
-    formats: Option<Vec<FileFormat>>,
+    files: Option<Vec<FileFormat>>,
     /// Writes report.html, too.
     #[arg(long, requires = "out")]
     report: bool,
@@ -241,7 +241,7 @@ impl Arguments {
     }
 
     fn formats(&self) -> &[FileFormat] {
-        self.formats.as_deref().unwrap_or(&FileFormat::ALL)
+        self.files.as_deref().unwrap_or(&FileFormat::ALL)
     }
 
     /// Simulates the workload while it is read, if it is one that can be; a log out of order is loaded and

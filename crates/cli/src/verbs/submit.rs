@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::{Access, Session, inform, interrupted, none_failed, timeout};
 use crate::job::{all_completed, described, promise};
-use crate::job_files::{Input, announced, input, script_file};
+use crate::job_files::{Input, announced, input, script_file, script_on_standard_input};
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::service_arguments::{argument, once_each};
@@ -28,12 +28,14 @@ use crate::verbs::submit_refused::{check_service, refused};
 use crate::verbs::wait::{self, WaitResult};
 
 const USAGE: &str = "pliant submit [OPTIONS] SERVICE [KEY=VALUE]...
-       pliant submit [OPTIONS] --script FILE --time TIME [-- ARGUMENT...]";
+       pliant submit [OPTIONS] --time TIME --script FILE [-- ARGUMENT...]
+       pliant submit [OPTIONS] --time TIME ./FILE [-- ARGUMENT...]";
 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// A service of the federation; `pliant servers --services` lists them.
+    /// A service of the federation, which `pliant servers --services` lists; or with a slash in it the path of a script, as
+    /// with --script.
     #[arg(value_name = "SERVICE", required_unless_present = "script")]
     service: Option<String>,
     /// The arguments of the service.
@@ -42,20 +44,20 @@ pub(crate) struct Arguments {
     /// An input file, in the job's folder under its own name or NAME; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
-    /// A script to run instead of a service; its first line names the interpreter (#!).
-    #[arg(long, value_name = "FILE", conflicts_with = "service", requires = "time")]
+    /// A script to run instead of a service; its first line names the interpreter (#!). - is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "service")]
     script: Option<PathBuf>,
     /// The speedup model of the script: amdahl:0.95,64, downey:40,0.7, table:1=100,2=55, folding:8.
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["service", "rigid"])]
+    #[arg(long, value_name = "MODEL", conflicts_with = "rigid")]
     speedup: Option<SpeedupSpec>,
     /// The exact number of processors of the script [default: 1].
-    #[arg(long, value_name = "N", conflicts_with = "service", value_parser = whole(bounds::PROCS))]
+    #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
     /// The walltime of the script at speed 1, on 1 processor or on the number that the model names.
-    #[arg(long, value_name = "TIME", conflicts_with = "service", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
     /// The arguments of the script.
-    #[arg(last = true, value_name = "ARGUMENT", conflicts_with = "service")]
+    #[arg(last = true, value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
     /// Submits to this server only.
     #[arg(long, value_name = "NAME")]
@@ -191,10 +193,11 @@ fn step_text(step: &SubmissionStep<'_>, order: &SubmitOrder) -> String {
 
 impl Arguments {
     fn order(&self) -> Result<SubmitOrder, Failure> {
-        let what = match (&self.service, &self.script) {
-            (_, Some(path)) => SubmittedWork::Script(self.script(path)?),
-            (service, None) => {
-                let name = service.clone().unwrap_or_default();
+        let what = match self.script_path() {
+            Some(path) => SubmittedWork::Script(self.script(path)?),
+            None => {
+                let name = self.service.clone().unwrap_or_default();
+                self.without_script_options(&name)?;
                 check_service(&name)?;
                 SubmittedWork::Service { name, arguments: once_each(&self.arguments)? }
             }
@@ -209,15 +212,46 @@ impl Arguments {
         })
     }
 
+    /// The script: of `--script`, or a service that is a path.
+    fn script_path(&self) -> Option<&Path> {
+        let path = self.service.as_deref().filter(|service| service.contains('/')).map(Path::new);
+        self.script.as_deref().or(path)
+    }
+
+    /// Refuses options of scripts for a service.
+    fn without_script_options(&self, service: &str) -> Result<(), Failure> {
+        let options = [
+            ("--speedup", self.speedup.is_some()),
+            ("--rigid", self.rigid.is_some()),
+            ("--time", self.time.is_some()),
+            ("arguments after --", !self.script_arguments.is_empty()),
+        ];
+        let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let problem = format!("expected {option} with a script, found it with the service `{service}`");
+        let hint = match Path::new(service).is_file() {
+            true => format!("`pliant submit ./{service} ...` submits the script of that name"),
+            false => "the server knows the sizes and walltimes of its services".to_owned(),
+        };
+        Err(Failure::input(problem).hint(hint))
+    }
+
     fn script(&self, path: &Path) -> Result<Script, Failure> {
-        let (name, text) = script_file("--script", path)?;
+        if let Some((key, value)) = self.arguments.first() {
+            let problem = format!("expected arguments of a script after --, found `{key}={value}`");
+            return Err(Failure::input(problem).hint(format!("pliant submit ... -- {key}={value}")));
+        }
+        let walltime = self.time.ok_or_else(|| {
+            Failure::input("expected --time with a script, found none")
+                .hint("--time 1h: how long it runs at most on one processor of speed 1")
+        })?;
+        let (name, text) = match path == Path::new("-") {
+            true => script_on_standard_input()?,
+            false => script_file("--script", path)?,
+        };
         let SpeedupSpec { speedup, procs } = match (&self.speedup, self.rigid) {
             (Some(spec), _) => spec.clone(),
             (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
         };
-        // The command line requires it.
-        let walltime =
-            self.time.ok_or_else(|| Failure::input("expected --time with --script, found none"))?;
         let work = Work { procs, walltime, speedup };
         Ok(Script { name, text, work, arguments: self.script_arguments.clone() })
     }
@@ -278,17 +312,31 @@ mod tests {
         check("--script a --time 30m --speedup amdahl:0.95,64", "");
         check("", "SERVICE");
         check("pi samples", "expected KEY=VALUE, found `samples`");
-        check("--script a", "--time");
         check("pi --script a --time 1h", "cannot be used with");
-        check("pi --time 1h", "cannot be used with");
-        check("pi -- x", "cannot be used with");
         check("--time 1h", "SERVICE");
+        check("./job.sh --time 1h", "");
         check("--script a --time 90", "with its unit");
         check("--script a --time 1h --rigid 2 --speedup folding:2", "cannot be used with");
         check("--script a --time 1h --rigid 0", "from 1 to");
         check("--script a --time 1h --speedup linear:4", "expected a speedup model");
         check("pi --key 12", "32 hexadecimal digits");
         check("pi --timeout 0s", "length of time");
+    }
+
+    #[test]
+    fn options_of_scripts_are_refused_for_services() {
+        for (line, expected) in [
+            ("pi --time 1h", "--time"),
+            ("pi --rigid 2", "--rigid"),
+            ("pi -- x", "arguments after --"),
+            ("--script a", "--time"),
+            ("./none.sh", "--time"),
+            ("./none.sh x=1 --time 1h", "after --"),
+        ] {
+            let failure = parsed(line).unwrap().order().unwrap_err();
+            assert_eq!(failure.code, 2, "{line}");
+            assert!(format!("{failure:?}").contains(expected), "{line}: {failure:?}");
+        }
     }
 
     #[test]

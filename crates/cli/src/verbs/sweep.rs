@@ -30,10 +30,11 @@ use crate::time_text::rough;
 const FAILED_SHOWN: usize = 20;
 /// The exit code if an instance failed.
 const NOT_COMPLETED: u8 = 3;
+/// How long a cancellation waits for a server.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 const USAGE: &str = "pliant sweep [OPTIONS] SERVICE [KEY=VALUE]... --vary KEY=VALUES --out DIR
-       pliant sweep --resume DIR
-       pliant sweep --cancel DIR";
+       pliant sweep --resume DIR";
 /// The options that a new sweep takes and a resumed one has in its folder.
 const BEGINNING: [&str; 11] = [
     "service",
@@ -53,7 +54,7 @@ const BEGINNING: [&str; 11] = [
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
     /// A service of the federation; `pliant servers --services` lists them.
-    #[arg(value_name = "SERVICE", required_unless_present_any = ["resume", "cancel"])]
+    #[arg(value_name = "SERVICE", required_unless_present = "resume")]
     service: Option<String>,
     #[command(flatten)]
     varying: ParameterOptions,
@@ -71,14 +72,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
     retries: u8,
     /// The folder of results and progress. The same command resumes the sweep in it.
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "cancel", "dry_run"])]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
     out: Option<PathBuf>,
     /// Resumes the sweep of this folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = BEGINNING)]
     resume: Option<PathBuf>,
-    /// Cancels the sweep of this folder for good: waiting and running jobs are cancelled, results are kept.
-    #[arg(long, value_name = "DIR", conflicts_with = "resume", conflicts_with_all = BEGINNING)]
-    cancel: Option<PathBuf>,
     /// Shows the allocation and the expected makespan, and submits nothing.
     #[arg(long)]
     dry_run: bool,
@@ -121,12 +119,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if arguments.dry_run {
         return dry_run(output, &session, &arguments.spec()?);
     }
-    let (mut sweeper, dir) = match (arguments.resume.as_ref().or(arguments.cancel.as_ref()), &arguments.out) {
-        (Some(dir), _) => {
-            let folder = SweepFolder::existing(dir)?;
-            let resumed = session.run(async { Sweeper::resume(&session.client, folder, arguments.timeout) });
-            (resumed?, dir)
-        }
+    let (sweeper, dir) = match (&arguments.resume, &arguments.out) {
+        (Some(dir), _) => (existing(&session, dir, arguments.timeout)?, dir),
         (None, Some(dir)) => {
             let spec = arguments.spec()?;
             let folder = SweepFolder::open(dir)?;
@@ -136,31 +130,42 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         (None, None) => return Err(Failure::input("expected --out DIR or --resume DIR, found neither")),
     };
     let resumed = sweeper.is_resumed();
-    if arguments.cancel.is_some() {
-        sweeper.cancel()?;
-    } else if resumed {
+    if resumed {
         inform(|| format!("resumes the sweep in {}", dir.display()));
     }
-    let bar = spinner();
-    let driven = drive(&session, &mut sweeper, dir, &bar);
-    bar.finish_and_clear();
-    let status = match driven {
-        Ok(status) => status,
-        Err(failure) if sweeper.has_begun() => {
-            // Known results are written all the same; the failure of the sweep matters more than a failure of that.
-            let rows = SweepResults::of(sweeper.into_folder()).map_err(Failure::from);
-            if let Err(unwritten) = rows.and_then(|mut rows| results(&mut rows)) {
-                unwritten.print();
-            }
-            return Err(failure);
-        }
-        Err(failure) => return Err(failure),
-    };
-    let mut rows = SweepResults::of(sweeper.into_folder())?;
-    let failures = results(&mut rows)?;
-    let value = json!({
+    let DrivenSweep { status, names, failures } = driven(&session, sweeper, dir)?;
+    let mut value = described_sweep(&status, dir);
+    value["resumed"] = json!(resumed);
+    value["failures"] = failures.iter().map(described).collect();
+    output.print("sweep", || text(&status, &names, &failures), value)?;
+    conclusion(&status, dir)
+}
+
+fn existing(session: &Session, dir: &Path, timeout: Duration) -> Result<Sweeper, Failure> {
+    let folder = SweepFolder::existing(dir)?;
+    Ok(session.run(async { Sweeper::resume(&session.client, folder, timeout) })?)
+}
+
+/// Cancels the sweep of a folder for good, and waits until its jobs have ended: a line and a description of it.
+pub(super) fn cancel(session: &Session, dir: &Path) -> Result<(String, Value), Failure> {
+    let mut sweeper = existing(session, dir, CANCEL_TIMEOUT)?;
+    sweeper.cancel()?;
+    let DrivenSweep { status, .. } = driven(session, sweeper, dir)?;
+    if status.interrupted {
+        let hint = format!("`pliant cancel {}` continues, now or later", dir.display());
+        return Err(interrupted("interrupted: submitted jobs may still run", hint));
+    }
+    let Progress { done, cancelled, .. } = status.progress;
+    let (done, cancelled) = (grouped(done.into()), grouped(cancelled.into()));
+    let text = format!("{} is cancelled: {done} instances completed, {cancelled} cancelled\n", dir.display());
+    let mut value = described_sweep(&status, dir);
+    value["kind"] = json!("sweep");
+    Ok((text, value))
+}
+
+fn described_sweep(status: &SweepStatus, dir: &Path) -> Value {
+    json!({
         "out": dir,
-        "resumed": resumed,
         "interrupted": status.interrupted,
         "instances": status.instances,
         "completed": status.progress.done,
@@ -168,10 +173,38 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "cancelled": status.progress.cancelled,
         "retried": status.progress.retried,
         "batches": status.progress.batches,
-        "failures": failures.iter().map(described).collect::<Vec<_>>(),
-    });
-    output.print("sweep", || text(&status, &rows.names(), &failures), value)?;
-    conclusion(&status, dir, arguments.cancel.is_some())
+    })
+}
+
+/// A sweep that is over or interrupted, with the names of its arguments and its first failed instances.
+struct DrivenSweep {
+    status: SweepStatus,
+    names: Vec<String>,
+    failures: Vec<InstanceRecord>,
+}
+
+/// Runs the sweep, with its progress on a terminal, and writes its results.
+fn driven(session: &Session, mut sweeper: Sweeper, dir: &Path) -> Result<DrivenSweep, Failure> {
+    let bar = spinner();
+    let driven = drive(session, &mut sweeper, dir, &bar);
+    bar.finish_and_clear();
+    match driven {
+        Ok(status) => {
+            let mut rows = SweepResults::of(sweeper.into_folder())?;
+            let failures = results(&mut rows)?;
+            Ok(DrivenSweep { status, names: rows.names(), failures })
+        }
+        Err(failure) => {
+            // Known results are written all the same; the failure of the sweep matters more than a failure of that.
+            if sweeper.has_begun() {
+                let rows = SweepResults::of(sweeper.into_folder()).map_err(Failure::from);
+                if let Err(unwritten) = rows.and_then(|mut rows| results(&mut rows)) {
+                    unwritten.print();
+                }
+            }
+            Err(failure)
+        }
+    }
 }
 
 /// Runs the sweep until it is over or Ctrl-C is pressed.
@@ -189,21 +222,20 @@ fn drive(
             jobs => {
                 let (jobs, dir) = (counted(jobs as u64, "job"), dir.display());
                 failure.hint(format!(
-                    "{jobs} may still run: `pliant sweep --resume {dir}` follows them, `pliant sweep --cancel {dir}` cancels them"
+                    "{jobs} may still run: `pliant sweep --resume {dir}` follows them, `pliant cancel {dir}` cancels them"
                 ))
             }
         }
     })
 }
 
-fn conclusion(status: &SweepStatus, dir: &Path, is_cancel: bool) -> Result<(), Failure> {
+fn conclusion(status: &SweepStatus, dir: &Path) -> Result<(), Failure> {
     if status.interrupted {
-        let verb = if is_cancel { "cancel" } else { "resume" };
-        let hint = format!("`pliant sweep --{verb} {}` continues, now or later", dir.display());
+        let hint = format!("`pliant sweep --resume {}` continues, now or later", dir.display());
         return Err(interrupted("interrupted: submitted jobs continue", hint));
     }
     let Progress { failed, cancelled, .. } = status.progress;
-    if is_cancel || failed + cancelled == 0 {
+    if failed + cancelled == 0 {
         return Ok(());
     }
     let told = |count: u32| grouped(count.into());

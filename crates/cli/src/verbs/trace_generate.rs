@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "KIND", value_parser = name_options::generator())]
     kind: Generator,
     /// The seed: the same seed gives the same jobs.
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX), allow_negative_numbers = true)]
+    #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX), allow_negative_numbers = true)]
     seed: u64,
     /// The file to write: .swf, .swf.gz, .gwf or .gwf.gz.
     #[arg(long, value_name = "FILE")]

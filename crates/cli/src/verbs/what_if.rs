@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
     /// The seed of the intervals and of random policies.
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
+    #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
     access: Access,

@@ -38,7 +38,7 @@ pub(crate) struct Pi {
     #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = whole(1..=SAMPLES_MAX))]
     samples: u64,
     /// The seed: the same seed gives the same answer, on any number of processors.
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
+    #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
     /// The file of the result (JSON).
     #[arg(long, value_name = "FILE")]
@@ -51,7 +51,7 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole(1..=SIZE_MAX))]
     size: usize,
     /// The seed: the same seed gives the same answer, on any number of processors.
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
+    #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
     /// How often to compute the product.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = whole(1..=1_000_000_u32))]

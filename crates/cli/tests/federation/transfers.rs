@@ -130,7 +130,7 @@ async fn files_of_a_job_are_given_once_it_has_ended() {
 /// What a verb prints, on standard output as a document and on standard error.
 fn verb(federation: &Federation, arguments: &[&str]) -> (Value, String) {
     let config = federation.client_file(Role::User, "alice");
-    let words = [arguments, &["--output", "json"]].concat();
+    let words = [arguments, &["--format", "json"]].concat();
     let output = pliant(&config, &words).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{arguments:?}: {said}");
@@ -157,7 +157,8 @@ max_output_bytes = 1000
 
     let (handle, out) = (ended.handle.to_string(), federation.path().join("out"));
     let out = out.to_str().unwrap();
-    let (fetched, fetch_said) = verb(&federation, &["fetch", &handle, "--out", out]);
+    let (mut fetched, fetch_said) = verb(&federation, &["fetch", &handle, "--out", out]);
+    let fetched = fetched["jobs"][0].take();
     let (submitted, submit_said) = verb(&federation, &["submit", "loud", "--out", out]);
     for (document, said) in [(fetched, fetch_said), (submitted, submit_said)] {
         let names: Vec<_> = document["files"].as_array().unwrap().iter().map(|file| &file["name"]).collect();

@@ -66,7 +66,7 @@ async fn a_replay_under_the_policy_in_force_is_near_what_happened() {
     })
     .await;
     let words = &[
-        "--output",
+        "--format",
         "json",
         "--policy",
         "regular/mct,period=5s,threshold=1s",
@@ -149,7 +149,7 @@ async fn what_local_users_run_on_slurm_is_recorded_and_replayed() {
     assert_eq!(cores, 4 + 2 * 4, "one core, two cores, in turn");
 
     let root = federation.client_file(Role::Operator, "root");
-    let told = found(root, &["--output", "json"]).await;
+    let told = found(root, &["--format", "json"]).await;
     assert_eq!((&told["jobs"]["compared"], &told["jobs"]["local"]), (&8.into(), &8.into()), "{told}");
     let replayed = &told["replayed"][0];
     assert_eq!(replayed["jobs"], 8);

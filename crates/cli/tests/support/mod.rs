@@ -26,7 +26,7 @@ impl Said {
         Said { code: status.code().unwrap(), stdout: String::from_utf8(stdout).unwrap(), stderr }
     }
 
-    /// The document that `--output json` printed.
+    /// The document that `--format json` printed.
     pub(crate) fn json(&self) -> serde_json::Value {
         assert_eq!(self.code, 0, "{}", self.stderr);
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))

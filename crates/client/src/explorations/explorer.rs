@@ -1,5 +1,7 @@
 //! An exploration as its user drives it: begun or resumed, and run.
 
+use std::time::Duration;
+
 use pliant_control::names::Key;
 use pliant_control::optional::explore::{Dispatch, Plan};
 use pliant_model::{Time, TimeMs};
@@ -11,7 +13,7 @@ use super::executor::{ExplorationExecutor, moment};
 use super::folder::Header;
 use super::spec::{ExplorationSpec, ExplorationStatus, ExplorationUpdate};
 use crate::driver::Driver;
-use crate::work_folder::Work;
+use crate::work_folder::{FolderError, Work};
 use crate::{Client, WorkError};
 
 /// An exploration in progress.
@@ -60,6 +62,25 @@ impl Explorer {
         let executor =
             ExplorationExecutor::new(client, header, machine, is_resumed, calls, clock, spec.timeout);
         Ok(Explorer { driver: Driver::new(executor, folder) })
+    }
+
+    /// Resumes the exploration of a folder without its input files, in order to end it: it can submit no request that has
+    /// some.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the folder cannot be used.
+    pub fn resume(
+        client: &Client,
+        mut folder: ExplorationFolder,
+        timeout: Duration,
+    ) -> Result<Explorer, WorkError> {
+        let nothing = FolderError::Empty { dir: folder.dir().to_owned() };
+        let (header, machine) = folder.resume_begun()?.ok_or(nothing)?;
+        let calls = client.calls(header.exploration, &header.service, Some(machine.plan().deadline), timeout);
+        let clock = Clock::start(Time::ZERO);
+        let executor = ExplorationExecutor::new(client, header, machine, true, calls, clock, timeout);
+        Ok(Explorer { driver: Driver::new(executor, Some(folder)) })
     }
 
     /// True if an earlier client began it.

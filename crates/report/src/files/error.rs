@@ -173,7 +173,7 @@ impl FileError {
                 Some("check that it is a result file of pliant; docs/results.md describes them")
             }
             Self::Schema { .. } => Some("read it with the version of Pliant that wrote it"),
-            Self::Parquet { .. } => Some("--formats csv,swf,json excludes this file"),
+            Self::Parquet { .. } => Some("--files csv,swf,json excludes this file"),
         }
     }
 }
@@ -183,7 +183,7 @@ fn reading_hint(path: &Path, kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::NotFound if path.ends_with(super::SUMMARY_JSON) => {
             Some("check that this is the result folder of a finished run")
         }
-        ErrorKind::NotFound => Some("it may have been excluded with --formats or removed"),
+        ErrorKind::NotFound => Some("it may have been excluded with --files or removed"),
         ErrorKind::PermissionDenied => Some("ask its owner for permission to read it"),
         _ => None,
     }

@@ -199,7 +199,7 @@ async fn replayed(site: &Site, began: Instant, policies: &[Policy]) -> Value {
     let since = format!("{}s", since(began).0);
     let words: Vec<&str> = policies.iter().flat_map(|policy| ["--policy", policy.words]).collect();
     let run = move || {
-        let fixed = ["what-if", "--output", "json", "--since", &since];
+        let fixed = ["what-if", "--format", "json", "--since", &since];
         pliant(&config, &[&fixed, &words[..]].concat()).output().unwrap()
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();

@@ -142,7 +142,8 @@ async fn the_error_says_why_no_server_offers_a_service() {
     assert_eq!(alice.run("explore say text=x --max 2 --deadline 10s --out a").0, 0);
 
     federation.kill(MASTER);
-    let (code, _, stderr) = alice.run("explore say text=x --max 2 --deadline 10s --timeout 1s --out b");
+    let (code, _, stderr) =
+        alice.run("explore say text=x --max 2 --deadline 10s --server-timeout 1s --out b");
     assert!(code == 1 && stderr.contains("agent"), "{code}: {stderr}");
 }
 

@@ -54,7 +54,7 @@ impl CommandUser {
 
     /// A command that prints a document.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut words = vec!["--output", "json"];
+        let mut words = vec!["--format", "json"];
         let mut line = line.split(' ');
         words.splice(..0, line.next());
         words.extend(line);

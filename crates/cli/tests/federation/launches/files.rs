@@ -56,7 +56,7 @@ async fn tasks_find_their_files_and_what_they_leave_comes_back() {
     let out = federation.path().join("out");
     let to = |out: &Path| out.to_str().unwrap().to_owned();
 
-    let (code, said, stderr) = run(&["launch", &app, "--out", &to(&out), "--output", "json"]);
+    let (code, said, stderr) = run(&["launch", &app, "--out", &to(&out), "--format", "json"]);
     assert_eq!(code, 0, "{stderr}");
     let launched: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(launched["fetched"].as_array().unwrap().len(), 4, "{launched}");

@@ -96,7 +96,7 @@ async fn tasks_on_two_nodes_of_slurm_and_outside_communicate() {
     let talkers = Talkers::new(behind.federation.path().join("ring"));
     tasks.iter().for_each(|task| talkers.open(task));
     let file = talkers.ring_file(MCR, &tasks.map(|task| (task, 0)));
-    let words = ["launch", file.to_str().unwrap(), "--output", "json"];
+    let words = ["launch", file.to_str().unwrap(), "--format", "json"];
     let (code, launched, stderr) = said(pliant(&config, &words).output().unwrap());
     assert_eq!(code, 0, "{launched}{stderr}");
     let launched: Value = serde_json::from_str(&launched).unwrap();

@@ -39,13 +39,13 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
     let run = |words: &[&str]| said(pliant(&config, words).output().unwrap());
     let spawn = |hears: &[(&str, &str)], edges: &[[&str; 2]], words: &[&str]| {
         let file = talkers.joining_file(hears, edges);
-        run(&[&["spawn", &id, "--tasks", file.to_str().unwrap()], words].concat())
+        run(&[&["launch", "spawn", &id, "--tasks", file.to_str().unwrap()], words].concat())
     };
 
     // They reach the running task, which does not know their addresses, and hear each other.
     let together: (&[_], &[_]) = (&[("b", "1"), ("c", "1")], &[["b", "c"], ["b", "a"], ["a", "c"]]);
     let key = fresh_key().to_string();
-    let with_key = ["--key", key.as_str(), "--output", "json"];
+    let with_key = ["--key", key.as_str(), "--format", "json"];
     let (code, spawned, stderr) = spawn(together.0, together.1, &with_key);
     assert_eq!(code, 0, "{stderr}");
     let spawned: Value = serde_json::from_str(&spawned).unwrap();
@@ -89,12 +89,12 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
     ];
     for (hears, edges, told) in wrong {
         let file = talkers.joining_file(hears, edges);
-        let (code, stdout, stderr) = run(&["spawn", &id, "--tasks", file.to_str().unwrap()]);
+        let (code, stdout, stderr) = run(&["launch", "spawn", &id, "--tasks", file.to_str().unwrap()]);
         assert_eq!((code, stdout.as_str()), (2, ""), "{edges:?}: {stderr}");
         told.iter()
             .for_each(|subjob| assert!(stderr.contains(subjob), "expected `{subjob}`, found: {stderr}"));
     }
-    let (_, listed, _) = run(&["launches", "--output", "json"]);
+    let (_, listed, _) = run(&["launch", "list", "--format", "json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(tasks_of(&listed["launches"][0]), ["a"], "{listed}");
 

@@ -51,8 +51,9 @@ async fn a_client_that_is_killed_while_it_sends_files_sends_the_rest_later_or_no
         let talkers = Talkers::new(federation.path().join(timeout));
         let file = ring_with_input(&talkers, &tasks);
         let key = fresh_key();
-        let words = ["launch", file.to_str().unwrap(), "--key", &key.to_string(), "--timeout", timeout]
-            .map(str::to_owned);
+        let words =
+            ["launch", file.to_str().unwrap(), "--key", &key.to_string(), "--reservation-timeout", timeout]
+                .map(str::to_owned);
         let launch = || pliant(&config, &words.each_ref().map(String::as_str));
         let mut client = launch().spawn().unwrap();
         until("the file to be on its way", async || (uploads(&federation, key, "subjob") > 0).then_some(()))

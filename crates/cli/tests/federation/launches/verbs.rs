@@ -28,8 +28,17 @@ async fn the_command_launches_follows_and_exits_with_the_outcome() {
     all_heard(&talkers, &tasks).await;
 
     let script = talkers.folder.join("talk.pl");
-    let mut words =
-        vec!["spawn", &id, "--name", "late", "--talks", "a=2", "--script", script.to_str().unwrap()];
+    let mut words = vec![
+        "launch",
+        "spawn",
+        &id,
+        "--name",
+        "late",
+        "--talks",
+        "a=2",
+        "--script",
+        script.to_str().unwrap(),
+    ];
     let late = talkers.words("late", "0", 0);
     words.push("--");
     words.extend(late.iter().map(String::as_str));
@@ -37,7 +46,7 @@ async fn the_command_launches_follows_and_exits_with_the_outcome() {
     assert_eq!(code, 0, "{stderr}");
     assert!(spawned.contains("late") && spawned.contains("127.0.0.1:"), "{spawned}");
 
-    let (code, listed, _) = run(&["launches", "--output", "json"]);
+    let (code, listed, _) = run(&["launch", "list", "--format", "json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((code, &listed["launches"][0]["launch"]), (0, &Value::from(id.as_str())), "{listed}");
     assert_eq!(listed["launches"][0]["state"], "running", "{listed}");
@@ -45,9 +54,9 @@ async fn the_command_launches_follows_and_exits_with_the_outcome() {
     assert_eq!((code, cancelled), (0, format!("{id} is being ended\n")));
     let alice = federation.client("alice");
     reaches(&alice, &id.parse().unwrap(), LaunchState::Over).await;
-    let (_, shown, _) = run(&["launches", &id]);
+    let (_, shown, _) = run(&["launch", "list", &id]);
     assert!(shown.contains("cancelled") && shown.contains("rings"), "{shown}");
-    let (code, _, stderr) = run(&["launches", "master/00000000000000000000000000000000"]);
+    let (code, _, stderr) = run(&["launch", "list", "master/00000000000000000000000000000000"]);
     assert_eq!(code, 2, "{stderr}");
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;

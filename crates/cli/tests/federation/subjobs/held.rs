@@ -15,7 +15,8 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
     let configs = [(Role::User, "alice"), (Role::User, "bob"), (Role::Operator, "root")];
     let [alice, bob, root] = configs.map(|(role, name)| federation.client_file(role, name));
     let listed = |config: &std::path::Path| -> Value {
-        let (code, text, stderr) = said(pliant(config, &["subjobs", "--output", "json"]).output().unwrap());
+        let (code, text, stderr) =
+            said(pliant(config, &["launch", "subjobs", "--format", "json"]).output().unwrap());
         assert_eq!(code, 0, "{stderr}");
         serde_json::from_str(&text).unwrap()
     };
@@ -29,7 +30,7 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
 
     let launch = subjob.id.launch.to_string();
     let end = |config: &std::path::Path| {
-        said(pliant(config, &["subjobs", "--server", LYON, "--end", &launch]).output().unwrap())
+        said(pliant(config, &["launch", "subjobs", "--server", LYON, "--end", &launch]).output().unwrap())
     };
     let (code, _, stderr) = end(&alice);
     assert!(code == 2 && stderr.contains("only an operator"), "{code}: {stderr}");

@@ -23,30 +23,24 @@ async fn a_sweep_is_cancelled_after_its_client_was_killed() {
     let begun = "sweep some --vary x=1..40 --out kept";
     let client = alice.begin(begun);
     until("the short ones to end", async || (runs(&lines).len() == 8).then_some(())).await;
-    let (code, _, stderr) = alice.run("sweep --cancel kept");
+    let (code, _, stderr) = alice.run("cancel kept");
     assert!(code == 2 && stderr.contains("another client works on it"), "{code}: {stderr}");
     kill_process(Pid::from_child(&client), Signal::KILL).unwrap();
     client.wait_with_output().unwrap();
 
-    let (code, said, stderr) = alice.run("sweep --cancel kept");
+    let (code, said, stderr) = alice.run("cancel kept");
     assert_eq!(code, 0, "{stderr}");
-    let counts = ["completed", "failed", "cancelled", "retried"].map(|key| said[key].as_u64().unwrap());
+    let counts =
+        ["completed", "failed", "cancelled", "retried"].map(|key| said["folders"][0][key].as_u64().unwrap());
     assert_eq!(counts, [8, 0, 32, 0], "{said}");
-    let query = JobsQuery {
-        owner: None,
-        all: false,
-        server: None,
-        states: Vec::new(),
-        limit: 1_000,
-        ended_after: None,
-    };
+    let query = JobsQuery::of_caller(Vec::new(), 1_000);
     let client = federation.client("alice");
     let jobs = until("the agent to know of all ends", async || {
         let jobs = client.jobs(&query).await.ok()?.jobs;
         jobs.iter().all(|job| job.state.is_final()).then_some(jobs)
     })
     .await;
-    assert_eq!(said["batches"], jobs.len());
+    assert_eq!(said["folders"][0]["batches"], jobs.len());
     let mut states: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for row in alice.rows("kept") {
         states.entry(row["state"].clone()).or_default().push(row["x"].parse().unwrap());
@@ -60,11 +54,8 @@ async fn a_sweep_is_cancelled_after_its_client_was_killed() {
         assert!(code == 3 && stderr.contains("32 of 40 instances were cancelled"), "{code}: {stderr}");
         assert_eq!((&said["completed"], &said["batches"]), (&8.into(), &jobs.len().into()));
     }
-    assert_eq!(alice.run("sweep --cancel kept").0, 0);
+    assert_eq!(alice.run("cancel kept").0, 0);
     assert_eq!(runs(&lines).len(), 8);
-    let (code, _, stderr) = alice.run("sweep --cancel nowhere");
-    assert!(
-        code == 2 && stderr.contains("expected a folder of a sweep or an exploration"),
-        "{code}: {stderr}"
-    );
+    let (code, _, stderr) = alice.run("cancel nowhere");
+    assert!(code == 2 && stderr.contains("no folder of that name"), "{code}: {stderr}");
 }

@@ -1,4 +1,4 @@
-//! `pliant spawn`: adds tasks to a running launch, near the tasks that they communicate with.
+//! `pliant launch spawn`: adds tasks to a running launch, near the tasks that they communicate with.
 
 use pliant_control::payload::Payload;
 use std::path::PathBuf;
@@ -29,14 +29,14 @@ use crate::verbs::submit::drawn;
 const LOOK: Duration = Duration::from_millis(500);
 
 const USAGE: &str =
-    "pliant spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --service SERVICE [KEY=VALUE]...
-       pliant spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --script FILE [-- ARGUMENT...]
-       pliant spawn [OPTIONS] LAUNCH --tasks FILE.toml";
+    "pliant launch spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --service SERVICE [KEY=VALUE]...
+       pliant launch spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --script FILE [-- ARGUMENT...]
+       pliant launch spawn [OPTIONS] LAUNCH --tasks FILE.toml";
 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// The launch, as `pliant launches` lists it.
+    /// The launch, as `pliant launch list` lists it.
     #[arg(value_name = "LAUNCH")]
     launch: LaunchId,
     /// The arguments of the service.
@@ -123,14 +123,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     inform(|| format!("{launch} has {count}, which wait for machines"));
     let settled = session.run_until_interrupted(settled(&session, launch, &names, sender));
     let goes_on = || {
-        let hint = format!("`pliant launches {launch}` shows their state");
+        let hint = format!("`pliant launch list {launch}` shows their state");
         interrupted("interrupted; the tasks are spawned if they find machines", hint)
     };
     let record = settled.ok_or_else(goes_on)??;
     let is_one = |task: &&TaskRecord| names.contains(&task.name.as_str());
     let tasks: Vec<TaskRecord> = record.tasks.iter().filter(is_one).cloned().collect();
     let value = json!({ "task": names.first(), "tasks": names, "launch": described(&record) });
-    output.print("spawn", || mapping_of(&tasks), value)?;
+    output.print("launch-spawn", || mapping_of(&tasks), value)?;
     match tasks.iter().find_map(|task| Some((task, task.not_spawned.as_ref()?))) {
         Some((task, why)) => {
             let problem = match names.len() {

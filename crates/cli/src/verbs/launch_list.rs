@@ -1,4 +1,4 @@
-//! `pliant launches`: launches, newest first, or one of them.
+//! `pliant launch list`: launches, newest first, or one of them.
 
 use clap::Args;
 use pliant_control::coallocation::{LaunchId, LaunchRecord};
@@ -37,7 +37,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if let Some(id) = &arguments.launch {
         let record = session.run(session.client.find_launch(id))?;
         return output.print(
-            "launches",
+            "launch-list",
             || facts(&record, now()),
             json!({ "launches": [described(&record)] }),
         );
@@ -45,7 +45,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let query = LaunchesQuery { all: arguments.all, limit: arguments.last };
     let launches = session.run(session.client.launches(&query))?;
     let value = json!({ "launches": launches.iter().map(described).collect::<Vec<Value>>() });
-    output.print("launches", || table(&launches, arguments.all, now()), value)?;
+    output.print("launch-list", || table(&launches, arguments.all, now()), value)?;
     if launches.is_empty() {
         inform(|| "no launches".to_owned());
     }

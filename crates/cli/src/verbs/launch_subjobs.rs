@@ -1,4 +1,4 @@
-//! `pliant subjobs`: lists the subjobs of launches at servers, and ends subjobs whose agent is gone.
+//! `pliant launch subjobs`: lists the subjobs of launches at servers, and ends subjobs whose agent is gone.
 
 use clap::Args;
 use pliant_client::{Client, ClientError};
@@ -55,7 +55,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return end(output, &session, launch, &held);
     }
     output.print(
-        "subjobs",
+        "launch-subjobs",
         || table(&held),
         json!({ "subjobs": held.iter().map(described).collect::<Vec<Value>>() }),
     )?;
@@ -89,7 +89,7 @@ fn there(session: &Session) -> Result<Vec<Name>, Failure> {
 fn end(output: Output, session: &Session, launch: &LaunchId, held: &[LocatedSubjob]) -> Result<(), Failure> {
     if held.is_empty() {
         return Err(Failure::input(format!("{launch} holds nothing there"))
-            .hint("`pliant subjobs` lists what is held"));
+            .hint("`pliant launch subjobs` lists what is held"));
     }
     let (mut ended, mut text) = (Vec::new(), String::new());
     for LocatedSubjob { server, subjob, .. } in held {
@@ -98,7 +98,7 @@ fn end(output: Output, session: &Session, launch: &LaunchId, held: &[LocatedSubj
         text.push_str(&format!("{} at {server} {what}\n", subjob.id));
         ended.push(json!({ "server": server, "subjob": subjob.id.number, "state": state.word() }));
     }
-    output.print("subjobs", || text, json!({ "launch": launch.to_string(), "ended": ended }))
+    output.print("launch-subjobs", || text, json!({ "launch": launch.to_string(), "ended": ended }))
 }
 
 fn described(held: &LocatedSubjob) -> Value {
