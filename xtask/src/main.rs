@@ -8,6 +8,7 @@ mod benefit;
 mod browser;
 mod database;
 mod decisions;
+mod dist;
 mod film;
 mod fuzz;
 mod lint;
@@ -59,6 +60,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Test { require_files } => testing::run(require_files),
         Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
+        Verb::Dist { binary, out } => dist::run(binary.as_deref(), &out),
         Verb::Paper004 => paper::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
         Verb::Benefit { sizes, rounds, seed, seconds } => benefit::run(sizes, rounds, seed, seconds),

@@ -23,6 +23,7 @@ pub(crate) struct Step {
     arguments: Vec<OsString>,
     environment: Vec<(&'static str, OsString)>,
     removed: Vec<&'static str>,
+    dir: Option<PathBuf>,
 }
 
 /// Why a task did not succeed.
@@ -42,6 +43,8 @@ pub(crate) enum Failure {
     Structure { findings: usize },
     /// What tests have noted cannot be read.
     Unreadable { path: PathBuf, cause: String },
+    /// A file of a package cannot be read or written.
+    File { path: PathBuf, cause: String },
 }
 
 impl Step {
@@ -52,6 +55,7 @@ impl Step {
             arguments: arguments.iter().map(OsString::from).collect(),
             environment: Vec::new(),
             removed: Vec::new(),
+            dir: None,
         }
     }
 
@@ -64,6 +68,12 @@ impl Step {
     /// Sets a variable for the command.
     pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Step {
         self.environment.push((name, value.into()));
+        self
+    }
+
+    /// Runs the command in a folder other than the workspace's.
+    pub(crate) fn dir(mut self, dir: &Path) -> Step {
+        self.dir = Some(dir.to_owned());
         self
     }
 
@@ -97,7 +107,10 @@ impl Step {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         // No step may wait for an answer: tasks also run without a terminal.
-        command.args(&self.arguments).current_dir(workspace_root()).stdin(Stdio::null());
+        command
+            .args(&self.arguments)
+            .current_dir(self.dir.as_deref().unwrap_or(workspace_root()))
+            .stdin(Stdio::null());
         for name in &self.removed {
             command.env_remove(name);
         }
@@ -159,7 +172,8 @@ impl Failure {
             Failure::Missing { .. }
             | Failure::Incomplete { .. }
             | Failure::Structure { .. }
-            | Failure::Unreadable { .. } => 1,
+            | Failure::Unreadable { .. }
+            | Failure::File { .. } => 1,
         }
     }
 }
@@ -182,6 +196,7 @@ impl std::fmt::Display for Failure {
                     "expected no forbidden dependency and no circle of modules, found {findings} (above)"
                 )
             }
+            Failure::File { path, cause } => write!(f, "{}: {cause}", path.display()),
             Failure::Unreadable { path, cause } => {
                 write!(f, "what tests have left out cannot be read ({cause}): {}", path.display())
             }

@@ -1,5 +1,7 @@
 //! What the command line asks for.
 
+use std::path::PathBuf;
+
 /// The text of `cargo xtask help`.
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask VERB
@@ -22,6 +24,9 @@ Usage: cargo xtask VERB
                    fewer, the longer are the queues; needs root, Debian and some minutes a round. --sizes compares how moldable
                    jobs are sized instead (tuners exact and slack), on Pliant's own batch system and then on Slurm
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), beside their simulation
+  dist [--binary FILE] [--out DIR]
+                   write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
+                   program FILE or, by default, one that is built with all optimisations (profile dist)
   ci               lint, then test
   help             this text
 
@@ -41,7 +46,7 @@ const SOAK_SEEDS: u64 = 10_000;
 const BENEFIT: (u64, u64, u64) = (1, 60, 60);
 
 /// One task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     /// Prints [`HELP`].
     Help,
@@ -58,6 +63,13 @@ pub(crate) enum Verb {
     Fuzz {
         /// For how long each.
         seconds: u32,
+    },
+    /// Writes packages.
+    Dist {
+        /// The program to package; none: it is built.
+        binary: Option<PathBuf>,
+        /// The folder of the packages.
+        out: PathBuf,
     },
     /// Runs the scenarios of paper 004.
     Paper004,
@@ -92,6 +104,11 @@ pub(crate) enum UsageError {
     Unexpected { verb: &'static str, found: String },
     /// Not a number of seconds.
     Seconds(String),
+    /// No path after an option.
+    Path {
+        /// The option.
+        option: &'static str,
+    },
     /// Not the number that an option takes.
     Number {
         /// The option.
@@ -120,6 +137,12 @@ impl Verb {
             "paper-004" => {
                 let live = rest.first().is_none_or(|option| option == "--live");
                 (Verb::Paper004, "paper-004", if live { rest.get(1..).unwrap_or_default() } else { rest })
+            }
+            "dist" => {
+                let (binary, rest) = path("--binary", rest)?;
+                let (out, rest) = path("--out", rest)?;
+                let out = out.unwrap_or_else(|| PathBuf::from("target/packages"));
+                (Verb::Dist { binary, out }, "dist", rest)
             }
             "soak" => {
                 let (seeds, rest) = number("--seeds", rest, SOAK_SEEDS)?;
@@ -159,6 +182,18 @@ fn number<'a>(
     }
 }
 
+/// The path after an option that stands first, and what follows.
+fn path<'a>(
+    option: &'static str,
+    arguments: &'a [String],
+) -> Result<(Option<PathBuf>, &'a [String]), UsageError> {
+    match arguments {
+        [first, found, rest @ ..] if first == option => Ok((Some(PathBuf::from(found)), rest)),
+        [first] if first == option => Err(UsageError::Path { option }),
+        _ => Ok((None, arguments)),
+    }
+}
+
 /// At least 1: the fuzzer reads 0 as "for ever".
 fn parse_seconds(text: &str) -> Result<u32, UsageError> {
     text.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| UsageError::Seconds(text.to_owned()))
@@ -169,12 +204,12 @@ impl std::fmt::Display for UsageError {
         match self {
             UsageError::Missing => write!(
                 f,
-                "expected a verb (test, lint, fuzz, soak, benefit, paper-004, ci, help), found none"
+                "expected a verb (test, lint, fuzz, soak, benefit, paper-004, dist, ci, help), found none"
             )?,
             UsageError::UnknownVerb(found) => {
                 write!(
                     f,
-                    "expected a verb (test, lint, fuzz, soak, benefit, paper-004, ci, help), found `{found}`"
+                    "expected a verb (test, lint, fuzz, soak, benefit, paper-004, dist, ci, help), found `{found}`"
                 )?;
             }
             UsageError::Unexpected { verb, found } => {
@@ -183,6 +218,7 @@ impl std::fmt::Display for UsageError {
             UsageError::Number { option, found } => {
                 write!(f, "expected a whole number after {option}, found `{found}`")?;
             }
+            UsageError::Path { option } => write!(f, "expected a path after {option}, found none")?,
             UsageError::Seconds(found) => {
                 write!(f, "expected a whole number of seconds, at least 1, found `{found}`")?;
             }
@@ -216,6 +252,11 @@ mod tests {
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
         check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
+        let dist = |binary: Option<&str>, out: &str| {
+            Ok(Verb::Dist { binary: binary.map(Into::into), out: out.into() })
+        };
+        check("dist", dist(None, "target/packages"));
+        check("dist --binary b --out o", dist(Some("b"), "o"));
         check("benefit", Ok(Verb::Benefit { sizes: false, rounds: 1, seed: 60, seconds: 60 }));
         check("benefit --sizes --seed 7", Ok(Verb::Benefit { sizes: true, rounds: 1, seed: 7, seconds: 60 }));
         check(
@@ -239,6 +280,7 @@ mod tests {
         let not_a_number = |option, found: &str| Err(UsageError::Number { option, found: found.to_owned() });
         check("soak --seeds many", not_a_number("--seeds", "many"));
         check("soak --seeds 5 --from", not_a_number("--from", ""));
+        check("dist --out", Err(UsageError::Path { option: "--out" }));
         for text in ["0", "-1", "1.5", "long", "4294967296"] {
             check(&format!("fuzz {text}"), Err(UsageError::Seconds(text.to_owned())));
         }

@@ -93,6 +93,11 @@ pub(crate) enum Verb {
     Server(daemon::Options),
     /// Issues and revokes the certificates of a federation.
     Ca(verbs::ca::Arguments),
+    /// Prints the completions of a shell, for its startup file.
+    Completions(verbs::completions::Arguments),
+    /// Writes the manual pages into a folder; for packages.
+    #[command(hide = true)]
+    Manual(verbs::manual::Arguments),
     /// Supervises one job; servers start it.
     #[command(hide = true)]
     RunJob(verbs::run_job::Arguments),
@@ -152,7 +157,7 @@ const GROUPS: [Group; 4] = [
     },
     Group {
         heading: "Administration",
-        verbs: &["up", "down", "agent", "server", "ca"],
+        verbs: &["up", "down", "agent", "server", "ca", "completions"],
         example: "pliant up",
     },
 ];
@@ -174,7 +179,7 @@ impl CommandLine {
 }
 
 /// The command, with its verbs in groups.
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let command = CommandLine::command();
     let template = help_template(&command);
     command.help_template(template)

@@ -73,6 +73,8 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Agent(options) => verbs::agent::run(output, &options),
         Verb::Server(options) => verbs::server::run(output, &options),
         Verb::Ca(arguments) => verbs::ca::run(output, &arguments),
+        Verb::Completions(arguments) => verbs::completions::run(&arguments),
+        Verb::Manual(arguments) => verbs::manual::run(&arguments),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
         Verb::RunTasks(arguments) => verbs::run_tasks::run(&arguments),
         Verb::Work(work) => verbs::work::run(output, &work),

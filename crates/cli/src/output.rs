@@ -27,8 +27,8 @@ impl Output {
         text: impl FnOnce() -> String,
         value: impl Serialize,
     ) -> Result<(), Failure> {
-        let written = match self {
-            Self::Text => print(text().as_bytes()),
+        match self {
+            Self::Text => print_bytes(text().as_bytes()),
             Self::Json => {
                 let mut document = serde_json::to_value(value).map_err(Failure::system)?;
                 match &mut document {
@@ -37,10 +37,9 @@ impl Output {
                     }
                     other => document = json!({ "schema": schema(verb), "result": other }),
                 }
-                print(format!("{document:#}\n").as_bytes())
+                print_bytes(format!("{document:#}\n").as_bytes())
             }
-        };
-        written.map_err(|source| Failure::system(format!("cannot write to standard output: {source}")))
+        }
     }
 }
 
@@ -49,10 +48,12 @@ fn schema(verb: &str) -> Value {
 }
 
 /// Writes to standard output. A reader that has seen enough and closed the pipe is no failure.
-fn print(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::system(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
     }
 }

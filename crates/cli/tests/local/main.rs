@@ -1,6 +1,8 @@
 //! `pliant up` and `pliant down`: a federation on this machine, whole again after a part of it has died.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
+mod package;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,106 @@
+//! The Debian package: installed, used and removed. Root on Debian may do that; elsewhere the test says that it did not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pliant_testing::{Needed, skip};
+use serde_json::Value;
+
+/// Removes the package at the end of the test.
+struct Installed;
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        run(Command::new("dpkg").args(["--purge", "pliant"]));
+    }
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Standard output of a command that succeeds.
+fn done(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = run(command);
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
+    stdout.into_owned()
+}
+
+fn is_program(name: &str) -> bool {
+    Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// The packages of the program under test, in a folder.
+fn packages(out: &Path) -> PathBuf {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["xtask", "dist", "--binary", env!("CARGO_BIN_EXE_pliant"), "--out"]).arg(out);
+    // What cargo says of this package is none of the other one's business, and would have it built again.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
+        command.env_remove(name);
+    }
+    if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
+        command.env("CARGO_TARGET_DIR", target);
+    }
+    done(&mut command);
+    let mut files = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
+    files.find(|path| path.extension().is_some_and(|end| end == "deb")).unwrap()
+}
+
+#[test]
+fn the_debian_package_is_installed_used_and_removed() {
+    if !rustix::process::geteuid().is_root() || !is_program("dpkg") || !is_program("dpkg-deb") {
+        return skip(Needed::Program, "the Debian package (needs root and dpkg)");
+    }
+    if Path::new("/usr/bin/pliant").exists() {
+        return skip(Needed::Program, "the Debian package (this machine has /usr/bin/pliant)");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let package = packages(dir.path());
+    done(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(dir.path()));
+    let installed = Installed;
+    done(Command::new("dpkg").arg("--install").arg(&package));
+
+    let user = done(Command::new("getent").args(["passwd", "pliant"]));
+    assert!(user.trim_end().ends_with(":/var/lib/pliant:/usr/sbin/nologin"), "{user}");
+    for file in [
+        "man/man1/pliant-launch-spawn.1.gz",
+        "bash-completion/completions/pliant",
+        "zsh/vendor-completions/_pliant",
+        "fish/vendor_completions.d/pliant.fish",
+    ] {
+        assert!(Path::new("/usr/share").join(file).is_file(), "{file}");
+    }
+    for daemon in ["agent", "server"] {
+        let example = format!("/usr/share/doc/pliant/examples/{daemon}.toml");
+        assert_eq!(
+            done(Command::new("pliant").args([daemon, "--check", &example])),
+            format!("{example} is valid\n")
+        );
+        if is_program("systemd-analyze") {
+            let unit = format!("/usr/lib/systemd/system/pliant-{daemon}@.service");
+            done(Command::new("systemd-analyze").args(["verify", &unit]));
+        }
+    }
+    use_federation(dir.path());
+
+    drop(installed);
+    assert!(!Path::new("/usr/bin/pliant").exists());
+    // Files of its jobs may belong to it.
+    done(Command::new("getent").args(["passwd", "pliant"]));
+}
+
+/// Starts a federation with the installed program, runs a job on it, and stops it.
+fn use_federation(dir: &Path) {
+    let pliant = |line: &str| {
+        let words = line.split_whitespace().chain(["--format", "json"]);
+        let text = done(Command::new("pliant").args(words).current_dir(dir));
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let up = pliant("up --dir federation");
+    let client = up["client"].as_str().unwrap();
+    let job = pliant(&format!("submit pi samples=1000000 --wait --config {client}"));
+    assert_eq!(job["state"], "COMPLETED", "{job}");
+    pliant("down --dir federation");
+}

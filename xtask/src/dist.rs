@@ -1,0 +1,294 @@
+//! Packages: a Debian package and a tarball with the program, its manual, completions, systemd units and examples.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::step::{Failure, Step, workspace_root};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The folders of completions in a Debian system, by shell, with the file's name.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/pliant"),
+    ("zsh", "usr/share/zsh/vendor-completions/_pliant"),
+    ("fish", "usr/share/fish/vendor_completions.d/pliant.fish"),
+];
+
+/// Run after the package was unpacked. The user stays when the package is removed, since files may belong to it.
+const POSTINST: &str = "\
+#!/bin/sh
+set -e
+if [ \"$1\" = configure ] && ! getent passwd pliant >/dev/null; then
+    useradd --system --user-group --home-dir /var/lib/pliant --no-create-home --shell /usr/sbin/nologin pliant
+fi
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload || true
+fi
+";
+
+/// Run after the package was removed. Journals in /var/lib/pliant and files in /etc/pliant stay.
+const POSTRM: &str = "\
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload || true
+fi
+";
+
+/// Writes the packages into `out`, with the program `binary`, or the optimised one, which is built first.
+pub(crate) fn run(binary: Option<&Path>, out: &Path) -> Result<(), Failure> {
+    let binary = match binary {
+        Some(binary) => absolute(binary)?,
+        None => {
+            Step::cargo(&["build", "--profile", "dist", "--locked", "-p", "pliant"]).run()?;
+            target().join("dist/pliant")
+        }
+    };
+    make_dir(out)?;
+    let out = absolute(out)?;
+    let tree = out.join("tree");
+    remove(&tree)?;
+    let root = tree.join("debian");
+    fill(&root, &binary)?;
+    let package = format!("pliant_{VERSION}_{}.deb", debian_architecture());
+    debian_package(&root, &binary, &out.join(&package))?;
+    let tarball = tarball(&tree, &binary, &out)?;
+    remove(&tree)?;
+    let sums = Step::new("sha256sum", &[&package, &tarball]).dir(&out);
+    let sums = sums
+        .output()
+        .ok_or(Failure::Missing { what: "sha256sum", hint: "it is in the package coreutils" })?;
+    write(&out.join("SHA256SUMS"), &sums, 0o644)?;
+    print!("{sums}");
+    eprintln!("packages in {}", out.display());
+    Ok(())
+}
+
+/// The files of the Debian package below `root`.
+fn fill(root: &Path, binary: &Path) -> Result<(), Failure> {
+    let source = workspace_root();
+    copy(binary, &root.join("usr/bin/pliant"), 0o755)?;
+    strip(&root.join("usr/bin/pliant"));
+    make_dir(&root.join("etc/pliant"))?;
+    for unit in ["pliant-agent@.service", "pliant-server@.service"] {
+        copy(
+            &source.join("deploy/systemd").join(unit),
+            &root.join("usr/lib/systemd/system").join(unit),
+            0o644,
+        )?;
+    }
+    for (shell, path) in COMPLETIONS {
+        write(&root.join(path), &completions(binary, shell)?, 0o644)?;
+    }
+    let manual = root.join("usr/share/man/man1");
+    make_dir(&manual)?;
+    Step::new(binary, &["manual", text(&manual)]).run()?;
+    let doc = root.join("usr/share/doc/pliant");
+    documents(&doc)?;
+    copy(&source.join("CHANGELOG.md"), &doc.join("changelog"), 0o644)?;
+    write(&doc.join("copyright"), &copyright()?, 0o644)?;
+    let mut pages = listed(&manual)?;
+    pages.push(doc.join("changelog"));
+    // Without times and names in them, so that equal files give equal packages.
+    let pages = pages.iter().map(|page| text(page));
+    Step::new("gzip", &["-9", "-n"].into_iter().chain(pages).collect::<Vec<&str>>()).run()
+}
+
+/// Example files, and how to set up a federation.
+fn documents(folder: &Path) -> Result<(), Failure> {
+    let source = workspace_root();
+    for example in listed(&source.join("deploy/examples"))? {
+        let name = example.file_name().unwrap_or_default().to_owned();
+        copy(&example, &folder.join("examples").join(name), 0o644)?;
+    }
+    copy(&source.join("deploy/README.md"), &folder.join("README.md"), 0o644)
+}
+
+fn copyright() -> Result<String, Failure> {
+    let mut text = "Pliant is licensed under either of the two licences below, at your choice.\n".to_owned();
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let path = workspace_root().join(licence);
+        text.push_str(&format!("\n--- {licence} ---\n\n"));
+        text.push_str(&fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?);
+    }
+    Ok(text)
+}
+
+fn debian_package(root: &Path, binary: &Path, package: &Path) -> Result<(), Failure> {
+    let installed_kib = size(root)?.div_ceil(1_024);
+    let libc = libc_version(&fs::read(binary).map_err(|error| unreadable(binary, &error))?);
+    let depends = libc.map_or_else(String::new, |(major, minor)| format!("libc6 (>= {major}.{minor}), "));
+    let control = format!(
+        "Package: pliant\n\
+         Version: {VERSION}\n\
+         Architecture: {architecture}\n\
+         Maintainer: The Pliant authors <pliant@localhost>\n\
+         Installed-Size: {installed_kib}\n\
+         Depends: {depends}passwd\n\
+         Section: net\n\
+         Priority: optional\n\
+         Description: metascheduler for federations of clusters\n \
+         Pliant chooses the cluster, the number of processors and the walltime of jobs,\n \
+         submits them to the batch systems of the clusters, and improves the choice\n \
+         while they wait. It also simulates workload logs under other policies.\n",
+        architecture = debian_architecture(),
+    );
+    write(&root.join("DEBIAN/control"), &control, 0o644)?;
+    write(&root.join("DEBIAN/postinst"), POSTINST, 0o755)?;
+    write(&root.join("DEBIAN/postrm"), POSTRM, 0o755)?;
+    Step::new("dpkg-deb", &["--root-owner-group", "--build", text(root), text(package)]).run()
+}
+
+/// The tarball: the program, its manual, completions, units and examples in one folder.
+fn tarball(tree: &Path, binary: &Path, out: &Path) -> Result<String, Failure> {
+    let source = workspace_root();
+    let name = format!("pliant-{VERSION}-linux-{}", std::env::consts::ARCH);
+    let root = tree.join(&name);
+    copy(binary, &root.join("bin/pliant"), 0o755)?;
+    strip(&root.join("bin/pliant"));
+    for (shell, _) in COMPLETIONS {
+        write(
+            &root.join("completions").join(format!("pliant.{shell}")),
+            &completions(binary, shell)?,
+            0o644,
+        )?;
+    }
+    let manual = root.join("man/man1");
+    make_dir(&manual)?;
+    Step::new(binary, &["manual", text(&manual)]).run()?;
+    documents(&root.join("deploy"))?;
+    for unit in listed(&source.join("deploy/systemd"))? {
+        let file = unit.file_name().unwrap_or_default().to_owned();
+        copy(&unit, &root.join("deploy/systemd").join(file), 0o644)?;
+    }
+    for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"] {
+        copy(&source.join(file), &root.join(file), 0o644)?;
+    }
+    let file = format!("{name}.tar.gz");
+    let to = out.join(&file);
+    let owner = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"];
+    Step::new("tar", &[&owner[..], &["-C", text(tree), "-czf", text(&to), &name]].concat()).run()?;
+    Ok(file)
+}
+
+fn completions(binary: &Path, shell: &str) -> Result<String, Failure> {
+    let printed = Step::new(binary, &["completions", shell]).output();
+    printed.ok_or(Failure::Missing {
+        what: "completions that the program prints",
+        hint: "is --binary this version?",
+    })
+}
+
+/// Removes what only debuggers need. Without the tool the program stays as it is.
+fn strip(program: &Path) {
+    if !Step::new("strip", &[text(program)]).succeeds() {
+        eprintln!("xtask: {} keeps its debug information (no strip)", program.display());
+    }
+}
+
+/// The latest version of the C library that a program asks for; none if it needs none.
+fn libc_version(program: &[u8]) -> Option<(u32, u32)> {
+    const MARK: &[u8] = b"GLIBC_";
+    let starts = program.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK);
+    let version = |(at, _): (usize, &[u8])| {
+        let rest = &program[at + MARK.len()..];
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        let mut numbers = std::str::from_utf8(&rest[..end]).ok()?.split('.').map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    };
+    starts.filter_map(version).max()
+}
+
+fn debian_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
+}
+
+/// The size of all files below a folder, in bytes.
+fn size(folder: &Path) -> Result<u64, Failure> {
+    let mut sum = 0;
+    for path in listed(folder)? {
+        let metadata = fs::metadata(&path).map_err(|error| unreadable(&path, &error))?;
+        sum += if metadata.is_dir() { size(&path)? } else { metadata.len() };
+    }
+    Ok(sum)
+}
+
+/// The entries of a folder, by name.
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    fs::canonicalize(path).map_err(|error| unreadable(path, &error))
+}
+
+fn make_dir(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| unreadable(folder, &error))
+}
+
+fn remove(folder: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(unreadable(folder, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Failure> {
+    to.parent().map_or(Ok(()), make_dir)?;
+    fs::copy(from, to).map_err(|error| unreadable(from, &error))?;
+    set_mode(to, mode)
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    path.parent().map_or(Ok(()), make_dir)?;
+    fs::write(path, text).map_err(|error| unreadable(path, &error))?;
+    set_mode(path, mode)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), Failure> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::File { path: path.to_owned(), cause: error.to_string() }
+}
+
+/// A path as an argument. Paths of a checkout that are not UTF-8 reach the tools with replacements, and they say so.
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or("path-that-is-not-UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_libc_version_counts() {
+        let check = |program: &[u8], expected| assert_eq!(libc_version(program), expected);
+        check(b"", None);
+        check(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0", Some((2, 34)));
+        check(b"GLIBC_PRIVATE\0", None);
+    }
+
+    #[test]
+    fn the_size_of_a_folder_is_that_of_all_files_in_it() {
+        let folder = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
+        write(&folder.join("a/b"), "12345", 0o644).unwrap();
+        write(&folder.join("c"), "1", 0o600).unwrap();
+        assert_eq!(size(&folder).unwrap(), 6);
+        remove(&folder).unwrap();
+        assert!(size(&folder).is_err());
+    }
+}
