@@ -39,8 +39,8 @@ const POINTS: &[(&str, &str)] = &[
     (SOURCE, "after-call.commit"),
     (SOURCE, "before-journal.answered:2"),
     (SOURCE, "after-journal.answered:2"),
-    (MASTER, "told.reallocate"),
-    (MASTER, "told.answered:3"),
+    (MASTER, "received.reallocate"),
+    (MASTER, "received.answered:3"),
 ];
 
 /// Those in front of Slurm: before and after its commands are given, and when they were answered. What a daemon is told of a

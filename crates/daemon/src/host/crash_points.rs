@@ -1,12 +1,12 @@
 //! Where a daemon that was built for tests ends itself as `kill -9` would: `PLIANT_CRASH_AT=PLACE.WHAT[:N]` in its
-//! environment, at the N-th time, once if no number is given. Without debug assertions nothing of this is built.
+//! environment, at the N-th time, once if no number is given. Builds without debug assertions never do.
 //!
 //! An event is named as in the journal; `subjob+end` is one of that name with the word `"end"` somewhere in its text, for those of
 //! which a number could not tell one from the other.
 //!
 //! | place | what | when |
 //! |---|---|---|
-//! | `told` | an event | before the machine takes it |
+//! | `received` | an event | before the machine takes it |
 //! | `before-journal` | an event | taken, and about to be committed |
 //! | `after-journal` | an event | committed, and nothing that follows from it carried out |
 //! | `before-call` | a step of a handoff | about to ask another server |
@@ -15,15 +15,13 @@
 //! | `files-sent` | `prepare` | the files of a job are there, and nothing else |
 
 /// The name of the variable.
-#[cfg(debug_assertions)]
 const VARIABLE: &str = "PLIANT_CRASH_AT";
 
 /// A place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CrashPoint {
-    /// An event comes.
-    #[cfg(debug_assertions)]
-    Told,
+    /// An event has come, and the machine does not have it yet.
+    Received,
     /// A batch of events is committed.
     BeforeJournal,
     /// It was.
@@ -36,11 +34,10 @@ pub(crate) enum CrashPoint {
     FilesSent,
 }
 
-#[cfg(debug_assertions)]
 impl CrashPoint {
     fn word(self) -> &'static str {
         match self {
-            CrashPoint::Told => "told",
+            CrashPoint::Received => "received",
             CrashPoint::BeforeJournal => "before-journal",
             CrashPoint::AfterJournal => "after-journal",
             CrashPoint::BeforeCall => "before-call",
@@ -51,7 +48,6 @@ impl CrashPoint {
 }
 
 /// The daemon is at a place, on account of each of these.
-#[cfg(debug_assertions)]
 pub(crate) fn reached<W: AsRef<str>>(place: CrashPoint, on_account_of: impl Iterator<Item = W>) {
     use std::sync::atomic::Ordering;
 
@@ -65,36 +61,35 @@ pub(crate) fn reached<W: AsRef<str>>(place: CrashPoint, on_account_of: impl Iter
 }
 
 /// The machine is about to take an event.
-#[cfg(debug_assertions)]
-pub(crate) fn told(event: &impl serde::Serialize) {
-    if wanted(CrashPoint::Told).is_some()
+pub(crate) fn received(event: &impl serde::Serialize) {
+    if wanted(CrashPoint::Received).is_some()
         && let Ok(text) = serde_json::to_string(event)
     {
-        reached_by_events(CrashPoint::Told, std::iter::once(text.as_str()));
+        reached_by_events(CrashPoint::Received, std::iter::once(text.as_str()));
     }
 }
 
 /// The daemon is at a place, on account of each of these events, as the journal has them.
-#[cfg(debug_assertions)]
 pub(crate) fn reached_by_events<'a>(place: CrashPoint, texts: impl Iterator<Item = &'a str>) {
     let Some((what, _)) = wanted(place) else { return };
     reached(place, texts.filter(|text| is_event(text, what)).map(|_| what));
 }
 
 /// Whether an event is the one that is called so.
-#[cfg(debug_assertions)]
 fn is_event(text: &str, what: &str) -> bool {
     let (name, word) = what.split_once('+').map_or((what, None), |(name, word)| (name, Some(word)));
     event_name(text) == name && word.is_none_or(|word| text.contains(&format!("\"{word}\"")))
 }
 
 /// What the daemon is to end itself on account of at that place, and how often it is there until then.
-#[cfg(debug_assertions)]
 fn wanted(place: CrashPoint) -> Option<(&'static str, &'static std::sync::atomic::AtomicU32)> {
     use std::sync::OnceLock;
     use std::sync::atomic::AtomicU32;
 
     static AT: OnceLock<Option<(String, AtomicU32)>> = OnceLock::new();
+    if !cfg!(debug_assertions) {
+        return None;
+    }
     let at = AT.get_or_init(|| {
         let text = std::env::var(VARIABLE).ok()?;
         let (name, times) = text.split_once(':').unwrap_or((&text, "1"));
@@ -104,28 +99,12 @@ fn wanted(place: CrashPoint) -> Option<(&'static str, &'static std::sync::atomic
     Some((name.strip_prefix(place.word())?.strip_prefix('.')?, left))
 }
 
-/// Nothing, in what is delivered.
-#[cfg(not(debug_assertions))]
-#[inline]
-pub(crate) fn reached<W: AsRef<str>>(_place: Place, _on_account_of: impl Iterator<Item = W>) {}
-
-/// Nothing, in what is delivered.
-#[cfg(not(debug_assertions))]
-#[inline]
-pub(crate) fn told(_event: &impl serde::Serialize) {}
-
-/// Nothing, in what is delivered.
-#[cfg(not(debug_assertions))]
-#[inline]
-pub(crate) fn reached_by_events<'a>(_place: Place, _texts: impl Iterator<Item = &'a str>) {}
-
 /// What an event is called in the journal: its text is a name, or an object with that one key.
-#[cfg(debug_assertions)]
 fn event_name(text: &str) -> &str {
     text.trim_start_matches(['{', '"']).split('"').next().unwrap_or_default()
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod tests {
     use super::{event_name, is_event};
 

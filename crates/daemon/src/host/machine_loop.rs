@@ -262,7 +262,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     fn tell(&mut self, event: M::Event) {
         let text = (!M::is_question(&event))
             .then(|| serde_json::to_string(&event).expect("events are plain data with text keys"));
-        crash_points::told(&event);
+        crash_points::received(&event);
         let mut commands = Vec::new();
         self.driver.telling(&event);
         let shared = self.shared.clone();
