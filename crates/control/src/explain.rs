@@ -33,7 +33,7 @@ pub struct Wait {
     /// expected ends and processors.
     pub until: Vec<Release>,
     /// The servers at which a copy of it waits as well.
-    pub copies: Vec<Name>,
+    pub siblings: Vec<Name>,
 }
 
 /// A running job that will give processors back.

@@ -74,7 +74,7 @@ pub struct MoveProposal {
     pub timeout: Span,
     /// It is to wait there as well, and to run where it starts first.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub copy: bool,
+    pub sibling: bool,
 }
 
 /// What came of an order.
@@ -84,7 +84,7 @@ pub enum MoveOutcome {
     /// The job waits at the target now.
     Moved(Box<Hop>),
     /// A copy of it waits at the target as well, in this shape.
-    Copied(Estimate),
+    SiblingQueued(Estimate),
     /// It stays where it is.
     Stays(StayReason),
 }
@@ -98,11 +98,11 @@ pub enum StayReason {
     /// Its user chose this server.
     Pinned,
     /// Somebody holds it back in the batch system: an administrator, or its user.
-    Kept,
+    Held,
     /// It is being handed over already.
-    OnItsWay,
+    AlreadyMoving,
     /// Where it is it completes early enough by now.
-    NotWorthIt {
+    TooLittleGain {
         /// What is planned for it where it is.
         plan: Estimate,
     },
@@ -120,9 +120,9 @@ impl StayReason {
         match self {
             Self::NotWaiting => "not-waiting",
             Self::Pinned => "pinned",
-            Self::Kept => "kept",
-            Self::OnItsWay => "on-its-way",
-            Self::NotWorthIt { .. } => "not-worth-it",
+            Self::Held => "held",
+            Self::AlreadyMoving => "already-moving",
+            Self::TooLittleGain { .. } => "too-little-gain",
             Self::Refused(_) => "refused",
             Self::Silent => "silent",
             Self::Other(_) => "other",
@@ -135,9 +135,9 @@ impl std::fmt::Display for StayReason {
         match self {
             Self::NotWaiting => write!(f, "it does not wait there any more"),
             Self::Pinned => write!(f, "its user chose the server"),
-            Self::Kept => write!(f, "somebody holds it back there"),
-            Self::OnItsWay => write!(f, "it is being moved already"),
-            Self::NotWorthIt { plan } => write!(f, "it completes at {} where it is", plan.completion()),
+            Self::Held => write!(f, "somebody holds it back there"),
+            Self::AlreadyMoving => write!(f, "it is being moved already"),
+            Self::TooLittleGain { plan } => write!(f, "it completes at {} where it is", plan.completion()),
             Self::Refused(why) => write!(f, "the target refuses: {why}"),
             Self::Silent => write!(f, "the target did not answer in time"),
             Self::Other(why) => f.write_str(why),
@@ -175,7 +175,7 @@ pub struct Handoff {
     pub latest: Time,
     /// It is to be queued as a copy, whatever its completion.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub copy: bool,
+    pub sibling: bool,
     /// Why.
     pub reason: MoveReason,
     /// What to run: as its driver describes it. On the way by the source's driver, at the target by the target's.
@@ -285,7 +285,7 @@ pub struct Movable {
     pub moves: u32,
     /// The servers that have a copy of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub copies: Vec<Name>,
+    pub siblings: Vec<Name>,
     /// The servers that it is not to go back to for now ([`crate::job::avoided`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoids: Vec<Name>,

@@ -13,7 +13,7 @@ use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, Start, Submission,
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{BatchSystem, Command, Effects, Event, News, Run, Usage};
+use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
 
 /// A job that the policy has started.
@@ -45,7 +45,7 @@ pub struct Embedded {
     /// Started by the policy, waiting for processors, in order.
     pending: VecDeque<JobId>,
     free: BTreeSet<u32>,
-    handed_out: Vec<Start>,
+    start_buffer: Vec<Start>,
     /// Something happened since the last [`BatchSystem::due`].
     changed: bool,
 }
@@ -61,7 +61,7 @@ impl Embedded {
             started: BTreeMap::new(),
             pending: VecDeque::new(),
             free: (0..procs.0).collect(),
-            handed_out: Vec::new(),
+            start_buffer: Vec::new(),
             changed: false,
         })
     }
@@ -88,8 +88,8 @@ impl Embedded {
     }
 
     /// Takes what the policy starts now.
-    fn hand_out(&mut self, now: Time) {
-        let mut starts = std::mem::take(&mut self.handed_out);
+    fn collect_starts(&mut self, now: Time) {
+        let mut starts = std::mem::take(&mut self.start_buffer);
         self.scheduler.start_due(now, &mut starts);
         for Start { job, procs, walltime } in starts.drain(..) {
             let asked = self.asked.remove(&job).unwrap_or(procs);
@@ -98,11 +98,11 @@ impl Embedded {
             self.started.insert(job, started);
             self.pending.push_back(job);
         }
-        self.handed_out = starts;
+        self.start_buffer = starts;
     }
 
     /// Tells the policy that jobs at their planned end are gone, as far as its plan goes.
-    fn pass_over_overdue(&mut self, now: Time) {
+    fn finish_overdue(&mut self, now: Time) {
         for (job, started) in &mut self.started {
             if !started.overdue && started.planned_end <= now {
                 started.overdue = true;
@@ -127,14 +127,14 @@ impl Embedded {
                 self.free.remove(core);
             }
             match self.tentative.contains(&job) {
-                true => effects.news.push(News::Turn { job }),
+                true => effects.updates.push(StatusUpdate::Ready { job }),
                 false => started.run(now, job, effects),
             }
         }
     }
 
     /// Takes a job out that waits, or that has come due and is not run; false if there is none.
-    fn take_out(&mut self, now: Time, job: JobId) -> bool {
+    fn remove_unstarted(&mut self, now: Time, job: JobId) -> bool {
         if self.held.remove(&job).is_some() {
             return true;
         }
@@ -145,21 +145,21 @@ impl Embedded {
             return true;
         }
         // It may have come due without having been handed out yet.
-        self.hand_out(now);
+        self.collect_starts(now);
         let is_tentative = self.tentative.remove(&job);
-        let is_not_run = |started: &Started| is_tentative || started.cores.is_empty();
-        self.started.get(&job).is_some_and(is_not_run) && self.clear(now, job)
+        let has_not_run = |started: &Started| is_tentative || started.cores.is_empty();
+        self.started.get(&job).is_some_and(has_not_run) && self.free_processors(now, job)
     }
 
     fn ended(&mut self, now: Time, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
         // An end that is told twice is no news.
-        if self.clear(now, job) {
-            effects.news.push(News::Ended { job, exit, elapsed_ms });
+        if self.free_processors(now, job) {
+            effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
         }
     }
 
     /// A started job has its processors no more; false if there is none.
-    fn clear(&mut self, now: Time, job: JobId) -> bool {
+    fn free_processors(&mut self, now: Time, job: JobId) -> bool {
         let Some(started) = self.started.remove(&job) else { return false };
         if started.cores.is_empty() {
             self.pending.retain(|other| *other != job);
@@ -177,7 +177,7 @@ impl Started {
     /// Runs the job on its processors.
     fn run(&self, now: Time, job: JobId, effects: &mut Effects) {
         let Started { asked, procs, walltime, ref cores, .. } = *self;
-        effects.news.push(News::Started { job, procs, walltime, at: now });
+        effects.updates.push(StatusUpdate::Started { job, procs, walltime, at: now });
         effects.commands.push(Command::Run(Run { job, procs: asked, cores: cores.clone(), walltime }));
     }
 }
@@ -195,36 +195,40 @@ impl BatchSystem for Embedded {
 
     fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
         self.held.insert(submission.job, submission);
-        effects.news.push(News::Held { job: submission.job });
+        effects.updates.push(StatusUpdate::Held { job: submission.job });
     }
 
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
         let job = submission.job;
         self.tentative.insert(job);
         self.submit(now, submission, effects);
-        effects.news.push(News::Held { job });
+        effects.updates.push(StatusUpdate::Held { job });
     }
 
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects) {
         if let Some(submission) = self.held.remove(&job) {
             return self.submit(now, submission, effects);
         }
-        let has_turn = |started: &&Started| !started.cores.is_empty();
+        let has_cores = |started: &&Started| !started.cores.is_empty();
         if self.tentative.remove(&job)
-            && let Some(started) = self.started.get(&job).filter(has_turn)
+            && let Some(started) = self.started.get(&job).filter(has_cores)
         {
             started.run(now, job, effects);
         }
     }
 
     fn withdraw(&mut self, now: Time, job: JobId, effects: &mut Effects) {
-        let news = if self.take_out(now, job) { News::Withdrawn { job } } else { News::Stays { job } };
-        effects.news.push(news);
+        let update = if self.remove_unstarted(now, job) {
+            StatusUpdate::Withdrawn { job }
+        } else {
+            StatusUpdate::NotWithdrawn { job }
+        };
+        effects.updates.push(update);
     }
 
     fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects) {
-        if self.take_out(now, job) {
-            effects.news.push(News::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
+        if self.remove_unstarted(now, job) {
+            effects.updates.push(StatusUpdate::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
         } else if self.started.contains_key(&job) {
             effects.commands.push(Command::Terminate { job });
         }
@@ -239,8 +243,8 @@ impl BatchSystem for Embedded {
 
     fn due(&mut self, now: Time, effects: &mut Effects) {
         self.changed = false;
-        self.pass_over_overdue(now);
-        self.hand_out(now);
+        self.finish_overdue(now);
+        self.collect_starts(now);
         self.run_pending(now, effects);
     }
 

@@ -7,26 +7,26 @@
 //! What a real batch system does to those who rely on it shapes the rest. A command may be carried out although nobody
 //! answered, so each is the same however often it is done, and is given again until it is answered
 //! ([`unanswered`](crate::batch::BatchSystem::unanswered)). A controller that was killed forgets jobs that it had taken, so a job that is listed no
-//! more is looked up in its own folder ([`Command::Look`]): only where nobody claimed it, it is submitted again. A job
+//! more is looked up in its own folder ([`Command::Inspect`]): only where nobody claimed it, it is submitted again. A job
 //! may be there twice then; the claim in its folder lets one of them run.
 //!
 //! A *tentative* job, the copy of one that waits at another server, is queued like any other: no batch system knows of such
 //! a thing. Whoever starts it waits there to be told ([`Command::Release`]) and gives up after a while, so that a release
-//! may come too late ([`Event::Missed`]); until then nobody has begun it, whatever becomes of it.
+//! may come too late ([`Event::ReleasedTooLate`]); until then nobody has begun it, whatever becomes of it.
 //!
 //! Cost: a listing is linear in its jobs; the first question after a change, or in a new second, is one plan of the queue.
 
 mod batch_system;
-mod drawing;
+mod cluster_snapshot;
+mod current_listing;
 mod job;
 mod learning;
-mod locals;
+mod local_jobs;
 #[cfg(test)]
 mod oar_tests;
 mod planning;
-mod present;
 mod system;
-mod target;
+mod target_partition;
 #[cfg(test)]
 mod tests;
 
@@ -39,15 +39,15 @@ use pliant_policy::nodes::{Nodes, Rules};
 use pliant_policy::runtimes::limit_usage::{Expect, GroupShares, LimitUsage};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{self, Effects, News};
+use crate::batch::{self, Effects, StatusUpdate};
 use crate::job::Exit;
 use crate::listing::{Changes, ListedJob, Listing, Phase};
 
-pub use drawing::WITHOUT_LIMIT;
+pub use cluster_snapshot::WITHOUT_LIMIT;
 use job::Job;
-pub use job::{Command, DECIDED_WITHIN, Event, Queue, Withdrawal};
+pub use job::{Command, Event, Queue, RELEASE_TIMEOUT, WithdrawalOutcome};
 pub use system::{OAR, SLURM, System};
-use target::Target;
+use target_partition::TargetPartition;
 
 /// An external batch system as it is known here.
 pub struct External {
@@ -146,7 +146,7 @@ impl External {
 
     /// Queues a job, held or not.
     fn queue(&mut self, now: Time, submission: Submission, held: bool, effects: &mut Effects) {
-        self.queue_one(now, Job::new(submission, held), effects);
+        self.submit_job(now, Job::new(submission, held), effects);
     }
 
     /// Queues a moldable job with its sizes worth trying, if the batch system is one that chooses.
@@ -163,31 +163,31 @@ impl External {
             let capacity = capacity(&self.mirror, self.partition.as_deref());
             job.alternatives = alternatives::candidate_sizes(walltimes, capacity);
         }
-        self.queue_one(now, job, effects);
+        self.submit_job(now, job, effects);
     }
 
-    fn queue_one(&mut self, now: Time, job: Job, effects: &mut Effects) {
+    fn submit_job(&mut self, now: Time, job: Job, effects: &mut Effects) {
         let submission = job.submission;
-        self.plan_behind(now, submission);
-        give(job.queue(), effects);
+        self.append_to_plan(now, submission);
+        push_command(job.queue(), effects);
         self.jobs.insert(submission.job, job);
         self.numbers = Some(self.numbers_with(submission.job));
     }
 
-    fn external(&mut self, now: Time, event: Event, effects: &mut Effects) {
+    fn on_external(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
-            Event::Described { interval, partition, expect } => {
+            Event::Configured { interval, partition, expect } => {
                 (self.rules, self.partition, self.expect) = (Rules::slurm(interval), partition, expect);
             }
-            Event::Plans { rules } => self.rules = rules,
-            Event::Listed(changes) => self.listed(now, &changes, effects),
+            Event::PlanningRules { rules } => self.rules = rules,
+            Event::Listed(changes) => self.apply_listing(now, &changes, effects),
             Event::Queued { job, ids } => {
                 let Some(job) = self.jobs.get_mut(&job).filter(|job| job.queueing) else { return };
                 (job.queueing, job.ids, job.queued_at) = (false, ids, now);
                 if job.held && !job.releasing {
-                    effects.news.push(News::Held { job: job.submission.job });
+                    effects.updates.push(StatusUpdate::Held { job: job.submission.job });
                 }
-                job.unanswered().into_iter().for_each(|command| give(command, effects));
+                job.unanswered().into_iter().for_each(|command| push_command(command, effects));
             }
             Event::Refused { job, why } => {
                 if self.jobs.get(&job).is_some_and(|job| job.queueing) {
@@ -198,13 +198,13 @@ impl External {
                 if let Some(job) = self.jobs.get_mut(&job) {
                     let waited = job.releasing && job.withdrawing;
                     (job.held, job.releasing) = (false, false);
-                    job.is_released(now);
+                    job.set_released(now);
                     if waited {
-                        give(job.withdraw(), effects);
+                        push_command(job.withdraw(), effects);
                     }
                 }
             }
-            Event::Missed { job } => self.missed(job, effects),
+            Event::ReleasedTooLate { job } => self.released_too_late(job, effects),
             Event::Withdrawal { job, outcome } => self.withdrawal(now, job, outcome, effects),
             Event::Terminated { job } => {
                 // Of one whose submission nobody has answered only its folder was told.
@@ -217,13 +217,13 @@ impl External {
             }
             Event::Unclaimed { job } => self.unclaimed(job, effects),
             Event::Ended { job, exit, started, elapsed_ms } => {
-                if matches!(exit, Exit::NotStarted(_)) && self.add_sibling(job) {
+                if matches!(exit, Exit::NotStarted(_)) && self.has_live_duplicate(job) {
                     // That one could not begin says nothing of the other.
                     return self.unclaimed(job, effects);
                 }
                 let Some(known) = self.jobs.get_mut(&job) else { return };
                 if let Some(at) = started {
-                    known.starts(at, effects);
+                    known.report_start(at, effects);
                 }
                 let exit = match exit {
                     // By us, before it began.
@@ -236,12 +236,12 @@ impl External {
     }
 
     /// A listing came in. Of a job that was queued in the second in which it was asked for, it says nothing yet.
-    fn listed(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
+    fn apply_listing(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
         if self.expect == Expect::History {
-            learning::ended(&self.mirror, changes, &mut self.used);
+            learning::record_ended(&self.mirror, changes, &mut self.used);
         }
-        let over = locals::over(&self.mirror, changes, self.partition.as_deref());
-        effects.news.extend(over.into_iter().map(News::Local));
+        let over = local_jobs::ended(&self.mirror, changes, self.partition.as_deref());
+        effects.updates.extend(over.into_iter().map(StatusUpdate::LocalEnded));
         self.mirror.apply(changes);
         let mut seen: BTreeMap<JobId, Vec<&ListedJob>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
@@ -249,7 +249,7 @@ impl External {
                 seen.entry(JobId(number)).or_default().push(listed);
             }
         }
-        let mut lost_turn = Vec::new();
+        let mut lost_processors = Vec::new();
         let target = self.partition.as_deref();
         for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
             let listed = seen.remove(number).unwrap_or_default();
@@ -262,14 +262,14 @@ impl External {
             }
             if let Some(begun) = listed.iter().find(|one| one.ever_started()) {
                 // Perhaps it is over already, and its start is told when somebody has looked.
-                job.takes(begun);
+                job.adopt_size(begun);
             }
-            let is_over = job.may_be_over(&listed);
-            let is_known = job.is_listed || changes.at > job.queued_at;
-            job.keep_asking(&listed, changes.at, effects);
+            let is_over = job.may_have_ended(&listed);
+            let is_up_to_date = job.is_listed || changes.at > job.queued_at;
+            job.reissue_commands(&listed, changes.at, effects);
             if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waits) {
-                job.is_planned(
-                    drawing::may_be_planned(waiting, Target::of(&self.mirror, target)),
+                job.set_planned(
+                    cluster_snapshot::may_be_planned(waiting, TargetPartition::of(&self.mirror, target)),
                     changes.at,
                 );
             }
@@ -278,37 +278,37 @@ impl External {
                 match running {
                     // Whether it was heard is about to be told.
                     _ if job.releasing => {}
-                    Some(_) => job.has_turn(effects),
-                    None if is_over && is_known => lost_turn.push(*number),
+                    Some(_) => job.report_ready(effects),
+                    None if is_over && is_up_to_date => lost_processors.push(*number),
                     None => {}
                 }
                 continue;
             }
             // A job that is being withdrawn has begun only if its folder is claimed: the answer to the withdrawal says so.
             if let Some(running) = running.filter(|_| !job.withdrawing) {
-                job.starts(running.started.unwrap_or(now), effects);
+                job.report_start(running.started.unwrap_or(now), effects);
             }
             // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
-            if is_over && is_known && !job.looking && !job.withdrawing {
-                job.looking = true;
+            if is_over && is_up_to_date && !job.inspecting && !job.withdrawing {
+                job.inspecting = true;
                 let last = listed.iter().rfind(|one| one.phase() == Phase::Over);
-                give(job.look(last.map(|one| (*one).clone())), effects);
+                push_command(job.inspect(last.map(|one| (*one).clone())), effects);
             }
         }
-        let left = self.left(seen);
-        for job in lost_turn {
+        let left = self.leftovers(seen);
+        for job in lost_processors {
             // Nobody has begun it: it was not released.
             self.end(job, Exit::NotStarted("it lost its turn".to_owned()), None, effects);
         }
         for (job, ids) in left {
             // Submitted twice, or by a controller that worked off late what nobody waited for any more.
             self.removing.insert(job);
-            give(Command::Remove { job, ids }, effects);
+            push_command(Command::Remove { job, ids }, effects);
         }
     }
 
     /// What waits in the queue of jobs that are over for us.
-    fn left(&self, mut seen: BTreeMap<JobId, Vec<&ListedJob>>) -> Vec<(JobId, Vec<String>)> {
+    fn leftovers(&self, mut seen: BTreeMap<JobId, Vec<&ListedJob>>) -> Vec<(JobId, Vec<String>)> {
         seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
         let left = seen.into_iter().filter_map(|(job, listed)| {
             // Those of an earlier journal are not ours to touch.
@@ -321,7 +321,7 @@ impl External {
     }
 
     /// A tentative job was released too late: whoever was to start it has gone.
-    fn missed(&mut self, number: JobId, effects: &mut Effects) {
+    fn released_too_late(&mut self, number: JobId, effects: &mut Effects) {
         let is_asked = |job: &&Job| job.is_tentative() && job.releasing;
         let Some(job) = self.jobs.get(&number).filter(is_asked) else { return };
         if job.cancelled {
@@ -330,42 +330,46 @@ impl External {
         // As it never runs, it is withdrawn if that was asked for.
         let withdrawn = job.withdrawing;
         self.jobs.remove(&number);
-        let (job, news) = (number, &mut effects.news);
-        news.push(if withdrawn { News::Withdrawn { job } } else { News::Missed { job } });
+        let (job, updates) = (number, &mut effects.updates);
+        updates.push(if withdrawn {
+            StatusUpdate::Withdrawn { job }
+        } else {
+            StatusUpdate::ReleasedTooLate { job }
+        });
     }
 
-    fn withdrawal(&mut self, now: Time, number: JobId, outcome: Withdrawal, effects: &mut Effects) {
+    fn withdrawal(&mut self, now: Time, number: JobId, outcome: WithdrawalOutcome, effects: &mut Effects) {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
         job.withdrawing = false;
         match outcome {
             // It was asked to end meanwhile, and has.
-            Withdrawal::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
-            Withdrawal::Withdrawn => {
+            WithdrawalOutcome::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
+            WithdrawalOutcome::Withdrawn => {
                 self.jobs.remove(&number);
-                effects.news.push(News::Withdrawn { job: number });
+                effects.updates.push(StatusUpdate::Withdrawn { job: number });
             }
-            Withdrawal::Stays => {
+            WithdrawalOutcome::Started => {
                 // A controller that is killed may go on with the hold that the withdrawal began with.
                 job.was_held = true;
-                job.is_released(now);
+                job.set_released(now);
                 let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Runs;
                 // A listing that says the same again is not told.
                 if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
-                    job.starts(running.started.unwrap_or(now), effects);
+                    job.report_start(running.started.unwrap_or(now), effects);
                 }
-                effects.news.push(News::Stays { job: number });
+                effects.updates.push(StatusUpdate::NotWithdrawn { job: number });
             }
         }
     }
 
     /// The batch system has forgotten a job that nobody has begun.
     fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
-        let add_sibling = self.add_sibling(number);
+        let has_live_duplicate = self.has_live_duplicate(number);
         let copies = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
         let is_held = copies.into_iter().any(job::is_held_by_us);
-        let Some(job) = self.jobs.get_mut(&number).filter(|job| job.looking) else { return };
-        job.looking = false;
-        if add_sibling {
+        let Some(job) = self.jobs.get_mut(&number).filter(|job| job.inspecting) else { return };
+        job.inspecting = false;
+        if has_live_duplicate {
             // Nobody has begun it, so that this one has to.
             return job.release_again(is_held, effects);
         }
@@ -374,29 +378,29 @@ impl External {
         }
         // Whoever withdraws it finds that out, too.
         if !job.withdrawing {
-            job.submit_again();
-            give(job.queue(), effects);
+            job.resubmit();
+            push_command(job.queue(), effects);
         }
     }
 
     /// True if a job is listed that is not over: as a copy of one that is, if it was submitted twice.
-    fn add_sibling(&self, job: JobId) -> bool {
+    fn has_live_duplicate(&self, job: JobId) -> bool {
         self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Over)
     }
 
     fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
         // An end that is told twice is no news.
         if self.jobs.remove(&job).is_some() {
-            effects.news.push(News::Ended { job, exit, elapsed_ms });
+            effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
         }
     }
 }
 
 /// The processors that jobs of a partition may have; of the default one if none is named.
 pub fn capacity(listing: &Listing, partition: Option<&str>) -> Procs {
-    Target::of(listing, partition).capacity()
+    TargetPartition::of(listing, partition).capacity()
 }
 
-fn give(command: Command, effects: &mut Effects) {
+fn push_command(command: Command, effects: &mut Effects) {
     effects.commands.push(batch::Command::External(command));
 }

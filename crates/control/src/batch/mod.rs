@@ -67,7 +67,7 @@ pub struct Run {
 
 /// What became of a job.
 #[derive(Clone, PartialEq, Debug)]
-pub enum News {
+pub enum StatusUpdate {
     /// It runs, on that many processors.
     Started {
         /// The job.
@@ -85,12 +85,12 @@ pub enum News {
         job: JobId,
     },
     /// The turn of a tentative job has come: it has its processors, and does not start before it is released.
-    Turn {
+    Ready {
         /// The job.
         job: JobId,
     },
     /// A tentative job was released when it had lost its turn: it did not start, and never will under this number.
-    Missed {
+    ReleasedTooLate {
         /// The job.
         job: JobId,
     },
@@ -100,7 +100,7 @@ pub enum News {
         job: JobId,
     },
     /// It could not be withdrawn: it waits no more.
-    Stays {
+    NotWithdrawn {
         /// The job.
         job: JobId,
     },
@@ -114,7 +114,7 @@ pub enum News {
         elapsed_ms: Option<u64>,
     },
     /// A run of a local user's job, which is nobody's business here, is over.
-    Local(LocalJob),
+    LocalEnded(LocalJob),
 }
 
 /// What a call leads to: commands for the outside, news for the server.
@@ -123,7 +123,7 @@ pub struct Effects {
     /// To be done, in order.
     pub commands: Vec<Command>,
     /// To be known, in order.
-    pub news: Vec<News>,
+    pub updates: Vec<StatusUpdate>,
 }
 
 /// How busy a cluster is.
@@ -182,7 +182,7 @@ pub trait BatchSystem: Send {
 
     /// Queues a job tentatively: it keeps its place like any other job, but when its turn comes it
     /// takes its processors and nothing is started before it is released. That it is in the queue is told as
-    /// [`News::Held`], its turn as [`News::Turn`], that it was released too late as [`News::Missed`].
+    /// [`StatusUpdate::Held`], its turn as [`StatusUpdate::Ready`], that it was released too late as [`StatusUpdate::ReleasedTooLate`].
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
     /// Lets a job start that is held or tentative.
@@ -253,7 +253,7 @@ pub trait BatchSystem: Send {
     }
 
     /// The waiting jobs that somebody else holds back: it is theirs to say when these may start.
-    fn kept(&self) -> BTreeSet<JobId> {
+    fn held_jobs(&self) -> BTreeSet<JobId> {
         BTreeSet::new()
     }
 

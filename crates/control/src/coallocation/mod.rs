@@ -24,7 +24,7 @@
 //!
 //! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
 //! what waits to be let go gives up by itself when it has been held for the launch's timeout, and almost
-//! [`crate::batch::external::DECIDED_WITHIN`] longer: a subjob that is lost so before the decision keeps the others from running, one
+//! [`crate::batch::external::RELEASE_TIMEOUT`] longer: a subjob that is lost so before the decision keeps the others from running, one
 //! that is lost after it ends them.
 //!
 //! Tasks that are *spawned* later, one or several, are a group of their own: mapped on what is left, held, and committed for

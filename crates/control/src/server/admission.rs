@@ -8,7 +8,7 @@ use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, ServerJob, tell};
+use super::{Answer, Command, Server, ServerJob, report};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, DiscoverySummary, Reason};
@@ -50,7 +50,7 @@ pub struct Submit {
 /// Why a submission is not accepted. Normal results, not errors.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Refused {
+pub enum AdmissionRefusal {
     /// It would complete later than the client takes: the estimate it relied on is stale.
     Stale {
         /// What it would get now.
@@ -83,7 +83,7 @@ pub enum Refused {
     Other(Reason),
 }
 
-impl Refused {
+impl AdmissionRefusal {
     /// What stands in the way.
     pub fn cause(&self) -> Cause {
         match self {
@@ -108,7 +108,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for AdmissionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale { now } => {
@@ -146,7 +146,7 @@ impl Server {
             Some(kept) if kept.record.owner == submit.owner => {
                 Answer::Accepted(Box::new(kept.record.clone()))
             }
-            Some(_) => Answer::Refused(Refused::KeyTaken),
+            Some(_) => Answer::Refused(AdmissionRefusal::KeyTaken),
             None => Answer::Known(self.handle(number)),
         }
     }
@@ -160,18 +160,18 @@ impl Server {
         work: &Work,
         own_time: bool,
         latest: Option<Time>,
-    ) -> Result<Estimate, Refused> {
+    ) -> Result<Estimate, AdmissionRefusal> {
         if self.next == u32::MAX {
-            return Err(Refused::NoNumbersLeft);
+            return Err(AdmissionRefusal::NoNumbersLeft);
         }
         let limit = self.config.waiting_per_user;
         if self.waiting_of(owner) >= limit as usize {
-            return Err(Refused::TooMany { limit });
+            return Err(AdmissionRefusal::TooMany { limit });
         }
         let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
         let estimate = self.estimate_at(now, &request, self.speed_for(own_time))?;
         if latest.is_some_and(|latest| is_late(&estimate, latest)) {
-            return Err(Refused::Stale { now: estimate });
+            return Err(AdmissionRefusal::Stale { now: estimate });
         }
         Ok(estimate)
     }
@@ -221,7 +221,7 @@ impl Server {
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
-        tell(&record, commands);
+        report(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
         let (submit, owner) = (record.submitted, record.owner.owner());
         self.jobs.insert(number, ServerJob::new(record, payload, sample));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refused, SubjobCommand, SubjobEvent, Submit};
+use super::{AdmissionRefusal, SubjobCommand, SubjobEvent, Submit};
 use crate::access::Caller;
 use crate::batch;
 use crate::coallocation::SubjobState;
@@ -48,7 +48,7 @@ pub enum Event {
     },
     /// Of a batch that has ended, which is told next: how long its longest instance took for each unit of its service, on the
     /// processors that runtimes of that are learned for, on this cluster.
-    Longest {
+    LongestInstance {
         /// The job.
         number: u32,
         /// In milliseconds.
@@ -101,7 +101,7 @@ pub enum Event {
         reply: Reply,
     },
     /// The server that wanted to hand a job over has said what is to become of it.
-    Judged {
+    Decided {
         /// Which.
         id: HandoffId,
         /// What it said.
@@ -140,11 +140,11 @@ pub enum Command {
     /// For a subjob of a launch.
     Subjob(SubjobCommand),
     /// Tell the agent how a job stands. Told until it is acknowledged.
-    Tell(Box<JobRecord>),
+    Report(Box<JobRecord>),
     /// A job has ended: keep its record for good.
     Archive(Box<JobRecord>),
     /// A run of a local user's job is over: keep it for replays.
-    KeepLocal(Box<LocalJob>),
+    ArchiveLocal(Box<LocalJob>),
     /// Tell the agent that processors are free earlier than planned although no job of its own has ended. Of use at once or
     /// not at all.
     Freed,
@@ -157,7 +157,7 @@ pub enum Answer {
     /// The submission is accepted, now or when it was first sent.
     Accepted(Box<JobRecord>),
     /// It is not, and why.
-    Refused(Refused),
+    Refused(AdmissionRefusal),
     /// It was accepted, and the job has ended and left the memory: it is in the archive.
     Known(Handle),
     /// The job as it stands after the cancellation: ended, or about to be ended.

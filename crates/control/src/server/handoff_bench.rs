@@ -1,4 +1,4 @@
-//! Three servers that hand jobs over to each other: what the tests of handoffs and of copies are made of.
+//! Three servers that hand jobs over to each other: what the tests of handoffs and of siblings are made of.
 
 use crate::payload::Payload;
 use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
@@ -112,8 +112,8 @@ impl Bench {
         self.propose(job, from, to, false)
     }
 
-    /// An agent proposes to move the job, or to queue a copy of it.
-    pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, copy: bool) -> Vec<(Token, Answer)> {
+    /// An agent proposes to move the job, or to queue a sibling of it.
+    pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, sibling: bool) -> Vec<(Token, Answer)> {
         let order = MoveProposal {
             job: handle(job),
             to: name(to),
@@ -121,9 +121,9 @@ impl Bench {
             // Whatever the target gives is early enough.
             expected: Estimate { procs: Procs(4), walltime: Span(50), start: Time(1_000_000) },
             gain: None,
-            reason: if copy { MoveReason::FirstStart } else { MoveReason::EarlierCompletion },
+            reason: if sibling { MoveReason::FirstStart } else { MoveReason::EarlierCompletion },
             timeout: Span(60),
-            copy,
+            sibling,
         };
         self.tell(from, |reply| Event::Order { reply, order: Box::new(order) })
     }
@@ -175,11 +175,11 @@ impl Bench {
     }
 
     pub(super) fn holds(&self, at: &str) -> usize {
-        self.servers[&name(at)].held().count()
+        self.servers[&name(at)].prepared().count()
     }
 
-    pub(super) fn is_leaving(&self, at: &str) -> bool {
-        self.servers[&name(at)].leaving().count() > 0
+    pub(super) fn has_outgoing(&self, at: &str) -> bool {
+        self.servers[&name(at)].outgoing().count() > 0
     }
 
     pub(super) fn decision(&self, at: &str, attempt: u32) -> HandoffDecision {
@@ -191,7 +191,7 @@ impl Bench {
         self.step();
         self.step();
         assert_eq!(self.has(to, job), Some((JobState::Queued, to)));
-        assert!(!self.is_leaving(from));
+        assert!(!self.has_outgoing(from));
     }
 }
 

@@ -45,7 +45,7 @@ fn each_step_is_the_same_however_often_it_is_told() {
     let mut bench = Bench::new();
     bench.order("lyon.2", "lyon", "nancy");
     let answers = bench.order("lyon.2", "lyon", "oslo");
-    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(StayReason::OnItsWay));
+    assert_eq!(order_answer(&answers), &MoveOutcome::Stays(StayReason::AlreadyMoving));
     let prepare = bench.wanted();
     let prepared = bench.make(prepare.clone());
     assert_eq!((bench.make(prepare.clone()), bench.holds("nancy")), (prepared.clone(), 1));
@@ -93,7 +93,7 @@ fn a_job_that_is_cancelled_before_it_is_withdrawn_ends_where_it_is() {
     assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Canceled, "lyon")));
     let abort = bench.wanted();
     bench.make(abort);
-    assert_eq!((bench.holds("nancy"), bench.is_leaving("lyon")), (0, false));
+    assert_eq!((bench.holds("nancy"), bench.has_outgoing("lyon")), (0, false));
 }
 
 /// That it was cancelled may be told to the target too late, or be lost: its owner asks there as well.
@@ -141,7 +141,7 @@ fn a_target_that_hears_nothing_asks() {
         assert_eq!((inquiry.to.as_str(), &inquiry.call), ("lyon", &Call::Inquire));
         for _ in 0..2 {
             let id = prepare.id.clone();
-            bench.tell("nancy", |_| Event::Judged { id, decision });
+            bench.tell("nancy", |_| Event::Decided { id, decision });
         }
         assert_eq!(
             (bench.holds("nancy"), bench.has("nancy", "lyon.2").map(|(state, _)| state)),
@@ -226,7 +226,7 @@ fn a_target_that_has_lost_its_state_makes_the_job_lost_and_never_run_twice() {
     let answers = bench.answered(&commit, Reply::Unknown);
     assert!(matches!(&answers[..], [(_, Answer::Cancelling(_))]), "{answers:?}");
     assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Failed, "lyon")));
-    assert!(!bench.is_leaving("lyon"));
+    assert!(!bench.has_outgoing("lyon"));
 }
 
 /// The acknowledgement of the first handoff is lost; the second one shows that it had arrived.
@@ -239,12 +239,12 @@ fn a_held_job_that_ends_at_its_target_is_not_lost() {
     let prepared = bench.make(prepare.clone());
     assert!(matches!(prepared, Reply::Prepared(_)));
     let nancy = bench.servers.get_mut(&name("nancy")).unwrap();
-    nancy.is_not_held(Time(7), 1, &Exit::Cancelled, &mut Vec::new());
+    nancy.preparation_ended(Time(7), 1, &Exit::Cancelled, &mut Vec::new());
     bench.answered(&prepare, prepared);
     bench.step();
     assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Canceled, "nancy")));
     assert_eq!(bench.has("lyon", "lyon.2").map(|(_, at)| at), Some("nancy"));
-    assert_eq!((bench.holds("nancy"), bench.is_leaving("lyon")), (0, false));
+    assert_eq!((bench.holds("nancy"), bench.has_outgoing("lyon")), (0, false));
 }
 
 #[test]
@@ -256,13 +256,13 @@ fn a_job_may_come_back_before_it_is_known_to_have_arrived() {
     bench.step();
     let commit = bench.wanted();
     bench.make(commit.clone());
-    assert!(bench.is_leaving("lyon"));
+    assert!(bench.has_outgoing("lyon"));
     bench.order("lyon.2", "nancy", "lyon");
     let prepare = bench.wanted();
     assert_eq!(prepare.id.attempt, 2);
     let prepared = bench.make(prepare.clone());
-    assert!(matches!(bench.commands[0], Command::Tell(_)), "{:?}", bench.commands);
-    assert!(!bench.is_leaving("lyon"));
+    assert!(matches!(bench.commands[0], Command::Report(_)), "{:?}", bench.commands);
+    assert!(!bench.has_outgoing("lyon"));
     assert_eq!(bench.has("lyon", "lyon.2"), Some((JobState::Queued, "nancy")));
     bench.answered(&prepare, prepared);
     bench.step();

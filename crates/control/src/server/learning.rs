@@ -35,15 +35,15 @@ impl Server {
         self.history.predict(category, choice)
     }
 
-    /// True if it is to be told how long the longest instance of a job took ([`Event::Longest`](super::Event::Longest)) before that
+    /// True if it is to be told how long the longest instance of a job took ([`Event::LongestInstance`](super::Event::LongestInstance)) before that
     /// has ended.
-    pub fn wants_longest(&self, number: u32) -> bool {
+    pub fn needs_longest_instance(&self, number: u32) -> bool {
         let sample = self.jobs.get(&number).and_then(|kept| kept.sample.as_ref());
         sample.is_some_and(|sample| sample.promises && sample.is_batch)
     }
 
     /// A run has ended well, after `elapsed` if that was measured.
-    pub(super) fn learn_from(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
+    pub(super) fn record_walltime_sample(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let Some(ServerJob { record, sample: Some(sample), run, longest, .. }) = self.jobs.get(&number)
         else {
             return;

@@ -7,26 +7,26 @@
 //! that follow from it are carried out; questions change nothing and are not journaled.
 
 mod admission;
-mod copies;
-#[cfg(test)]
-mod copies_tests;
 mod event;
 #[cfg(test)]
 mod handoff_bench;
 #[cfg(test)]
 mod handoff_tests;
+mod incoming_siblings;
 mod learning;
 mod prospects;
 #[cfg(test)]
 mod prospects_tests;
 mod queries;
+mod siblings;
+#[cfg(test)]
+mod siblings_tests;
 mod snapshot;
 mod source;
 mod subjobs;
 mod target;
 #[cfg(test)]
 mod tests;
-mod turn;
 
 use crate::payload::Payload;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,14 +43,14 @@ use serde::{Deserialize, Serialize};
 use crate::access::Caller;
 use crate::batch::embedded::Embedded;
 use crate::batch::external::{self, External, System};
-use crate::batch::{self, BatchSystem, Effects, News};
+use crate::batch::{self, BatchSystem, Effects, StatusUpdate};
 use crate::job::{Exit, JobRecord, JobState, Work, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 
-pub use admission::{Refused, Submit};
+pub use admission::{AdmissionRefusal, Submit};
 pub use event::{Answer, Command, Event};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
@@ -67,7 +67,7 @@ const KEY_KEPT_AFTER_END: Span = Span(3600);
 /// So many of the last keys stay longer: a clock that jumps makes a server forget no key of a submission that is on its way.
 const KEYS_KEPT: usize = 1_000;
 
-/// The numbers of a journal begin after a multiple of this.
+/// The numbers of a journal start_handoff after a multiple of this.
 const NUMBERS: u32 = 100_000;
 
 /// What a server is.
@@ -93,7 +93,7 @@ pub struct ServerConfig {
 /// A job that the server keeps.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct ServerJob {
-    /// Its number here, which is the one in its handle unless it came from another server.
+    /// Its number current, which is the one in its handle unless it came from another server.
     number: u32,
     record: JobRecord,
     /// What to run: as its driver describes it.
@@ -103,7 +103,7 @@ struct ServerJob {
     sample: Option<RuntimeSample>,
     /// How it was run, once it was.
     run: Option<batch::Run>,
-    /// Of a batch: how long its longest instance took, in milliseconds ([`Event::Longest`]).
+    /// Of a batch: how long its longest instance took, in milliseconds ([`Event::LongestInstance`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     longest: Option<u64>,
     /// It was asked to end while it ran.
@@ -147,16 +147,16 @@ pub struct Server {
     /// The numbers of jobs that came from other servers, or back from there.
     numbers: BTreeMap<Handle, u32>,
     /// Jobs on their way to other servers.
-    leaving: BTreeMap<u32, OutgoingJob>,
+    outgoing: BTreeMap<u32, OutgoingJob>,
     /// Copies of waiting jobs at other servers.
-    copies: BTreeMap<u32, Vec<OutgoingJob>>,
+    siblings: BTreeMap<u32, Vec<OutgoingJob>>,
     /// Jobs that other servers may hand over.
-    held: BTreeMap<Handle, PreparedJob>,
-    /// Jobs that were taken over: by which attempt, and when.
-    taken: BTreeMap<Handle, (u32, Time)>,
+    prepared: BTreeMap<Handle, PreparedJob>,
+    /// Jobs that were taken_over over: by which attempt, and when.
+    taken_over: BTreeMap<Handle, (u32, Time)>,
     /// The same by when: forgotten in that order.
-    taken_order: VecDeque<(Time, Handle)>,
-    /// What runs here of launches that agents coordinate.
+    taken_over_order: VecDeque<(Time, Handle)>,
+    /// What runs current of launches that agents coordinate.
     subjobs: Subjobs,
     history: History,
     /// What jobs took, for multi-jobs.
@@ -185,11 +185,11 @@ impl Server {
             ended_keys: VecDeque::new(),
             waiting: FxHashMap::default(),
             numbers: BTreeMap::new(),
-            leaving: BTreeMap::new(),
-            copies: BTreeMap::new(),
-            held: BTreeMap::new(),
-            taken: BTreeMap::new(),
-            taken_order: VecDeque::new(),
+            outgoing: BTreeMap::new(),
+            siblings: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            taken_over: BTreeMap::new(),
+            taken_over_order: VecDeque::new(),
             subjobs: Subjobs::default(),
             history: learning::empty(),
             runtimes: prospects::empty(),
@@ -220,8 +220,8 @@ impl Server {
                 let answer = self.recall(now, number, &caller, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
-            Event::Numbered { highest } => self.number_after(highest),
-            Event::Longest { number, ms } => {
+            Event::Numbered { highest } => self.start_numbering_after(highest),
+            Event::LongestInstance { number, ms } => {
                 if let Some(kept) = self.jobs.get_mut(&number) {
                     kept.longest = Some(ms);
                 }
@@ -229,7 +229,7 @@ impl Server {
             Event::Batch(event) => {
                 self.with_batch(now, commands, |batch, effects| batch.on(now, event, effects))
             }
-            Event::Order { reply, order } => self.order(now, reply, *order, commands),
+            Event::Order { reply, order } => self.propose_move(now, reply, *order, commands),
             Event::Prepare { reply, handoff } => self.prepare(now, reply, *handoff, commands),
             Event::Commit { reply, id, cancelled, attempts } => {
                 self.commit(now, Some(reply), &id, (cancelled, attempts), commands);
@@ -237,14 +237,14 @@ impl Server {
             Event::Ready { reply, id } => self.ready(now, reply, &id, commands),
             Event::Abort { reply, id } => self.abort(now, Some(reply), &id, commands),
             Event::Answered { id, reply } => self.answered(now, &id, reply, commands),
-            Event::Judged { id, decision } => self.judged(now, &id, decision, commands),
+            Event::Decided { id, decision } => self.decided(now, &id, decision, commands),
             Event::Subjob(event) => self.on_subjob(now, event, commands),
             Event::Due => {
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
-                self.leave_on(now, commands);
-                self.copy_on(now, commands);
+                self.retry_outgoing(now, commands);
+                self.retry_siblings(now, commands);
                 self.inquire(now, commands);
-                self.tell_of_subjobs(now, commands);
+                self.report_subjobs(now, commands);
                 self.forget(now);
             }
         }
@@ -258,7 +258,7 @@ impl Server {
 
     /// Jobs that another journal has numbered keep their numbers to themselves. Some of the last ones may not have been
     /// told of, so that a block or two are left out.
-    fn number_after(&mut self, highest: u32) {
+    fn start_numbering_after(&mut self, highest: u32) {
         if !self.numbered && highest > 0 {
             self.next = (highest / NUMBERS + 2).saturating_mul(NUMBERS).saturating_add(1);
         }
@@ -268,11 +268,11 @@ impl Server {
     /// When [`Event::Due`] is wanted next: at once if that is not later than now.
     pub fn next_due(&self) -> Option<Time> {
         let forget = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
-        let leaving =
-            self.leaving.values().chain(self.copies.values().flatten()).filter_map(OutgoingJob::due);
-        let held = self.held.values().map(PreparedJob::due);
+        let outgoing =
+            self.outgoing.values().chain(self.siblings.values().flatten()).filter_map(OutgoingJob::due);
+        let prepared = self.prepared.values().map(PreparedJob::due);
         let subjobs = self.subjobs.next_due();
-        self.batch.next_due().into_iter().chain(forget).chain(leaving).chain(held).chain(subjobs).min()
+        self.batch.next_due().into_iter().chain(forget).chain(outgoing).chain(prepared).chain(subjobs).min()
     }
 
     fn with_batch(
@@ -283,8 +283,8 @@ impl Server {
     ) {
         let mut effects = Effects::default();
         act(self.batch.as_mut(), &mut effects);
-        for news in effects.news {
-            self.learn(now, news, commands);
+        for update in effects.updates {
+            self.apply_update(now, update, commands);
         }
         for command in effects.commands {
             if let batch::Command::Run(run) = &command {
@@ -313,46 +313,46 @@ impl Server {
         self.with_batch(now, commands, |batch, effects| act(batch, sizes.as_ref(), effects));
     }
 
-    fn learn(&mut self, now: Time, news: News, commands: &mut Vec<Command>) {
-        if self.subjob_news(now, &news, commands) {
+    fn apply_update(&mut self, now: Time, update: StatusUpdate, commands: &mut Vec<Command>) {
+        if self.apply_subjob_update(now, &update, commands) {
             return;
         }
-        match news {
-            News::Held { job } => self.is_held(job.0, commands),
-            News::Local(job) => {
+        match update {
+            StatusUpdate::Held { job } => self.batch_prepared(job.0, commands),
+            StatusUpdate::LocalEnded(job) => {
                 if job.is_early() {
                     commands.push(Command::Freed);
                 }
-                commands.push(Command::KeepLocal(Box::new(job)));
+                commands.push(Command::ArchiveLocal(Box::new(job)));
             }
-            News::Turn { job } => self.its_turn(now, job.0, commands),
-            News::Missed { job } => self.queue_anew(now, job.0, commands),
-            News::Withdrawn { job } if self.ends_recall(job.0) => {
+            StatusUpdate::Ready { job } => self.sibling_ready(now, job.0, commands),
+            StatusUpdate::ReleasedTooLate { job } => self.requeue_released_too_late(now, job.0, commands),
+            StatusUpdate::Withdrawn { job } if self.take_recall(job.0) => {
                 self.end(now, job, Exit::Cancelled, None, commands);
             }
-            News::Withdrawn { job } => self.withdrawn(now, job.0, commands),
-            News::Stays { job } => {
-                self.ends_recall(job.0);
-                self.stays(job.0, commands);
+            StatusUpdate::Withdrawn { job } => self.withdrawn(now, job.0, commands),
+            StatusUpdate::NotWithdrawn { job } => {
+                self.take_recall(job.0);
+                self.keep_job(job.0, commands);
             }
-            News::Started { job, procs, walltime, at } => {
-                self.ends_recall(job.0);
-                self.stays(job.0, commands);
+            StatusUpdate::Started { job, procs, walltime, at } => {
+                self.take_recall(job.0);
+                self.keep_job(job.0, commands);
                 let Some(kept) = self.jobs.get_mut(&job.0) else { return };
-                waits_no_more(&mut self.waiting, &kept.record);
+                remove_from_waiting(&mut self.waiting, &kept.record);
                 kept.record.state = JobState::Active;
                 kept.record.started = Some(at.min(now));
                 kept.record.procs = procs;
                 kept.record.walltime = walltime;
-                tell(&kept.record, commands);
+                report(&kept.record, commands);
             }
-            News::Ended { job, exit, elapsed_ms } => {
-                self.stays(job.0, commands);
-                self.is_not_held(now, job.0, &exit, commands);
+            StatusUpdate::Ended { job, exit, elapsed_ms } => {
+                self.keep_job(job.0, commands);
+                self.preparation_ended(now, job.0, &exit, commands);
                 if exit == Exit::Code(0) {
                     let elapsed = elapsed_ms.map(Duration::from_millis);
-                    self.learn_from(job.0, elapsed, now);
-                    self.tell_runtimes(job.0, elapsed, now);
+                    self.record_walltime_sample(job.0, elapsed, now);
+                    self.record_runtimes(job.0, elapsed, now);
                 }
                 self.end(now, job, exit, elapsed_ms, commands);
             }
@@ -368,15 +368,15 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         let Some(kept) = self.jobs.get_mut(&job.0) else { return };
-        waits_no_more(&mut self.waiting, &kept.record);
+        remove_from_waiting(&mut self.waiting, &kept.record);
         kept.record.state = exit.state();
         self.failures += u64::from(kept.record.state == JobState::Failed);
-        // It may have ended while nobody was here to see it.
+        // It may have ended while nobody was current to see it.
         let ran = elapsed_ms.map(|elapsed| Span(elapsed.div_ceil(1000).try_into().unwrap_or(i64::MAX / 4)));
         let ended = kept.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
         kept.record.ended = Some(ended.min(now));
         kept.record.exit = Some(exit);
-        tell(&kept.record, commands);
+        report(&kept.record, commands);
         commands.push(Command::Archive(Box::new(kept.record.clone())));
         self.ended.push_back((now, job.0));
         self.ended_keys.push_back((now, kept.record.key));
@@ -411,7 +411,7 @@ impl Server {
         if *kept.record.server() != self.config.name {
             return Answer::Elsewhere(Box::new(kept.record.clone()));
         }
-        if kept.record.state == JobState::Queued && !kept.recalled && !self.leaving.contains_key(&number) {
+        if kept.record.state == JobState::Queued && !kept.recalled && !self.outgoing.contains_key(&number) {
             kept.recalled = true;
             self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
         }
@@ -419,7 +419,7 @@ impl Server {
     }
 
     /// It is known whether a job had started; true if its owner wanted it back.
-    fn ends_recall(&mut self, number: u32) -> bool {
+    fn take_recall(&mut self, number: u32) -> bool {
         self.jobs.get_mut(&number).is_some_and(|kept| std::mem::take(&mut kept.recalled))
     }
 
@@ -469,13 +469,13 @@ impl Server {
 }
 
 /// How a job stands, for the agent: without the estimates that were compared.
-fn tell(record: &JobRecord, commands: &mut Vec<Command>) {
+fn report(record: &JobRecord, commands: &mut Vec<Command>) {
     let told = JobRecord { compared: Vec::new(), survey: DiscoverySummary::default(), ..record.clone() };
-    commands.push(Command::Tell(Box::new(told)));
+    commands.push(Command::Report(Box::new(told)));
 }
 
 /// A job starts or leaves.
-fn waits_no_more(waiting: &mut FxHashMap<User, u32>, record: &JobRecord) {
+fn remove_from_waiting(waiting: &mut FxHashMap<User, u32>, record: &JobRecord) {
     if record.state != JobState::Queued {
         return;
     }

@@ -18,7 +18,7 @@ use pliant_policy::allocation::instances::{Expected, expected_before_samples, pl
 use pliant_policy::allocation::pending::{PendingJob, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
-use super::{Refused, Server, ServerJob};
+use super::{AdmissionRefusal, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, Places, Prospects};
 use crate::names::User;
@@ -58,7 +58,7 @@ impl Server {
         user: &User,
         instance: &Instance,
         without: &[u32],
-    ) -> Result<Prospects, Refused> {
+    ) -> Result<Prospects, AdmissionRefusal> {
         let speed = self.config.speed;
         let Work { procs, walltime, speedup } = instance.work.clone();
         let alone = Work { procs, walltime: walltime + instance.spare, speedup };
@@ -115,60 +115,66 @@ impl Server {
         if let Some(snapshot) = self.batch.nodes(now) {
             for holder in &snapshot.running {
                 let left = ms((holder.expected.unwrap_or(holder.end) - now).max(Span::ZERO));
-                pending.push(self.runs(now, holder.job, holder.cores, left));
+                pending.push(self.running_job(now, holder.job, holder.cores, left));
             }
             let waiting = snapshot.pending.iter().filter(|waiting| !waiting.blocked && counts(waiting.job));
             for waiting in waiting {
                 let walltime = ms(waiting.expected.unwrap_or(waiting.walltime));
-                pending.push(self.waits(waiting.job, waiting.shape.cores, walltime));
+                pending.push(self.waiting_job(waiting.job, waiting.shape.cores, walltime));
             }
             return pending;
         }
         let queue = self.batch.snapshot(now);
         for job in &queue.running {
-            pending.push(self.runs(now, job.job, job.procs, ms((job.end - now).max(Span::ZERO))));
+            pending.push(self.running_job(now, job.job, job.procs, ms((job.end - now).max(Span::ZERO))));
         }
         let mut placed = queue.planned;
         placed.sort_by_key(|waiting| (waiting.plan.start, waiting.job));
         for waiting in placed.iter().filter(|waiting| counts(waiting.job)) {
-            pending.push(self.waits(waiting.job, waiting.plan.procs, ms(waiting.plan.walltime)));
+            pending.push(self.waiting_job(waiting.job, waiting.plan.procs, ms(waiting.plan.walltime)));
         }
         for waiting in queue.queued.iter().filter(|waiting| counts(waiting.job)) {
-            pending.push(self.waits(waiting.job, waiting.procs, ms(waiting.walltime)));
+            pending.push(self.waiting_job(waiting.job, waiting.procs, ms(waiting.walltime)));
         }
         pending
     }
 
     /// A job that has at most `left` to run.
-    fn runs(&self, now: Time, job: JobId, procs: Procs, left: Span) -> PendingJob {
+    fn running_job(&self, now: Time, job: JobId, procs: Procs, left: Span) -> PendingJob {
         let kept = self.jobs.get(&job.0);
         let elapsed = kept.and_then(|kept| kept.record.started).map(|started| now - started);
         let elapsed = Span(elapsed.map_or(0, |elapsed| elapsed.0.max(0).saturating_mul(1_000)));
         let most = Span(left.0.saturating_add(elapsed.0));
-        let (runtime, deviation) = self.foreseen(kept, procs, elapsed, most);
+        let (runtime, deviation) = self.expected_runtime(kept, procs, elapsed, most);
         PendingJob { procs, runtime, deviation, elapsed: Some(elapsed) }
     }
 
-    fn waits(&self, job: JobId, procs: Procs, walltime: Span) -> PendingJob {
-        let (runtime, deviation) = self.foreseen(self.jobs.get(&job.0), procs, Span::ZERO, walltime);
+    fn waiting_job(&self, job: JobId, procs: Procs, walltime: Span) -> PendingJob {
+        let (runtime, deviation) = self.expected_runtime(self.jobs.get(&job.0), procs, Span::ZERO, walltime);
         PendingJob { procs, runtime, deviation, elapsed: None }
     }
 
     /// How long a job is expected to run in all on so many processors that has run for so long there, at most so long, and the
     /// deviation of that.
-    fn foreseen(&self, kept: Option<&ServerJob>, procs: Procs, elapsed: Span, most: Span) -> (Span, Span) {
-        let foreseen = kept.and_then(|ServerJob { number, record, sample, .. }| {
+    fn expected_runtime(
+        &self,
+        kept: Option<&ServerJob>,
+        procs: Procs,
+        elapsed: Span,
+        most: Span,
+    ) -> (Span, Span) {
+        let expected_runtime = kept.and_then(|ServerJob { number, record, sample, .. }| {
             let request = record.work.request(JobId(*number), Time::ZERO);
             let speed = self.config.speed;
             let shape = InShape { walltimes: &request.on(self.procs(), speed)?, procs, speed };
             let units = |level| sample.as_ref().map_or(1.0, |sample| sample.units(level));
             self.runtimes.predict_in_shape(&categories(record, sample.as_ref()), shape, units, elapsed)
         });
-        foreseen.map_or((most, Span::ZERO), |found| (found.runtime.min(most), found.deviation))
+        expected_runtime.map_or((most, Span::ZERO), |found| (found.runtime.min(most), found.deviation))
     }
 
     /// A job has ended well, after `elapsed` if that was measured.
-    pub(super) fn tell_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
+    pub(super) fn record_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let speed = self.config.speed;
         let processors = self.procs();
         let Some(ServerJob { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };

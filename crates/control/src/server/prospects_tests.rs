@@ -93,7 +93,7 @@ fn without_statistics_walltimes_are_what_is_expected() {
     // Instances of two processors take two each.
     assert_eq!(free(&asked(&mut server, 10, &instance("wide", 2, 8, 1.0))), [(40_000, 1), (70_000, 1)]);
     let refused = server.prospects(Time(10), &alice(), &instance("wider", 5, 8, 1.0), &[]);
-    assert!(matches!(refused, Err(Refused::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(AdmissionRefusal::TooLarge { .. })), "{refused:?}");
 }
 
 #[test]

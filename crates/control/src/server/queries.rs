@@ -9,7 +9,7 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
 use super::admission::WALLTIME_MAX;
-use super::{Refused, Server, ServerJob};
+use super::{AdmissionRefusal, Server, ServerJob};
 use crate::access::Caller;
 use crate::agent::DiscoveryResult;
 use crate::batch::{self, Run, Usage};
@@ -35,7 +35,7 @@ impl Server {
         now: Time,
         request: &Request,
         speed: Speed,
-    ) -> Result<Estimate, Refused> {
+    ) -> Result<Estimate, AdmissionRefusal> {
         self.estimate_with(self.config.tuner, now, request, speed)
     }
 
@@ -45,17 +45,17 @@ impl Server {
         now: Time,
         request: &Request,
         speed: Speed,
-    ) -> Result<Estimate, Refused> {
+    ) -> Result<Estimate, AdmissionRefusal> {
         if let Some(why) = self.batch.closed() {
-            return Err(Refused::Other(Cause::BatchSystem.because(why)));
+            return Err(AdmissionRefusal::Other(Cause::BatchSystem.because(why)));
         }
         let bounds = self.batch.bounds();
         let available = bounds.procs.unwrap_or(self.procs());
-        let too_large = Refused::TooLarge { needed: request.procs, available };
+        let too_large = AdmissionRefusal::TooLarge { needed: request.procs, available };
         // An external batch system may have the processors, and none of them up.
         let no_room = match self.batch.mirror() {
             None => too_large.clone(),
-            Some(_) => Refused::Other(Cause::BatchSystem.because(format!(
+            Some(_) => AdmissionRefusal::Other(Cause::BatchSystem.because(format!(
                 "the nodes that can be used at the moment have no room for {} processors",
                 request.procs
             ))),
@@ -63,11 +63,13 @@ impl Server {
         let Some(mut walltimes) = request.on(available, speed) else { return Err(too_large) };
         if let Some(most) = bounds.walltime {
             let walltime = walltimes.at(walltimes.most());
-            walltimes = walltimes.within(most).ok_or(Refused::TooLong { walltime, most })?;
+            walltimes = walltimes.within(most).ok_or(AdmissionRefusal::TooLong { walltime, most })?;
         }
         let estimate = self.batch.estimate(now, &walltimes, tuner).ok_or(no_room)?;
         match estimate.walltime {
-            walltime if walltime > WALLTIME_MAX => Err(Refused::TooLong { walltime, most: WALLTIME_MAX }),
+            walltime if walltime > WALLTIME_MAX => {
+                Err(AdmissionRefusal::TooLong { walltime, most: WALLTIME_MAX })
+            }
             _ => Ok(estimate),
         }
     }
@@ -154,20 +156,20 @@ impl Server {
 
     /// Whether files that were sent under a key are of use: a job in memory has it, or one that another server may hand
     /// over.
-    pub fn wants_files_of(&self, key: &Key) -> bool {
-        let handed = || self.held().any(|handoff| handoff.key == *key);
+    pub fn needs_files_of(&self, key: &Key) -> bool {
+        let handed = || self.prepared().any(|handoff| handoff.key == *key);
         self.job_of_key(key).is_some() || handed() || self.has_subjob_of(key)
     }
 
     /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.
     pub fn snapshot(&mut self, now: Time, info: &ServerInfo) -> ServerSnapshot {
         let (queue, nodes) = (self.batch.snapshot(now), self.batch.nodes(now));
-        let held_back = self.batch.kept();
+        let held_back = self.batch.held_jobs();
         let planned: BTreeSet<JobId> = self.batch.waiting(now).iter().map(|one| one.job).collect();
         let movable = |kept: &ServerJob| {
             let ServerJob { number, record, .. } = kept;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
-            let is_free = !record.pinned && !self.leaving.contains_key(number);
+            let is_free = !record.pinned && !self.outgoing.contains_key(number);
             let job = JobId(*number);
             let has_a_place = planned.contains(&job) || self.batch.is_stuck(now, job);
             let may = waits && is_free && has_a_place && !held_back.contains(&job);
@@ -179,7 +181,7 @@ impl Server {
                 submitted: record.submitted,
                 owner: record.owner.owner(),
                 moves: record.hops.len() as u32,
-                copies: self.copies_of(*number).cloned().collect(),
+                siblings: self.sibling_servers(*number).cloned().collect(),
                 avoids: avoided(&record.hops, now),
             })
         };
@@ -189,7 +191,7 @@ impl Server {
         ServerSnapshot { info, tuner: self.config.tuner, queue, nodes, movable, closed }
     }
 
-    /// Why no job is taken over from elsewhere at the moment.
+    /// Why no job is taken_over over from elsewhere at the moment.
     pub(super) fn closed_to_others(&self) -> Option<String> {
         self.batch.closed().or_else(|| self.batch.limited())
     }
@@ -262,7 +264,7 @@ impl Server {
             .collect();
         until.sort_by_key(|release| release.end);
         let Usage { free, .. } = self.usage();
-        let copies = self.copies_of(number).cloned().collect();
-        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, copies })
+        let siblings = self.sibling_servers(number).cloned().collect();
+        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings })
     }
 }

@@ -31,13 +31,13 @@ pub struct ServerState {
     ended_keys: VecDeque<(Time, Key)>,
     batch: Dump,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    leaving: Vec<(u32, OutgoingJob)>,
+    outgoing: Vec<(u32, OutgoingJob)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    copies: Vec<(u32, Vec<OutgoingJob>)>,
+    siblings: Vec<(u32, Vec<OutgoingJob>)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    held: Vec<(Handle, PreparedJob)>,
+    prepared: Vec<(Handle, PreparedJob)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    taken: VecDeque<(Time, Handle, u32)>,
+    taken_over: VecDeque<(Time, Handle, u32)>,
     #[serde(default, skip_serializing_if = "Subjobs::is_empty")]
     subjobs: Subjobs,
     history: Vec<Recent>,
@@ -56,10 +56,10 @@ impl Server {
             keys,
             ended_keys,
             batch,
-            leaving,
-            copies,
-            held,
-            taken,
+            outgoing,
+            siblings,
+            prepared,
+            taken_over,
             subjobs,
             history,
             runtimes,
@@ -83,8 +83,8 @@ impl Server {
         let guests = jobs.iter().filter(is_guest);
         let numbers = guests.map(|kept| (kept.record.handle.clone(), kept.number)).collect();
         let jobs = jobs.into_iter().map(|kept| (kept.number, kept)).collect();
-        let taken_order = taken.iter().map(|(at, job, _)| (*at, job.clone())).collect();
-        let taken = taken.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();
+        let taken_over_order = taken_over.iter().map(|(at, job, _)| (*at, job.clone())).collect();
+        let taken_over = taken_over.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();
         let keys = keys.into_iter().collect();
         Ok(Server {
             config,
@@ -95,11 +95,11 @@ impl Server {
             ended_keys,
             waiting,
             numbers,
-            leaving: leaving.into_iter().collect(),
-            copies: copies.into_iter().collect(),
-            held: held.into_iter().collect(),
-            taken,
-            taken_order,
+            outgoing: outgoing.into_iter().collect(),
+            siblings: siblings.into_iter().collect(),
+            prepared: prepared.into_iter().collect(),
+            taken_over,
+            taken_over_order,
             subjobs,
             history: learning::restore(&history),
             runtimes: prospects::restore(&runtimes),
@@ -160,10 +160,10 @@ impl Machine for Server {
             keys,
             ended_keys: self.ended_keys.clone(),
             batch: self.batch.dump(now),
-            leaving: self.leaving.iter().map(|(number, leaving)| (*number, leaving.clone())).collect(),
-            copies: self.copies.iter().map(|(number, copies)| (*number, copies.clone())).collect(),
-            held: self.held.iter().map(|(job, held)| (job.clone(), held.clone())).collect(),
-            taken: self.taken_in_order().collect(),
+            outgoing: self.outgoing.iter().map(|(number, outgoing)| (*number, outgoing.clone())).collect(),
+            siblings: self.siblings.iter().map(|(number, siblings)| (*number, siblings.clone())).collect(),
+            prepared: self.prepared.iter().map(|(job, prepared)| (job.clone(), prepared.clone())).collect(),
+            taken_over: self.taken_over_in_order().collect(),
             subjobs: self.subjobs.clone(),
             history: self.history.dump(),
             runtimes: self.runtimes.dump(),

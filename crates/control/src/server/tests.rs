@@ -143,27 +143,27 @@ fn the_same_key_is_accepted_once() {
     assert_eq!(bench.accepted(rigid(7, 2, 10)).handle, first.handle);
     assert_eq!(bench.server.usage().waiting, 1);
     let stranger = Submit { owner: user("bob"), ..rigid(7, 2, 10) };
-    assert_eq!(bench.submit(stranger), Answer::Refused(Refused::KeyTaken));
+    assert_eq!(bench.submit(stranger), Answer::Refused(AdmissionRefusal::KeyTaken));
     assert_ne!(bench.accepted(rigid(8, 2, 10)).handle, first.handle);
 }
 
 #[test]
 fn what_cannot_be_is_refused_with_the_reason() {
     let mut bench = Bench::new("cbf", 4);
-    let too_large = Refused::TooLarge { needed: Procs(5), available: Procs(4) };
+    let too_large = AdmissionRefusal::TooLarge { needed: Procs(5), available: Procs(4) };
     assert_eq!(bench.submit(rigid(1, 5, 10)), Answer::Refused(too_large));
     // A speedup model may make anything of what was asked for.
     let steps = [(Procs(1), 1e300), (Procs(9), 1.0)];
     let endless = Work { procs: Procs(9), walltime: Span(3600), speedup: Speedup::Table(steps.into()) };
     let answer = bench.submit(Submit { work: endless, ..rigid(1, 1, 1) });
-    assert!(matches!(answer, Answer::Refused(Refused::TooLong { .. })), "{answer:?}");
+    assert!(matches!(answer, Answer::Refused(AdmissionRefusal::TooLong { .. })), "{answer:?}");
     bench.accepted(rigid(2, 4, 50));
     let late = Submit { latest: Some(Time(159)), ..rigid(3, 4, 10) };
     let now = Estimate { procs: Procs(4), walltime: Span(10), start: Time(150) };
-    assert_eq!(bench.submit(late.clone()), Answer::Refused(Refused::Stale { now }));
+    assert_eq!(bench.submit(late.clone()), Answer::Refused(AdmissionRefusal::Stale { now }));
     bench.accepted(Submit { latest: Some(Time(160)), ..late });
     bench.accepted(rigid(4, 1, 10));
-    assert_eq!(bench.submit(rigid(5, 1, 10)), Answer::Refused(Refused::TooMany { limit: 3 }));
+    assert_eq!(bench.submit(rigid(5, 1, 10)), Answer::Refused(AdmissionRefusal::TooMany { limit: 3 }));
     bench.accepted(Submit { owner: user("bob"), ..rigid(6, 1, 10) });
     // Jobs that run do not count.
     bench.at(100);
@@ -293,9 +293,9 @@ fn a_batch_teaches_walltimes_by_its_longest_instance() {
     for (number, told, learned) in [(1, Some(7_200), Some(8)), (2, Some(40), Some(8)), (3, None, Some(8))] {
         bench.accepted(Submit { sample: Some(sample.clone()), ..rigid(number as u8, 1, 80) });
         bench.at(100 * i64::from(number));
-        assert!(bench.server.wants_longest(number));
+        assert!(bench.server.needs_longest_instance(number));
         if let Some(ms) = told {
-            bench.tell(Event::Longest { number, ms });
+            bench.tell(Event::LongestInstance { number, ms });
         }
         let job = JobId(number);
         // What all of them took together says nothing.
@@ -304,7 +304,7 @@ fn a_batch_teaches_walltimes_by_its_longest_instance() {
         assert_eq!(bench.server.learned("fit"), learned.map(Span), "after job {number}");
     }
     bench.accepted(Submit { sample: Some(RuntimeSample { promises: false, ..sample }), ..rigid(4, 1, 80) });
-    assert!(!bench.server.wants_longest(4), "its service has a fixed runtime");
+    assert!(!bench.server.needs_longest_instance(4), "its service has a fixed runtime");
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
     }
     let mut bench = Bench::new("cbf", 4);
     bench.tell(Event::Numbered { highest: u32::MAX - 5 });
-    assert_eq!(bench.submit(rigid(1, 1, 1)), Answer::Refused(Refused::NoNumbersLeft));
+    assert_eq!(bench.submit(rigid(1, 1, 1)), Answer::Refused(AdmissionRefusal::NoNumbersLeft));
     // One that has numbered jobs goes on by itself.
     let mut bench = Bench::new("cbf", 4);
     bench.accepted(rigid(1, 1, 1));
@@ -442,7 +442,7 @@ fn handed(number: u32, attempt: u32) -> Handoff {
         hops: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),
-        copy: false,
+        sibling: false,
         reason: pliant_model::MoveReason::EarlierCompletion,
         payload: Payload::default(),
         sample: None,
@@ -475,9 +475,9 @@ fn a_guest_answers_to_its_own_handle_and_to_no_other() {
 #[test]
 fn the_files_of_a_held_job_are_wanted() {
     let (mut bench, id) = with_guest(false);
-    assert!(bench.server.wants_files_of(&Key([7; 16])) && !bench.server.wants_files_of(&Key([8; 16])));
+    assert!(bench.server.needs_files_of(&Key([7; 16])) && !bench.server.needs_files_of(&Key([8; 16])));
     bench.tell(Event::Abort { reply: Token(53), id });
-    assert!(!bench.server.wants_files_of(&Key([7; 16])), "it is not to come");
+    assert!(!bench.server.needs_files_of(&Key([7; 16])), "it is not to come");
 }
 
 #[test]
@@ -497,5 +497,5 @@ fn only_the_server_that_has_a_job_hands_it_over() {
     let stranger = Box::new(Handoff { from, ..handed(5, 2) });
     let refused = bench.tell(Event::Prepare { reply: Token(55), handoff: stranger });
     assert!(matches!(refused, Some(Answer::Handoff(Reply::Refused(_)))), "{refused:?}");
-    assert_eq!(bench.server.held().count(), 1, "what paris hands over stays held");
+    assert_eq!(bench.server.prepared().count(), 1, "what paris hands over stays held");
 }

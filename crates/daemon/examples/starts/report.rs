@@ -112,7 +112,7 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
         let mut external = External::new();
         let expect = if let Way::Planned(expect) = way { expect } else { Expect::Limits };
         let first = listings.first().map_or(Time::ZERO, |listing| listing.at);
-        tell(&mut external, first, Event::Described { interval: *interval, partition: None, expect });
+        tell(&mut external, first, Event::Configured { interval: *interval, partition: None, expect });
         let mut before = Listing::default();
         for listing in &listings {
             tell(&mut external, listing.at, Event::Listed(listing.changes(&before)));

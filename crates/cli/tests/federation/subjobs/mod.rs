@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use agent::*;
-use pliant_control::batch::external::DECIDED_WITHIN;
+use pliant_control::batch::external::RELEASE_TIMEOUT;
 use pliant_control::coallocation::{Addresses, SubjobDecision, SubjobState};
 use pliant_control::job::{Exit, JobState};
 use pliant_transport::Role;
@@ -251,7 +251,7 @@ async fn a_subjob_waits_in_slurm_for_as_long_as_its_launch_has_timeout() {
         agent.machines().await.into_iter().map(|machine| (machine.name, machine.load)).collect();
     assert_eq!(loads, [(other.clone(), 0.0), (node.clone(), 1.0)], "its node has it");
     // A copy of a job would have given up by now.
-    tokio::time::sleep(Duration::from_secs(DECIDED_WITHIN.0 as u64)).await;
+    tokio::time::sleep(Duration::from_secs(RELEASE_TIMEOUT.0 as u64)).await;
     assert_eq!(agent.prepare(&subjob).await, SubjobState::Held { addresses: addresses.clone() });
     agent.decide(&subjob.id, SubjobDecision::Commit { peers: addresses.clone() }).await;
     open(federation, "one");

@@ -8,8 +8,8 @@ use pliant_policy::nodes::ClusterSnapshot;
 use pliant_policy::tuning::Tuner;
 
 use super::job::Job;
-use super::{Command, Dump, External, give, locals};
-use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
+use super::{Command, Dump, External, local_jobs, push_command};
+use crate::batch::{self, BatchSystem, Bounds, Effects, StatusUpdate, Usage};
 use crate::listing::{Listing, Phase, State, WaitReason};
 use crate::local::LocalJob;
 
@@ -19,7 +19,7 @@ const STUCK_AFTER: Span = Span(5);
 impl BatchSystem for External {
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         // Behind all who wait.
-        self.planned(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
+        self.current_plan(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
     }
 
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
@@ -51,7 +51,7 @@ impl BatchSystem for External {
     }
 
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
-        self.queue_one(now, Job::tentative(submission), effects);
+        self.submit_job(now, Job::tentative(submission), effects);
     }
 
     fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
@@ -59,7 +59,7 @@ impl BatchSystem for External {
         let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };
         job.releasing = true;
         if !job.queueing {
-            give(job.release(), effects);
+            push_command(job.release(), effects);
         }
     }
 
@@ -70,10 +70,10 @@ impl BatchSystem for External {
                 job.withdrawing = true;
                 // A release that is still tried at that time would prepare the job's folder again and start the job.
                 if !job.queueing && !job.releasing {
-                    give(job.withdraw(), effects);
+                    push_command(job.withdraw(), effects);
                 }
             }
-            _ => effects.news.push(News::Stays { job: number }),
+            _ => effects.updates.push(StatusUpdate::NotWithdrawn { job: number }),
         }
     }
 
@@ -82,14 +82,14 @@ impl BatchSystem for External {
         let Some(job) = self.jobs.get_mut(&job) else { return };
         (job.cancelled, job.terminating) = (true, true);
         // Also while nobody has answered its submission: it may be there, and start.
-        give(job.terminate(), effects);
+        push_command(job.terminate(), effects);
     }
 
     fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
         match event {
             batch::Event::External(event) => {
-                self.plan_after(&event);
-                self.external(now, event, effects);
+                self.invalidate_plan(&event);
+                self.on_external(now, event, effects);
             }
             batch::Event::Ended { job, exit, elapsed_ms } => {
                 self.plan = None;
@@ -106,12 +106,12 @@ impl BatchSystem for External {
     }
 
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
-        self.planned(now)?.plan(now, job)
+        self.current_plan(now)?.plan(now, job)
     }
 
     fn waiting(&mut self, now: Time) -> Vec<Waiting> {
         let mut waiting = Vec::new();
-        if let Some(nodes) = self.planned(now) {
+        if let Some(nodes) = self.current_plan(now) {
             nodes.list(now, &mut waiting);
         }
         waiting
@@ -149,7 +149,7 @@ impl BatchSystem for External {
     }
 
     fn unplanned(&self, job: JobId) -> Option<String> {
-        let present = self.present();
+        let present = self.current_listing();
         let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waits);
         let Some(listed) = listed else { return self.target().closed() };
         Some(match &listed.waits_for {
@@ -184,8 +184,8 @@ impl BatchSystem for External {
             .map(|which| format!("jobs wait there already for a limit of the batch system ({which})"))
     }
 
-    fn kept(&self) -> BTreeSet<JobId> {
-        let present = self.present();
+    fn held_jobs(&self) -> BTreeSet<JobId> {
+        let present = self.current_listing();
         let held = present.jobs.iter().filter(|one| one.state == State::Held && self.is_ours(one));
         held.filter_map(|one| one.ours.map(JobId)).collect()
     }
@@ -203,13 +203,13 @@ impl BatchSystem for External {
     }
 
     fn local_jobs(&self) -> Vec<LocalJob> {
-        locals::present(&self.mirror, self.partition.as_deref())
+        local_jobs::current(&self.mirror, self.partition.as_deref())
     }
 
     fn unanswered(&self) -> Vec<batch::Command> {
         let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.ours == Some(job.0));
-        let looks = self.jobs.values().filter(|job| job.looking);
-        let looks = looks.map(|job| job.look(listed(job.submission.job).next_back().cloned()));
+        let looks = self.jobs.values().filter(|job| job.inspecting);
+        let looks = looks.map(|job| job.inspect(listed(job.submission.job).next_back().cloned()));
         let removals = self.removing.iter().map(|job| {
             let waiting = listed(*job).filter(|one| one.phase() == Phase::Waits);
             Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }

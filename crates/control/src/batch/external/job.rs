@@ -7,7 +7,7 @@ use pliant_policy::nodes::Rules;
 use pliant_policy::runtimes::limit_usage::Expect;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{self, Effects, News};
+use crate::batch::{self, Effects, StatusUpdate};
 use crate::job::{Exit, is_false};
 use crate::listing::{Changes, ListedJob, Phase, State};
 
@@ -16,7 +16,7 @@ use crate::listing::{Changes, ListedJob, Phase, State};
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// How it plans, and where jobs are submitted to.
-    Described {
+    Configured {
         /// Between two of its passes.
         interval: Span,
         /// The partition; none for the default one.
@@ -26,7 +26,7 @@ pub enum Event {
         expect: Expect,
     },
     /// How it plans, in full.
-    Plans {
+    PlanningRules {
         /// Its rules.
         rules: Rules,
     },
@@ -52,7 +52,7 @@ pub enum Event {
         job: JobId,
     },
     /// A tentative job was to be released, and whoever was to start it has given up waiting: nothing of it ever runs.
-    Missed {
+    ReleasedTooLate {
         /// The job.
         job: JobId,
     },
@@ -61,7 +61,7 @@ pub enum Event {
         /// The job.
         job: JobId,
         /// What came of it.
-        outcome: Withdrawal,
+        outcome: WithdrawalOutcome,
     },
     /// It was asked to end a job.
     Terminated {
@@ -96,11 +96,11 @@ pub enum Event {
 /// What came of withdrawing a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Withdrawal {
+pub enum WithdrawalOutcome {
     /// It will not run.
     Withdrawn,
     /// It has started.
-    Stays,
+    Started,
 }
 
 /// What is to be done in an external batch system. Each is the same however often it is done.
@@ -147,7 +147,7 @@ pub enum Command {
         ids: Vec<String>,
     },
     /// Find out what became of a job that is over, or that is listed no more.
-    Look {
+    Inspect {
         /// The job.
         job: JobId,
         /// What it was called there.
@@ -172,14 +172,14 @@ pub struct Queue {
     #[serde(default, skip_serializing_if = "is_false")]
     pub tentative: bool,
     /// It may be there already.
-    pub again: bool,
+    pub resubmitted: bool,
     /// The sizes among which the batch system is to choose, the smallest first; empty if there is only the one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
 }
 
 /// How long a tentative job may wait for its release once it has its processors. Whoever waits for that gives up sooner.
-pub const DECIDED_WITHIN: Span = Span(30);
+pub const RELEASE_TIMEOUT: Span = Span(30);
 
 /// How far back a controller that was killed may go on: seconds in truth.
 const FORGETS_WITHIN: Span = Span(300);
@@ -213,7 +213,7 @@ pub(super) struct Job {
     /// It was submitted, and nobody has said that it is queued.
     pub(super) queueing: bool,
     /// It was submitted more than once.
-    pub(super) again: bool,
+    pub(super) resubmitted: bool,
     /// When it was said to be queued.
     pub(super) queued_at: Time,
     /// When it was said to be released, if it was held.
@@ -224,7 +224,7 @@ pub(super) struct Job {
     pub(super) unplanned: Option<Time>,
     /// The last listing since it was released that has shown that it waits and is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) seen_free: Option<Time>,
+    pub(super) last_seen_free: Option<Time>,
     /// For how long listings have shown that, without outages and jumps of the clock.
     #[serde(default, skip_serializing_if = "is_no_time")]
     pub(super) free_for: Span,
@@ -241,12 +241,12 @@ pub(super) struct Job {
     pub(super) tentative: bool,
     /// Its turn came while it was tentative, and that was told.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(super) had_turn: bool,
+    pub(super) ready_reported: bool,
     // What was asked for and is not answered.
     pub(super) releasing: bool,
     pub(super) withdrawing: bool,
     pub(super) terminating: bool,
-    pub(super) looking: bool,
+    pub(super) inspecting: bool,
     /// Its end was asked for.
     pub(super) cancelled: bool,
 }
@@ -263,22 +263,22 @@ impl Job {
             alternatives: Vec::new(),
             ids: Vec::new(),
             queueing: true,
-            again: false,
+            resubmitted: false,
             queued_at: LONG_AGO,
             released_at: LONG_AGO,
             unplanned: None,
-            seen_free: None,
+            last_seen_free: None,
             free_for: Span(0),
             is_listed: false,
             started: false,
             held,
             was_held: held,
             tentative: false,
-            had_turn: false,
+            ready_reported: false,
             releasing: false,
             withdrawing: false,
             terminating: false,
-            looking: false,
+            inspecting: false,
             cancelled: false,
         }
     }
@@ -294,26 +294,26 @@ impl Job {
     }
 
     /// The batch system has given a tentative job its processors, which is told once.
-    pub(super) fn has_turn(&mut self, effects: &mut Effects) {
-        if !self.had_turn {
-            self.had_turn = true;
-            effects.news.push(News::Turn { job: self.submission.job });
+    pub(super) fn report_ready(&mut self, effects: &mut Effects) {
+        if !self.ready_reported {
+            self.ready_reported = true;
+            effects.updates.push(StatusUpdate::Ready { job: self.submission.job });
         }
     }
 
     /// True if it waits for its turn, as far as is known, or will once it is released.
-    pub(super) fn waits(&self) -> bool {
-        !self.started && !self.looking
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.started && !self.inspecting
     }
 
     /// It was forgotten: as if it had never been submitted, but for what may still come of that.
-    pub(super) fn submit_again(&mut self) {
-        (self.queueing, self.again, self.is_listed) = (true, true, false);
+    pub(super) fn resubmit(&mut self) {
+        (self.queueing, self.resubmitted, self.is_listed) = (true, true, false);
         self.ids.clear();
     }
 
     /// It runs, or ran, in the size that the batch system has chosen, if that was left to it.
-    pub(super) fn takes(&mut self, begun: &ListedJob) {
+    pub(super) fn adopt_size(&mut self, begun: &ListedJob) {
         if !self.started && !self.alternatives.is_empty() && begun.shape.cores > 0 {
             self.submission.procs = Procs(begun.shape.cores);
             self.submission.walltime = begun.walltime.unwrap_or(self.submission.walltime);
@@ -322,14 +322,14 @@ impl Job {
 
     /// True if it is over as far as a listing shows, or not listed. What waits may be a copy that waits for ever to begin
     /// what another one has ended, or what a killed controller has forgotten to have started.
-    pub(super) fn may_be_over(&self, listed: &[&ListedJob]) -> bool {
+    pub(super) fn may_have_ended(&self, listed: &[&ListedJob]) -> bool {
         let any = |phase| listed.iter().any(|one| one.phase() == phase);
         let has_run = || listed.iter().any(|one| one.phase() == Phase::Over && one.ever_started());
         !any(Phase::Runs) && (!any(Phase::Waits) || self.started || has_run())
     }
 
     /// Asks again for what was done and is not done any more: a controller that was killed has forgotten it.
-    pub(super) fn keep_asking(&mut self, listed: &[&ListedJob], at: Time, effects: &mut Effects) {
+    pub(super) fn reissue_commands(&mut self, listed: &[&ListedJob], at: Time, effects: &mut Effects) {
         let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
         if self.cancelled && !self.terminating && waits {
             self.terminating = true;
@@ -339,7 +339,7 @@ impl Job {
         if !self.started && at > self.released_at {
             let is_held = listed.iter().any(|one| is_held_by_us(one));
             if waits && !is_held {
-                let before = self.seen_free.replace(at).unwrap_or(at);
+                let before = self.last_seen_free.replace(at).unwrap_or(at);
                 self.free_for = self.free_for + Span((at - before).0.min(LISTED_WITHIN.0));
             }
             // A job that was free for long is held by a user or an administrator.
@@ -350,12 +350,12 @@ impl Job {
     }
 
     /// It was released at that time, or may be held again from then on.
-    pub(super) fn is_released(&mut self, at: Time) {
-        (self.released_at, self.seen_free, self.free_for) = (at, None, Span(0));
+    pub(super) fn set_released(&mut self, at: Time) {
+        (self.released_at, self.last_seen_free, self.free_for) = (at, None, Span(0));
     }
 
     /// A listing says whether a job that waits has a plan.
-    pub(super) fn is_planned(&mut self, planned: bool, at: Time) {
+    pub(super) fn set_planned(&mut self, planned: bool, at: Time) {
         self.unplanned = (!planned).then(|| self.unplanned.unwrap_or(at));
     }
 
@@ -369,20 +369,28 @@ impl Job {
     }
 
     /// It has started, which is told once.
-    pub(super) fn starts(&mut self, at: Time, effects: &mut Effects) {
+    pub(super) fn report_start(&mut self, at: Time, effects: &mut Effects) {
         if !self.started {
             self.started = true;
             let Submission { job, procs, walltime, .. } = self.submission;
-            effects.news.push(News::Started { job, procs, walltime, at });
+            effects.updates.push(StatusUpdate::Started { job, procs, walltime, at });
         }
     }
 
     pub(super) fn queue(&self) -> Command {
         let Submission { job, procs, walltime, .. } = self.submission;
         let (alternatives, tentative) = (self.alternatives.clone(), self.is_tentative());
-        let walltime = if tentative { walltime + DECIDED_WITHIN } else { walltime };
+        let walltime = if tentative { walltime + RELEASE_TIMEOUT } else { walltime };
         let held = self.held && !tentative;
-        Command::Queue(Queue { job, procs, walltime, held, tentative, again: self.again, alternatives })
+        Command::Queue(Queue {
+            job,
+            procs,
+            walltime,
+            held,
+            tentative,
+            resubmitted: self.resubmitted,
+            alternatives,
+        })
     }
 
     pub(super) fn release(&self) -> Command {
@@ -399,16 +407,16 @@ impl Job {
         Command::Terminate { job: self.submission.job, ids: self.ids.clone() }
     }
 
-    pub(super) fn look(&self, listed: Option<ListedJob>) -> Command {
-        Command::Look { job: self.submission.job, ids: self.ids.clone(), listed: listed.map(Box::new) }
+    pub(super) fn inspect(&self, listed: Option<ListedJob>) -> Command {
+        Command::Inspect { job: self.submission.job, ids: self.ids.clone(), listed: listed.map(Box::new) }
     }
 
-    /// What was asked for and is not answered, but for looking.
+    /// What was asked for and is not answered, but for inspecting.
     pub(super) fn unanswered(&self) -> Vec<Command> {
         if self.queueing {
             let Command::Queue(queue) = self.queue() else { return Vec::new() };
             let end = self.terminating.then(|| self.terminate());
-            return end.into_iter().chain([Command::Queue(Queue { again: true, ..queue })]).collect();
+            return end.into_iter().chain([Command::Queue(Queue { resubmitted: true, ..queue })]).collect();
         }
         let steps = [
             (self.releasing, Job::release as fn(&Job) -> Command),

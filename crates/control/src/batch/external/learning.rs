@@ -12,10 +12,10 @@ use crate::listing::{Changes, ListedJob, Listing, Phase};
 const APART: i64 = 4;
 
 /// Tells of the jobs that have ended, before the changes are applied. O(changes log jobs).
-pub(super) fn ended(mirror: &Listing, changes: &Changes, used: &mut LimitUsage) {
+pub(super) fn record_ended(mirror: &Listing, changes: &Changes, used: &mut LimitUsage) {
     let apart = changes.at - changes.since;
     let between = Time(changes.since.0 + apart.0 / 2);
-    let mut tell = |job: &ListedJob, ended: Time| {
+    let mut record = |job: &ListedJob, ended: Time| {
         if let (Some(started), Some(limit)) = (job.started, job.walltime) {
             used.record(&job.owner, &job.partition, limit, (ended - started).max(Span::ZERO));
         }
@@ -23,13 +23,13 @@ pub(super) fn ended(mirror: &Listing, changes: &Changes, used: &mut LimitUsage) 
     let has_run = |id: &String| mirror.job(id).filter(|job| job.phase() == Phase::Runs);
     for before in changes.gone.iter().filter_map(has_run) {
         if before.walltime.is_some_and(|limit| apart <= Span(limit.0 / APART)) {
-            tell(before, between);
+            record(before, between);
         }
     }
     let was_over = |after: &ListedJob| mirror.job(&after.id).is_some_and(|job| job.phase() == Phase::Over);
     for after in changes.jobs.iter().filter(|after| after.phase() == Phase::Over && !was_over(after)) {
         if let Some(ended) = after.ended {
-            tell(after, ended);
+            record(after, ended);
         }
     }
 }

@@ -39,13 +39,13 @@ fn planned(start: i64, job: ListedJob) -> ListedJob {
     ListedJob { planned: Some(PlannedStart { start: Time(start), nodes: Vec::new() }), ..job }
 }
 
-fn tell(external: &mut External, event: Event) -> Vec<News> {
+fn tell(external: &mut External, event: Event) -> Vec<StatusUpdate> {
     let mut effects = Effects::default();
     external.on(NOW, batch::Event::External(event), &mut effects);
-    effects.news
+    effects.updates
 }
 
-fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<News> {
+fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<StatusUpdate> {
     let listing = Listing::new(NOW, nodes(), jobs);
     let changes = listing.changes(external.mirror().unwrap());
     tell(external, Event::Listed(changes))
@@ -53,7 +53,7 @@ fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<News> {
 
 fn cluster(jobs: Vec<ListedJob>) -> External {
     let mut external = External::of(System::Oar);
-    tell(&mut external, Event::Plans { rules: Rules::oar(PAUSE) });
+    tell(&mut external, Event::PlanningRules { rules: Rules::oar(PAUSE) });
     list(&mut external, jobs);
     external
 }
@@ -92,8 +92,8 @@ fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
     assert!(dump.is_of(OAR) && !dump.is_of(SLURM));
     let written = serde_json::to_string(&dump).unwrap();
     let mut external = External::restore(serde_json::from_str(&written).unwrap());
-    let again = Queue { again: true, ..queue.clone() };
-    assert_eq!(external.unanswered(), [Outer::External(Command::Queue(again))]);
+    let resubmission = Queue { resubmitted: true, ..queue.clone() };
+    assert_eq!(external.unanswered(), [Outer::External(Command::Queue(resubmission))]);
 
     tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let waiting = planned(1_100, listed("41", Some(7), State::Pending, 4, 100));
@@ -101,7 +101,7 @@ fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
     let plan = Estimate { procs: Procs(4), walltime: Span(100), start: Time(1_100) };
     assert_eq!(external.plan(NOW, JOB), Some(plan), "the size that OAR plans it in");
     let news = list(&mut external, vec![listed("41", Some(7), State::Running, 3, 134)]);
-    let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(990) };
+    let started = StatusUpdate::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(990) };
     assert_eq!(news, [started]);
 }
 
@@ -118,8 +118,8 @@ fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
     let (exit, started) = (Exit::Code(0), Some(Time(995)));
     let news =
         tell(&mut external, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
-    let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
-    assert_eq!(news, [started, News::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
+    let started = StatusUpdate::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
+    assert_eq!(news, [started, StatusUpdate::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
 }
 
 #[test]

@@ -12,25 +12,25 @@ use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{ClusterSnapshot, Nodes};
 use pliant_policy::runtimes::limit_usage::Expect;
 
-use super::drawing::{self, ListedSnapshot};
+use super::cluster_snapshot::{self, ListedSnapshot};
 use super::job::Job;
-use super::target::Target;
+use super::target_partition::TargetPartition;
 use super::{Event, External};
 use crate::listing::{ListedJob, Phase};
 
 impl External {
     /// Where jobs are submitted to.
-    pub(super) fn target(&self) -> Target<'_> {
-        Target::of(&self.mirror, self.partition.as_deref())
+    pub(super) fn target(&self) -> TargetPartition<'_> {
+        TargetPartition::of(&self.mirror, self.partition.as_deref())
     }
 
     /// The plan of this moment; none if the snapshot makes no sense.
-    pub(super) fn planned(&mut self, now: Time) -> Option<&mut Nodes> {
+    pub(super) fn current_plan(&mut self, now: Time) -> Option<&mut Nodes> {
         if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
-            let mut nodes = Nodes::from_snapshot(now, &self.drawn(&[]).snapshot).ok()?;
+            let mut nodes = Nodes::from_snapshot(now, &self.listed_snapshot(&[]).snapshot).ok()?;
             // The plan of those that are listed comes first.
             nodes.next_start();
-            self.unlisted().into_iter().for_each(|job| nodes.submit(now, planned_as(job.submission)));
+            self.unlisted().into_iter().for_each(|job| nodes.submit(now, as_planned(job.submission)));
             self.plan = Some((now, nodes));
             #[cfg(test)]
             {
@@ -41,7 +41,7 @@ impl External {
     }
 
     /// A job is submitted, or held for a while: it is behind all others, if it changes nothing else.
-    pub(super) fn plan_behind(&mut self, now: Time, submission: Submission) {
+    pub(super) fn append_to_plan(&mut self, now: Time, submission: Submission) {
         let number = submission.job;
         let numbers = self.numbers_with(number);
         let is_ours = |range: Option<(JobId, JobId)>, number: JobId| {
@@ -56,7 +56,7 @@ impl External {
         let is_last = self.jobs.keys().next_back().is_none_or(|last| *last < number);
         match &mut self.plan {
             Some((at, nodes)) if *at == now && is_last && others.next().is_none() => {
-                nodes.submit(now, planned_as(submission));
+                nodes.submit(now, as_planned(submission));
             }
             _ => self.plan = None,
         }
@@ -69,34 +69,40 @@ impl External {
     }
 
     /// What happened ends the plan, unless no snapshot shows it.
-    pub(super) fn plan_after(&mut self, event: &Event) {
+    pub(super) fn invalidate_plan(&mut self, event: &Event) {
         if !matches!(event, Event::Queued { .. } | Event::Terminated { .. } | Event::Removed { .. }) {
             self.plan = None;
         }
     }
 
     /// The snapshot, with those at the end of the queue.
-    pub(super) fn drawn(&self, unlisted: &[&Job]) -> ListedSnapshot {
+    pub(super) fn listed_snapshot(&self, unlisted: &[&Job]) -> ListedSnapshot {
         match self.expect {
-            Expect::Limits => self.drawn_with(unlisted, &|_, _| None),
-            Expect::History => self.drawn_with(unlisted, &|job, elapsed| {
+            Expect::Limits => self.listed_snapshot_with(unlisted, &|_, _| None),
+            Expect::History => self.listed_snapshot_with(unlisted, &|job, elapsed| {
                 self.used.expected(&job.owner, &job.partition, job.walltime?, elapsed)
             }),
         }
     }
 
-    fn drawn_with(
+    fn listed_snapshot_with(
         &self,
         unlisted: &[&Job],
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> ListedSnapshot {
-        let unlisted = unlisted.iter().map(|job| planned_as(job.submission));
-        drawing::draw(&self.present(), &self.rules, self.target(), expected, unlisted)
+        let unlisted = unlisted.iter().map(|job| as_planned(job.submission));
+        cluster_snapshot::listed_snapshot(
+            &self.current_listing(),
+            &self.rules,
+            self.target(),
+            expected,
+            unlisted,
+        )
     }
 
     /// Our waiting jobs that the listing does not show. One that it shows may not have been said to be queued yet.
     pub(super) fn unlisted(&self) -> Vec<&Job> {
-        let waiting = self.jobs.values().filter(|job| !job.is_listed && job.waits());
+        let waiting = self.jobs.values().filter(|job| !job.is_listed && job.is_waiting());
         let mut unlisted: Vec<&Job> = waiting.collect();
         if !unlisted.is_empty() {
             let is_there = |job: &&ListedJob| job.phase() != Phase::Over;
@@ -110,7 +116,7 @@ impl External {
     /// When each waiting job of the listing is expected to start, by what the batch system calls it: what a plan can be
     /// judged by. A job that the batch system does not plan is left out.
     pub fn starts(&self, now: Time) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.drawn(&self.unlisted()))
+        self.planned_starts(now, self.listed_snapshot(&self.unlisted()))
     }
 
     /// The same if so much were known of how long jobs run: of a job, and for how long it has run.
@@ -119,7 +125,7 @@ impl External {
         now: Time,
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.drawn_with(&self.unlisted(), expected))
+        self.planned_starts(now, self.listed_snapshot_with(&self.unlisted(), expected))
     }
 
     fn planned_starts(
@@ -130,7 +136,7 @@ impl External {
         let Ok(mut nodes) = Nodes::from_snapshot(now, &snapshot) else { return Vec::new() };
         let mut waiting: Vec<Waiting> = Vec::new();
         nodes.list(now, &mut waiting);
-        let listing = self.present();
+        let listing = self.current_listing();
         let start = |one: Waiting| {
             let Waiting { job, plan: Estimate { start, .. } } = one;
             let (_, index) = ids.iter().find(|(one, _)| *one == job)?;
@@ -140,11 +146,11 @@ impl External {
     }
 
     pub(super) fn snapshot(&self) -> ClusterSnapshot {
-        self.drawn(&self.unlisted()).snapshot
+        self.listed_snapshot(&self.unlisted()).snapshot
     }
 }
 
 /// A job that is not listed yet, as plans have it.
-fn planned_as(submission: Submission) -> Submission {
-    Submission { walltime: drawing::bounded(Some(submission.walltime)), ..submission }
+fn as_planned(submission: Submission) -> Submission {
+    Submission { walltime: cluster_snapshot::bounded(Some(submission.walltime)), ..submission }
 }

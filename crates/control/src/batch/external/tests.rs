@@ -16,7 +16,7 @@ use crate::batch::{BatchSystem, Command as Outer, Usage};
 use crate::listing::{self, CoreLayout, NodeAllocation, State};
 use crate::local::LocalJob;
 
-mod again;
+mod resubmission;
 
 const JOB: JobId = JobId(7);
 
@@ -57,12 +57,12 @@ impl Bench {
     fn new() -> Bench {
         let mut bench = Bench { external: External::new(), listing: Listing::default(), now: Time(100) };
         let (interval, partition) = (Span(30), Some("main".to_owned()));
-        bench.tell(Event::Described { interval, partition, expect: Expect::Limits });
+        bench.tell(Event::Configured { interval, partition, expect: Expect::Limits });
         bench.list(vec![]);
         bench
     }
 
-    fn again(&mut self) -> External {
+    fn restored(&mut self) -> External {
         let batch::Dump::External(dump) = self.external.dump(self.now) else { panic!("of another kind") };
         let written = serde_json::to_string(&batch::Dump::External(dump)).unwrap();
         let batch::Dump::External(dump) = serde_json::from_str(&written).unwrap() else {
@@ -71,28 +71,28 @@ impl Bench {
         External::restore(*dump)
     }
 
-    fn act(&mut self, act: impl Fn(&mut External, Time, &mut Effects)) -> (Vec<Command>, Vec<News>) {
+    fn act(&mut self, act: impl Fn(&mut External, Time, &mut Effects)) -> (Vec<Command>, Vec<StatusUpdate>) {
         let (mut here, mut there) = (Effects::default(), Effects::default());
-        let mut again = self.again();
+        let mut restored = self.restored();
         act(&mut self.external, self.now, &mut here);
-        act(&mut again, self.now, &mut there);
-        assert_eq!((&here.commands, &here.news), (&there.commands, &there.news));
-        assert_eq!(self.external.dump(self.now), again.dump(self.now));
+        act(&mut restored, self.now, &mut there);
+        assert_eq!((&here.commands, &here.updates), (&there.commands, &there.updates));
+        assert_eq!(self.external.dump(self.now), restored.dump(self.now));
         let inner = |command| match command {
             Outer::External(command) => command,
             other => panic!("{other:?}"),
         };
-        (here.commands.into_iter().map(inner).collect(), here.news)
+        (here.commands.into_iter().map(inner).collect(), here.updates)
     }
 
-    fn tell(&mut self, event: Event) -> (Vec<Command>, Vec<News>) {
+    fn tell(&mut self, event: Event) -> (Vec<Command>, Vec<StatusUpdate>) {
         self.now += Span(1);
         self.act(|external, now, effects| {
             external.on(now, batch::Event::External(event.clone()), effects);
         })
     }
 
-    fn list(&mut self, jobs: Vec<ListedJob>) -> (Vec<Command>, Vec<News>) {
+    fn list(&mut self, jobs: Vec<ListedJob>) -> (Vec<Command>, Vec<StatusUpdate>) {
         let next = Listing::new(self.now + Span(1), vec![node("n1", 4), node("n2", 4)], jobs);
         let changes = next.changes(&self.listing);
         self.listing = next;
@@ -112,14 +112,17 @@ impl Bench {
             walltime: Span(600),
             held,
             tentative: false,
-            again: false,
+            resubmitted: false,
             alternatives: Vec::new(),
         };
         assert_eq!((commands, news), (vec![Command::Queue(queue.clone())], vec![]));
-        let asked_again = vec![Outer::External(Command::Queue(Queue { again: true, ..queue }))];
+        let asked_again = vec![Outer::External(Command::Queue(Queue { resubmitted: true, ..queue }))];
         assert_eq!(bench.external.unanswered(), asked_again);
         let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
-        assert_eq!((commands, news), (vec![], if held { vec![News::Held { job: JOB }] } else { vec![] }));
+        assert_eq!(
+            (commands, news),
+            (vec![], if held { vec![StatusUpdate::Held { job: JOB }] } else { vec![] })
+        );
         assert_eq!(bench.external.unanswered(), []);
         bench
     }
@@ -129,16 +132,16 @@ fn ids() -> Vec<String> {
     vec!["41".to_owned()]
 }
 
-fn started() -> News {
-    News::Started { job: JOB, procs: Procs(2), walltime: Span(600), at: Time(50) }
+fn started() -> StatusUpdate {
+    StatusUpdate::Started { job: JOB, procs: Procs(2), walltime: Span(600), at: Time(50) }
 }
 
 fn ended(exit: Exit) -> Event {
     Event::Ended { job: JOB, exit, started: Some(Time(50)), elapsed_ms: Some(1500) }
 }
 
-fn end(exit: Exit) -> News {
-    News::Ended { job: JOB, exit, elapsed_ms: Some(1500) }
+fn end(exit: Exit) -> StatusUpdate {
+    StatusUpdate::Ended { job: JOB, exit, elapsed_ms: Some(1500) }
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn a_job_waits_runs_and_ends() {
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Running)]), (vec![], vec![started()]));
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Completing)]), (vec![], vec![]));
     let over = listed("41", Some(7), State::Completed);
-    let look = Command::Look { job: JOB, ids: ids(), listed: Some(Box::new(over.clone())) };
+    let look = Command::Inspect { job: JOB, ids: ids(), listed: Some(Box::new(over.clone())) };
     assert_eq!(bench.list(vec![over]), (vec![look.clone()], vec![]));
     assert_eq!(bench.external.unanswered(), [Outer::External(look)]);
     assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![end(Exit::Code(0))]));
@@ -159,7 +162,7 @@ fn a_job_waits_runs_and_ends() {
 fn a_job_that_ran_between_two_listings_has_started() {
     let mut bench = Bench::queued(false);
     let (commands, _) = bench.list(vec![listed("41", Some(7), State::Completed)]);
-    assert!(matches!(commands[..], [Command::Look { .. }]));
+    assert!(matches!(commands[..], [Command::Inspect { .. }]));
     assert_eq!(bench.tell(ended(Exit::Code(3))), (vec![], vec![started(), end(Exit::Code(3))]));
 }
 
@@ -169,7 +172,7 @@ fn a_refused_job_ends_without_having_started() {
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let (commands, news) = bench.tell(Event::Refused { job: JOB, why: "no such partition".to_owned() });
     let exit = Exit::NotStarted("no such partition".to_owned());
-    assert_eq!((commands, news), (vec![], vec![News::Ended { job: JOB, exit, elapsed_ms: None }]));
+    assert_eq!((commands, news), (vec![], vec![StatusUpdate::Ended { job: JOB, exit, elapsed_ms: None }]));
 }
 
 #[test]
@@ -180,26 +183,26 @@ fn what_vanishes_unclaimed_is_submitted_again_and_what_was_not_listed_yet_has_no
     let at = bench.now;
     let early = Changes { at, ..Changes::default() };
     assert_eq!(bench.tell(Event::Listed(early)), (vec![], vec![]));
-    let gone = Command::Look { job: JOB, ids: ids(), listed: None };
+    let gone = Command::Inspect { job: JOB, ids: ids(), listed: None };
     assert_eq!(look(&mut bench), (vec![gone.clone()], vec![]));
     assert_eq!(look(&mut bench), (vec![], vec![]), "it is looked for already");
-    let again = Queue {
+    let resubmission = Queue {
         job: JOB,
         procs: Procs(2),
         walltime: Span(600),
         held: false,
         tentative: false,
-        again: true,
+        resubmitted: true,
         alternatives: Vec::new(),
     };
-    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![Command::Queue(again)], vec![]));
+    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![Command::Queue(resubmission)], vec![]));
     assert_eq!(bench.tell(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
     // The first one comes to light again, and is as good as the second.
     let both = vec![listed("41", Some(7), State::Running), listed("42", Some(7), State::Pending)];
     assert_eq!(bench.list(both), (vec![], vec![started()]));
     let both = vec![listed("41", Some(7), State::Completed), listed("42", Some(7), State::Pending)];
     let (commands, _) = bench.list(both);
-    let [Command::Look { ids, .. }] = &commands[..] else { panic!("{commands:?}") };
+    let [Command::Inspect { ids, .. }] = &commands[..] else { panic!("{commands:?}") };
     assert_eq!(ids, &["42", "41"], "which of the two has run its folder tells");
 }
 
@@ -207,7 +210,7 @@ fn what_vanishes_unclaimed_is_submitted_again_and_what_was_not_listed_yet_has_no
 fn what_is_left_of_a_job_that_is_over_is_removed_and_nobody_elses() {
     let mut bench = Bench::queued(true);
     bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
-    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     let late = || vec![listed("42", Some(7), State::Held), listed("43", Some(6), State::Held)];
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
     assert_eq!(bench.list(late()), (vec![remove.clone()], vec![]), "number 6 is of another journal");
@@ -237,7 +240,7 @@ fn a_held_job_is_released_or_dropped() {
     bench.tell(Event::Terminated { job: JOB });
     bench.list(vec![]);
     let (commands, news) = bench.tell(Event::Unclaimed { job: JOB });
-    let gone = News::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None };
+    let gone = StatusUpdate::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None };
     assert_eq!((commands, news), (vec![], vec![gone]), "nobody submits again what was cancelled");
 }
 
@@ -270,7 +273,7 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
 #[test]
 fn a_job_is_withdrawn_or_stays() {
     let withdraw = |external: &mut External, now, effects: &mut Effects| external.withdraw(now, JOB, effects);
-    let check = |outcome, expected: News| {
+    let check = |outcome, expected: StatusUpdate| {
         let mut bench = Bench::queued(false);
         let command = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
         assert_eq!(bench.act(withdraw), (vec![command], vec![]));
@@ -278,19 +281,19 @@ fn a_job_is_withdrawn_or_stays() {
         assert_eq!(bench.external.unanswered(), []);
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![]));
     };
-    check(Withdrawal::Withdrawn, News::Withdrawn { job: JOB });
-    check(Withdrawal::Stays, News::Stays { job: JOB });
+    check(WithdrawalOutcome::Withdrawn, StatusUpdate::Withdrawn { job: JOB });
+    check(WithdrawalOutcome::Started, StatusUpdate::NotWithdrawn { job: JOB });
     // That it vanished is found out twice, and told once.
     let mut bench = Bench::queued(false);
     bench.act(withdraw);
     bench.list(vec![]);
     assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![], vec![]));
-    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
-    assert_eq!(news, [News::Withdrawn { job: JOB }]);
+    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
+    assert_eq!(news, [StatusUpdate::Withdrawn { job: JOB }]);
     // One that runs is not even asked for.
     let mut bench = Bench::queued(false);
     bench.list(vec![listed("41", Some(7), State::Running)]);
-    assert_eq!(bench.act(withdraw), (vec![], vec![News::Stays { job: JOB }]));
+    assert_eq!(bench.act(withdraw), (vec![], vec![StatusUpdate::NotWithdrawn { job: JOB }]));
 }
 
 /// Otherwise the release could prepare the folder that the withdrawal has put away, and start the job a second time.
@@ -308,10 +311,10 @@ fn a_withdrawal_waits_for_the_release_before_it() {
     );
     assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![withdraw.clone()], vec![]));
     assert_eq!(bench.external.unanswered(), [Outer::External(withdraw)]);
-    let outcome = Withdrawal::Withdrawn;
+    let outcome = WithdrawalOutcome::Withdrawn;
     assert_eq!(
         bench.tell(Event::Withdrawal { job: JOB, outcome }),
-        (vec![], vec![News::Withdrawn { job: JOB }])
+        (vec![], vec![StatusUpdate::Withdrawn { job: JOB }])
     );
     assert_eq!(bench.external.unanswered(), []);
 }
@@ -319,7 +322,7 @@ fn a_withdrawal_waits_for_the_release_before_it() {
 /// By our own hand: that is no end of the job, which goes on elsewhere.
 #[test]
 fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
-    for outcome in [Withdrawal::Withdrawn, Withdrawal::Stays] {
+    for outcome in [WithdrawalOutcome::Withdrawn, WithdrawalOutcome::Started] {
         let mut bench = Bench::queued(false);
         bench.list(vec![listed("41", Some(7), State::Pending)]);
         bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
@@ -327,13 +330,13 @@ fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
         assert_eq!(bench.list(cancelled()), (vec![], vec![]));
         let (commands, news) = bench.tell(Event::Withdrawal { job: JOB, outcome });
         let (expected, looks) = match outcome {
-            Withdrawal::Withdrawn => (News::Withdrawn { job: JOB }, 0),
+            WithdrawalOutcome::Withdrawn => (StatusUpdate::Withdrawn { job: JOB }, 0),
             // Somebody else had cancelled it.
-            Withdrawal::Stays => (News::Stays { job: JOB }, 1),
+            WithdrawalOutcome::Started => (StatusUpdate::NotWithdrawn { job: JOB }, 1),
         };
         assert_eq!((commands, news), (vec![], vec![expected]));
         let (commands, news) = bench.list(cancelled());
-        let looked = commands.iter().filter(|command| matches!(command, Command::Look { .. })).count();
+        let looked = commands.iter().filter(|command| matches!(command, Command::Inspect { .. })).count();
         assert_eq!((looked, commands.len(), news), (looks, looks, vec![]), "{commands:?}");
     }
 }
@@ -395,7 +398,7 @@ fn plans_reckon_with_what_was_done_since_the_listing() {
     bench.list(vec![ListedJob { state: State::Pending, ..taken() }]);
     check(&mut bench, false, "it waits");
     bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
-    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     check(&mut bench, true, "it is gone");
 }
 
@@ -419,9 +422,11 @@ fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
         ..local(id, State::Failed)
     };
     let placed = |job| ListedJob { places: local("", State::Running).places, ..job };
-    let kept = |news: &[News]| -> Vec<(i64, i64)> {
-        let one = |news: &News| match news {
-            News::Local(LocalJob { started: Some(started), ended: Some(ended), shape, .. }) => {
+    let kept = |news: &[StatusUpdate]| -> Vec<(i64, i64)> {
+        let one = |update: &StatusUpdate| match update {
+            StatusUpdate::LocalEnded(LocalJob {
+                started: Some(started), ended: Some(ended), shape, ..
+            }) => {
                 assert_eq!(shape.cores, Procs(2));
                 Some((started.0, ended.0))
             }

@@ -1,4 +1,4 @@
-//! A copy of another server's job in an external batch system, from its turn to its start, and when it is let go too late.
+//! A sibling of another server's job in an external batch system, from its turn to its start, and when it is let go too late.
 
 use super::*;
 use crate::batch::external::{self, Queue};
@@ -6,7 +6,7 @@ use crate::handoff::{Call, HandoffDecision};
 use crate::listing::{Changes, CoreLayout, ListedJob, Listing, Node, NodeAllocation, Phase, State};
 use crate::names::Token;
 
-/// A cluster of Slurm's with two cores, in front of which a server holds a copy.
+/// A cluster of Slurm's with two cores, in front of which a server holds a sibling.
 pub(super) struct Slurm {
     pub(super) bench: Bench,
     listing: Listing,
@@ -20,9 +20,9 @@ impl Slurm {
         slurm
     }
 
-    fn with_copy() -> (Slurm, HandoffId) {
+    fn with_sibling() -> (Slurm, HandoffId) {
         let mut slurm = Slurm::idle();
-        let handoff = Box::new(Handoff { copy: true, ..handed(5, 1) });
+        let handoff = Box::new(Handoff { sibling: true, ..handed(5, 1) });
         let id = handoff.id.clone();
         assert_eq!(slurm.bench.tell(Event::Prepare { reply: Token(51), handoff }), None);
         let [external::Command::Queue(Queue { job: JobId(1), tentative: true, .. })] = &slurm.asked()[..]
@@ -90,12 +90,12 @@ const COMMIT: HandoffDecision = HandoffDecision::Commit { cancelled: false, atte
 
 #[test]
 fn its_source_is_asked_when_its_turn_has_come_and_then_it_is_let_go() {
-    let (mut slurm, id) = Slurm::with_copy();
+    let (mut slurm, id) = Slurm::with_sibling();
     slurm.list(vec![as_41(State::Pending)]);
     assert_eq!((slurm.calls(), slurm.asked()), (vec![], vec![]));
     slurm.list(vec![as_41(State::Running)]);
     assert_eq!((slurm.calls(), slurm.asked()), (vec![Call::Ready], vec![]));
-    slurm.bench.tell(Event::Judged { id: id.clone(), decision: COMMIT });
+    slurm.bench.tell(Event::Decided { id: id.clone(), decision: COMMIT });
     let [external::Command::Release { job: JobId(1), tentative: true, .. }] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
@@ -107,28 +107,28 @@ fn its_source_is_asked_when_its_turn_has_come_and_then_it_is_let_go() {
 
 #[test]
 fn one_that_another_has_outrun_is_ended_there() {
-    let (mut slurm, id) = Slurm::with_copy();
+    let (mut slurm, id) = Slurm::with_sibling();
     slurm.list(vec![as_41(State::Running)]);
-    slurm.bench.tell(Event::Judged { id, decision: HandoffDecision::Abort });
+    slurm.bench.tell(Event::Decided { id, decision: HandoffDecision::Abort });
     let [external::Command::Terminate { job: JobId(1), .. }] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
-    assert_eq!(slurm.bench.server.held().count(), 0);
+    assert_eq!(slurm.bench.server.prepared().count(), 0);
 }
 
 /// It is ours since the decision: it waits under another number, keeps its handle, its key and what hangs on them.
 #[test]
 fn one_that_is_let_go_too_late_is_queued_anew() {
-    let (mut slurm, id) = Slurm::with_copy();
+    let (mut slurm, id) = Slurm::with_sibling();
     slurm.list(vec![as_41(State::Running)]);
-    slurm.bench.tell(Event::Judged { id: id.clone(), decision: COMMIT });
+    slurm.bench.tell(Event::Decided { id: id.clone(), decision: COMMIT });
     slurm.again();
-    slurm.said(external::Event::Missed { job: JobId(1) });
+    slurm.said(external::Event::ReleasedTooLate { job: JobId(1) });
     let [external::Command::Queue(queue)] = &slurm.asked()[..] else { panic!("{:?}", slurm.bench.commands) };
-    assert_eq!((queue.job, queue.tentative, queue.held, queue.again), (JobId(2), false, false, false));
+    assert_eq!((queue.job, queue.tentative, queue.held, queue.resubmitted), (JobId(2), false, false, false));
     slurm.again();
     assert_eq!((slurm.bench.server.number_of(&id.job), slurm.bench.state(2)), (Some(2), JobState::Queued));
-    assert!(slurm.bench.server.job(1).is_none() && slurm.bench.server.wants_files_of(&Key([7; 16])));
+    assert!(slurm.bench.server.job(1).is_none() && slurm.bench.server.needs_files_of(&Key([7; 16])));
     let again = Event::Commit { reply: Token(52), id, cancelled: false, attempts: 1 };
     assert_eq!(slurm.bench.tell(again), Some(Answer::Handoff(Reply::Done)), "once is enough");
     slurm.bench.cancel(2, "alice");
@@ -140,12 +140,12 @@ fn one_that_is_let_go_too_late_is_queued_anew() {
 /// Nobody has begun it and nobody has it but its source: it comes back when that has said so.
 #[test]
 fn one_that_has_lost_its_turn_asks_and_waits_anew() {
-    let (mut slurm, id) = Slurm::with_copy();
+    let (mut slurm, id) = Slurm::with_sibling();
     slurm.list(vec![as_41(State::Running)]);
     slurm.list(vec![ListedJob { places: as_41(State::Running).places, ..as_41(State::Completed) }]);
     slurm.bench.tell(Event::Due);
-    assert_eq!((slurm.calls(), slurm.bench.server.held().count()), (vec![Call::Inquire], 1));
-    slurm.bench.tell(Event::Judged { id, decision: HandoffDecision::Undecided });
+    assert_eq!((slurm.calls(), slurm.bench.server.prepared().count()), (vec![Call::Inquire], 1));
+    slurm.bench.tell(Event::Decided { id, decision: HandoffDecision::Undecided });
     let [external::Command::Queue(Queue { job: JobId(2), tentative: true, .. })] = &slurm.asked()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };

@@ -48,7 +48,7 @@ impl Slurm {
             slurm.subjob(SubjobEvent::Prepare { reply: Token(1), subjob: Box::new(subjob) }),
             SubjobState::Queued
         );
-        let walltime = Span(60 + 120) + external::DECIDED_WITHIN;
+        let walltime = Span(60 + 120) + external::RELEASE_TIMEOUT;
         let [external::Command::Queue(Queue { job: JobId(1), tentative: true, walltime: found, .. })] =
             slurm.asked()[..]
         else {
@@ -63,11 +63,11 @@ impl Slurm {
         let addresses: Addresses = ["one", "two"].map(address).into();
         slurm.subjob(SubjobEvent::Located { id: id(), addresses: Ok(addresses.clone()) });
         slurm.again();
-        assert_eq!(slurm.bench.server.subjob_listens(1), Some(&addresses));
+        assert_eq!(slurm.bench.server.subjob_task_addresses(1), Some(&addresses));
         let decision = SubjobDecision::Commit { peers: addresses.clone() };
         let decided = SubjobEvent::Decided { reply: None, id: id(), decision, heard: false };
         assert_eq!(slurm.subjob(decided), SubjobState::Committed);
-        assert_eq!(slurm.bench.server.subjob_listens(1), Some(&addresses), "they start with these");
+        assert_eq!(slurm.bench.server.subjob_task_addresses(1), Some(&addresses), "they start with these");
         slurm
     }
 }

@@ -82,7 +82,7 @@ impl World {
         }
         for server in &self.servers {
             let machine = &server.daemon.node.machine;
-            if machine.untold_subjobs() > 0 {
+            if machine.unacknowledged_subjobs() > 0 {
                 return Some(format!("{} has subjobs of launches", server.name));
             }
             let free = machine.usage().free;

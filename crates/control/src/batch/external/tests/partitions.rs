@@ -9,7 +9,7 @@ use crate::listing::Partition;
 use crate::names::Key;
 use crate::names::Token;
 use crate::reason::{Cause, DiscoverySummary};
-use crate::server::{self, Answer, Refused, Server, ServerConfig, Submit};
+use crate::server::{self, AdmissionRefusal, Answer, Server, ServerConfig, Submit};
 
 fn partition(name: &str) -> Partition {
     Partition { name: name.to_owned(), is_default: name == "main", ..Partition::default() }
@@ -38,7 +38,7 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
         waiting_per_user: 10,
     };
     let mut server = Server::new(config, Time(0)).unwrap();
-    let described = Event::Described {
+    let described = Event::Configured {
         interval: Span(30),
         partition: partition.map(str::to_owned),
         expect: Expect::Limits,
@@ -50,7 +50,7 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
     server
 }
 
-fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -> Option<Refused> {
+fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -> Option<AdmissionRefusal> {
     let submit = Submit {
         key: Key((u128::from(procs) << 64 | walltime_s as u128).to_be_bytes()),
         owner: "ann".parse().unwrap(),
@@ -92,7 +92,7 @@ fn the_default_partition_counts_where_none_is_named() {
 #[test]
 fn jobs_of_other_partitions_are_not_in_the_way() {
     let mut bench = Bench::new();
-    bench.tell(Event::Described { interval: Span(30), partition: None, expect: Expect::Limits });
+    bench.tell(Event::Configured { interval: Span(30), partition: None, expect: Expect::Limits });
     let waits = |partition: &str| ListedJob {
         partition: partition.to_owned(),
         shape: CoreLayout { cores: 8, ..CoreLayout::default() },
@@ -113,10 +113,10 @@ fn what_never_starts_there_is_refused_with_its_cause() {
     let limited = Partition { walltime: Some(Span(600)), nodes: Some(1), ..partition("main") };
     let mut lyon = server(None, Some(&listing(vec![limited])));
     assert_eq!(refused(&mut lyon, 4, 600, Speedup::Rigid), None);
-    let too_long = Refused::TooLong { walltime: Span(601), most: Span(600) };
+    let too_long = AdmissionRefusal::TooLong { walltime: Span(601), most: Span(600) };
     assert_eq!(refused(&mut lyon, 4, 601, Speedup::Rigid), Some(too_long));
     // Two nodes have them, one has not.
-    let too_large = Refused::TooLarge { needed: Procs(5), available: Procs(4) };
+    let too_large = AdmissionRefusal::TooLarge { needed: Procs(5), available: Procs(4) };
     assert_eq!(refused(&mut lyon, 5, 60, Speedup::Rigid), Some(too_large));
     // 1200 s on one core, 300 s on four.
     let linear = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };

@@ -15,7 +15,7 @@ fn those_of_a_burst_cost_one_plan() {
     let first = external.plans;
     for number in 1..=100 {
         // As an admission does.
-        assert!(external.planned(now).is_some());
+        assert!(external.current_plan(now).is_some());
         submit(external, now, number);
         let queued = Event::Queued { job: JobId(number), ids: vec![number.to_string()] };
         external.on(now, batch::Event::External(queued), &mut Effects::default());
@@ -36,7 +36,7 @@ fn those_of_a_burst_cost_one_plan() {
 /// Jobs of a user that take a minute of ten, one after the other; the last one goes on.
 fn taught(expect: Expect, told: bool) -> Bench {
     let mut bench = Bench::new();
-    bench.tell(Event::Described { interval: Span(30), partition: Some("main".to_owned()), expect });
+    bench.tell(Event::Configured { interval: Span(30), partition: Some("main".to_owned()), expect });
     for number in 0..8 {
         let begin = bench.now;
         let job = |state| ListedJob {
@@ -114,7 +114,7 @@ fn a_job_that_is_listed_before_it_was_said_to_be_queued_is_there_once() {
         bench.act(|external, now, effects| external.submit(now, submission(), effects));
         bench.list(vec![listed("41", Some(7), state.clone())]);
         assert_eq!(bench.external.usage().waiting, waiting, "{state:?}");
-        assert!(bench.external.planned(bench.now).is_some(), "{state:?}");
+        assert!(bench.external.current_plan(bench.now).is_some(), "{state:?}");
         assert_eq!(bench.external.waiting(bench.now).len(), waiting as usize, "{state:?}");
     }
 }

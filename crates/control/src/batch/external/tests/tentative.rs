@@ -1,7 +1,7 @@
 //! Tentative jobs: their turn comes like that of any other, and what starts then waits to be told whether it may begin.
 
 use super::*;
-use crate::batch::external::DECIDED_WITHIN;
+use crate::batch::external::RELEASE_TIMEOUT;
 
 impl Bench {
     /// A tentative job in the queue as `41`.
@@ -12,15 +12,15 @@ impl Bench {
         let queue = Queue {
             job: JOB,
             procs: Procs(2),
-            walltime: Span(600) + DECIDED_WITHIN,
+            walltime: Span(600) + RELEASE_TIMEOUT,
             held: false,
             tentative: true,
-            again: false,
+            resubmitted: false,
             alternatives: Vec::new(),
         };
         assert_eq!((commands, news), (vec![Command::Queue(queue)], vec![]));
         let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
-        assert_eq!((commands, news), (vec![], vec![News::Held { job: JOB }]));
+        assert_eq!((commands, news), (vec![], vec![StatusUpdate::Held { job: JOB }]));
         bench
     }
 
@@ -28,7 +28,7 @@ impl Bench {
     fn with_turn() -> Bench {
         let mut bench = Bench::tentative();
         assert_eq!(bench.list(vec![waits()]), (vec![], vec![]));
-        assert_eq!(bench.list(vec![runs()]), (vec![], vec![News::Turn { job: JOB }]));
+        assert_eq!(bench.list(vec![runs()]), (vec![], vec![StatusUpdate::Ready { job: JOB }]));
         assert_eq!(bench.list(vec![runs()]), (vec![], vec![]), "that is told once");
         bench
     }
@@ -52,12 +52,12 @@ fn release() -> Command {
     Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: true }
 }
 
-fn lost_turn() -> News {
+fn lost_processors() -> StatusUpdate {
     end_of(Exit::NotStarted("it lost its turn".to_owned()))
 }
 
-fn end_of(exit: Exit) -> News {
-    News::Ended { job: JOB, exit, elapsed_ms: None }
+fn end_of(exit: Exit) -> StatusUpdate {
+    StatusUpdate::Ended { job: JOB, exit, elapsed_ms: None }
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn it_starts_when_it_is_released() {
     assert_eq!(bench.list(vec![runs()]), (vec![], vec![started()]));
     let over = listed("41", Some(7), State::Completed);
     let (commands, _) = bench.list(vec![over]);
-    assert!(matches!(commands[..], [Command::Look { .. }]), "{commands:?}");
+    assert!(matches!(commands[..], [Command::Inspect { .. }]), "{commands:?}");
     assert_eq!(bench.tell(ended(Exit::Code(0))).1, [end(Exit::Code(0))]);
 }
 
@@ -91,7 +91,7 @@ fn one_that_is_gone_unreleased_has_lost_its_turn() {
         [vec![listed("41", Some(7), State::Completed)], vec![listed("41", Some(7), State::Cancelled)], vec![]]
     {
         for mut bench in [Bench::tentative(), Bench::with_turn()] {
-            assert_eq!(bench.list(left.clone()), (vec![], vec![lost_turn()]), "{left:?}");
+            assert_eq!(bench.list(left.clone()), (vec![], vec![lost_processors()]), "{left:?}");
             assert_eq!(bench.list(left.clone()), (vec![], vec![]));
         }
     }
@@ -103,7 +103,7 @@ fn one_that_is_gone_unreleased_has_lost_its_turn() {
     let began =
         ListedJob { started: Some(Time(50)), places: runs().places, ..listed("41", Some(7), State::Failed) };
     let both = || vec![began.clone(), listed("42", Some(7), State::Pending)];
-    assert_eq!(bench.list(both()).1, [lost_turn()]);
+    assert_eq!(bench.list(both()).1, [lost_processors()]);
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
     assert_eq!(bench.list(both()), (vec![remove], vec![]));
 }
@@ -113,19 +113,22 @@ fn one_that_is_gone_unreleased_has_lost_its_turn() {
 fn one_that_missed_its_release_is_told_once_as_what_was_asked_for() {
     let cancel = |external: &mut External, now, effects: &mut Effects| external.cancel(now, JOB, effects);
     let withdraw = |external: &mut External, now, effects: &mut Effects| external.withdraw(now, JOB, effects);
-    let check = |asked: Option<fn(&mut External, Time, &mut Effects)>, expected: News| {
+    let check = |asked: Option<fn(&mut External, Time, &mut Effects)>, expected: StatusUpdate| {
         let mut bench = Bench::with_turn();
         bench.release();
         asked.map(|ask| bench.act(ask));
         assert_eq!(bench.list(vec![listed("41", Some(7), State::Completed)]), (vec![], vec![]));
-        assert_eq!(bench.tell(Event::Missed { job: JOB }), (vec![], vec![expected]));
-        assert_eq!(bench.tell(Event::Missed { job: JOB }), (vec![], vec![]));
-        assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Stays }), (vec![], vec![]));
+        assert_eq!(bench.tell(Event::ReleasedTooLate { job: JOB }), (vec![], vec![expected]));
+        assert_eq!(bench.tell(Event::ReleasedTooLate { job: JOB }), (vec![], vec![]));
+        assert_eq!(
+            bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Started }),
+            (vec![], vec![])
+        );
         assert_eq!(bench.external.unanswered(), []);
     };
-    check(None, News::Missed { job: JOB });
+    check(None, StatusUpdate::ReleasedTooLate { job: JOB });
     check(Some(cancel), end_of(Exit::Cancelled));
-    check(Some(withdraw), News::Withdrawn { job: JOB });
+    check(Some(withdraw), StatusUpdate::Withdrawn { job: JOB });
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn it_is_dropped_whatever_it_does() {
         let dropped = bench.act(|external, now, effects| external.cancel(now, JOB, effects));
         assert_eq!(dropped, (vec![terminate], vec![]));
         bench.tell(Event::Terminated { job: JOB });
-        assert_eq!(bench.list(vec![]), (vec![], vec![lost_turn()]));
+        assert_eq!(bench.list(vec![]), (vec![], vec![lost_processors()]));
     }
 }
 
@@ -147,7 +150,10 @@ fn it_is_submitted_again_as_what_it_is() {
     bench.act(|external, now, effects| external.submit_tentatively(now, submission(), effects));
     let open = bench.external.unanswered();
     assert!(
-        matches!(&open[..], [Outer::External(Command::Queue(Queue { tentative: true, again: true, .. }))]),
+        matches!(
+            &open[..],
+            [Outer::External(Command::Queue(Queue { tentative: true, resubmitted: true, .. }))]
+        ),
         "{open:?}"
     );
     let mut bench = Bench::with_turn();
@@ -156,5 +162,8 @@ fn it_is_submitted_again_as_what_it_is() {
     bench.list(vec![]);
     let (commands, _) = bench.tell(Event::Unclaimed { job: JOB });
     let [Command::Queue(queue)] = &commands[..] else { panic!("{commands:?}") };
-    assert_eq!((queue.tentative, queue.held, queue.again, queue.walltime), (false, false, true, Span(600)));
+    assert_eq!(
+        (queue.tentative, queue.held, queue.resubmitted, queue.walltime),
+        (false, false, true, Span(600))
+    );
 }

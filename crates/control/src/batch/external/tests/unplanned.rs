@@ -12,7 +12,7 @@ fn who_holds_a_job_back_says_when_it_starts_and_a_limit_holds_for_those_that_com
         let now = bench.now;
         let plan = bench.external.plan(now, JOB);
         assert_eq!(plan.is_some(), job.state == State::Pending && job.waits_for.is_none(), "{job:?}");
-        assert_eq!(bench.external.kept(), kept.iter().copied().collect(), "{job:?}");
+        assert_eq!(bench.external.held_jobs(), kept.iter().copied().collect(), "{job:?}");
         assert_eq!(bench.external.limited().is_some(), limited, "{job:?}");
     };
     use listing::WaitReason::{Limit, Other};

@@ -11,7 +11,7 @@ impl External {
     /// The last listing without our jobs that have been withdrawn since, and with those that are or were held until now
     /// in their places: they will start in their turn, or be withdrawn soon. Otherwise whoever is asked next where a job
     /// would complete early would be told of room that is given away already.
-    pub(super) fn present(&self) -> Cow<'_, Listing> {
+    pub(super) fn current_listing(&self) -> Cow<'_, Listing> {
         let is_old = |job: &ListedJob| self.is_gone(job) || self.is_held_by_us(job);
         if !self.mirror.jobs.iter().any(is_old) {
             return Cow::Borrowed(&self.mirror);

@@ -6,7 +6,7 @@ use pliant_policy::nodes::{
     AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Rules, Shape,
 };
 
-use super::target::Target;
+use super::target_partition::TargetPartition;
 use crate::listing::{self, ListedJob, Listing, Phase, State, WaitReason};
 
 /// What a job without a limit is taken to need.
@@ -24,20 +24,20 @@ pub(super) struct ListedSnapshot {
 /// The snapshot of a listing, with jobs that it does not show yet at the end of the queue. Our jobs have their own
 /// numbers, others the highest there are. `expected` says how long a job runs that has run for so long, if that is known
 /// better than by its limit.
-pub(super) fn draw(
+pub(super) fn listed_snapshot(
     listing: &Listing,
     rules: &Rules,
-    target: Target<'_>,
+    target: TargetPartition<'_>,
     expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
 ) -> ListedSnapshot {
     let ours: Vec<&listing::Node> = target.nodes().collect();
-    let mut strangers = (0..=u32::MAX).rev();
+    let mut external_numbers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
     let mut number = |listed: &ListedJob| match listed.ours {
         Some(number) if seen.insert(number) => JobId(number),
         // A job of ours that is there twice counts twice, and is ours once.
-        _ => JobId(strangers.next().unwrap_or(u32::MAX)),
+        _ => JobId(external_numbers.next().unwrap_or(u32::MAX)),
     };
     let mut running = Vec::new();
     for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Runs) {
@@ -63,7 +63,7 @@ pub(super) fn draw(
     for (index, job) in waiting {
         for task in 0..tasks(job) {
             let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
-            let one = Pending { expected, ..waits(job, number(job), target, largest) };
+            let one = Pending { expected, ..pending_job(job, number(job), target, largest) };
             if task == 0 {
                 ids.push((one.job, index));
             }
@@ -97,7 +97,7 @@ fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
 }
 
 /// The cores of the largest node.
-pub(super) fn largest(target: Target<'_>) -> u32 {
+pub(super) fn largest(target: TargetPartition<'_>) -> u32 {
     target.nodes().map(|node| node.cores).max().unwrap_or(1).max(1)
 }
 
@@ -107,22 +107,22 @@ pub(super) fn tasks(job: &ListedJob) -> usize {
 }
 
 /// Whether a job is on a node that ours may have.
-pub(super) fn is_on(job: &ListedJob, target: Target<'_>) -> bool {
+pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     job.places.iter().any(|place| target.nodes().any(|node| node.name == place.node))
 }
 
 /// Whether a waiting job may have a plan, as far as it is listed.
-pub(super) fn may_be_planned(job: &ListedJob, target: Target<'_>) -> bool {
+pub(super) fn may_be_planned(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     let usable = target.nodes().filter(|node| node.unusable.is_none()).map(|node| node.cores);
     !is_blocked(job, target) && usable.sum::<u32>() >= job.shape.cores
 }
 
-fn is_blocked(job: &ListedJob, target: Target<'_>) -> bool {
+fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     let waits_for = job.waits_for.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
     job.state == State::Held || waits_for || target.is_stopped()
 }
 
-fn waits(job: &ListedJob, number: JobId, target: Target<'_>, largest: u32) -> Pending {
+fn pending_job(job: &ListedJob, number: JobId, target: TargetPartition<'_>, largest: u32) -> Pending {
     let begin: Option<Time> = match job.waits_for {
         Some(WaitReason::Time(begin)) => Some(begin),
         _ => None,

@@ -7,16 +7,16 @@ use crate::listing::{Listing, Node, Partition};
 
 /// A partition of a listing, as far as the listing tells of partitions.
 #[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct TargetPartition<'a> {
     listing: &'a Listing,
     named: Option<&'a str>,
     partition: Option<&'a Partition>,
 }
 
-impl<'a> Target<'a> {
-    pub(super) fn of(listing: &'a Listing, named: Option<&'a str>) -> Target<'a> {
+impl<'a> TargetPartition<'a> {
+    pub(super) fn of(listing: &'a Listing, named: Option<&'a str>) -> TargetPartition<'a> {
         let is_it = |one: &&Partition| named.map_or(one.is_default, |name| one.name == name);
-        Target { listing, named, partition: listing.partitions.iter().find(is_it) }
+        TargetPartition { listing, named, partition: listing.partitions.iter().find(is_it) }
     }
 
     /// Its name; none if every node will do.

@@ -6,13 +6,13 @@
 
 use pliant_model::Time;
 
-use super::drawing;
-use super::target::Target;
+use super::cluster_snapshot;
+use super::target_partition::TargetPartition;
 use crate::listing::{Changes, ListedJob, Listing, Phase};
 use crate::local::LocalJob;
 
 /// The runs that `changes` to a listing say are over.
-pub(super) fn over(before: &Listing, changes: &Changes, partition: Option<&str>) -> Vec<LocalJob> {
+pub(super) fn ended(before: &Listing, changes: &Changes, partition: Option<&str>) -> Vec<LocalJob> {
     let changed = changes.jobs.iter().filter_map(|job| {
         let known = before.job(&job.id);
         let ran = known.filter(|known| known.phase() == Phase::Runs);
@@ -36,15 +36,16 @@ pub(super) fn over(before: &Listing, changes: &Changes, partition: Option<&str>)
 }
 
 /// Those that run or wait.
-pub(super) fn present(listing: &Listing, partition: Option<&str>) -> Vec<LocalJob> {
-    let target = Target::of(listing, partition);
+pub(super) fn current(listing: &Listing, partition: Option<&str>) -> Vec<LocalJob> {
+    let target = TargetPartition::of(listing, partition);
     let concerns_ours = |job: &&ListedJob| match job.phase() {
-        Phase::Runs => job.started.is_some() && drawing::is_on(job, target),
+        Phase::Runs => job.started.is_some() && cluster_snapshot::is_on(job, target),
         Phase::Waits => target.takes(&job.partition) && job.shape.cores > 0,
         Phase::Over => false,
     };
     let locals = listing.jobs.iter().filter(|job| job.ours.is_none()).filter(concerns_ours);
-    let copies = |job: &ListedJob| std::iter::repeat_n(local(listing, job, partition), drawing::tasks(job));
+    let copies =
+        |job: &ListedJob| std::iter::repeat_n(local(listing, job, partition), cluster_snapshot::tasks(job));
     locals.flat_map(copies).collect()
 }
 
@@ -57,15 +58,15 @@ fn takes_ours(before: &Listing, changes: &Changes, job: &ListedJob, partition: O
         partitions: changes.partitions.clone(),
         ..Changes::default()
     });
-    let is_on = |listing| drawing::is_on(job, Target::of(listing, partition));
+    let is_on = |listing| cluster_snapshot::is_on(job, TargetPartition::of(listing, partition));
     job.shape.cores > 0 && (is_on(before) || is_on(&after))
 }
 
 fn local(listing: &Listing, job: &ListedJob, partition: Option<&str>) -> LocalJob {
-    let largest = drawing::largest(Target::of(listing, partition));
+    let largest = cluster_snapshot::largest(TargetPartition::of(listing, partition));
     let ListedJob { walltime, partition, submitted, started, .. } = job;
     LocalJob {
-        shape: drawing::shape(job, largest),
+        shape: cluster_snapshot::shape(job, largest),
         walltime: *walltime,
         partition: partition.clone(),
         submitted: *submitted,

@@ -10,8 +10,8 @@ fn cancel(external: &mut External, now: Time, effects: &mut Effects) {
     external.cancel(now, JOB, effects);
 }
 
-fn cancelled() -> News {
-    News::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None }
+fn cancelled() -> StatusUpdate {
+    StatusUpdate::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None }
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_job_that_is_cancelled_while_it_is_withdrawn_goes_nowhere() {
     let mut bench = Bench::queued(false);
     bench.act(withdraw);
     bench.act(cancel);
-    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     assert_eq!(news, [cancelled()]);
 }
 
@@ -68,11 +68,11 @@ fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
 fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_again() {
     let mut bench = Bench::queued(false);
     bench.act(withdraw);
-    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     let (commands, _) = bench.list(vec![listed("42", Some(7), State::Held)]);
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
     assert_eq!(commands, std::slice::from_ref(&remove));
-    assert_eq!(bench.again().unanswered(), [Outer::External(remove)]);
+    assert_eq!(bench.restored().unanswered(), [Outer::External(remove)]);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
     };
     let mut bench = Bench::queued(false);
     let (commands, _) = bench.list(copies(ran.clone()));
-    let [Command::Look { listed: found, .. }] = &commands[..] else { panic!("{commands:?}") };
+    let [Command::Inspect { listed: found, .. }] = &commands[..] else { panic!("{commands:?}") };
     assert_eq!(found.as_deref(), Some(&ran));
     let (_, news) = bench.tell(ended(Exit::Code(0)));
     assert_eq!(news, [started(), end(Exit::Code(0))]);
@@ -107,13 +107,13 @@ fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
 /// The withdrawal has put its folder away, or somebody has begun it: only the answer says which.
 #[test]
 fn a_copy_that_starts_while_its_job_is_withdrawn_is_no_start_of_the_job() {
-    let check = |outcome, expected: &[News]| {
+    let check = |outcome, expected: &[StatusUpdate]| {
         let mut bench = Bench::queued(false);
         bench.act(withdraw);
         let copies = vec![listed("41", Some(7), State::Pending), listed("42", Some(7), State::Running)];
         assert_eq!(bench.list(copies), (vec![], vec![]));
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }).1, expected);
     };
-    check(Withdrawal::Withdrawn, &[News::Withdrawn { job: JOB }]);
-    check(Withdrawal::Stays, &[started(), News::Stays { job: JOB }]);
+    check(WithdrawalOutcome::Withdrawn, &[StatusUpdate::Withdrawn { job: JOB }]);
+    check(WithdrawalOutcome::Started, &[started(), StatusUpdate::NotWithdrawn { job: JOB }]);
 }

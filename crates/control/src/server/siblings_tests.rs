@@ -11,8 +11,8 @@ use crate::replay::Machine;
 const HELD: [&str; 2] = ["nancy", "oslo"];
 
 impl Bench {
-    /// `lyon.2` waits at `lyon`, and copies of it at the two others, which are busy until 500 and 300.
-    fn with_copies() -> Bench {
+    /// `lyon.2` waits at `lyon`, and siblings of it at the two others, which are busy until 500 and 300.
+    fn with_siblings() -> Bench {
         let mut bench = Bench::new();
         for (key, at, walltime) in [(3, "nancy", 400), (4, "oslo", 200)] {
             bench.submit(at, key, walltime);
@@ -21,7 +21,7 @@ impl Bench {
         for to in HELD {
             assert_eq!(bench.propose("lyon.2", "lyon", to, true), []);
             let answers = bench.step();
-            assert!(matches!(order_answer(&answers), MoveOutcome::Copied(_)), "{answers:?}");
+            assert!(matches!(order_answer(&answers), MoveOutcome::SiblingQueued(_)), "{answers:?}");
         }
         bench.at(101);
         bench
@@ -33,7 +33,7 @@ impl Bench {
         self.tell(at, |_| Event::Due);
     }
 
-    /// Makes the call of a copy whose turn has come.
+    /// Makes the call of a sibling whose turn has come.
     fn ask(&mut self, call: &Wanted) -> HandoffDecision {
         assert_eq!((call.to.as_str(), &call.call), ("lyon", &Call::Ready));
         let id = call.id.clone();
@@ -43,13 +43,13 @@ impl Bench {
         }
     }
 
-    fn judged(&mut self, at: &str, call: &Wanted, decision: HandoffDecision) {
+    fn decided(&mut self, at: &str, call: &Wanted, decision: HandoffDecision) {
         let id = call.id.clone();
-        self.tell(at, |_| Event::Judged { id, decision });
+        self.tell(at, |_| Event::Decided { id, decision });
     }
 
-    fn copies(&self) -> usize {
-        self.servers[&name("lyon")].copies().count()
+    fn siblings(&self) -> usize {
+        self.servers[&name("lyon")].siblings().count()
     }
 
     fn running(&self, at: &str) -> u32 {
@@ -66,13 +66,13 @@ const COMMIT: HandoffDecision = HandoffDecision::Commit { cancelled: false, atte
 
 #[test]
 fn the_first_copy_that_is_ready_runs_and_the_others_are_gone() {
-    let mut bench = Bench::with_copies();
+    let mut bench = Bench::with_siblings();
     let wait = bench.servers.get_mut(&name("lyon")).unwrap().explain(
         Time(101),
         2,
         &Caller { user: "alice".parse().unwrap(), operator: false },
     );
-    assert_eq!(wait.unwrap().waits.unwrap().copies, HELD.map(name));
+    assert_eq!(wait.unwrap().waits.unwrap().siblings, HELD.map(name));
     assert_eq!(bench.servers[&name("oslo")].usage().waiting, 1, "it waits in its place");
     assert_eq!(bench.calls, []);
     bench.ended("oslo", 1);
@@ -84,14 +84,14 @@ fn the_first_copy_that_is_ready_runs_and_the_others_are_gone() {
     let commit = calls.pop().unwrap();
     assert_eq!((abort.to.as_str(), &abort.call), ("nancy", &Call::Abort));
     assert_eq!(commit.call, Call::Commit { cancelled: false, attempts: 2 });
-    bench.judged("oslo", &ready, COMMIT);
+    bench.decided("oslo", &ready, COMMIT);
     assert_eq!(bench.has("oslo", "lyon.2"), Some((JobState::Active, "oslo")));
     assert_eq!(bench.make(commit.clone()), Reply::Done);
     bench.answered(&commit, Reply::Done);
     let lyon = bench.servers[&name("lyon")].job(2).unwrap();
     assert_eq!(lyon.hops.last().unwrap().reason, MoveReason::FirstStart);
     assert_eq!(bench.make(abort), Reply::Done);
-    assert_eq!((bench.holds("nancy"), bench.holds("oslo"), bench.copies()), (0, 0, 0));
+    assert_eq!((bench.holds("nancy"), bench.holds("oslo"), bench.siblings()), (0, 0, 0));
     assert_eq!(bench.servers[&name("nancy")].usage().waiting, 0);
     bench.ended("lyon", 1);
     assert_eq!((bench.running("lyon"), bench.calls.len()), (0, 0), "it runs elsewhere");
@@ -99,7 +99,7 @@ fn the_first_copy_that_is_ready_runs_and_the_others_are_gone() {
 
 #[test]
 fn of_two_that_are_ready_the_first_to_ask_runs() {
-    let mut bench = Bench::with_copies();
+    let mut bench = Bench::with_siblings();
     bench.ended("nancy", 1);
     let nancy = bench.wanted();
     bench.ended("oslo", 1);
@@ -107,8 +107,8 @@ fn of_two_that_are_ready_the_first_to_ask_runs() {
     assert_eq!(bench.ask(&oslo), COMMIT);
     assert_eq!(bench.ask(&nancy), HandoffDecision::Abort);
     assert_eq!(bench.ask(&oslo), COMMIT, "however often it asks");
-    bench.judged("nancy", &nancy, HandoffDecision::Abort);
-    bench.judged("oslo", &oslo, COMMIT);
+    bench.decided("nancy", &nancy, HandoffDecision::Abort);
+    bench.decided("oslo", &oslo, COMMIT);
     assert_eq!((bench.running("nancy"), bench.running("oslo")), (0, 1));
     assert_eq!(bench.servers[&name("nancy")].usage().free, Procs(4), "what it had taken is free again");
 }
@@ -116,18 +116,18 @@ fn of_two_that_are_ready_the_first_to_ask_runs() {
 #[test]
 fn a_job_that_starts_where_it_is_or_is_cancelled_there_aborts_its_copies() {
     for cancelled in [false, true] {
-        let mut bench = Bench::with_copies();
+        let mut bench = Bench::with_siblings();
         match cancelled {
             true => drop(bench.cancel("lyon.2", "lyon")),
             false => bench.ended("lyon", 1),
         }
         let aborts = HELD.map(|at| (at.to_owned(), Call::Abort));
-        assert_eq!((bench.wants(), bench.copies()), (aborts.to_vec(), 0));
-        // Both are lost: the copies find out when their turn has come.
+        assert_eq!((bench.wants(), bench.siblings()), (aborts.to_vec(), 0));
+        // Both are lost: the siblings find out when their turn has come.
         bench.ended("oslo", 1);
         let ready = bench.wanted();
         assert_eq!(bench.ask(&ready), HandoffDecision::Abort);
-        bench.judged("oslo", &ready, HandoffDecision::Abort);
+        bench.decided("oslo", &ready, HandoffDecision::Abort);
         assert_eq!((bench.holds("oslo"), bench.running("oslo")), (0, 0));
         // Or when they have waited for long.
         bench.now = Time(700);
@@ -136,10 +136,10 @@ fn a_job_that_starts_where_it_is_or_is_cancelled_there_aborts_its_copies() {
     }
 }
 
-/// The source is away: processors are not kept for a copy for ever, and it never runs without a commit.
+/// The source is away: processors are not kept for a sibling for ever, and it never runs without a commit.
 #[test]
 fn a_copy_that_hears_nothing_steps_back_and_queues_again() {
-    let mut bench = Bench::with_copies();
+    let mut bench = Bench::with_siblings();
     bench.ended("oslo", 1);
     let ready = bench.wanted();
     bench.submit("oslo", 5, 50);
@@ -155,16 +155,16 @@ fn a_copy_that_hears_nothing_steps_back_and_queues_again() {
     assert_eq!(bench.wanted().call, Call::Inquire);
     bench.tell("oslo", |_| Event::Due);
     assert_eq!((bench.holds("oslo"), bench.running("oslo")), (1, 1), "the next one runs");
-    bench.judged("oslo", &ready, HandoffDecision::Undecided);
+    bench.decided("oslo", &ready, HandoffDecision::Undecided);
     bench.ended("oslo", 3);
     assert_eq!(bench.wanted(), ready, "its turn has come again");
     assert_eq!(bench.ask(&ready), COMMIT);
-    bench.judged("oslo", &ready, COMMIT);
+    bench.decided("oslo", &ready, COMMIT);
     assert_eq!(bench.has("oslo", "lyon.2"), Some((JobState::Active, "oslo")));
 }
 
-/// The commit comes when the copy has stepped back: it is an ordinary job from then on, which may be moved, and attempts
-/// that the source had made for other copies are behind it.
+/// The commit comes when the sibling has stepped back: it is an ordinary job from then on, which may be moved, and attempts
+/// that the source had made for other siblings are behind it.
 #[test]
 fn a_copy_that_has_stepped_back_is_taken_by_a_late_commit() {
     let mut bench = Bench::new();
@@ -185,16 +185,16 @@ fn a_copy_that_has_stepped_back_is_taken_by_a_late_commit() {
     bench.calls.clear();
     assert_eq!(bench.ask(&ready), COMMIT);
     bench.calls.clear();
-    bench.judged("nancy", &ready, COMMIT);
+    bench.decided("nancy", &ready, COMMIT);
     assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Queued, "nancy")));
     bench.propose("lyon.2", "nancy", "oslo", false);
-    assert_eq!(bench.wanted().id.attempt, 3, "the second one was that of the copy there");
+    assert_eq!(bench.wanted().id.attempt, 3, "the second one was that of the sibling there");
 }
 
-/// Somebody has changed the policy: the move takes the place of the copy that waits where it goes, and the others go.
+/// Somebody has changed the policy: the move takes the place of the sibling that waits where it goes, and the others go.
 #[test]
 fn a_job_with_copies_may_be_moved() {
-    let mut bench = Bench::with_copies();
+    let mut bench = Bench::with_siblings();
     bench.propose("lyon.2", "lyon", "nancy", false);
     let calls = std::mem::take(&mut bench.calls);
     let [prepare, abort] = &calls[..] else { panic!("{calls:?}") };
@@ -205,7 +205,7 @@ fn a_job_with_copies_may_be_moved() {
     bench.answered(prepare, prepared);
     let ends = [("nancy", Call::Commit { cancelled: false, attempts: 3 }), ("oslo", Call::Abort)];
     assert_eq!(bench.wants(), ends.map(|(to, call)| (to.to_owned(), call)));
-    assert_eq!(bench.copies(), 0);
+    assert_eq!(bench.siblings(), 0);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_copy_whose_answer_was_lost_asks_again_and_one_that_is_refused_is_none() {
     let ready = bench.wanted();
     assert_eq!(bench.ask(&ready), HandoffDecision::Undecided, "what it would get is not known");
     let twice = bench.propose("lyon.2", "lyon", "oslo", true);
-    assert_eq!(order_answer(&twice), &MoveOutcome::Stays(StayReason::OnItsWay));
+    assert_eq!(order_answer(&twice), &MoveOutcome::Stays(StayReason::AlreadyMoving));
     bench.answered(&prepare, prepared);
     assert_eq!(bench.ask(&ready), HandoffDecision::Commit { cancelled: false, attempts: 1 });
     bench.calls.clear();
@@ -227,7 +227,7 @@ fn a_copy_whose_answer_was_lost_asks_again_and_one_that_is_refused_is_none() {
     let prepare = bench.wanted();
     let answers = bench.answered(&prepare, Reply::Refused("full".to_owned()));
     assert!(matches!(order_answer(&answers), MoveOutcome::Stays(StayReason::Refused(_))));
-    assert_eq!(bench.copies(), 0);
+    assert_eq!(bench.siblings(), 0);
 }
 
 /// A server made again from its state in any phase says and does the same as one that goes on.
@@ -240,7 +240,7 @@ fn a_server_with_copies_may_be_made_again_between_any_two_steps() {
         }
     };
     let run = |again_after: Option<usize>| {
-        let mut bench = Bench::with_copies();
+        let mut bench = Bench::with_siblings();
         let mut commands = Vec::new();
         for step in 0..5 {
             match step {
@@ -250,7 +250,7 @@ fn a_server_with_copies_may_be_made_again_between_any_two_steps() {
                     let ready = bench.calls.pop().unwrap();
                     bench.calls.clear();
                     let decision = bench.ask(&ready);
-                    bench.judged("oslo", &ready, decision);
+                    bench.decided("oslo", &ready, decision);
                 }
                 3 => bench.at(140),
                 _ => bench.at(900),
