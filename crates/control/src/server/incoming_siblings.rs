@@ -1,8 +1,8 @@
-//! Copies of other servers' jobs that wait here: the target's half of what [`crate::handoff`] says of them.
+//! Siblings of other servers' jobs that wait here: the target's side (see [`crate::handoff`]).
 //!
-//! A sibling is prepared like a job that is being moved, but in its place in the queue. What it may do when its sibling_state has come its
-//! source says. One that has stepped back is not in the batch system, and gets another number there when it comes back:
-//! whatever is still told of the one it had is not about it.
+//! A sibling is a prepared job with a place in the queue. Once it is ready to start, its source decides. A sibling that
+//! has yielded is not in the batch system; when it is queued again it gets a new number, so that updates about the old
+//! number do not concern it.
 
 use pliant_model::{Estimate, JobId, Span, Time};
 use pliant_policy::batch::Submission;
@@ -13,28 +13,27 @@ use super::{Command, Server};
 use crate::handoff::{Call, HandoffId};
 use crate::job::JobRecord;
 
-/// How often the source of a sibling that waits is asked about it, in case it was not heard when it said that the sibling
-/// is of no use. Much longer than of a job that is prepared: a sibling waits as long as a job does, and asks in any case when its
-/// sibling_state has come.
+/// How often the source of a waiting sibling is asked, in case its abort was lost. Rare, as a sibling may wait long, and
+/// asks anyway when it is ready.
 pub(super) const INQUIRE_EVERY: Span = Span(600);
-/// How often the source is asked when the sibling_state of a sibling has come, and for how long processors are kept for it.
+/// How often the source is asked about a ready sibling, and how long a ready sibling keeps its processors.
 const READY: (Span, Span) = (Span(2), Span(30));
 
-/// How far a sibling is.
+/// The state of a sibling.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum SiblingState {
-    /// It waits.
+    /// In the queue.
     #[default]
     Waiting,
-    /// It has its processors, since then.
+    /// Has had its processors since that time.
     Ready(Time),
-    /// It has given them back, and is not in the batch system until the source has been heard.
+    /// Has given its processors back, and is not in the batch system until the source answers.
     Yielded,
 }
 
 impl Server {
-    /// The sibling_state of a sibling has come.
+    /// A sibling has its processors: asks the source.
     pub(super) fn sibling_ready(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
             return;
@@ -43,7 +42,7 @@ impl Server {
         prepared.query(now + READY.0, Call::Ready, commands);
     }
 
-    /// Asks sources about siblings; those that have been ready for too long step back.
+    /// Asks sources about siblings. A sibling that has been ready for too long yields.
     pub(super) fn query_sources_of_siblings(&mut self, now: Time, commands: &mut Vec<Command>) {
         let mut yielding = Vec::new();
         for prepared in
@@ -67,7 +66,7 @@ impl Server {
         }
     }
 
-    /// The source is there and has not decided: a sibling that had stepped back queues again.
+    /// The source is up and has not decided: a sibling that yielded is queued again.
     pub(super) fn requeue_yielded(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
         let has_yielded = |prepared: &&mut PreparedJob| {
             prepared.handoff.id == *id && prepared.sibling_state == SiblingState::Yielded
@@ -80,7 +79,7 @@ impl Server {
 }
 
 impl Server {
-    /// A sibling is ours since its source has let it go, and had lost its sibling_state by then: it waits anew like any other job.
+    /// A sibling was committed after it had lost its processors: queues it again like any other job.
     pub(super) fn requeue_released_too_late(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let Some(mut kept) = self.jobs.remove(&number) else { return };
         kept.number = self.next;
@@ -95,7 +94,7 @@ impl Server {
         };
         self.keys.insert(*key, kept.number);
         self.numbers.insert(handle.clone(), kept.number);
-        // It may be about to go on, or have siblings.
+        // It may be in the course of another handoff, or have siblings.
         if let Some(outgoing) = self.outgoing.remove(&number) {
             self.outgoing.insert(kept.number, outgoing);
         }
@@ -108,20 +107,20 @@ impl Server {
 }
 
 impl PreparedJob {
-    /// It as the batch system gets it.
+    /// The job as it is submitted to the batch system.
     pub(super) fn submission(&self) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
         let (submit, owner) = (self.handoff.submitted, self.handoff.owner.owner());
         Submission { job: JobId(self.number), procs, walltime, submit, owner }
     }
 
-    /// It is not in the batch system any more; when it comes back, it does so under the next number.
+    /// Records that the job has left the batch system; it is queued again under the next number.
     pub(super) fn yield_processors(&mut self, now: Time, next: &mut u32) {
         (self.sibling_state, self.number, self.ask_at) = (SiblingState::Yielded, *next, now);
         *next += 1;
     }
 
-    /// Asks the source something, and again then.
+    /// Calls the source, and sets when it is called again.
     fn query(&mut self, again: Time, call: Call, commands: &mut Vec<Command>) {
         self.ask_at = again;
         let (to, id) = (self.handoff.from.clone(), self.handoff.id.clone());

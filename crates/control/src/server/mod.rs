@@ -1,10 +1,8 @@
-//! The server in front of one cluster (paper 000, section 3.1: it can submit, cancel a waiting job, estimate
-//! and list, and nothing else).
+//! The server of one cluster (paper 000, section 3.1): it submits, cancels waiting jobs, estimates and lists, nothing else.
 //!
-//! It sizes what it is asked for, checks every decision that was made elsewhere against its present state
-//! (module `admission`), keeps the jobs it accepted until they have ended and a little longer, and tells its agent
-//! about each change. Whatever changes its state comes in as an [`Event`], to be journaled before the commands
-//! that follow from it are carried out; questions change nothing and are not journaled.
+//! The server sizes requests, checks decisions of others against its present state (`admission`), keeps accepted jobs
+//! until shortly after their end, and reports each change to its agent. Whatever changes its state is an [`Event`],
+//! journaled before the commands that follow from it are carried out. Queries are not journaled.
 
 mod admission;
 mod event;
@@ -60,63 +58,62 @@ use source::OutgoingJob;
 use subjobs::Subjobs;
 use target::PreparedJob;
 
-/// How long an ended job stays in memory: longer than it takes to be found in the archive.
+/// How long an ended job stays in memory: longer than the archive needs to show it.
 const KEPT_AFTER_END: Span = Span(60);
-/// How long the key of an ended job stays in memory: longer than a client repeats itself.
+/// How long the key of an ended job stays in memory: longer than a client retries.
 const KEY_KEPT_AFTER_END: Span = Span(3600);
-/// So many of the last keys stay longer: a clock that jumps makes a server forget no key of a submission that is on its way.
+/// The number of most recent keys that stay longer: a clock that jumps does not make the server accept a retry twice.
 const KEYS_KEPT: usize = 1_000;
 
-/// The numbers of a journal start_handoff after a multiple of this.
+/// Size of the blocks of job numbers that a new journal skips.
 const NUMBERS: u32 = 100_000;
 
-/// What a server is.
+/// The configuration of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerConfig {
-    /// Its name.
+    /// The server's name.
     pub name: Name,
-    /// Where clients and other servers reach it, `host:port`.
+    /// The address for clients and other servers, `host:port`.
     pub address: String,
-    /// Processors of its cluster, unless its batch system says how many there are.
+    /// Processors of the cluster, unless its batch system reports them.
     pub procs: Procs,
-    /// How fast they are.
+    /// The speed of these processors.
     pub speed: Speed,
-    /// The local policy of its embedded batch system, or [`external::SLURM`] or
-    /// [`external::OAR`] for the snapshot of another.
+    /// The local policy of the embedded batch system, or [`external::SLURM`] or [`external::OAR`].
     pub policy: String,
-    /// How moldable requests are sized.
+    /// The rule that sizes moldable requests.
     pub tuner: Tuner,
-    /// How many jobs of one user may wait.
+    /// The most waiting jobs of one user.
     pub waiting_per_user: u32,
 }
 
-/// A job that the server keeps.
+/// A job in the server's memory.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct ServerJob {
-    /// Its number current, which is the one in its handle unless it came from another server.
+    /// The job's number here; differs from the number in its handle if the job came from another server.
     number: u32,
     record: JobRecord,
-    /// What to run: as its driver describes it.
+    /// What the job runs, as the driver describes it.
     payload: Payload,
-    /// What its run teaches.
+    /// How the job's runtime is learned from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sample: Option<RuntimeSample>,
-    /// How it was run, once it was.
+    /// How the job runs, once it has started.
     run: Option<batch::Run>,
-    /// Of a batch: how long its longest instance took, in milliseconds ([`Event::LongestInstance`]).
+    /// Of a batch: the runtime of its longest instance in milliseconds ([`Event::LongestInstance`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     longest: Option<u64>,
-    /// It was asked to end while it ran.
+    /// The job was cancelled while it ran.
     cancelling: bool,
-    /// Its owner wants it back if it has not started, and the batch system has not said whether it has.
+    /// Its owner withdraws it if it has not started; the batch system has not answered yet.
     #[serde(default, skip_serializing_if = "is_false")]
     recalled: bool,
-    /// How often handing it over was tried.
+    /// Number of handoffs that were attempted.
     attempts: u32,
 }
 
 impl ServerJob {
-    /// A job with the number of its handle.
+    /// A job whose number here is that of its handle.
     fn new(record: JobRecord, payload: Payload, sample: Option<RuntimeSample>) -> ServerJob {
         let number = record.handle.number;
         ServerJob {
@@ -138,38 +135,38 @@ pub struct Server {
     config: ServerConfig,
     batch: Box<dyn BatchSystem>,
     jobs: BTreeMap<u32, ServerJob>,
-    /// Jobs that have ended, by when: forgotten in that order.
+    /// Ended jobs in the order of their ends: they are forgotten in that order.
     ended: VecDeque<(Time, u32)>,
     keys: FxHashMap<Key, u32>,
     ended_keys: VecDeque<(Time, Key)>,
-    /// How many jobs of each user wait.
+    /// Number of waiting jobs by user.
     waiting: FxHashMap<User, u32>,
-    /// The numbers of jobs that came from other servers, or back from there.
+    /// Numbers here of jobs whose handle has another number.
     numbers: BTreeMap<Handle, u32>,
-    /// Jobs on their way to other servers.
+    /// Jobs that are being handed over to other servers.
     outgoing: BTreeMap<u32, OutgoingJob>,
-    /// Copies of waiting jobs at other servers.
+    /// Siblings of waiting jobs, queued at other servers.
     siblings: BTreeMap<u32, Vec<OutgoingJob>>,
-    /// Jobs that other servers may hand over.
+    /// Jobs that this server has prepared for other servers.
     prepared: BTreeMap<Handle, PreparedJob>,
-    /// Jobs that were taken_over over: by which attempt, and when.
+    /// Jobs that were taken over: by which attempt, and when.
     taken_over: BTreeMap<Handle, (u32, Time)>,
-    /// The same by when: forgotten in that order.
+    /// The same in the order of time: they are forgotten in that order.
     taken_over_order: VecDeque<(Time, Handle)>,
-    /// What runs current of launches that agents coordinate.
+    /// Subjobs of launches that agents coordinate.
     subjobs: Subjobs,
     history: History,
-    /// What jobs took, for multi-jobs.
+    /// Runtime statistics for multi-jobs.
     runtimes: Runtimes<String>,
-    /// Jobs that failed.
+    /// Number of failed jobs.
     failures: u64,
     next: u32,
-    /// It is known from which number on jobs are numbered.
+    /// The first number of this journal is known.
     numbered: bool,
 }
 
 impl Server {
-    /// A server without jobs.
+    /// An empty server.
     pub fn new(config: ServerConfig, now: Time) -> Result<Server, UnknownName> {
         let batch: Box<dyn BatchSystem> = match config.policy.as_str() {
             external::SLURM => Box::new(External::new()),
@@ -199,12 +196,12 @@ impl Server {
         })
     }
 
-    /// What it is.
+    /// The server's configuration.
     pub fn config(&self) -> &ServerConfig {
         &self.config
     }
 
-    /// Takes in an event and appends what is to be done.
+    /// Applies an event and appends the commands that follow.
     pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
         match event {
             Event::Submit { reply, submit } => {
@@ -250,14 +247,13 @@ impl Server {
         }
     }
 
-    /// True if it is known from which number on jobs are numbered: it was told, or has numbered some. A driver accepts
-    /// nothing before.
+    /// True if the server knows its first job number: it was given, or jobs were numbered. A driver accepts no submission before.
     pub fn is_numbered(&self) -> bool {
         self.numbered
     }
 
-    /// Jobs that another journal has numbered keep their numbers to themselves. Some of the last ones may not have been
-    /// told of, so that a block or two are left out.
+    /// Starts numbering after `highest`, the last known number of an earlier journal. Skips a block or two, as agents may not
+    /// know the last jobs of that journal.
     fn start_numbering_after(&mut self, highest: u32) {
         if !self.numbered && highest > 0 {
             self.next = (highest / NUMBERS + 2).saturating_mul(NUMBERS).saturating_add(1);
@@ -265,7 +261,7 @@ impl Server {
         self.numbered = true;
     }
 
-    /// When [`Event::Due`] is wanted next: at once if that is not later than now.
+    /// When the next [`Event::Due`] is due; now if that time has passed.
     pub fn next_due(&self) -> Option<Time> {
         let forget = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
         let outgoing =
@@ -297,7 +293,7 @@ impl Server {
         }
     }
 
-    /// The same with the walltimes of a moldable job on its possible sizes.
+    /// Like [`Self::with_batch`], with the walltimes of a moldable job on its possible sizes.
     fn with_sizes(
         &mut self,
         now: Time,
@@ -308,7 +304,7 @@ impl Server {
     ) {
         let request = work.request(JobId(self.next), now);
         let sizes = request.on(self.procs(), speed);
-        // A batch system that chooses among sizes itself takes the one that completes first.
+        // A batch system that chooses among sizes takes the one that completes first.
         let sizes = sizes.filter(|sizes| self.config.tuner.is_greedy() && sizes.least() < sizes.most());
         self.with_batch(now, commands, |batch, effects| act(batch, sizes.as_ref(), effects));
     }
@@ -371,7 +367,7 @@ impl Server {
         remove_from_waiting(&mut self.waiting, &kept.record);
         kept.record.state = exit.state();
         self.failures += u64::from(kept.record.state == JobState::Failed);
-        // It may have ended while nobody was current to see it.
+        // The end may have been seen late.
         let ran = elapsed_ms.map(|elapsed| Span(elapsed.div_ceil(1000).try_into().unwrap_or(i64::MAX / 4)));
         let ended = kept.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
         kept.record.ended = Some(ended.min(now));
@@ -382,8 +378,7 @@ impl Server {
         self.ended_keys.push_back((now, kept.record.key));
     }
 
-    /// None if the answer comes later: the job is on its way, and only where it arrives it is certain that it is
-    /// cancelled.
+    /// Cancels a job. Returns none if the answer comes later: the job is being handed over, and only the target can cancel it.
     fn cancel(
         &mut self,
         now: Time,
@@ -404,7 +399,7 @@ impl Server {
         Some(Answer::Cancelling(Box::new(self.jobs[&number].record.clone())))
     }
 
-    /// Withdraws a job for its owner if it has not started. One that is on its way elsewhere is left alone.
+    /// Withdraws a job for its owner if it has not started. Leaves a job alone that is being handed over.
     fn recall(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
         let kept = self.jobs.get_mut(&number).filter(|kept| caller.may_touch(&kept.record.owner));
         let Some(kept) = kept else { return Answer::NoSuchJob };
@@ -418,7 +413,7 @@ impl Server {
         Answer::Cancelling(Box::new(self.jobs[&number].record.clone()))
     }
 
-    /// It is known whether a job had started; true if its owner wanted it back.
+    /// Ends a pending withdrawal by the owner; true if there was one.
     fn take_recall(&mut self, number: u32) -> bool {
         self.jobs.get_mut(&number).is_some_and(|kept| std::mem::take(&mut kept.recalled))
     }
@@ -435,7 +430,7 @@ impl Server {
         self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
     }
 
-    /// Drops what ended long enough ago.
+    /// Drops jobs and keys whose retention has passed.
     fn forget(&mut self, now: Time) {
         while let Some((at, number)) = self.ended.front().copied()
             && at + KEPT_AFTER_END <= now
@@ -447,7 +442,7 @@ impl Server {
             };
             if self.numbers.get(&handle) == Some(&number) {
                 self.numbers.remove(&handle);
-                // From now on the key can lead to nothing but the handle.
+                // From now on the key leads to the handle only.
                 if handle.server == self.config.name {
                     self.keys.insert(key, handle.number);
                 } else {
@@ -460,7 +455,7 @@ impl Server {
             && self.ended_keys.len() > KEYS_KEPT
         {
             self.ended_keys.pop_front();
-            // A job that went away may have come back.
+            // A job that was handed over may have come back.
             if !self.keys.get(&key).is_some_and(|number| self.jobs.contains_key(number)) {
                 self.keys.remove(&key);
             }
@@ -468,13 +463,13 @@ impl Server {
     }
 }
 
-/// How a job stands, for the agent: without the estimates that were compared.
+/// Reports a job's record to the agent, without the estimates that were compared.
 fn report(record: &JobRecord, commands: &mut Vec<Command>) {
-    let told = JobRecord { compared: Vec::new(), survey: DiscoverySummary::default(), ..record.clone() };
-    commands.push(Command::Report(Box::new(told)));
+    let update = JobRecord { compared: Vec::new(), survey: DiscoverySummary::default(), ..record.clone() };
+    commands.push(Command::Report(Box::new(update)));
 }
 
-/// A job starts or leaves.
+/// Counts a job out that starts or leaves.
 fn remove_from_waiting(waiting: &mut FxHashMap<User, u32>, record: &JobRecord) {
     if record.state != JobState::Queued {
         return;

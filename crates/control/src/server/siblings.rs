@@ -1,7 +1,7 @@
-//! Copies of our waiting jobs at other servers: the source's half of what [`crate::handoff`] says of them.
+//! Siblings of our waiting jobs at other servers: the source's side (see [`crate::handoff`]).
 //!
-//! A sibling is a handoff whose target has said that it waits there. When its turn has come, it goes on as the handoff
-//! (`source`): the job is withdrawn here, and what follows from that is the same as in a move.
+//! A sibling is a handoff that stays open while the job waits at both servers. Once the sibling is ready to start, the
+//! handoff continues as in a move (`source`): the job is withdrawn here, and so on.
 
 use pliant_model::{JobId, Time};
 
@@ -12,7 +12,7 @@ use crate::names::Token;
 use crate::names::{Handle, Name};
 
 impl Server {
-    /// A target has answered about a sibling.
+    /// Handles a target's reply about a sibling.
     pub(super) fn sibling_answered(
         &mut self,
         number: u32,
@@ -32,12 +32,12 @@ impl Server {
                     sibling.report_stay(StayReason::Refused(why), commands);
                 }
             }
-            // Late or twice.
+            // A late or repeated reply.
             _ => {}
         }
     }
 
-    /// The turn of a sibling has come.
+    /// A sibling is ready to start: answers the target with a decision.
     pub(super) fn ready(&mut self, now: Time, reply: Token, id: &HandoffId, commands: &mut Vec<Command>) {
         if let Some(number) = self.number_of(&id.job) {
             self.release_to_sibling(now, number, id, commands);
@@ -46,10 +46,10 @@ impl Server {
         commands.push(Command::Reply { to: reply, answer });
     }
 
-    /// Withdraws a job for the sibling that asks, unless it is on its way already: then that is decided first. One whose
-    /// answer to the preparation has not arrived asks retry_at.
+    /// Withdraws a job for a sibling that is ready, unless the job is being handed over already. A sibling whose reply has
+    /// not arrived asks again.
     fn release_to_sibling(&mut self, now: Time, number: u32, id: &HandoffId, commands: &mut Vec<Command>) {
-        // Whoever holds it back here does not want it to run elsewhere either: the sibling asks retry_at.
+        // A job that is held here by a user or an administrator does not start elsewhere either.
         if self.outgoing.contains_key(&number) || self.batch.held_jobs().contains(&JobId(number)) {
             return;
         }
@@ -62,7 +62,7 @@ impl Server {
         self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
     }
 
-    /// Takes a sibling off the list.
+    /// Removes a sibling from the list.
     pub(super) fn remove_sibling(
         &mut self,
         number: u32,
@@ -76,14 +76,14 @@ impl Server {
         sibling
     }
 
-    /// The job has started, or has ended, or goes to one of them: all others are of no use.
+    /// The job has started, has ended or moves: aborts all its siblings.
     pub(super) fn abort_siblings(&mut self, number: u32, commands: &mut Vec<Command>) {
         for sibling in self.siblings.remove(&number).into_iter().flatten() {
             sibling.abort(StayReason::NotWaiting, commands);
         }
     }
 
-    /// Asks targets retry_at that have not answered, and gives up those that take too long.
+    /// Repeats unanswered calls, and gives up targets that take too long.
     pub(super) fn retry_siblings(&mut self, now: Time, commands: &mut Vec<Command>) {
         let is_due = |sibling: &&mut OutgoingJob| sibling.due().is_some_and(|at| at <= now);
         let mut due = Vec::new();
@@ -102,12 +102,12 @@ impl Server {
         }
     }
 
-    /// The servers that have a sibling of a job, or are about to.
+    /// The servers at which a job has a sibling or is about to have one.
     pub(super) fn sibling_servers(&self, number: u32) -> impl Iterator<Item = &Name> {
         self.siblings.get(&number).into_iter().flatten().map(|sibling| &sibling.to.name)
     }
 
-    /// Every sibling of a waiting job, and where it is.
+    /// Every sibling of a waiting job, and its server.
     pub fn siblings(&self) -> impl Iterator<Item = (&Handle, &Peer)> {
         self.siblings.values().flatten().map(|sibling| (&sibling.id.job, &sibling.to))
     }

@@ -20,7 +20,7 @@ use crate::job::JobState;
 use crate::names::{Handle, Key, User};
 use crate::replay::Machine;
 
-/// All that a server knows.
+/// The whole state of a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerState {
     next: u32,
@@ -46,7 +46,7 @@ pub struct ServerState {
 }
 
 impl Server {
-    /// The server that had this state. Its cluster must have the same size and policy.
+    /// Restores a server from its state. The cluster must have the same size and policy.
     pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
         let ServerState {
             next,
@@ -127,8 +127,7 @@ impl Machine for Server {
         Event::Due
     }
 
-    /// A refusal, or a repetition: estimates change nothing, and the key of a refused submission is not kept. When it
-    /// is sent again it is decided anew, as it would be if the journal had the refusal.
+    /// True for refusals and repetitions: estimates change nothing, and a refused submission's key is not kept.
     fn is_without_effect(commands: &[Command]) -> bool {
         match commands {
             [Command::Reply { answer, .. }] => match answer {
@@ -138,7 +137,7 @@ impl Machine for Server {
                 | Answer::Elsewhere(_)
                 | Answer::Decision(HandoffDecision::Abort | HandoffDecision::Commit { .. })
                 | Answer::NoSuchJob => true,
-                // The first one of a running job is noted, and so is each step of a handoff.
+                // These are recorded: the first cancellation of a running job, and each step of a handoff.
                 Answer::Cancelling(_)
                 | Answer::Order(_)
                 | Answer::Handoff(_)

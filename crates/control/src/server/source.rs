@@ -1,5 +1,4 @@
-//! Giving a waiting job away: the leading half of a handoff (see [`crate::handoff`]). What is different with siblings is in
-//! `siblings`.
+//! The source of a handoff, which gives a waiting job away and leads (see [`crate::handoff`]). Siblings: module `siblings`.
 
 use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
@@ -13,74 +12,74 @@ use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 
-/// The first pause before a call is made retry_at, and the longest.
+/// The first and the longest pause before a call is repeated.
 const PAUSE: (Span, Span) = (Span(2), Span(30));
 
-/// A job on its way to another server.
+/// A job that is being handed over to another server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct OutgoingJob {
     pub(super) id: HandoffId,
     pub(super) to: Peer,
-    /// It is a sibling.
+    /// The handoff queues a sibling.
     #[serde(default, skip_serializing_if = "is_false")]
     sibling: bool,
-    /// Who waits to hear what came of it.
+    /// The agent that gets the outcome.
     pub(super) reply: Option<Token>,
     reason: MoveReason,
     before: Time,
     latest: Time,
     pub(super) phase: Phase,
-    /// When to give the preparation up.
+    /// The target must have prepared the job by then.
     pub(super) prepare_deadline: Time,
-    /// When the call is made retry_at, and the pause after that.
+    /// When the call is repeated, and the pause after that.
     retry_at: Time,
     pause: Span,
-    /// Its owner has cancelled it after it was withdrawn here.
+    /// The owner cancelled the job after it was withdrawn here.
     cancelled: bool,
-    /// Who waits to hear where it is then.
+    /// The callers that cancelled, answered once the target has the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cancelled_by: Vec<Token>,
 }
 
-/// How far a handoff is.
+/// The phase of a handoff.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Phase {
-    /// The target has not said whether it takes the job, which still waits here.
+    /// The target has not answered; the job still waits here.
     Preparing,
-    /// It is a sibling, and waits there as well as here.
+    /// A sibling waits at the target while the job waits here.
     Waiting(Estimate),
-    /// The target holds it, the batch system has not said whether it was withdrawn.
+    /// The target has prepared the job; the batch system has not said whether it was withdrawn here.
     Withdrawing(Estimate),
-    /// It was withdrawn: the target has to have it.
+    /// The job was withdrawn here; the target has not acknowledged it.
     Committing(Estimate),
 }
 
 impl OutgoingJob {
-    /// When something is to be done about it without anything happening.
+    /// When a call is to be repeated or given up; none if the next step is an event.
     pub(super) fn due(&self) -> Option<Time> {
         match self.phase {
             Phase::Preparing => Some(self.retry_at.min(self.prepare_deadline)),
-            // The target or the batch system will tell.
+            // The target or the batch system reports the next step.
             Phase::Waiting(_) | Phase::Withdrawing(_) => None,
             Phase::Committing(_) => Some(self.retry_at),
         }
     }
 
-    /// A call is made retry_at: not sooner than after a pause the next time.
+    /// Schedules the next repetition of a call, after a longer pause each time.
     pub(super) fn schedule_retry(&mut self, now: Time) {
         self.retry_at = now + self.pause;
         self.pause = (self.pause + self.pause).min(PAUSE.1);
     }
 
-    /// True if the job is not in the batch system of this server any more.
+    /// True if the job is no longer in this server's batch system.
     pub(super) fn is_withdrawn(&self) -> bool {
         matches!(self.phase, Phase::Committing(_))
     }
 }
 
 impl Server {
-    /// An agent proposes to move a job.
+    /// Handles an agent's proposal to move a job.
     pub(super) fn propose_move(
         &mut self,
         now: Time,
@@ -94,7 +93,7 @@ impl Server {
                 if outgoing.sibling {
                     self.siblings.entry(number).or_default().push(outgoing);
                 } else {
-                    // What waits there gives way to this attempt.
+                    // The move replaces a sibling at the same server.
                     if let Some(sibling) =
                         self.remove_sibling(number, |sibling| sibling.to.name == outgoing.to.name)
                     {
@@ -132,7 +131,7 @@ impl Server {
         if plan.is_none() && !self.batch.is_stuck(now, JobId(number)) {
             return Err(StayReason::Other("it lost its planned start a moment ago".to_owned()));
         }
-        // One that is not planned where it waits completes earlier anywhere else.
+        // A job without a plan here completes earlier anywhere else.
         let before = plan.map_or(Time::MAX, |plan| plan.completion());
         let latest = match (plan, order.gain) {
             (Some(plan), Some(gain)) => {
@@ -196,7 +195,7 @@ impl Server {
         outgoing.call(Call::Commit { cancelled, attempts }, commands);
     }
 
-    /// The target has answered.
+    /// Handles a target's reply.
     pub(super) fn answered(&mut self, now: Time, id: &HandoffId, reply: Reply, commands: &mut Vec<Command>) {
         let Some(number) = self.number_of(&id.job) else { return };
         let Some(outgoing) = self.outgoing.get_mut(&number).filter(|outgoing| outgoing.id == *id) else {
@@ -214,8 +213,9 @@ impl Server {
             }
             (Phase::Committing(estimate), Reply::Done) => self.complete_move(now, number, estimate, commands),
             (Phase::Committing(_), Reply::Unknown) => {
-                // It acknowledged that it holds the job, and has forgotten it: its state is not what it was.
-                let lost = format!("server {} took it over and has lost its state since", outgoing.to.name);
+                // It acknowledged the job and has no record of it: it lost its state.
+                let lost =
+                    format!("server {} took the job over and has lost its state since", outgoing.to.name);
                 let cancelled_by = self.outgoing.remove(&number).map(|outgoing| outgoing.cancelled_by);
                 self.end(now, JobId(number), Exit::Lost(lost), None, commands);
                 if let Some(kept) = self.jobs.get(&number) {
@@ -225,12 +225,12 @@ impl Server {
                     }
                 }
             }
-            // Late or twice.
+            // A late or repeated reply.
             _ => {}
         }
     }
 
-    /// The batch system says that a job that was to leave waits no more, and will not run.
+    /// The batch system has withdrawn a job that is being handed over: commits at the target.
     pub(super) fn withdrawn(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let Some(outgoing) = self.outgoing.get_mut(&number) else { return };
         let Phase::Withdrawing(estimate) = outgoing.phase else { return };
@@ -240,14 +240,14 @@ impl Server {
         self.abort_siblings(number, commands);
     }
 
-    /// A job that was to leave has started, or has ended: it report_stay.
+    /// A job has started or ended here: aborts its handoff and its siblings.
     pub(super) fn keep_job(&mut self, number: u32, commands: &mut Vec<Command>) {
         self.abort_siblings(number, commands);
         let Some(outgoing) = self.outgoing.remove(&number) else { return };
         outgoing.abort(StayReason::NotWaiting, commands);
     }
 
-    /// The owner cancels a job on its way. True if it is withdrawn here already, so that only the target can do it.
+    /// Cancels a job that is being handed over. True if it was withdrawn here, so that only the target can cancel it.
     pub(super) fn cancel_on_its_way(&mut self, number: u32, commands: &mut Vec<Command>) -> bool {
         let Some(outgoing) = self.outgoing.get_mut(&number).filter(|outgoing| outgoing.is_withdrawn()) else {
             return false;
@@ -257,8 +257,8 @@ impl Server {
         true
     }
 
-    /// Whoever cancels a job that is withdrawn here is told where it is once it has arrived: whether it is cancelled there
-    /// depends on what has happened since. False if it is not on its way.
+    /// Answers a cancellation once the target has the job, as only then it is known where the job can be cancelled. False if
+    /// the job is not being handed over.
     pub(super) fn answer_on_arrival(&mut self, number: u32, reply: Token) -> bool {
         let Some(outgoing) = self.outgoing.get_mut(&number).filter(|outgoing| outgoing.is_withdrawn()) else {
             return false;
@@ -267,7 +267,7 @@ impl Server {
         true
     }
 
-    /// A job that comes back has arrived where it was sent, whether that was told here or not.
+    /// Completes the handoff of a job that a later server hands back: its path shows that the target had it.
     pub(super) fn confirm_arrival(
         &mut self,
         now: Time,
@@ -285,7 +285,7 @@ impl Server {
         }
     }
 
-    /// The target has the job.
+    /// The target has the job: the handoff is complete.
     fn complete_move(&mut self, now: Time, number: u32, expected: Estimate, commands: &mut Vec<Command>) {
         let Some(OutgoingJob { id, to, reply, reason, before, cancelled_by, .. }) =
             self.outgoing.remove(&number)
@@ -300,7 +300,7 @@ impl Server {
         kept.record.expected = expected;
         kept.record.procs = expected.procs;
         kept.record.walltime = expected.walltime;
-        // It was chosen for this cluster.
+        // The size was chosen for this cluster.
         kept.record.size_choice = None;
         report(&kept.record, commands);
         commands.push(Command::Archive(Box::new(kept.record.clone())));
@@ -312,7 +312,7 @@ impl Server {
         reply_outcome(reply, MoveOutcome::Moved(Box::new(hop)), commands);
     }
 
-    /// Makes calls retry_at that were not answered, and gives up what takes too long.
+    /// Repeats unanswered calls and gives up targets that take too long.
     pub(super) fn retry_outgoing(&mut self, now: Time, commands: &mut Vec<Command>) {
         let due =
             |(number, outgoing): (&u32, &OutgoingJob)| Some(*number).filter(|_| outgoing.due() <= Some(now));
@@ -336,8 +336,8 @@ impl Server {
         }
     }
 
-    /// What a target that holds a job of ours is to do with it. Final unless undecided: attempts are numbered, and one
-    /// that was given up is never taken_over up retry_at.
+    /// The decision about a job that a target has prepared. Final unless undecided: an attempt that was given up is never
+    /// resumed.
     pub fn decision(&self, id: &HandoffId) -> HandoffDecision {
         let Some(number) = self.number_of(&id.job) else { return HandoffDecision::Abort };
         let Some(ServerJob { record, attempts, .. }) = self.jobs.get(&number) else {
@@ -360,7 +360,7 @@ impl Server {
         HandoffDecision::Abort
     }
 
-    /// The server to which a job, or a sibling of it, goes by that attempt, or went: none if that is not known here.
+    /// The server to which that attempt hands over the job or a sibling of it; none if that is not known here.
     pub fn target_of(&self, id: &HandoffId) -> Option<&Name> {
         let number = self.number_of(&id.job)?;
         let siblings = self.siblings.get(&number).into_iter().flatten();
@@ -371,13 +371,13 @@ impl Server {
         self.jobs.get(&number)?.record.hops.iter().find(by_it).map(|hop| &hop.to)
     }
 
-    /// Every job in memory, and whether it was withdrawn here and its target is to take it.
+    /// Every job in memory, and whether it was withdrawn here for a target that has not acknowledged it.
     pub fn jobs_and_withdrawn(&self) -> impl Iterator<Item = (&JobRecord, bool)> {
         let is_withdrawn = |number| self.outgoing.get(number).is_some_and(OutgoingJob::is_withdrawn);
         self.jobs.iter().map(move |(number, kept)| (&kept.record, is_withdrawn(number)))
     }
 
-    /// The jobs that are on their way to another server.
+    /// The jobs that are being handed over, and to whom.
     pub fn outgoing(&self) -> impl Iterator<Item = (&Handle, &Peer)> {
         self.outgoing.values().map(|outgoing| (&outgoing.id.job, &outgoing.to))
     }
@@ -388,19 +388,19 @@ impl OutgoingJob {
         commands.push(Command::Call { to: self.to.clone(), id: self.id.clone(), call });
     }
 
-    /// Gives it up.
+    /// Aborts the handoff at the target.
     pub(super) fn abort(self, why: StayReason, commands: &mut Vec<Command>) {
         self.call(Call::Abort, commands);
         self.report_stay(why, commands);
     }
 
-    /// Tells whoever waits that the job report_stay.
+    /// Reports to the agent that the job stays.
     pub(super) fn report_stay(self, why: StayReason, commands: &mut Vec<Command>) {
         reply_outcome(self.reply, MoveOutcome::Stays(why), commands);
     }
 }
 
-/// Tells whoever waits what came of an order.
+/// Reports the outcome of a proposal to the agent.
 pub(super) fn reply_outcome(reply: Option<Token>, outcome: MoveOutcome, commands: &mut Vec<Command>) {
     if let Some(to) = reply {
         commands.push(Command::Reply { to, answer: Answer::Order(outcome) });

@@ -1,9 +1,8 @@
-//! Subjobs of launches: the server's half of a co-allocation (see [`crate::coallocation`]).
+//! Subjobs of launches: the server's side of a co-allocation (see [`crate::coallocation`]).
 //!
-//! A subjob is one tentative job of the batch system. Its turn gives it its processors, the driver finds out where its tasks
-//! are to listen, and from then on it is held until its coordinator has decided, or an operator of the server ends it. That
-//! a subjob is held is its server's vote, which only then binds it: one that has not come so far when its launch has lost
-//! timeout is ended current, whether its coordinator is there or not.
+//! A subjob is one tentative job of the batch system. Once it has its processors, the driver locates its tasks, and the
+//! subjob is prepared until its coordinator decides or an operator ends it. Being prepared is the server's vote, which
+//! binds it. A subjob that is not prepared within its launch's timeout ends, whether its coordinator is up or not.
 
 mod accepted;
 
@@ -25,86 +24,86 @@ use accepted::AcceptedSubjob;
 pub use accepted::ListedSubjob;
 pub(super) use accepted::Subjobs;
 
-/// The pause before a coordinator is told again how a subjob stands, at first and at most: doubled each time.
+/// The first and the longest pause before a subjob's state is reported again; doubled each time.
 const REPORT_RETRY: (Span, Span) = (Span(4), Span(64));
-/// How long a subjob that is over is remembered, so that a preparation that comes late does not take it in again: longer
-/// than a message may be on its way, or a coordinator that repeats itself may be away.
+/// How long an ended subjob is remembered, so that a late preparation does not accept it again: longer than a message may
+/// travel or a coordinator may be down.
 const KEPT_AFTER_END: Span = Span(7 * 86_400);
-/// How much longer than its launch's timeout a subjob may be on its way to being held. Its coordinator has given it up by
-/// then, however long the preparation was on its way.
+/// How much longer than its launch's timeout a subjob may take until it is prepared. The coordinator has given it up by
+/// then.
 const PREPARE_GRACE: Span = Span(64);
 
-/// What changes subjobs.
+/// An event of a subjob.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjobEvent {
-    /// A coordinator asks that a subjob be accepted in.
+    /// A coordinator asks to prepare a subjob.
     Prepare {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
         /// The subjob.
         subjob: Box<Subjob>,
     },
-    /// A coordinator says what is to become of a subjob.
+    /// A coordinator has decided about a subjob.
     Decided {
-        /// Whom to answer; none if this is an answer itself.
+        /// The caller to answer; none if the decision is a reply.
         reply: Option<Token>,
         /// The subjob.
         id: SubjobId,
-        /// What it said.
+        /// The decision.
         decision: SubjobDecision,
-        /// It knows that nothing of the subjob is left.
+        /// The coordinator knows that the subjob has ended.
         heard: bool,
     },
     /// An operator of the server ends a subjob.
     EndedByOperator {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
         /// The subjob.
         id: SubjobId,
-        /// Who.
+        /// The operator.
         by: User,
     },
-    /// The subjob has its processors, and that is where its tasks will listen; or why they cannot.
+    /// The driver has located the tasks of a subjob that has its processors, or has failed to.
     Located {
         /// The subjob.
         id: SubjobId,
-        /// Where each does.
+        /// The address of each task, or the error.
         addresses: Result<Addresses, String>,
     },
-    /// A task of a subjob that runs has ended.
+    /// A task of a running subjob has ended.
     TaskEnded {
         /// The subjob.
         id: SubjobId,
         /// The task.
         task: String,
-        /// How.
+        /// How it ended.
         exit: Exit,
     },
 }
 
-/// What is to be done for subjobs.
+/// An action for a subjob.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjobCommand {
-    /// Find out where the tasks of a subjob, which has its processors now, are to listen. Asked again if nothing is told.
+    /// Locate the tasks of a subjob that has its processors. Repeated until [`SubjobEvent::Located`].
     Locate {
         /// The subjob.
         id: SubjobId,
     },
-    /// Tell a coordinator how a subjob stands, and be told what is to become of it. Told again if it does not answer.
+    /// Report a subjob's state to its coordinator, which answers with a decision. Repeated until it answers.
     Report {
         /// The coordinator.
         to: Peer,
         /// The subjob.
         id: SubjobId,
-        /// How it stands.
+        /// The state.
         state: SubjobState,
     },
 }
 
 impl Server {
-    /// Something about a subjob.
+    /// Applies an event of a subjob.
     pub(super) fn on_subjob(&mut self, now: Time, event: SubjobEvent, commands: &mut Vec<Command>) {
         match event {
             SubjobEvent::Prepare { reply, subjob } => {
@@ -142,7 +141,7 @@ impl Server {
         commands.push(Command::Reply { to, answer: Answer::Subjob(self.subjobs.state(id)) });
     }
 
-    /// Queues a subjob, unless it was before. One that cannot be held in time is over at once.
+    /// Queues a subjob, unless it is known. One that cannot be prepared in time ends at once.
     fn accept_subjob(&mut self, now: Time, subjob: Subjob, commands: &mut Vec<Command>) {
         if self.subjobs.state(&subjob.id) != SubjobState::Unknown {
             return;
@@ -153,7 +152,7 @@ impl Server {
         }
         let number = self.next;
         self.next += 1;
-        // What it is held counts for its batch system.
+        // To the batch system the time in which the subjob is prepared is part of its walltime.
         let walltime = Span(subjob.walltime.0.saturating_add(subjob.timeout.0));
         let submission = Submission {
             job: JobId(number),
@@ -166,7 +165,7 @@ impl Server {
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
 
-    /// Whether a subjob would be held in time, by what is known now.
+    /// Checks that a subjob would be prepared in time by the present plan.
     fn check_subjob(&mut self, now: Time, subjob: &Subjob) -> Result<(), String> {
         if let Some(why) = self.closed_to_others() {
             return Err(why);
@@ -174,12 +173,12 @@ impl Server {
         let walltime = Span(subjob.walltime.0.saturating_add(subjob.timeout.0));
         let work = Work { procs: subjob.procs, walltime, speedup: Speedup::Rigid };
         let request = work.request(JobId(self.next), now).owned_by(subjob.owner.owner());
-        // The walltime of tasks is for all clusters the same.
+        // The walltime of tasks is the same on all clusters.
         let estimate =
             self.estimate_at(now, &request, Speed::REFERENCE).map_err(|refused| refused.to_string())?;
         match estimate.start {
             start if start > now + subjob.timeout => Err(format!(
-                "its {} processors are free in {} s, and all subjobs are to be held within {} s",
+                "its {} processors become free in {} s, but all subjobs must be prepared within {} s",
                 subjob.procs,
                 start.0 - now.0,
                 subjob.timeout.0
@@ -196,7 +195,7 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         let Some(accepted) = self.subjobs.of(id) else {
-            // A preparation that is still on its way is to find that it is over.
+            // A preparation that arrives later must find that the subjob has ended.
             if decision == SubjobDecision::End && self.subjobs.state(id) == SubjobState::Unknown {
                 let over = SubjobState::Over { ended: BTreeMap::new(), exit: Exit::Cancelled };
                 self.subjobs.remember(now, id.clone(), over);
@@ -217,7 +216,7 @@ impl Server {
         }
     }
 
-    /// Ends a subjob, unless that is done. What is told of one that has not begun is why, if that was found current.
+    /// Ends a subjob, unless it has ended. `why` is reported if the subjob has not started.
     fn end_subjob(&mut self, now: Time, id: &SubjobId, why: Option<String>, commands: &mut Vec<Command>) {
         let is_left = |accepted: &&mut AcceptedSubjob| !accepted.state.is_over() && !accepted.ending;
         let Some(accepted) = self.subjobs.of(id).filter(is_left) else { return };
@@ -229,7 +228,7 @@ impl Server {
         self.with_batch(now, commands, |batch, effects| batch.cancel(now, job, effects));
     }
 
-    /// The coordinator of a subjob that is over knows that.
+    /// The coordinator has acknowledged the end of a subjob.
     fn acknowledge_end(&mut self, now: Time, id: &SubjobId) {
         let is_it = |accepted: &AcceptedSubjob| accepted.subjob.id == *id && accepted.state.is_over();
         if let Some(place) = self.subjobs.current.iter().position(is_it) {
@@ -258,7 +257,7 @@ impl Server {
         }
     }
 
-    /// News of the batch system about a subjob; false if they are about something else.
+    /// Applies a status update of the batch system; false if it is not about a subjob.
     pub(super) fn apply_subjob_update(
         &mut self,
         now: Time,
@@ -290,7 +289,7 @@ impl Server {
                 accepted.enter(now, SubjobState::Runs { ended: BTreeMap::new() });
             }
             StatusUpdate::ReleasedTooLate { .. } if !accepted.state.is_over() => {
-                accepted.end(now, Exit::Lost("it had lost its processors before it was to run".to_owned()));
+                accepted.end(now, Exit::Lost("it lost its processors before it was started".to_owned()));
             }
             StatusUpdate::Ended { exit, .. } if !accepted.state.is_over() => accepted.end(now, exit.clone()),
             _ => {}
@@ -298,11 +297,11 @@ impl Server {
         true
     }
 
-    /// Tells coordinators again how subjobs stand, and ends those that were not held in time.
+    /// Repeats reports to coordinators, and ends subjobs that were not prepared in time.
     pub(super) fn report_subjobs(&mut self, now: Time, commands: &mut Vec<Command>) {
         let late: Vec<SubjobId> = self.subjobs.late(now).map(|accepted| accepted.subjob.id.clone()).collect();
         for id in late {
-            let why = "it was not held for its launch's timeout".to_owned();
+            let why = "it was not prepared within its launch's timeout".to_owned();
             self.end_subjob(now, &id, Some(why), commands);
         }
         self.subjobs.forget_unacknowledged(now);
@@ -323,53 +322,53 @@ impl Server {
         }
     }
 
-    /// The subjob that has this number in the batch system, and where those listen that its tasks talk to.
+    /// The subjob with this number in the batch system, and the addresses of the tasks that its tasks talk to.
     pub fn subjob(&self, number: u32) -> Option<(&Subjob, &Addresses)> {
         let accepted = self.subjobs.current.iter().find(|accepted| accepted.number == number)?;
         Some((&accepted.subjob, &accepted.peers))
     }
 
-    /// Where the tasks of a subjob listen, once it has its processors.
+    /// The addresses of a subjob's tasks, once it has its processors.
     pub fn subjob_task_addresses(&self, number: u32) -> Option<&Addresses> {
         let accepted = self.subjobs.current.iter().find(|accepted| accepted.number == number)?;
         Some(&accepted.task_addresses)
     }
 
-    /// The subjobs current that are not over, with their numbers in the batch system and how they stand.
+    /// The subjobs that have not ended, with their numbers in the batch system and their states.
     pub fn subjobs(&self) -> impl Iterator<Item = (&Subjob, u32, &SubjobState)> {
         let left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
         left.map(|accepted| (&accepted.subjob, accepted.number, &accepted.state))
     }
 
-    /// Whether a subjob is current: one that is over, and whose coordinator knows, is not any more.
+    /// Whether a subjob is in memory: not if it has ended and its coordinator has acknowledged that.
     pub fn has_subjob(&self, id: &SubjobId) -> bool {
         self.subjobs.current.iter().any(|accepted| accepted.subjob.id == *id)
     }
 
-    /// Whether a subjob that may run yet belongs to the launch of that key.
+    /// Whether a subjob that has not ended belongs to the launch with that key.
     pub(super) fn has_subjob_of(&self, key: &Key) -> bool {
         let mut left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
         left.any(|accepted| accepted.subjob.id.launch.key == *key)
     }
 
-    /// How a subjob stands current.
+    /// The state of a subjob.
     pub fn subjob_state(&self, id: &SubjobId) -> SubjobState {
         self.subjobs.state(id)
     }
 
-    /// The subjobs that run, how, and whether they were asked to end: what a restarted driver looks for outside.
+    /// The running subjobs, how they run, and whether they are being cancelled: a restarted driver looks for these.
     pub fn running_subjobs(&self) -> impl Iterator<Item = (&Subjob, &Run, bool)> {
         let left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
         left.filter_map(|accepted| Some((&accepted.subjob, accepted.run.as_ref()?, accepted.ending)))
     }
 
-    /// The subjobs current that are not over, for people.
+    /// The subjobs that have not ended, as listed for users.
     pub fn list_subjobs(&self) -> impl Iterator<Item = ListedSubjob> {
         let left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
         left.map(AcceptedSubjob::listed)
     }
 
-    /// How many subjobs the server has whose coordinators are to hear of them.
+    /// Number of subjobs whose end was not acknowledged by their coordinators.
     pub fn unacknowledged_subjobs(&self) -> usize {
         self.subjobs.current.len()
     }

@@ -1,5 +1,4 @@
-//! Taking a waiting job ended: the following half of a handoff (see [`crate::handoff`]). What is different with siblings is in
-//! `sibling_state`.
+//! The target of a handoff, which takes a waiting job over (see [`crate::handoff`]). Siblings: module `incoming_siblings`.
 
 use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -11,41 +10,41 @@ use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 
-/// How long a target waits for word from the source before it asks, and between two questions.
+/// How long a target waits for the source's decision before it asks, and between two inquiries.
 pub(super) const INQUIRE_EVERY: Span = Span(60);
-/// How long a target remembers what it took ended: longer than a source that repeats itself may be away.
+/// How long a target remembers what it took over: longer than a source that repeats itself may be down.
 const TAKEN_KEPT: Span = Span(7 * 86_400);
 
-/// A job that another server may hand ended: it is in the batch system, prepared.
+/// A job that another server may hand over: it is queued in the batch system and does not start.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct PreparedJob {
     pub(super) handoff: Handoff,
     pub(super) number: u32,
     pub(super) estimate: Estimate,
-    /// Whom to tell that it is prepared, while the batch system has not said so.
+    /// The source to answer, while the batch system has not confirmed the job.
     reply: Option<Token>,
-    /// The batch system holds it.
+    /// The batch system has confirmed the job.
     ready: bool,
     pub(super) ask_at: Time,
-    /// How far it is, if it is a sibling.
+    /// The state of a sibling.
     pub(super) sibling_state: SiblingState,
-    /// It has ended there although nobody has let it go: whoever gets it is told so.
+    /// The job ended in the batch system before the source decided: recorded for whichever server gets the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<Exit>,
-    /// What it gave up for other jobs when its size was chosen.
+    /// What the job gave up for other jobs when its size was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_choice: Option<SizeChoice>,
 }
 
 impl PreparedJob {
-    /// When the source is asked about it.
+    /// When the source is asked for its decision.
     pub(super) fn due(&self) -> Time {
         self.ask_at
     }
 }
 
 impl Server {
-    /// A source asks that a job be queued, prepared.
+    /// Handles a source's request to prepare a job.
     pub(super) fn prepare(&mut self, now: Time, reply: Token, handoff: Handoff, commands: &mut Vec<Command>) {
         self.confirm_arrival(now, &handoff.id.job, &handoff.hops, commands);
         match self.check_prepare(now, &handoff) {
@@ -55,10 +54,10 @@ impl Server {
         }
     }
 
-    /// The shape in which it would be queued; none if it is prepared already.
+    /// The shape in which the job would be queued; none if it is prepared already.
     fn check_prepare(&mut self, now: Time, handoff: &Handoff) -> Result<Option<Estimate>, String> {
         let HandoffId { job, attempt } = &handoff.id;
-        let late = || "a later attempt was made since".to_owned();
+        let late = || "a later attempt has been made".to_owned();
         let at = handoff.hops.last().map_or(&job.server, |hop| &hop.to);
         if *at != handoff.from.name {
             return Err(format!("the job is at {at}, the only server that can hand it over"));
@@ -67,7 +66,7 @@ impl Server {
             match prepared.handoff.id.attempt.cmp(attempt) {
                 std::cmp::Ordering::Equal => return Ok(None),
                 std::cmp::Ordering::Greater => return Err(late()),
-                // What the source has given up may be dropped below.
+                // The new attempt replaces one that the source has given up.
                 std::cmp::Ordering::Less => {}
             }
         }
@@ -82,7 +81,7 @@ impl Server {
             return Err(why);
         }
         if avoided(&handoff.hops, now).contains(&self.config.name) {
-            return Err("it has waited here without a plan, and does not come back so soon".to_owned());
+            return Err("it waited here without a plan a short time ago".to_owned());
         }
         let latest = (!handoff.sibling).then_some(handoff.latest);
         let Handoff { owner, submitted, work, .. } = handoff;
@@ -129,7 +128,7 @@ impl Server {
         });
     }
 
-    /// It is prepared already: says so, now or when it is.
+    /// Answers that the job is prepared, now or once the batch system confirms it.
     fn answer_when_prepared(&mut self, reply: Token, id: &HandoffId, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.get_mut(&id.job) else { return };
         if prepared.ready {
@@ -139,7 +138,7 @@ impl Server {
         }
     }
 
-    /// The batch system holds a job.
+    /// The batch system has queued a job that does not start before it is released.
     pub(super) fn batch_prepared(&mut self, number: u32, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
             return;
@@ -150,7 +149,7 @@ impl Server {
         }
     }
 
-    /// The batch system does not take_over a job that was to be prepared, or holds it no more: somebody has cancelled it there.
+    /// The batch system refused a job that was to be prepared, or a user or administrator cancelled it there.
     pub(super) fn preparation_ended(
         &mut self,
         now: Time,
@@ -165,7 +164,7 @@ impl Server {
             if prepared.handoff.sibling {
                 prepared.yield_processors(now, &mut self.next);
             } else {
-                // The source was told that it is prepared, and may have withdrawn it: the job is not to be lost with that.
+                // The source may have withdrawn the job since it was prepared: it must not be lost.
                 prepared.ended = Some(exit.clone());
             }
             return;
@@ -177,7 +176,7 @@ impl Server {
         }
     }
 
-    /// The source says that the job is ours.
+    /// Handles a source's commit: the job belongs to this server.
     pub(super) fn commit(
         &mut self,
         now: Time,
@@ -191,7 +190,7 @@ impl Server {
                 self.take_over(now, id, attempts, commands);
                 true
             }
-            // However long ago, while the job is in memory it tells how it came.
+            // The job's own path shows an older handoff.
             _ => {
                 let taken_over =
                     self.taken_over.get(&id.job).is_some_and(|(attempt, _)| *attempt >= id.attempt);
@@ -281,7 +280,7 @@ impl Server {
         });
     }
 
-    /// The source says that the job is not ours.
+    /// Handles a source's abort: the job does not belong to this server.
     pub(super) fn abort(
         &mut self,
         now: Time,
@@ -295,7 +294,7 @@ impl Server {
         }
     }
 
-    /// Drops what is prepared by this attempt or an earlier one.
+    /// Drops a job that this attempt or an earlier one has prepared.
     fn drop_prepared(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.get(&id.job) else { return };
         if prepared.handoff.id.attempt > id.attempt {
@@ -308,7 +307,7 @@ impl Server {
         }
     }
 
-    /// The source has said what is to become of a prepared job.
+    /// Handles a source's decision about a prepared job.
     pub(super) fn decided(
         &mut self,
         now: Time,
@@ -325,7 +324,7 @@ impl Server {
         }
     }
 
-    /// Asks sources about jobs that have been prepared for long, and forgets what was taken_over long ago.
+    /// Asks sources about jobs that were prepared long ago, and forgets jobs that were taken over long ago.
     pub(super) fn inquire(&mut self, now: Time, commands: &mut Vec<Command>) {
         self.query_sources_of_siblings(now, commands);
         for prepared in
@@ -345,7 +344,7 @@ impl Server {
         }
     }
 
-    /// What was taken_over ended: when, which job, by which attempt. A job that came twice is there once, as it came last.
+    /// Jobs that were taken over: time, job, attempt. Of a job that came twice only the last time counts.
     pub(super) fn taken_over_in_order(&self) -> impl Iterator<Item = (Time, Handle, u32)> {
         self.taken_over_order.iter().filter_map(|(at, job)| {
             let (attempt, taken_over) = self.taken_over.get(job)?;
@@ -353,7 +352,7 @@ impl Server {
         })
     }
 
-    /// The server that hands a job ended by that attempt, or did: none if that is not known here.
+    /// The server that hands over the job by that attempt; none if that is not known here.
     pub fn source_of(&self, id: &HandoffId) -> Option<&Name> {
         let prepared =
             self.prepared.get(&id.job).filter(|prepared| prepared.handoff.id.attempt >= id.attempt);
@@ -367,7 +366,7 @@ impl Server {
         hops.iter().find(by_it).map(|hop| &hop.from)
     }
 
-    /// The job that has this number here while it is prepared for another server.
+    /// The job that this server has prepared under that number.
     pub fn prepared_as(&self, number: u32) -> Option<&Handle> {
         self.prepared
             .values()
@@ -375,7 +374,7 @@ impl Server {
             .map(|prepared| &prepared.handoff.id.job)
     }
 
-    /// The jobs that are prepared for other servers.
+    /// The jobs that this server has prepared for others.
     pub fn prepared(&self) -> impl Iterator<Item = &Handoff> {
         self.prepared.values().map(|prepared| &prepared.handoff)
     }

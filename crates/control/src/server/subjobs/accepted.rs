@@ -1,4 +1,4 @@
-//! A server's subjobs as data.
+//! The state of a server's subjobs.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,39 +11,39 @@ use crate::coallocation::{Addresses, Subjob, SubjobId, SubjobState};
 use crate::job::Exit;
 use crate::names::User;
 
-/// What a subjob has of a server, for people.
+/// A subjob as listed for users.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ListedSubjob {
-    /// The subjob, with the launch that it is of and the agent that decides about it.
+    /// The subjob's ID, with its launch and its coordinator.
     pub id: SubjobId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: User,
-    /// What its launch is called.
+    /// The name of its launch.
     pub name: String,
-    /// How many tasks it has.
+    /// Number of its tasks.
     pub tasks: u32,
     /// Its processors.
     pub procs: Procs,
-    /// How it stands.
+    /// Its state.
     pub state: SubjobState,
-    /// It is about to end.
+    /// It is being ended.
     pub ending: bool,
-    /// Since when it stands so.
+    /// When it entered this state.
     pub since: Time,
-    /// When its agent has last said something of it.
+    /// When its coordinator sent the last message about it.
     pub heard: Time,
 }
 
 /// The subjobs of a server.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub(in crate::server) struct Subjobs {
-    /// Those that are not over, or whose coordinator has not heard that they are.
+    /// Subjobs that have not ended, or whose end was not acknowledged.
     pub(super) current: Vec<AcceptedSubjob>,
-    /// Those that are over, by when.
+    /// Ended subjobs in the order of their ends.
     pub(super) ended: VecDeque<(Time, SubjobId, SubjobState)>,
 }
 
-/// A subjob that was accepted in.
+/// A subjob that the server has accepted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct AcceptedSubjob {
     pub(super) subjob: Subjob,
@@ -52,21 +52,21 @@ pub(super) struct AcceptedSubjob {
     pub(super) state: SubjobState,
     /// It has its processors.
     pub(super) has_processors: bool,
-    /// Where its tasks listen, once that is known.
+    /// The addresses of its tasks, once located.
     pub(super) task_addresses: Addresses,
-    /// Where those listen that its tasks talk to.
+    /// The addresses of the tasks that its tasks talk to.
     pub(super) peers: Addresses,
     /// How it runs, once it does.
     pub(super) run: Option<Run>,
-    /// It was decided that it ends.
+    /// Its end was decided.
     pub(super) ending: bool,
-    /// Why it ends, if that was found current.
+    /// Why it ends, if this server ended it.
     pub(super) end_reason: Option<Exit>,
     pub(super) report_at: Time,
     pub(super) pause: Span,
-    /// Since when it stands so.
+    /// When it entered this state.
     pub(super) since: Time,
-    /// When its coordinator has last said something of it.
+    /// When its coordinator sent the last message about it.
     pub(super) heard: Time,
 }
 
@@ -81,7 +81,7 @@ impl Subjobs {
         self.current.iter().map(|accepted| accepted.report_at).chain(late).chain(forget).min()
     }
 
-    /// The job of that number runs so.
+    /// Records how the job of that number runs.
     pub(in crate::server) fn runs(&mut self, run: &Run) {
         if let Some(accepted) = self.current.iter_mut().find(|accepted| accepted.number == run.job.0) {
             accepted.run = Some(run.clone());
@@ -103,12 +103,12 @@ impl Subjobs {
         self.ended.push_back((now, id, state));
     }
 
-    /// Those that were to be held by now and are not.
+    /// Subjobs that should be prepared by now and are not.
     pub(super) fn late(&self, now: Time) -> impl Iterator<Item = &AcceptedSubjob> {
         self.current.iter().filter(move |accepted| accepted.prepare_deadline().is_some_and(|by| by <= now))
     }
 
-    /// Goes on without those that are over and whose coordinators have not heard of that for long: they hold nothing.
+    /// Drops subjobs that ended long ago without an acknowledgement: they hold no resources.
     pub(super) fn forget_unacknowledged(&mut self, now: Time) {
         let is_old = |accepted: &mut AcceptedSubjob| {
             accepted.state.is_over() && accepted.since + KEPT_AFTER_END <= now
@@ -121,7 +121,7 @@ impl Subjobs {
 }
 
 impl AcceptedSubjob {
-    /// One that was just accepted in.
+    /// A subjob that was just accepted.
     pub(super) fn new(now: Time, subjob: Subjob, number: u32) -> AcceptedSubjob {
         AcceptedSubjob {
             subjob,
@@ -140,13 +140,13 @@ impl AcceptedSubjob {
         }
     }
 
-    /// By when it is to be held, if it is not: until then its server has promised nothing.
+    /// When the subjob must be prepared; none if it is. Until it is prepared, its server has promised nothing.
     fn prepare_deadline(&self) -> Option<Time> {
         let waits = self.state == SubjobState::Queued && !self.ending;
         waits.then(|| self.since + self.subjob.timeout + PREPARE_GRACE)
     }
 
-    /// The same for people.
+    /// The subjob as listed for users.
     pub(super) fn listed(&self) -> ListedSubjob {
         let Subjob { id, owner, name, tasks, procs, .. } = &self.subjob;
         ListedSubjob {
@@ -162,7 +162,7 @@ impl AcceptedSubjob {
         }
     }
 
-    /// It is further than it was: its coordinator is told at once, which is when that is due.
+    /// Enters a state, which is reported to the coordinator at once.
     pub(super) fn enter(&mut self, now: Time, state: SubjobState) {
         if self.state.word() != state.word() {
             self.since = now;
@@ -171,7 +171,7 @@ impl AcceptedSubjob {
         (self.report_at, self.pause) = (now, REPORT_RETRY.0);
     }
 
-    /// A task of it has ended: so it runs, even if its batch system has not said so yet.
+    /// Records the end of a task. So the subjob runs, even if its batch system has not said so.
     pub(super) fn task_ended(&mut self, now: Time, task: String, exit: Exit) {
         let mut ended = match &self.state {
             SubjobState::Runs { ended } if !ended.contains_key(&task) => ended.clone(),
