@@ -1,8 +1,7 @@
 //! Pliant's own batch system: any local policy of `policy`, on the processors of one host.
 //!
-//! The policy plans with walltimes; processes have minds of their own. A job that is still there at its planned
-//! end no longer counts for the policy, but keeps its processors until its process is gone: what starts in its
-//! place waits for them, a second or the grace between two signals as a rule.
+//! The policy plans with walltimes, which processes may exceed. A job that outlives its planned end no longer counts for the
+//! policy, but keeps its processors until its process has ended. The next job on them waits that long.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -19,34 +18,34 @@ use crate::job::Exit;
 /// A job that the policy has started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Started {
-    /// What it was sized for.
+    /// The processors that it was sized for.
     asked: Procs,
-    /// What it gets.
+    /// The processors that it gets.
     procs: Procs,
     walltime: Span,
-    /// When the policy expects it to be gone at the latest.
+    /// Its end at the latest, for the policy.
     planned_end: Time,
-    /// The policy has been told that it is gone.
+    /// The policy counts it as ended.
     overdue: bool,
-    /// Empty while it waits for processors.
+    /// Its processors; empty while it waits for them.
     cores: Vec<u32>,
 }
 
 /// The embedded batch system of one cluster.
 pub struct Embedded {
     scheduler: Box<dyn BatchScheduler>,
-    /// What waiting jobs asked for: a policy may hand out fewer.
+    /// The processors that waiting jobs requested: a policy may assign fewer.
     asked: BTreeMap<JobId, Procs>,
-    /// Jobs that are not to start before they are released.
+    /// Held jobs, which are not in the policy's queue.
     held: BTreeMap<JobId, Submission>,
-    /// Jobs that are queued, and are not to start before they are released.
+    /// Queued jobs that do not start before they are released.
     tentative: BTreeSet<JobId>,
     started: BTreeMap<JobId, Started>,
-    /// Started by the policy, waiting for processors, in order.
+    /// Jobs that the policy has started and that wait for processors, in order.
     pending: VecDeque<JobId>,
     free: BTreeSet<u32>,
     start_buffer: Vec<Start>,
-    /// Something happened since the last [`BatchSystem::due`].
+    /// An event came since the last [`BatchSystem::due`].
     changed: bool,
 }
 
@@ -66,7 +65,7 @@ impl Embedded {
         })
     }
 
-    /// The batch system that had this dump, of a cluster under the same policy and of the same size.
+    /// Restores a batch system from its dump, for a cluster of the same size under the same policy.
     pub fn restore(policy: &str, procs: Procs, dump: Dump) -> Result<Embedded, RestoreError> {
         let Dump { at, scheduler, asked, held, tentative, started, pending, changed } = dump;
         let mut embedded = Embedded::new(policy, procs, at).map_err(RestoreError::Policy)?;
@@ -87,7 +86,7 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// Takes what the policy starts now.
+    /// Collects the jobs that the policy starts now.
     fn collect_starts(&mut self, now: Time) {
         let mut starts = std::mem::take(&mut self.start_buffer);
         self.scheduler.start_due(now, &mut starts);
@@ -101,7 +100,7 @@ impl Embedded {
         self.start_buffer = starts;
     }
 
-    /// Tells the policy that jobs at their planned end are gone, as far as its plan goes.
+    /// Ends jobs at their planned ends for the policy.
     fn finish_overdue(&mut self, now: Time) {
         for (job, started) in &mut self.started {
             if !started.overdue && started.planned_end <= now {
@@ -111,7 +110,7 @@ impl Embedded {
         }
     }
 
-    /// Runs started jobs on free processors, strictly in order.
+    /// Starts pending jobs on free processors, strictly in order.
     fn run_pending(&mut self, now: Time, effects: &mut Effects) {
         while let Some(job) = self.pending.front().copied() {
             let Some(started) = self.started.get_mut(&job) else {
@@ -133,7 +132,7 @@ impl Embedded {
         }
     }
 
-    /// Takes a job out that waits, or that has come due and is not run; false if there is none.
+    /// Removes a job that waits or was not started yet; false if there is none.
     fn remove_unstarted(&mut self, now: Time, job: JobId) -> bool {
         if self.held.remove(&job).is_some() {
             return true;
@@ -144,7 +143,7 @@ impl Embedded {
             self.tentative.remove(&job);
             return true;
         }
-        // It may have come due without having been handed out yet.
+        // It may be due and not collected yet.
         self.collect_starts(now);
         let is_tentative = self.tentative.remove(&job);
         let has_not_run = |started: &Started| is_tentative || started.cores.is_empty();
@@ -152,13 +151,13 @@ impl Embedded {
     }
 
     fn ended(&mut self, now: Time, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
-        // An end that is told twice is no news.
+        // A repeated end is ignored.
         if self.free_processors(now, job) {
             effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
         }
     }
 
-    /// A started job has its processors no more; false if there is none.
+    /// Frees the processors of a started job; false if there is none.
     fn free_processors(&mut self, now: Time, job: JobId) -> bool {
         let Some(started) = self.started.remove(&job) else { return false };
         if started.cores.is_empty() {
@@ -174,7 +173,7 @@ impl Embedded {
 }
 
 impl Started {
-    /// Runs the job on its processors.
+    /// Starts the job on its processors.
     fn run(&self, now: Time, job: JobId, effects: &mut Effects) {
         let Started { asked, procs, walltime, ref cores, .. } = *self;
         effects.updates.push(StatusUpdate::Started { job, procs, walltime, at: now });
@@ -295,7 +294,7 @@ impl BatchSystem for Embedded {
     }
 }
 
-/// The state of an embedded batch system, as data.
+/// The state of an embedded batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
     at: Time,
@@ -310,7 +309,7 @@ pub struct Dump {
     changed: bool,
 }
 
-/// Why a batch system cannot be made again from its dump.
+/// Why a batch system cannot be restored from its dump.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RestoreError {
     /// The policy is not registered.
@@ -319,7 +318,7 @@ pub enum RestoreError {
     Scheduler(batch::RestoreError),
     /// The dump is of a batch system of another kind.
     Kind,
-    /// A running job has a processor that the cluster does not have, or another job has as well.
+    /// A running job has a processor that does not exist or that another job has.
     Core {
         /// The job.
         job: JobId,

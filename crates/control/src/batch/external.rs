@@ -1,20 +1,21 @@
-//! The snapshot of a batch system that is not Pliant's, as a machine without input or output.
+//! The mirror of an external batch system, as a machine without input or output.
 //!
-//! It is told listings, of which it keeps a mirror, and what came of the commands that it gives. It estimates by
-//! planning the mirror as the batch system does ([`pliant_policy::nodes`]), every plan made from the state of that
-//! moment alone: told the same again, it says the same. What differs between batch systems is in [`System`].
+//! The mirror takes listings and the outcomes of its commands. It estimates by planning the listed queue as the batch system
+//! does ([`pliant_policy::nodes`]). Each plan depends on the present state alone, so a replay gives the same estimates.
+//! [`System`] holds the differences between batch systems.
 //!
-//! What a real batch system does to those who rely on it shapes the rest. A command may be carried out although nobody
-//! answered, so each is the same however often it is done, and is given again until it is answered
-//! ([`unanswered`](crate::batch::BatchSystem::unanswered)). A controller that was killed forgets jobs that it had taken, so a job that is listed no
-//! more is looked up in its own folder ([`Command::Inspect`]): only where nobody claimed it, it is submitted again. A job
-//! may be there twice then; the claim in its folder lets one of them run.
+//! Three properties of real batch systems shape the rest:
 //!
-//! A *tentative* job, the copy of one that waits at another server, is queued like any other: no batch system knows of such
-//! a thing. Whoever starts it waits there to be told ([`Command::Release`]) and gives up after a while, so that a release
-//! may come too late ([`Event::ReleasedTooLate`]); until then nobody has begun it, whatever becomes of it.
+//! - A command may be carried out without an answer. So commands are idempotent, and are repeated until they are answered
+//!   ([`unanswered`](crate::batch::BatchSystem::unanswered)).
+//! - A controller that was killed may forget jobs. So the driver inspects the folder of a job that is no longer listed
+//!   ([`Command::Inspect`]), and the job is submitted again only if no run has claimed its folder.
+//! - A job may then be queued twice. The claim in its folder lets only one of the two run.
 //!
-//! Cost: a listing is linear in its jobs; the first question after a change, or in a new second, is one plan of the queue.
+//! A *tentative* job, for instance a sibling, is an ordinary job to the batch system. Its start gate waits for
+//! [`Command::Release`] and gives up after a while, so that a release may be too late ([`Event::ReleasedTooLate`]).
+//!
+//! Cost: a listing is linear in its jobs; the first query after a change, or in a new second, plans the queue once.
 
 mod batch_system;
 mod cluster_snapshot;
@@ -49,30 +50,30 @@ pub use job::{Command, Event, Queue, RELEASE_TIMEOUT, WithdrawalOutcome};
 pub use system::{OAR, SLURM, System};
 use target_partition::TargetPartition;
 
-/// An external batch system as it is known here.
+/// The mirror of an external batch system.
 pub struct External {
     system: System,
     rules: Rules,
-    /// Where jobs are submitted to; none for the default partition.
+    /// The partition to which jobs are submitted; none for the default one.
     partition: Option<String>,
-    /// How long others' jobs are taken to run.
+    /// How long other users' jobs are expected to run.
     expect: Expect,
-    /// What those that ended have taught.
-    used: LimitUsage,
+    /// How much of their walltimes ended jobs used.
+    limit_usage: LimitUsage,
     mirror: Listing,
     jobs: BTreeMap<JobId, Job>,
-    /// The lowest and the highest number that was submitted here.
+    /// The lowest and the highest job number that were submitted.
     numbers: Option<(JobId, JobId)>,
-    /// Jobs that are over for us, and are being taken out of the queue.
+    /// Jobs that have ended or were withdrawn, and are being removed from the queue.
     removing: BTreeSet<JobId>,
-    /// The plan of the state as it is, at that time.
+    /// The plan of the present state, and its time.
     plan: Option<(Time, Nodes)>,
-    /// How many plans were made.
+    /// The number of plans so far.
     #[cfg(test)]
     plans: usize,
 }
 
-/// The state of an external batch system's snapshot, as data.
+/// The state of a mirror, as data.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
     system: System,
@@ -91,7 +92,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Whether it is of a server with that policy.
+    /// Whether it is the state of a server with that policy.
     pub fn is_of(&self, policy: &str) -> bool {
         self.system.name() == policy
     }
@@ -104,12 +105,12 @@ impl Default for External {
 }
 
 impl External {
-    /// A Slurm cluster of which nothing was listed yet.
+    /// The mirror of a Slurm cluster, before the first listing.
     pub fn new() -> External {
         External::of(System::Slurm)
     }
 
-    /// One of which nothing was listed yet.
+    /// The mirror of a batch system, before the first listing.
     pub fn of(system: System) -> External {
         External::restore(Dump {
             system,
@@ -124,7 +125,7 @@ impl External {
         })
     }
 
-    /// The one that had this dump.
+    /// Restores a mirror from its dump.
     pub fn restore(dump: Dump) -> External {
         let Dump { system, rules, partition, expect, used, mirror, ours, numbers, removing } = dump;
         let jobs = ours.into_iter().map(|job| (job.submission.job, job)).collect();
@@ -133,7 +134,7 @@ impl External {
             rules,
             partition,
             expect,
-            used: LimitUsage::restore(&used),
+            limit_usage: LimitUsage::restore(&used),
             mirror,
             jobs,
             numbers,
@@ -144,12 +145,12 @@ impl External {
         }
     }
 
-    /// Queues a job, held or not.
+    /// Submits a job, held or not.
     fn queue(&mut self, now: Time, submission: Submission, held: bool, effects: &mut Effects) {
         self.submit_job(now, Job::new(submission, held), effects);
     }
 
-    /// Queues a moldable job with its sizes worth trying, if the batch system is one that chooses.
+    /// Submits a moldable job, with its candidate sizes if the batch system chooses among sizes.
     fn queue_moldable(
         &mut self,
         now: Time,
@@ -207,7 +208,7 @@ impl External {
             Event::ReleasedTooLate { job } => self.released_too_late(job, effects),
             Event::Withdrawal { job, outcome } => self.withdrawal(now, job, outcome, effects),
             Event::Terminated { job } => {
-                // Of one whose submission nobody has answered only its folder was told.
+                // While its submission is unanswered, only the job's folder was marked.
                 if let Some(job) = self.jobs.get_mut(&job).filter(|job| !job.queueing) {
                     job.terminating = false;
                 }
@@ -218,7 +219,7 @@ impl External {
             Event::Unclaimed { job } => self.unclaimed(job, effects),
             Event::Ended { job, exit, started, elapsed_ms } => {
                 if matches!(exit, Exit::NotStarted(_)) && self.has_live_duplicate(job) {
-                    // That one could not begin says nothing of the other.
+                    // One of two duplicates could not start; the other may.
                     return self.unclaimed(job, effects);
                 }
                 let Some(known) = self.jobs.get_mut(&job) else { return };
@@ -226,7 +227,7 @@ impl External {
                     known.report_start(at, effects);
                 }
                 let exit = match exit {
-                    // By us, before it began.
+                    // Our cancellation came before the start.
                     Exit::NotStarted(_) if known.cancelled => Exit::Cancelled,
                     exit => exit,
                 };
@@ -235,10 +236,10 @@ impl External {
         }
     }
 
-    /// A listing came in. Of a job that was queued in the second in which it was asked for, it says nothing yet.
+    /// Applies a listing. It says nothing of a job that was queued in the same second.
     fn apply_listing(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
         if self.expect == Expect::History {
-            learning::record_ended(&self.mirror, changes, &mut self.used);
+            learning::record_ended(&self.mirror, changes, &mut self.limit_usage);
         }
         let over = local_jobs::ended(&self.mirror, changes, self.partition.as_deref());
         effects.updates.extend(over.into_iter().map(StatusUpdate::LocalEnded));
@@ -256,12 +257,12 @@ impl External {
             job.is_listed = !listed.is_empty();
             for one in &listed {
                 if !job.ids.contains(&one.id) {
-                    // Somebody carried out late what nobody had answered.
+                    // The job was submitted although the command was not answered.
                     job.ids.push(one.id.clone());
                 }
             }
             if let Some(begun) = listed.iter().find(|one| one.ever_started()) {
-                // Perhaps it is over already, and its start is told when somebody has looked.
+                // It may have ended: its start is reported after its folder was inspected.
                 job.adopt_size(begun);
             }
             let is_over = job.may_have_ended(&listed);
@@ -276,7 +277,7 @@ impl External {
             let running = listed.iter().find(|one| one.phase() == Phase::Runs);
             if job.is_tentative() {
                 match running {
-                    // Whether it was heard is about to be told.
+                    // The answer to the release is about to come.
                     _ if job.releasing => {}
                     Some(_) => job.report_ready(effects),
                     None if is_over && is_up_to_date => lost_processors.push(*number),
@@ -284,11 +285,11 @@ impl External {
                 }
                 continue;
             }
-            // A job that is being withdrawn has begun only if its folder is claimed: the answer to the withdrawal says so.
+            // A job that is being withdrawn has started only if its folder is claimed: the answer to the withdrawal says so.
             if let Some(running) = running.filter(|_| !job.withdrawing) {
                 job.report_start(running.started.unwrap_or(now), effects);
             }
-            // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
+            // A job that is being withdrawn is listed as cancelled before the withdrawal is answered.
             if is_over && is_up_to_date && !job.inspecting && !job.withdrawing {
                 job.inspecting = true;
                 let last = listed.iter().rfind(|one| one.phase() == Phase::Over);
@@ -297,21 +298,26 @@ impl External {
         }
         let left = self.leftovers(seen);
         for job in lost_processors {
-            // Nobody has begun it: it was not released.
-            self.end(job, Exit::NotStarted("it lost its turn".to_owned()), None, effects);
+            // It was not released, so it has not started.
+            self.end(
+                job,
+                Exit::NotStarted("it lost its processors before it was released".to_owned()),
+                None,
+                effects,
+            );
         }
         for (job, ids) in left {
-            // Submitted twice, or by a controller that worked off late what nobody waited for any more.
+            // A duplicate, or a late effect of a command that was given up.
             self.removing.insert(job);
             push_command(Command::Remove { job, ids }, effects);
         }
     }
 
-    /// What waits in the queue of jobs that are over for us.
+    /// Waiting entries of jobs that have ended or were withdrawn.
     fn leftovers(&self, mut seen: BTreeMap<JobId, Vec<&ListedJob>>) -> Vec<(JobId, Vec<String>)> {
         seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
         let left = seen.into_iter().filter_map(|(job, listed)| {
-            // Those of an earlier journal are not ours to touch.
+            // Jobs of an earlier journal are left alone.
             self.numbers.filter(|(lowest, highest)| (*lowest..=*highest).contains(&job))?;
             let waiting = listed.iter().filter(|one| one.phase() == Phase::Waits);
             let ids: Vec<String> = waiting.map(|one| one.id.clone()).collect();
@@ -320,14 +326,14 @@ impl External {
         left.collect()
     }
 
-    /// A tentative job was released too late: whoever was to start it has gone.
+    /// A tentative job was released after its start gate gave up.
     fn released_too_late(&mut self, number: JobId, effects: &mut Effects) {
         let is_asked = |job: &&Job| job.is_tentative() && job.releasing;
         let Some(job) = self.jobs.get(&number).filter(is_asked) else { return };
         if job.cancelled {
             return self.end(number, Exit::Cancelled, None, effects);
         }
-        // As it never runs, it is withdrawn if that was asked for.
+        // As it never runs, a pending withdrawal has succeeded.
         let withdrawn = job.withdrawing;
         self.jobs.remove(&number);
         let (job, updates) = (number, &mut effects.updates);
@@ -342,18 +348,18 @@ impl External {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
         job.withdrawing = false;
         match outcome {
-            // It was asked to end meanwhile, and has.
+            // It was cancelled meanwhile.
             WithdrawalOutcome::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
             WithdrawalOutcome::Withdrawn => {
                 self.jobs.remove(&number);
                 effects.updates.push(StatusUpdate::Withdrawn { job: number });
             }
             WithdrawalOutcome::Started => {
-                // A controller that is killed may go on with the hold that the withdrawal began with.
+                // A killed controller may restore the hold with which the withdrawal began.
                 job.was_held = true;
                 job.set_released(now);
                 let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Runs;
-                // A listing that says the same again is not told.
+                // A listing without changes is not delivered.
                 if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
                     job.report_start(running.started.unwrap_or(now), effects);
                 }
@@ -362,7 +368,7 @@ impl External {
         }
     }
 
-    /// The batch system has forgotten a job that nobody has begun.
+    /// The batch system has forgotten a job that has not started.
     fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
         let has_live_duplicate = self.has_live_duplicate(number);
         let copies = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
@@ -370,33 +376,33 @@ impl External {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.inspecting) else { return };
         job.inspecting = false;
         if has_live_duplicate {
-            // Nobody has begun it, so that this one has to.
+            // Only the other duplicate can run now.
             return job.release_again(is_held, effects);
         }
         if job.cancelled {
             return self.end(number, Exit::Cancelled, None, effects);
         }
-        // Whoever withdraws it finds that out, too.
+        // The answer to a withdrawal will say the same.
         if !job.withdrawing {
             job.resubmit();
             push_command(job.queue(), effects);
         }
     }
 
-    /// True if a job is listed that is not over: as a copy of one that is, if it was submitted twice.
+    /// True if a listed entry of the job has not ended, while another one has, as it was submitted twice.
     fn has_live_duplicate(&self, job: JobId) -> bool {
         self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Over)
     }
 
     fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
-        // An end that is told twice is no news.
+        // A repeated end is ignored.
         if self.jobs.remove(&job).is_some() {
             effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
         }
     }
 }
 
-/// The processors that jobs of a partition may have; of the default one if none is named.
+/// The processors of a partition; of the default one if none is named.
 pub fn capacity(listing: &Listing, partition: Option<&str>) -> Procs {
     TargetPartition::of(listing, partition).capacity()
 }

@@ -1,4 +1,4 @@
-//! Changes give the new listing back, for any two listings; and states mean what they say.
+//! Tests of changes between any two listings, and of states.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn id() -> impl Strategy<Value = String> {
-    // Few, so that two listings share some.
+    // Few IDs, so that two listings share some.
     (0..12u32).prop_map(|number| number.to_string())
 }
 
@@ -75,7 +75,7 @@ fn listing() -> impl Strategy<Value = Listing> {
     )
 }
 
-/// The same, but for the turns of some jobs.
+/// The same listing with other priorities and planned starts of some jobs.
 fn replanned(before: &Listing) -> impl Strategy<Value = Listing> + use<> {
     let before = before.clone();
     vec((any::<bool>(), 0..3u64, planned()), before.jobs.len()).prop_map(move |turns| {

@@ -1,4 +1,4 @@
-//! What a server asks of an external batch system, answered from its snapshot.
+//! The trait `BatchSystem` for the mirror of an external batch system.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::batch::{self, BatchSystem, Bounds, Effects, StatusUpdate, Usage};
 use crate::listing::{Listing, Phase, State, WaitReason};
 use crate::local::LocalJob;
 
-/// A job is not stuck sooner than this after a listing has shown that it has no plan.
+/// The shortest time without a plan after which a job is stuck.
 const STUCK_AFTER: Span = Span(5);
 
 impl BatchSystem for External {
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
-        // Behind all who wait.
+        // Behind all waiting jobs.
         self.current_plan(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
     }
 
@@ -68,7 +68,7 @@ impl BatchSystem for External {
         match self.jobs.get_mut(&number) {
             Some(job) if !job.started => {
                 job.withdrawing = true;
-                // A release that is still tried at that time would prepare the job's folder again and start the job.
+                // A pending release could prepare the job's folder again and start the job.
                 if !job.queueing && !job.releasing {
                     push_command(job.withdraw(), effects);
                 }
@@ -81,7 +81,7 @@ impl BatchSystem for External {
         self.plan = None;
         let Some(job) = self.jobs.get_mut(&job) else { return };
         (job.cancelled, job.terminating) = (true, true);
-        // Also while nobody has answered its submission: it may be there, and start.
+        // Also while its submission is unanswered: the job may be queued, and start.
         push_command(job.terminate(), effects);
     }
 
@@ -100,7 +100,7 @@ impl BatchSystem for External {
 
     fn due(&mut self, _now: Time, _effects: &mut Effects) {}
 
-    /// Never: whoever lists the jobs has a clock.
+    /// Never: the driver lists jobs by its own clock.
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -153,7 +153,7 @@ impl BatchSystem for External {
         let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waits);
         let Some(listed) = listed else { return self.target().closed() };
         Some(match &listed.waits_for {
-            _ if listed.state == State::Held => "somebody holds it back".to_owned(),
+            _ if listed.state == State::Held => "a user or an administrator holds it".to_owned(),
             Some(WaitReason::Jobs(which)) => format!("it waits for other jobs ({which})"),
             Some(WaitReason::Limit(which)) => format!("a limit is reached ({which})"),
             Some(WaitReason::Never(why)) => format!("it never starts as it is ({why})"),
@@ -161,12 +161,12 @@ impl BatchSystem for External {
             Some(WaitReason::Time(_)) | None => self
                 .target()
                 .closed()
-                .unwrap_or_else(|| "it fits on no nodes that can be used now".to_owned()),
+                .unwrap_or_else(|| "it does not fit on the nodes that are up".to_owned()),
         })
     }
 
     fn is_stuck(&self, now: Time, job: JobId) -> bool {
-        // Two of its passes: a reason may be that of a moment. A listing that says the same again is not told.
+        // Two planning passes, as a reason may last a moment only. A listing without changes is not delivered.
         let timeout = Span((2 * self.rules.interval.0).max(STUCK_AFTER.0));
         let unplanned = self.jobs.get(&job).and_then(|job| job.unplanned);
         unplanned.is_some_and(|since| since + timeout <= now)
@@ -175,13 +175,13 @@ impl BatchSystem for External {
     fn limited(&self) -> Option<String> {
         let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waits);
         let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.waits_for {
-            // One on each job says nothing of others.
+            // A limit on each job does not concern other jobs.
             Some(WaitReason::Limit(which)) if !which.contains("PerJob") => Some(which),
             _ => None,
         });
         limits
             .next()
-            .map(|which| format!("jobs wait there already for a limit of the batch system ({which})"))
+            .map(|which| format!("jobs already wait there for a limit of the batch system ({which})"))
     }
 
     fn held_jobs(&self) -> BTreeSet<JobId> {
@@ -219,14 +219,14 @@ impl BatchSystem for External {
     }
 
     fn dump(&mut self, _now: Time) -> batch::Dump {
-        // Whoever goes on from the dump plans anew, and so does this one.
+        // A restored mirror plans anew, so this one must do so as well.
         self.plan = None;
         batch::Dump::External(Box::new(Dump {
             system: self.system,
             rules: self.rules.clone(),
             partition: self.partition.clone(),
             expect: self.expect,
-            used: self.used.dump(),
+            used: self.limit_usage.dump(),
             mirror: self.mirror.clone(),
             ours: self.jobs.values().cloned().collect(),
             numbers: self.numbers,

@@ -1,4 +1,4 @@
-//! From what a batch system lists to the snapshot that its plans are made from.
+//! Builds the snapshot that plans are made from, from a listing.
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
@@ -9,21 +9,20 @@ use pliant_policy::nodes::{
 use super::target_partition::TargetPartition;
 use crate::listing::{self, ListedJob, Listing, Phase, State, WaitReason};
 
-/// What a job without a limit is taken to need.
+/// The walltime of a job without a time limit.
 pub const WITHOUT_LIMIT: Span = Span(365 * 86_400);
-/// Of the waiting tasks of one array so many are planned: the others come behind these.
+/// The most waiting tasks of an array that are planned.
 const TASKS_MAX: u32 = 1_000;
 
-/// A snapshot, and which of its waiting jobs are which of the listing's, by position. Of an array's tasks only the first
-/// is told.
+/// A snapshot, and the positions of its waiting jobs in the listing. Of an array only the first task is in `ids`.
 pub(super) struct ListedSnapshot {
     pub(super) snapshot: ClusterSnapshot,
     pub(super) ids: Vec<(JobId, usize)>,
 }
 
-/// The snapshot of a listing, with jobs that it does not show yet at the end of the queue. Our jobs have their own
-/// numbers, others the highest there are. `expected` says how long a job runs that has run for so long, if that is known
-/// better than by its limit.
+/// Builds the snapshot of a listing, with jobs that it does not show yet at the end of the queue. Our jobs keep their
+/// numbers; others get the highest numbers. `expected` predicts the runtime of a job that has run for a given time, if that
+/// is known better than by its walltime.
 pub(super) fn listed_snapshot(
     listing: &Listing,
     rules: &Rules,
@@ -36,7 +35,7 @@ pub(super) fn listed_snapshot(
     let mut seen = std::collections::BTreeSet::new();
     let mut number = |listed: &ListedJob| match listed.ours {
         Some(number) if seen.insert(number) => JobId(number),
-        // A job of ours that is there twice counts twice, and is ours once.
+        // A duplicate of our job takes resources, too, and counts as an external job.
         _ => JobId(external_numbers.next().unwrap_or(u32::MAX)),
     };
     let mut running = Vec::new();
@@ -96,22 +95,22 @@ fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
     job.places.iter().filter_map(share).collect()
 }
 
-/// The cores of the largest node.
+/// The number of cores of the largest node.
 pub(super) fn largest(target: TargetPartition<'_>) -> u32 {
     target.nodes().map(|node| node.cores).max().unwrap_or(1).max(1)
 }
 
-/// How many jobs a listed one stands for, as far as they are planned.
+/// The number of jobs that a listed entry stands for, as far as they are planned.
 pub(super) fn tasks(job: &ListedJob) -> usize {
     1 + job.further.min(TASKS_MAX) as usize
 }
 
-/// Whether a job is on a node that ours may have.
+/// Whether a job is on a node of the target partition.
 pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     job.places.iter().any(|place| target.nodes().any(|node| node.name == place.node))
 }
 
-/// Whether a waiting job may have a plan, as far as it is listed.
+/// Whether a listed waiting job can have a plan.
 pub(super) fn may_be_planned(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     let usable = target.nodes().filter(|node| node.unusable.is_none()).map(|node| node.cores);
     !is_blocked(job, target) && usable.sum::<u32>() >= job.shape.cores
@@ -128,22 +127,22 @@ fn pending_job(job: &ListedJob, number: JobId, target: TargetPartition<'_>, larg
         _ => None,
     };
     let blocked = is_blocked(job, target);
-    // Where is told by names of nodes that may be of other partitions; when is what counts.
+    // Published nodes may be outside of the partition, so only the start is used.
     let published = job.planned.as_ref().map(|plan| PublishedStart { start: plan.start, nodes: Vec::new() });
     Pending { begin, blocked, published, ..Pending::of(number, shape(job, largest), bounded(job.walltime)) }
 }
 
-/// What a job asks for, on nodes of at most `largest` cores.
+/// The cores and nodes that a job requests, on nodes of at most `largest` cores.
 pub(super) fn shape(job: &ListedJob, largest: u32) -> Shape {
     Shape {
-        // What is listed is the least number that will do. More than its cores need were asked for.
+        // The listing gives the least number of nodes. A higher one than its cores need was requested.
         nodes: job.shape.nodes.filter(|nodes| *nodes > job.shape.cores.div_ceil(largest)),
         exclusive: job.shape.exclusive,
         ..Shape::of(Procs(job.shape.cores))
     }
 }
 
-/// A walltime that plans can have.
+/// The walltime for plans.
 pub(super) fn bounded(walltime: Option<Span>) -> Span {
     walltime.unwrap_or(WITHOUT_LIMIT).clamp(Span(1), WITHOUT_LIMIT)
 }

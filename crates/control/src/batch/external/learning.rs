@@ -1,17 +1,17 @@
-//! What the listings teach: how much of their limits jobs had used when they ended.
+//! Learns from listings what share of their walltimes jobs use.
 //!
-//! A job that is listed as over, once, tells it itself. One that ran and is listed no more has ended between two listings:
-//! nothing is learned from it if they are too far apart to tell when, as after a controller was away.
+//! A job that is listed as ended gives its end. A job that ran and is no longer listed ended between two listings; it is
+//! ignored if these are too far apart, as after an outage of the controller.
 
 use pliant_model::{Span, Time};
 use pliant_policy::runtimes::limit_usage::LimitUsage;
 
 use crate::listing::{Changes, ListedJob, Listing, Phase};
 
-/// Two listings may be apart so many times less than a job's limit.
+/// The most time between two listings, as a fraction of the job's walltime.
 const APART: i64 = 4;
 
-/// Tells of the jobs that have ended, before the changes are applied. O(changes log jobs).
+/// Records the jobs that have ended, before the changes are applied. O(changes log jobs).
 pub(super) fn record_ended(mirror: &Listing, changes: &Changes, used: &mut LimitUsage) {
     let apart = changes.at - changes.since;
     let between = Time(changes.since.0 + apart.0 / 2);

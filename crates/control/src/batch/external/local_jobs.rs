@@ -1,8 +1,8 @@
-//! What listings tell of the jobs of local users, for replays.
+//! The jobs of local users by the listings, for replays.
 //!
-//! A run is over when a listing says so, when the job waits again, or when it is listed no more. Of a run whose end nobody
-//! saw the time of the listing is taken, or its limit if that came first. A job that never ran is no load, and one on
-//! nodes that our jobs cannot get is none of ours.
+//! A run has ended if a listing says so, if the job waits again, or if it is no longer listed. An unknown end is the time of
+//! the listing, or the job's time limit if that came first. Jobs that never ran, or on nodes that ours cannot use, are left
+//! out.
 
 use pliant_model::Time;
 
@@ -11,7 +11,7 @@ use super::target_partition::TargetPartition;
 use crate::listing::{Changes, ListedJob, Listing, Phase};
 use crate::local::LocalJob;
 
-/// The runs that `changes` to a listing say are over.
+/// The runs that have ended by these `changes` to a listing.
 pub(super) fn ended(before: &Listing, changes: &Changes, partition: Option<&str>) -> Vec<LocalJob> {
     let changed = changes.jobs.iter().filter_map(|job| {
         let known = before.job(&job.id);
@@ -19,7 +19,7 @@ pub(super) fn ended(before: &Listing, changes: &Changes, partition: Option<&str>
         match (job.phase(), known.map(ListedJob::phase)) {
             (Phase::Over, Some(Phase::Over)) | (Phase::Runs, _) => None,
             (Phase::Over, _) => Some((ran.unwrap_or(job), job.ended)),
-            // It ran, and waits again.
+            // It was requeued.
             (Phase::Waits, _) => Some((ran?, None)),
         }
     });
@@ -35,7 +35,7 @@ pub(super) fn ended(before: &Listing, changes: &Changes, partition: Option<&str>
     runs.filter(|(job, _)| job.ours.is_none()).filter_map(run).collect()
 }
 
-/// Those that run or wait.
+/// The jobs that run or wait.
 pub(super) fn current(listing: &Listing, partition: Option<&str>) -> Vec<LocalJob> {
     let target = TargetPartition::of(listing, partition);
     let concerns_ours = |job: &&ListedJob| match job.phase() {
@@ -49,9 +49,9 @@ pub(super) fn current(listing: &Listing, partition: Option<&str>) -> Vec<LocalJo
     locals.flat_map(copies).collect()
 }
 
-/// Whether a job has cores that ours could have.
+/// Whether a job has cores that ours could use.
 fn takes_ours(before: &Listing, changes: &Changes, job: &ListedJob, partition: Option<&str>) -> bool {
-    // The nodes of the first listing come with it.
+    // The first listing brings its nodes with it.
     let mut after = Listing::default();
     after.apply(&Changes {
         nodes: changes.nodes.clone(),

@@ -80,10 +80,10 @@ fn jobs_are_expected_to_end_as_those_before_them() {
 #[test]
 fn nothing_is_learned_from_listings_that_are_far_apart() {
     let mut bench = taught(Expect::History, false);
-    let before = bench.external.used.dump();
+    let before = bench.external.limit_usage.dump();
     bench.now += Span(200);
     bench.list(vec![]);
-    assert_eq!(bench.external.used.dump(), before);
+    assert_eq!(bench.external.limit_usage.dump(), before);
 }
 
 #[test]

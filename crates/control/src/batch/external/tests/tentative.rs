@@ -53,7 +53,7 @@ fn release() -> Command {
 }
 
 fn lost_processors() -> StatusUpdate {
-    end_of(Exit::NotStarted("it lost its turn".to_owned()))
+    end_of(Exit::NotStarted("it lost its processors before it was released".to_owned()))
 }
 
 fn end_of(exit: Exit) -> StatusUpdate {
