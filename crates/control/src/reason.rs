@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_told_from_what_does_not() {
+    fn temporary_causes_may_pass() {
         let passing: Vec<&str> =
             Cause::ALL.into_iter().filter(|cause| cause.may_pass()).map(Cause::word).collect();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What is particular to OAR: a job in several sizes, of which it chooses one, and the starts that it publishes.
+//! Features of OAR: moldable jobs, and published starts.
 
 use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::alternatives::Alternative;
@@ -10,7 +10,7 @@ use crate::listing::{self, CoreLayout, NodeAllocation, PlannedStart, State};
 
 const JOB: JobId = JobId(7);
 const NOW: Time = Time(1_000);
-/// What OAR keeps free behind a job.
+/// The time for which OAR keeps cores free after a job.
 const PAUSE: Span = Span(5);
 
 fn nodes() -> Vec<listing::Node> {
@@ -58,7 +58,7 @@ fn cluster(jobs: Vec<ListedJob>) -> External {
     external
 }
 
-/// A job that would take 400 s on one core, and on up to eight as much less.
+/// A job of 400 s on one core, with a linear speedup on up to eight.
 fn request(procs: u32) -> Request {
     let (procs, walltime) = (Procs(procs), Span(400 / i64::from(procs)));
     let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
@@ -76,7 +76,7 @@ fn size(procs: u32, walltime: i64) -> Alternative {
 }
 
 #[test]
-fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
+fn a_moldable_job_is_offered_in_its_sizes_and_adopts_the_chosen_one() {
     let mut external = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
@@ -87,8 +87,8 @@ fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
     assert_eq!((queue.procs, queue.walltime), (Procs(1), Span(400)));
     assert_eq!(queue.alternatives, [size(1, 400), size(2, 200), size(3, 134), size(4, 100)]);
 
-    // Made again from its dump it offers the same.
-    let batch::Dump::External(dump) = external.dump(NOW) else { panic!("of another kind") };
+    // A restored mirror offers the same sizes.
+    let batch::Dump::External(dump) = external.dump(NOW) else { panic!("expected an external dump") };
     assert!(dump.is_of(OAR) && !dump.is_of(SLURM));
     let written = serde_json::to_string(&dump).unwrap();
     let mut external = External::restore(serde_json::from_str(&written).unwrap());
@@ -100,13 +100,13 @@ fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
     assert_eq!(list(&mut external, vec![waiting]), []);
     let plan = Estimate { procs: Procs(4), walltime: Span(100), start: Time(1_100) };
     assert_eq!(external.plan(NOW, JOB), Some(plan), "the size that OAR plans it in");
-    let news = list(&mut external, vec![listed("41", Some(7), State::Running, 3, 134)]);
+    let updates = list(&mut external, vec![listed("41", Some(7), State::Running, 3, 134)]);
     let started = StatusUpdate::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(990) };
-    assert_eq!(news, [started]);
+    assert_eq!(updates, [started]);
 }
 
 #[test]
-fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
+fn a_job_that_no_listing_showed_running_adopts_the_chosen_size() {
     let mut external = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
@@ -116,14 +116,14 @@ fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
     let ran = listed("41", Some(7), State::Running, 3, 134);
     assert_eq!(list(&mut external, vec![ListedJob { state: State::Completed, ..ran }]), []);
     let (exit, started) = (Exit::Code(0), Some(Time(995)));
-    let news =
+    let updates =
         tell(&mut external, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
     let started = StatusUpdate::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
-    assert_eq!(news, [started, StatusUpdate::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
+    assert_eq!(updates, [started, StatusUpdate::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
 }
 
 #[test]
-fn what_is_held_keeps_its_sizes_until_it_is_released() {
+fn a_held_job_keeps_its_sizes_until_it_is_released() {
     let mut external = cluster(vec![]);
     let request = request(2);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
@@ -137,7 +137,7 @@ fn what_is_held_keeps_its_sizes_until_it_is_released() {
     };
     assert_eq!(alternatives.len(), 4);
 
-    // Slurm has no use for sizes.
+    // Slurm does not choose among sizes.
     let mut slurm = External::new();
     slurm.submit_moldable(NOW, submission, &walltimes, &mut effects);
     let Some(Outer::External(Command::Queue(queue))) = effects.commands.last() else { panic!("{effects:?}") };
@@ -145,21 +145,21 @@ fn what_is_held_keeps_its_sizes_until_it_is_released() {
 }
 
 #[test]
-fn estimates_go_by_the_starts_that_oar_publishes() {
+fn estimates_follow_the_starts_that_oar_publishes() {
     let check = |jobs: Vec<ListedJob>, expected: (u32, i64)| {
         let found = estimate(&mut cluster(jobs)).unwrap();
         assert_eq!((found.procs, found.start), (Procs(expected.0), Time(expected.1)));
     };
-    // Runs until 1190, and its core is kept free for the pause.
+    // Runs until 1190; its cores stay free for the pause.
     let running = |cores| listed("1", None, State::Running, cores, 200);
     check(vec![], (4, 1_000));
     check(vec![running(2)], (2, 1_000));
     check(vec![running(4)], (4, 1_195));
-    // Somebody waits for all, so that a hole is left: from 1000 to 1195 on two cores, too short for 200 s.
+    // A job waits for all cores: a hole of two cores from 1000 to 1195 is too short for 200 s.
     let next = |start| planned(start, listed("2", None, State::Pending, 4, 50));
     check(vec![running(2), next(1_195)], (4, 1_250));
-    // It is published later than it could be, for reasons that we do not see: then the hole suffices.
+    // The published start is later than necessary, for a reason that is not listed: the hole is long enough.
     check(vec![running(2), next(1_210)], (2, 1_000));
-    // What is past means nothing any more: then it is as early as it can be.
+    // A published start in the past is ignored: the job starts as early as possible.
     check(vec![running(2), next(900)], (4, 1_250));
 }
