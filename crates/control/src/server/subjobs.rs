@@ -178,7 +178,7 @@ impl Server {
             self.estimate_at(now, &request, Speed::REFERENCE).map_err(|refused| refused.to_string())?;
         match estimate.start {
             start if start > now + subjob.timeout => Err(format!(
-                "its {} processors become free in {} s, but all subjobs must be prepared within {} s",
+                "its {} processors are free in {} s, but all subjobs must be prepared within {} s",
                 subjob.procs,
                 start.0 - now.0,
                 subjob.timeout.0
