@@ -64,13 +64,13 @@ pub struct ListedJob {
     pub shape: CoreLayout,
     /// Number of further waiting jobs of the same kind: tasks of an array that have not started.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
-    pub further: u32,
+    pub more_tasks: u32,
     /// The most tasks of its array that run at once, if limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_once: Option<u32>,
+    pub max_running_tasks: Option<u32>,
     /// Its nodes, once it has started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<NodeAllocation>,
+    pub allocations: Vec<NodeAllocation>,
     /// Its time limit; none if unlimited or unknown.
     pub walltime: Option<Span>,
     /// Submission time.
@@ -91,10 +91,10 @@ pub struct ListedJob {
     pub priority: u64,
     /// Why it waits, other than for priority and resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits_for: Option<WaitReason>,
+    pub wait_reason: Option<WaitReason>,
     /// Further requirements in the batch system's words: features, a reservation, nodes. The mirror does not plan by these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<String>,
+    pub requirements: Vec<String>,
 }
 
 /// Number and layout of cores.
@@ -134,7 +134,7 @@ pub struct PlannedStart {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Waits for priority, resources, or what [`ListedJob::waits_for`] says.
+    /// Waits for priority, resources, or what [`ListedJob::wait_reason`] says.
     #[default]
     Pending,
     /// Held: waits until it is released.
@@ -175,11 +175,11 @@ pub enum State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Has no cores yet.
-    Waits,
+    Waiting,
     /// Has cores.
-    Runs,
+    Running,
     /// Has ended, and gets no cores again.
-    Over,
+    Ended,
 }
 
 /// The exit status of a process.
@@ -212,9 +212,9 @@ impl State {
     /// The phase of this state; none if the state is unknown.
     pub fn phase(&self) -> Option<Phase> {
         Some(match self {
-            State::Pending | State::Held | State::Requeued => Phase::Waits,
+            State::Pending | State::Held | State::Requeued => Phase::Waiting,
             State::Configuring | State::Running | State::Suspended | State::Stopped | State::Completing => {
-                Phase::Runs
+                Phase::Running
             }
             State::Completed
             | State::Failed
@@ -223,7 +223,7 @@ impl State {
             | State::Expired
             | State::NodeFailed
             | State::OutOfMemory
-            | State::Preempted => Phase::Over,
+            | State::Preempted => Phase::Ended,
             State::Unknown(_) => return None,
         })
     }
@@ -232,20 +232,20 @@ impl State {
 impl ListedJob {
     /// The phase of the job. In an unknown state it runs if it has nodes.
     pub fn phase(&self) -> Phase {
-        self.state.phase().unwrap_or(match self.places.is_empty() {
-            true => Phase::Waits,
-            false => Phase::Runs,
+        self.state.phase().unwrap_or(match self.allocations.is_empty() {
+            true => Phase::Waiting,
+            false => Phase::Running,
         })
     }
 
     /// Whether it has started. A job that has not can run elsewhere.
     pub fn ever_started(&self) -> bool {
-        self.phase() == Phase::Runs || !self.places.is_empty()
+        self.phase() == Phase::Running || !self.allocations.is_empty()
     }
 
     /// Its exit by the batch system; none if it has not ended.
     pub fn exit(&self) -> Option<Exit> {
-        if self.phase() != Phase::Over {
+        if self.phase() != Phase::Ended {
             return None;
         }
         let lost = |why: &str| Exit::Lost(format!("the batch system says: {why}"));

@@ -268,13 +268,13 @@ impl External {
             let is_over = job.may_have_ended(&listed);
             let is_up_to_date = job.is_listed || changes.at > job.queued_at;
             job.reissue_commands(&listed, changes.at, effects);
-            if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waits) {
+            if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waiting) {
                 job.set_planned(
                     cluster_snapshot::may_be_planned(waiting, TargetPartition::of(&self.mirror, target)),
                     changes.at,
                 );
             }
-            let running = listed.iter().find(|one| one.phase() == Phase::Runs);
+            let running = listed.iter().find(|one| one.phase() == Phase::Running);
             if job.is_tentative() {
                 match running {
                     // The answer to the release is about to come.
@@ -292,7 +292,7 @@ impl External {
             // A job that is being withdrawn is listed as cancelled before the withdrawal is answered.
             if is_over && is_up_to_date && !job.inspecting && !job.withdrawing {
                 job.inspecting = true;
-                let last = listed.iter().rfind(|one| one.phase() == Phase::Over);
+                let last = listed.iter().rfind(|one| one.phase() == Phase::Ended);
                 push_command(job.inspect(last.map(|one| (*one).clone())), effects);
             }
         }
@@ -319,7 +319,7 @@ impl External {
         let left = seen.into_iter().filter_map(|(job, listed)| {
             // Jobs of an earlier journal are left alone.
             self.numbers.filter(|(lowest, highest)| (*lowest..=*highest).contains(&job))?;
-            let waiting = listed.iter().filter(|one| one.phase() == Phase::Waits);
+            let waiting = listed.iter().filter(|one| one.phase() == Phase::Waiting);
             let ids: Vec<String> = waiting.map(|one| one.id.clone()).collect();
             (!ids.is_empty()).then_some((job, ids))
         });
@@ -358,7 +358,7 @@ impl External {
                 // A killed controller may restore the hold with which the withdrawal began.
                 job.was_held = true;
                 job.set_released(now);
-                let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Runs;
+                let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Running;
                 // A listing without changes is not delivered.
                 if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
                     job.report_start(running.started.unwrap_or(now), effects);
@@ -391,7 +391,7 @@ impl External {
 
     /// True if a listed entry of the job has not ended, while another one has, as it was submitted twice.
     fn has_live_duplicate(&self, job: JobId) -> bool {
-        self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Over)
+        self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Ended)
     }
 
     fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {

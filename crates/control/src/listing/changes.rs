@@ -114,9 +114,9 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         state,
         partition,
         shape,
-        further,
-        at_once,
-        places,
+        more_tasks,
+        max_running_tasks,
+        allocations,
         walltime,
         submitted,
         started,
@@ -124,8 +124,8 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         ended,
         status,
         priority: _,
-        waits_for,
-        needs,
+        wait_reason,
+        requirements,
     } = new;
     old.id == *id
         && old.ours == *ours
@@ -133,16 +133,16 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         && old.state == *state
         && old.partition == *partition
         && old.shape == *shape
-        && old.further == *further
-        && old.at_once == *at_once
-        && old.places == *places
+        && old.more_tasks == *more_tasks
+        && old.max_running_tasks == *max_running_tasks
+        && old.allocations == *allocations
         && old.walltime == *walltime
         && old.submitted == *submitted
         && old.started == *started
         && old.ended == *ended
         && old.status == *status
-        && old.waits_for == *waits_for
-        && old.needs == *needs
+        && old.wait_reason == *wait_reason
+        && old.requirements == *requirements
 }
 
 /// Calls `visit` with each pair of entries of two sorted lists that differ.

@@ -142,8 +142,8 @@ impl Server {
     /// Answers a repeated submission as at the first time.
     fn answer_repeated(&self, number: u32, submit: &Submit) -> Answer {
         match self.jobs.get(&number) {
-            Some(kept) if kept.record.owner == submit.owner => {
-                Answer::Accepted(Box::new(kept.record.clone()))
+            Some(entry) if entry.record.owner == submit.owner => {
+                Answer::Accepted(Box::new(entry.record.clone()))
             }
             Some(_) => Answer::Refused(AdmissionRefusal::KeyTaken),
             None => Answer::Known(self.handle(number)),

@@ -81,27 +81,27 @@ impl Server {
 impl Server {
     /// A sibling was committed after it had lost its processors: queues it again like any other job.
     pub(super) fn requeue_released_too_late(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
-        let Some(mut kept) = self.jobs.remove(&number) else { return };
-        kept.number = self.next;
+        let Some(mut entry) = self.jobs.remove(&number) else { return };
+        entry.number = self.next;
         self.next += 1;
-        let JobRecord { handle, key, procs, walltime, submitted, owner, .. } = &kept.record;
+        let JobRecord { handle, key, procs, walltime, submitted, owner, .. } = &entry.record;
         let submission = Submission {
-            job: JobId(kept.number),
+            job: JobId(entry.number),
             procs: *procs,
             walltime: *walltime,
             submit: *submitted,
             owner: owner.owner(),
         };
-        self.keys.insert(*key, kept.number);
-        self.numbers.insert(handle.clone(), kept.number);
+        self.keys.insert(*key, entry.number);
+        self.numbers.insert(handle.clone(), entry.number);
         // It may be in the course of another handoff, or have siblings.
         if let Some(outgoing) = self.outgoing.remove(&number) {
-            self.outgoing.insert(kept.number, outgoing);
+            self.outgoing.insert(entry.number, outgoing);
         }
         if let Some(siblings) = self.siblings.remove(&number) {
-            self.siblings.insert(kept.number, siblings);
+            self.siblings.insert(entry.number, siblings);
         }
-        self.jobs.insert(kept.number, kept);
+        self.jobs.insert(entry.number, entry);
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
     }
 }

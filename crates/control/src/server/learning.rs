@@ -37,7 +37,7 @@ impl Server {
     /// True if the driver reports the runtime of this batch's longest instance
     /// ([`Event::LongestInstance`](super::Event::LongestInstance)) before the batch ends.
     pub fn needs_longest_instance(&self, number: u32) -> bool {
-        let sample = self.jobs.get(&number).and_then(|kept| kept.sample.as_ref());
+        let sample = self.jobs.get(&number).and_then(|entry| entry.sample.as_ref());
         sample.is_some_and(|sample| sample.promises && sample.is_batch)
     }
 

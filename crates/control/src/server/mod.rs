@@ -219,8 +219,8 @@ impl Server {
             }
             Event::Numbered { highest } => self.start_numbering_after(highest),
             Event::LongestInstance { number, ms } => {
-                if let Some(kept) = self.jobs.get_mut(&number) {
-                    kept.longest = Some(ms);
+                if let Some(entry) = self.jobs.get_mut(&number) {
+                    entry.longest = Some(ms);
                 }
             }
             Event::Batch(event) => {
@@ -285,8 +285,8 @@ impl Server {
         for command in effects.commands {
             if let batch::Command::Run(run) = &command {
                 self.subjobs.runs(run);
-                if let Some(kept) = self.jobs.get_mut(&run.job.0) {
-                    kept.run = Some(run.clone());
+                if let Some(entry) = self.jobs.get_mut(&run.job.0) {
+                    entry.run = Some(run.clone());
                 }
             }
             commands.push(Command::Batch(command));
@@ -334,13 +334,13 @@ impl Server {
             StatusUpdate::Started { job, procs, walltime, at } => {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
-                let Some(kept) = self.jobs.get_mut(&job.0) else { return };
-                remove_from_waiting(&mut self.waiting, &kept.record);
-                kept.record.state = JobState::Active;
-                kept.record.started = Some(at.min(now));
-                kept.record.procs = procs;
-                kept.record.walltime = walltime;
-                report(&kept.record, commands);
+                let Some(entry) = self.jobs.get_mut(&job.0) else { return };
+                remove_from_waiting(&mut self.waiting, &entry.record);
+                entry.record.state = JobState::Active;
+                entry.record.started = Some(at.min(now));
+                entry.record.procs = procs;
+                entry.record.walltime = walltime;
+                report(&entry.record, commands);
             }
             StatusUpdate::Ended { job, exit, elapsed_ms } => {
                 self.keep_job(job.0, commands);
@@ -363,19 +363,19 @@ impl Server {
         elapsed_ms: Option<u64>,
         commands: &mut Vec<Command>,
     ) {
-        let Some(kept) = self.jobs.get_mut(&job.0) else { return };
-        remove_from_waiting(&mut self.waiting, &kept.record);
-        kept.record.state = exit.state();
-        self.failures += u64::from(kept.record.state == JobState::Failed);
+        let Some(entry) = self.jobs.get_mut(&job.0) else { return };
+        remove_from_waiting(&mut self.waiting, &entry.record);
+        entry.record.state = exit.state();
+        self.failures += u64::from(entry.record.state == JobState::Failed);
         // The end may have been seen late.
         let ran = elapsed_ms.map(|elapsed| Span(elapsed.div_ceil(1000).try_into().unwrap_or(i64::MAX / 4)));
-        let ended = kept.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
-        kept.record.ended = Some(ended.min(now));
-        kept.record.exit = Some(exit);
-        report(&kept.record, commands);
-        commands.push(Command::Archive(Box::new(kept.record.clone())));
+        let ended = entry.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
+        entry.record.ended = Some(ended.min(now));
+        entry.record.exit = Some(exit);
+        report(&entry.record, commands);
+        commands.push(Command::Archive(Box::new(entry.record.clone())));
         self.ended.push_back((now, job.0));
-        self.ended_keys.push_back((now, kept.record.key));
+        self.ended_keys.push_back((now, entry.record.key));
     }
 
     /// Cancels a job. Returns none if the answer comes later: the job is being handed over, and only the target can cancel it.
@@ -387,10 +387,10 @@ impl Server {
         caller: &Caller,
         commands: &mut Vec<Command>,
     ) -> Option<Answer> {
-        let kept = self.jobs.get(&number).filter(|kept| caller.may_touch(&kept.record.owner));
-        let Some(kept) = kept else { return Some(Answer::NoSuchJob) };
-        if *kept.record.server() != self.config.name {
-            return Some(Answer::Elsewhere(Box::new(kept.record.clone())));
+        let entry = self.jobs.get(&number).filter(|entry| caller.may_touch(&entry.record.owner));
+        let Some(entry) = entry else { return Some(Answer::NoSuchJob) };
+        if *entry.record.server() != self.config.name {
+            return Some(Answer::Elsewhere(Box::new(entry.record.clone())));
         }
         self.cancel_job(now, number, commands);
         if self.answer_on_arrival(number, reply) {
@@ -401,13 +401,13 @@ impl Server {
 
     /// Withdraws a job for its owner if it has not started. Leaves a job alone that is being handed over.
     fn recall(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
-        let kept = self.jobs.get_mut(&number).filter(|kept| caller.may_touch(&kept.record.owner));
-        let Some(kept) = kept else { return Answer::NoSuchJob };
-        if *kept.record.server() != self.config.name {
-            return Answer::Elsewhere(Box::new(kept.record.clone()));
+        let entry = self.jobs.get_mut(&number).filter(|entry| caller.may_touch(&entry.record.owner));
+        let Some(entry) = entry else { return Answer::NoSuchJob };
+        if *entry.record.server() != self.config.name {
+            return Answer::Elsewhere(Box::new(entry.record.clone()));
         }
-        if kept.record.state == JobState::Queued && !kept.recalled && !self.outgoing.contains_key(&number) {
-            kept.recalled = true;
+        if entry.record.state == JobState::Queued && !entry.recalled && !self.outgoing.contains_key(&number) {
+            entry.recalled = true;
             self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
         }
         Answer::Cancelling(Box::new(self.jobs[&number].record.clone()))
@@ -415,17 +415,17 @@ impl Server {
 
     /// Ends a pending withdrawal by the owner; true if there was one.
     fn take_recall(&mut self, number: u32) -> bool {
-        self.jobs.get_mut(&number).is_some_and(|kept| std::mem::take(&mut kept.recalled))
+        self.jobs.get_mut(&number).is_some_and(|entry| std::mem::take(&mut entry.recalled))
     }
 
     fn cancel_job(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
-        let Some(kept) = self.jobs.get_mut(&number) else { return };
-        let is_here = *kept.record.server() == self.config.name;
-        if kept.record.state.is_final() || !is_here || self.cancel_on_its_way(number, commands) {
+        let Some(entry) = self.jobs.get_mut(&number) else { return };
+        let is_here = *entry.record.server() == self.config.name;
+        if entry.record.state.is_final() || !is_here || self.cancel_on_its_way(number, commands) {
             return;
         }
-        if let Some(kept) = self.jobs.get_mut(&number) {
-            kept.cancelling |= kept.record.state == JobState::Active;
+        if let Some(entry) = self.jobs.get_mut(&number) {
+            entry.cancelling |= entry.record.state == JobState::Active;
         }
         self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
     }

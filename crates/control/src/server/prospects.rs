@@ -73,7 +73,7 @@ impl Server {
             self.length(user, instance, SpanMs(walltime.0.saturating_mul(1_000)));
         let processors = self.procs();
         let is_withdrawable = |number: &u32| {
-            let record = self.jobs.get(number).map(|kept| &kept.record);
+            let record = self.jobs.get(number).map(|entry| &entry.record);
             record.is_some_and(|record| record.state == JobState::Queued && record.owner == *user)
         };
         let waiting: Vec<u32> = without.iter().copied().filter(is_withdrawable).collect();
@@ -140,11 +140,11 @@ impl Server {
 
     /// A running job that has at most `left` to run.
     fn running_job(&self, now: Time, job: JobId, procs: Procs, left: Span) -> PendingJob {
-        let kept = self.jobs.get(&job.0);
-        let elapsed = kept.and_then(|kept| kept.record.started).map(|started| now - started);
+        let entry = self.jobs.get(&job.0);
+        let elapsed = entry.and_then(|entry| entry.record.started).map(|started| now - started);
         let elapsed = Span(elapsed.map_or(0, |elapsed| elapsed.0.max(0).saturating_mul(1_000)));
         let most = Span(left.0.saturating_add(elapsed.0));
-        let (runtime, deviation) = self.expected_runtime(kept, procs, elapsed, most);
+        let (runtime, deviation) = self.expected_runtime(entry, procs, elapsed, most);
         PendingJob { procs, runtime, deviation, elapsed: Some(elapsed) }
     }
 
@@ -157,12 +157,12 @@ impl Server {
     /// deviation.
     fn expected_runtime(
         &self,
-        kept: Option<&ServerJob>,
+        entry: Option<&ServerJob>,
         procs: Procs,
         elapsed: Span,
         most: Span,
     ) -> (Span, Span) {
-        let expected_runtime = kept.and_then(|ServerJob { number, record, sample, .. }| {
+        let expected_runtime = entry.and_then(|ServerJob { number, record, sample, .. }| {
             let request = record.work.request(JobId(*number), Time::ZERO);
             let speed = self.config.speed;
             let shape = InShape { walltimes: &request.on(self.procs(), speed)?, procs, speed };

@@ -132,8 +132,8 @@ impl Server {
 
     /// The running jobs, how they run, and whether they are being cancelled: a restarted driver looks for these.
     pub fn running(&self) -> impl Iterator<Item = (&JobRecord, &Run, bool)> {
-        let runs = self.jobs.values().filter(|kept| kept.record.state == JobState::Active);
-        runs.filter_map(|kept| Some((&kept.record, kept.run.as_ref()?, kept.cancelling)))
+        let runs = self.jobs.values().filter(|entry| entry.record.state == JobState::Active);
+        runs.filter_map(|entry| Some((&entry.record, entry.run.as_ref()?, entry.cancelling)))
     }
 
     /// The job in memory that was submitted with this key.
@@ -143,13 +143,13 @@ impl Server {
 
     /// Every job in memory, in the order of acceptance.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
-        self.jobs.values().map(|kept| &kept.record)
+        self.jobs.values().map(|entry| &entry.record)
     }
 
     /// The number here of the job with this handle.
     pub fn number_of(&self, job: &Handle) -> Option<u32> {
         // The number of a job from another server is in none of our handles.
-        let is_guest = || self.jobs.get(&job.number).is_some_and(|kept| kept.record.handle != *job);
+        let is_guest = || self.jobs.get(&job.number).is_some_and(|entry| entry.record.handle != *job);
         let own = || Some(job.number).filter(|_| job.server == self.config.name && !is_guest());
         self.numbers.get(job).copied().or_else(own)
     }
@@ -165,8 +165,8 @@ impl Server {
         let (queue, nodes) = (self.batch.snapshot(now), self.batch.nodes(now));
         let held_back = self.batch.held_jobs();
         let planned: BTreeSet<JobId> = self.batch.waiting(now).iter().map(|one| one.job).collect();
-        let movable = |kept: &ServerJob| {
-            let ServerJob { number, record, .. } = kept;
+        let movable = |entry: &ServerJob| {
+            let ServerJob { number, record, .. } = entry;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
             let is_free = !record.pinned && !self.outgoing.contains_key(number);
             let job = JobId(*number);

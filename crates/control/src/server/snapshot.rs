@@ -73,16 +73,16 @@ impl Server {
             (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),
         };
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
-        let is_here = |kept: &&ServerJob| *kept.record.server() == config.name;
-        for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued).filter(is_here) {
-            *waiting.entry(kept.record.owner.clone()).or_default() += 1;
+        let is_here = |entry: &&ServerJob| *entry.record.server() == config.name;
+        for entry in jobs.iter().filter(|entry| entry.record.state == JobState::Queued).filter(is_here) {
+            *waiting.entry(entry.record.owner.clone()).or_default() += 1;
         }
-        let is_guest = |kept: &&ServerJob| {
-            kept.record.handle != Handle { server: config.name.clone(), number: kept.number }
+        let is_guest = |entry: &&ServerJob| {
+            entry.record.handle != Handle { server: config.name.clone(), number: entry.number }
         };
         let guests = jobs.iter().filter(is_guest);
-        let numbers = guests.map(|kept| (kept.record.handle.clone(), kept.number)).collect();
-        let jobs = jobs.into_iter().map(|kept| (kept.number, kept)).collect();
+        let numbers = guests.map(|entry| (entry.record.handle.clone(), entry.number)).collect();
+        let jobs = jobs.into_iter().map(|entry| (entry.number, entry)).collect();
         let taken_over_order = taken_over.iter().map(|(at, job, _)| (*at, job.clone())).collect();
         let taken_over = taken_over.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();
         let keys = keys.into_iter().collect();

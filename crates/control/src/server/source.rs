@@ -113,11 +113,11 @@ impl Server {
         order: MoveProposal,
     ) -> Result<(u32, OutgoingJob), StayReason> {
         let number = self.number_of(&order.job).ok_or(StayReason::NotWaiting)?;
-        let kept = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
-        if kept.record.state != JobState::Queued || *kept.record.server() != self.config.name {
+        let entry = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
+        if entry.record.state != JobState::Queued || *entry.record.server() != self.config.name {
             return Err(StayReason::NotWaiting);
         }
-        if kept.record.pinned {
+        if entry.record.pinned {
             return Err(StayReason::Pinned);
         }
         let is_duplicate = order.sibling && self.sibling_servers(number).any(|server| *server == order.to);
@@ -143,10 +143,10 @@ impl Server {
             }
             _ => tolerated(&order.expected, now),
         };
-        let Some(kept) = self.jobs.get_mut(&number) else { return Err(StayReason::NotWaiting) };
-        kept.attempts += 1;
+        let Some(entry) = self.jobs.get_mut(&number) else { return Err(StayReason::NotWaiting) };
+        entry.attempts += 1;
         let outgoing = OutgoingJob {
-            id: HandoffId { job: order.job, attempt: kept.attempts },
+            id: HandoffId { job: order.job, attempt: entry.attempts },
             to: Peer { name: order.to, address: order.address },
             sibling: order.sibling,
             reply: Some(reply),
@@ -164,8 +164,8 @@ impl Server {
     }
 
     pub(super) fn call_prepare(&self, number: u32, outgoing: &OutgoingJob, commands: &mut Vec<Command>) {
-        let Some(kept) = self.jobs.get(&number) else { return };
-        let record = &kept.record;
+        let Some(entry) = self.jobs.get(&number) else { return };
+        let record = &entry.record;
         let handoff = Handoff {
             id: outgoing.id.clone(),
             from: Peer { name: self.config.name.clone(), address: self.config.address.clone() },
@@ -181,17 +181,17 @@ impl Server {
             latest: outgoing.latest,
             sibling: outgoing.sibling,
             reason: outgoing.reason,
-            payload: kept.payload.clone(),
-            sample: kept.sample.clone(),
+            payload: entry.payload.clone(),
+            sample: entry.sample.clone(),
         };
         outgoing.call(Call::Prepare(Box::new(handoff)), commands);
     }
 
     fn call_commit(&self, number: u32, commands: &mut Vec<Command>) {
-        let (Some(kept), Some(outgoing)) = (self.jobs.get(&number), self.outgoing.get(&number)) else {
+        let (Some(entry), Some(outgoing)) = (self.jobs.get(&number), self.outgoing.get(&number)) else {
             return;
         };
-        let (cancelled, attempts) = (outgoing.cancelled, kept.attempts);
+        let (cancelled, attempts) = (outgoing.cancelled, entry.attempts);
         outgoing.call(Call::Commit { cancelled, attempts }, commands);
     }
 
@@ -218,9 +218,9 @@ impl Server {
                     format!("server {} took the job over and has lost its state since", outgoing.to.name);
                 let cancelled_by = self.outgoing.remove(&number).map(|outgoing| outgoing.cancelled_by);
                 self.end(now, JobId(number), Exit::Lost(lost), None, commands);
-                if let Some(kept) = self.jobs.get(&number) {
+                if let Some(entry) = self.jobs.get(&number) {
                     for to in cancelled_by.into_iter().flatten() {
-                        let answer = Answer::Cancelling(Box::new(kept.record.clone()));
+                        let answer = Answer::Cancelling(Box::new(entry.record.clone()));
                         commands.push(Command::Reply { to, answer });
                     }
                 }
@@ -292,22 +292,22 @@ impl Server {
         else {
             return;
         };
-        let Some(kept) = self.jobs.get_mut(&number) else { return };
-        remove_from_waiting(&mut self.waiting, &kept.record);
+        let Some(entry) = self.jobs.get_mut(&number) else { return };
+        remove_from_waiting(&mut self.waiting, &entry.record);
         let from = self.config.name.clone();
         let hop = Hop { from, to: to.name, attempt: id.attempt, at: now, before, expected, reason };
-        kept.record.hops.push(hop.clone());
-        kept.record.expected = expected;
-        kept.record.procs = expected.procs;
-        kept.record.walltime = expected.walltime;
+        entry.record.hops.push(hop.clone());
+        entry.record.expected = expected;
+        entry.record.procs = expected.procs;
+        entry.record.walltime = expected.walltime;
         // The size was chosen for this cluster.
-        kept.record.size_choice = None;
-        report(&kept.record, commands);
-        commands.push(Command::Archive(Box::new(kept.record.clone())));
+        entry.record.size_choice = None;
+        report(&entry.record, commands);
+        commands.push(Command::Archive(Box::new(entry.record.clone())));
         self.ended.push_back((now, number));
-        self.ended_keys.push_back((now, kept.record.key));
+        self.ended_keys.push_back((now, entry.record.key));
         for to in cancelled_by {
-            commands.push(Command::Reply { to, answer: Answer::Elsewhere(Box::new(kept.record.clone())) });
+            commands.push(Command::Reply { to, answer: Answer::Elsewhere(Box::new(entry.record.clone())) });
         }
         reply_outcome(reply, MoveOutcome::Moved(Box::new(hop)), commands);
     }
@@ -374,7 +374,7 @@ impl Server {
     /// Every job in memory, and whether it was withdrawn here for a target that has not acknowledged it.
     pub fn jobs_and_withdrawn(&self) -> impl Iterator<Item = (&JobRecord, bool)> {
         let is_withdrawn = |number| self.outgoing.get(number).is_some_and(OutgoingJob::is_withdrawn);
-        self.jobs.iter().map(move |(number, kept)| (&kept.record, is_withdrawn(number)))
+        self.jobs.iter().map(move |(number, entry)| (&entry.record, is_withdrawn(number)))
     }
 
     /// The jobs that are being handed over, and to whom.

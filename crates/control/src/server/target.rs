@@ -207,7 +207,7 @@ impl Server {
 
     fn cancel_taken(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
         let Some(number) = self.number_of(&id.job) else { return };
-        if self.jobs.get(&number).is_some_and(|kept| !kept.record.state.is_final()) {
+        if self.jobs.get(&number).is_some_and(|entry| !entry.record.state.is_final()) {
             self.cancel_job(now, number, commands);
         }
     }
@@ -269,8 +269,8 @@ impl Server {
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
         report(&record, commands);
         let attempts = attempts.max(id.attempt);
-        let kept = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
-        self.jobs.insert(number, kept);
+        let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
+        self.jobs.insert(number, entry);
         if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
         }

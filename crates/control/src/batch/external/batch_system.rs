@@ -128,8 +128,8 @@ impl BatchSystem for External {
         }
         Usage {
             free: Procs(free.iter().sum()),
-            running: count(Phase::Runs),
-            waiting: count(Phase::Waits) + unlisted as u32,
+            running: count(Phase::Running),
+            waiting: count(Phase::Waiting) + unlisted as u32,
         }
     }
 
@@ -150,9 +150,9 @@ impl BatchSystem for External {
 
     fn unplanned(&self, job: JobId) -> Option<String> {
         let present = self.current_listing();
-        let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waits);
+        let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waiting);
         let Some(listed) = listed else { return self.target().closed() };
-        Some(match &listed.waits_for {
+        Some(match &listed.wait_reason {
             _ if listed.state == State::Held => "a user or an administrator holds it".to_owned(),
             Some(WaitReason::Jobs(which)) => format!("it waits for other jobs ({which})"),
             Some(WaitReason::Limit(which)) => format!("a limit is reached ({which})"),
@@ -173,8 +173,8 @@ impl BatchSystem for External {
     }
 
     fn limited(&self) -> Option<String> {
-        let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waits);
-        let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.waits_for {
+        let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waiting);
+        let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.wait_reason {
             // A limit on each job does not concern other jobs.
             Some(WaitReason::Limit(which)) if !which.contains("PerJob") => Some(which),
             _ => None,
@@ -211,7 +211,7 @@ impl BatchSystem for External {
         let looks = self.jobs.values().filter(|job| job.inspecting);
         let looks = looks.map(|job| job.inspect(listed(job.submission.job).next_back().cloned()));
         let removals = self.removing.iter().map(|job| {
-            let waiting = listed(*job).filter(|one| one.phase() == Phase::Waits);
+            let waiting = listed(*job).filter(|one| one.phase() == Phase::Waiting);
             Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }
         });
         let commands = self.jobs.values().flat_map(Job::unanswered).chain(looks).chain(removals);

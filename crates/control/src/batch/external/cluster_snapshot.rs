@@ -39,7 +39,7 @@ pub(super) fn listed_snapshot(
         _ => JobId(external_numbers.next().unwrap_or(u32::MAX)),
     };
     let mut running = Vec::new();
-    for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Runs) {
+    for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Running) {
         let on = shares(job, &ours);
         if !on.is_empty() {
             let started = job.started.unwrap_or(listing.at);
@@ -52,7 +52,7 @@ pub(super) fn listed_snapshot(
     let may_start = |job: &ListedJob| target.takes(&job.partition) && job.shape.cores > 0;
     let all = listing.jobs.iter().enumerate();
     let mut waiting: Vec<(usize, &ListedJob)> =
-        all.filter(|(_, job)| job.phase() == Phase::Waits && may_start(job)).collect();
+        all.filter(|(_, job)| job.phase() == Phase::Waiting && may_start(job)).collect();
     waiting.sort_by(|(_, a), (_, b)| {
         let key = |job: &ListedJob| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
@@ -92,7 +92,7 @@ fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
         let whole = || job.shape.exclusive.then(|| nodes[node].cores);
         Some(NodeShare { node: node as u32, cores: place.cores.or_else(whole).map(Procs) })
     };
-    job.places.iter().filter_map(share).collect()
+    job.allocations.iter().filter_map(share).collect()
 }
 
 /// The number of cores of the largest node.
@@ -102,12 +102,12 @@ pub(super) fn largest(target: TargetPartition<'_>) -> u32 {
 
 /// The number of jobs that a listed entry stands for, as far as they are planned.
 pub(super) fn tasks(job: &ListedJob) -> usize {
-    1 + job.further.min(TASKS_MAX) as usize
+    1 + job.more_tasks.min(TASKS_MAX) as usize
 }
 
 /// Whether a job is on a node of the target partition.
 pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
-    job.places.iter().any(|place| target.nodes().any(|node| node.name == place.node))
+    job.allocations.iter().any(|place| target.nodes().any(|node| node.name == place.node))
 }
 
 /// Whether a listed waiting job can have a plan.
@@ -117,12 +117,12 @@ pub(super) fn may_be_planned(job: &ListedJob, target: TargetPartition<'_>) -> bo
 }
 
 fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {
-    let waits_for = job.waits_for.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
-    job.state == State::Held || waits_for || target.is_stopped()
+    let wait_reason = job.wait_reason.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
+    job.state == State::Held || wait_reason || target.is_stopped()
 }
 
 fn pending_job(job: &ListedJob, number: JobId, target: TargetPartition<'_>, largest: u32) -> Pending {
-    let begin: Option<Time> = match job.waits_for {
+    let begin: Option<Time> = match job.wait_reason {
         Some(WaitReason::Time(begin)) => Some(begin),
         _ => None,
     };

@@ -19,7 +19,7 @@ impl External {
         listing.jobs.retain(|job| !self.is_gone(job));
         for job in &mut listing.jobs {
             if self.is_held_by_us(job) {
-                (job.state, job.waits_for) = (State::Pending, None);
+                (job.state, job.wait_reason) = (State::Pending, None);
             }
         }
         Cow::Owned(listing)
@@ -36,7 +36,7 @@ impl External {
             self.numbers.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&number))
                 && !self.jobs.contains_key(&number)
         };
-        listed.phase() == Phase::Waits && listed.ours.map(JobId).is_some_and(of_this_journal)
+        listed.phase() == Phase::Waiting && listed.ours.map(JobId).is_some_and(of_this_journal)
     }
 
     /// True if the entry is held by this server, now or when the listing was made.

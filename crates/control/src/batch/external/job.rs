@@ -252,7 +252,7 @@ pub(super) struct Job {
 
 /// True if this server holds the job. A job that a user or an administrator holds is left alone.
 pub(super) fn is_held_by_us(listed: &ListedJob) -> bool {
-    listed.state == State::Held && listed.waits_for.is_none()
+    listed.state == State::Held && listed.wait_reason.is_none()
 }
 
 impl Job {
@@ -323,13 +323,13 @@ impl Job {
     /// killed controller has forgotten.
     pub(super) fn may_have_ended(&self, listed: &[&ListedJob]) -> bool {
         let any = |phase| listed.iter().any(|one| one.phase() == phase);
-        let has_run = || listed.iter().any(|one| one.phase() == Phase::Over && one.ever_started());
-        !any(Phase::Runs) && (!any(Phase::Waits) || self.started || has_run())
+        let has_run = || listed.iter().any(|one| one.phase() == Phase::Ended && one.ever_started());
+        !any(Phase::Running) && (!any(Phase::Waiting) || self.started || has_run())
     }
 
     /// Repeats commands whose effects a killed controller has forgotten.
     pub(super) fn reissue_commands(&mut self, listed: &[&ListedJob], at: Time, effects: &mut Effects) {
-        let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
+        let waits = listed.iter().any(|one| one.phase() == Phase::Waiting);
         if self.cancelled && !self.terminating && waits {
             self.terminating = true;
             effects.commands.push(batch::Command::External(self.terminate()));

@@ -20,14 +20,14 @@ pub(super) fn record_ended(mirror: &Listing, changes: &Changes, used: &mut Limit
             used.record(&job.owner, &job.partition, limit, (ended - started).max(Span::ZERO));
         }
     };
-    let has_run = |id: &String| mirror.job(id).filter(|job| job.phase() == Phase::Runs);
+    let has_run = |id: &String| mirror.job(id).filter(|job| job.phase() == Phase::Running);
     for before in changes.gone.iter().filter_map(has_run) {
         if before.walltime.is_some_and(|limit| apart <= Span(limit.0 / APART)) {
             record(before, between);
         }
     }
-    let was_over = |after: &ListedJob| mirror.job(&after.id).is_some_and(|job| job.phase() == Phase::Over);
-    for after in changes.jobs.iter().filter(|after| after.phase() == Phase::Over && !was_over(after)) {
+    let was_over = |after: &ListedJob| mirror.job(&after.id).is_some_and(|job| job.phase() == Phase::Ended);
+    for after in changes.jobs.iter().filter(|after| after.phase() == Phase::Ended && !was_over(after)) {
         if let Some(ended) = after.ended {
             record(after, ended);
         }

@@ -15,15 +15,16 @@ use crate::local::LocalJob;
 pub(super) fn ended(before: &Listing, changes: &Changes, partition: Option<&str>) -> Vec<LocalJob> {
     let changed = changes.jobs.iter().filter_map(|job| {
         let known = before.job(&job.id);
-        let ran = known.filter(|known| known.phase() == Phase::Runs);
+        let ran = known.filter(|known| known.phase() == Phase::Running);
         match (job.phase(), known.map(ListedJob::phase)) {
-            (Phase::Over, Some(Phase::Over)) | (Phase::Runs, _) => None,
-            (Phase::Over, _) => Some((ran.unwrap_or(job), job.ended)),
+            (Phase::Ended, Some(Phase::Ended)) | (Phase::Running, _) => None,
+            (Phase::Ended, _) => Some((ran.unwrap_or(job), job.ended)),
             // It was requeued.
-            (Phase::Waits, _) => Some((ran?, None)),
+            (Phase::Waiting, _) => Some((ran?, None)),
         }
     });
-    let gone = changes.gone.iter().filter_map(|id| before.job(id)).filter(|job| job.phase() == Phase::Runs);
+    let gone =
+        changes.gone.iter().filter_map(|id| before.job(id)).filter(|job| job.phase() == Phase::Running);
     let runs = changed.chain(gone.map(|job| (job, None)));
     let run = |(job, ended): (&ListedJob, Option<Time>)| {
         let started = job.started?;
@@ -39,9 +40,9 @@ pub(super) fn ended(before: &Listing, changes: &Changes, partition: Option<&str>
 pub(super) fn current(listing: &Listing, partition: Option<&str>) -> Vec<LocalJob> {
     let target = TargetPartition::of(listing, partition);
     let concerns_ours = |job: &&ListedJob| match job.phase() {
-        Phase::Runs => job.started.is_some() && cluster_snapshot::is_on(job, target),
-        Phase::Waits => target.takes(&job.partition) && job.shape.cores > 0,
-        Phase::Over => false,
+        Phase::Running => job.started.is_some() && cluster_snapshot::is_on(job, target),
+        Phase::Waiting => target.takes(&job.partition) && job.shape.cores > 0,
+        Phase::Ended => false,
     };
     let locals = listing.jobs.iter().filter(|job| job.ours.is_none()).filter(concerns_ours);
     let copies =
@@ -70,7 +71,7 @@ fn local(listing: &Listing, job: &ListedJob, partition: Option<&str>) -> LocalJo
         walltime: *walltime,
         partition: partition.clone(),
         submitted: *submitted,
-        started: started.filter(|_| job.phase() != Phase::Waits),
+        started: started.filter(|_| job.phase() != Phase::Waiting),
         ended: None,
     }
 }

@@ -19,7 +19,7 @@ fn nodes() -> Vec<listing::Node> {
 }
 
 fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) -> ListedJob {
-    let runs = state.phase() == Some(Phase::Runs);
+    let runs = state.phase() == Some(Phase::Running);
     let place = |(node, cores): (&str, u32)| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
     let places = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
     let places = places.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(place).collect();
@@ -28,7 +28,7 @@ fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) 
         ours,
         state,
         shape: CoreLayout { cores, nodes: None, exclusive: false },
-        places,
+        allocations: places,
         walltime: Some(Span(walltime)),
         started: runs.then_some(Time(990)),
         ..ListedJob::default()

@@ -105,7 +105,7 @@ impl External {
         let waiting = self.jobs.values().filter(|job| !job.is_listed && job.is_waiting());
         let mut unlisted: Vec<&Job> = waiting.collect();
         if !unlisted.is_empty() {
-            let is_there = |job: &&ListedJob| job.phase() != Phase::Over;
+            let is_there = |job: &&ListedJob| job.phase() != Phase::Ended;
             let shown: BTreeSet<u32> =
                 self.mirror.jobs.iter().filter(is_there).filter_map(|job| job.ours).collect();
             unlisted.retain(|job| !shown.contains(&job.submission.job.0));

@@ -29,14 +29,14 @@ fn node(name: &str, cores: u32) -> listing::Node {
 }
 
 fn listed(id: &str, ours: Option<u32>, state: State) -> ListedJob {
-    let runs = state.phase() == Some(Phase::Runs);
+    let runs = state.phase() == Some(Phase::Running);
     let place = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
     ListedJob {
         id: id.to_owned(),
         ours,
         partition: "main".to_owned(),
         shape: CoreLayout { cores: 2, nodes: Some(1), exclusive: false },
-        places: if runs { vec![place] } else { Vec::new() },
+        allocations: if runs { vec![place] } else { Vec::new() },
         walltime: Some(Span(600)),
         started: runs.then_some(Time(50)),
         priority: 1000 - id.len() as u64,
@@ -353,7 +353,8 @@ fn estimates_are_behind_all_waiting_jobs() {
         ..listed(id, None, state)
     };
     let mut local = external_job("9", State::Running);
-    local.places = ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
+    local.allocations =
+        ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
     bench.list(vec![local, external_job("10", State::Pending), external_job("11", State::Held)]);
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let request = request();
@@ -391,8 +392,8 @@ fn plans_consider_commands_since_the_listing() {
     bench.act(|external, now, effects| external.release(now, JOB, effects));
     bench.tell(Event::Released { job: JOB });
     check(&mut bench, false, "the job was released");
-    let waits_for = Some(listing::WaitReason::Other("JobHeldAdmin".to_owned()));
-    bench.list(vec![ListedJob { waits_for, ..taken() }]);
+    let wait_reason = Some(listing::WaitReason::Other("JobHeldAdmin".to_owned()));
+    bench.list(vec![ListedJob { wait_reason, ..taken() }]);
     check(&mut bench, true, "an administrator holds the job");
     bench.list(vec![ListedJob { state: State::Pending, ..taken() }]);
     check(&mut bench, false, "the job waits");
@@ -412,7 +413,7 @@ fn each_ended_run_of_a_local_job_is_reported_once() {
     let mut bench = Bench::queued(false);
     let local = |id, state| listed(id, None, state);
     let elsewhere = |state| ListedJob {
-        places: vec![NodeAllocation { node: "other".to_owned(), cores: None }],
+        allocations: vec![NodeAllocation { node: "other".to_owned(), cores: None }],
         ..listed("4", None, state)
     };
     let over = |id, ended| ListedJob {
@@ -420,7 +421,7 @@ fn each_ended_run_of_a_local_job_is_reported_once() {
         started: Some(Time(50)),
         ..local(id, State::Failed)
     };
-    let placed = |job| ListedJob { places: local("", State::Running).places, ..job };
+    let placed = |job| ListedJob { allocations: local("", State::Running).allocations, ..job };
     let ended_runs = |updates: &[StatusUpdate]| -> Vec<(i64, i64)> {
         let one = |update: &StatusUpdate| match update {
             StatusUpdate::LocalEnded(LocalJob {

@@ -73,12 +73,15 @@ impl Slurm {
 }
 
 pub(super) fn job_41(state: State) -> ListedJob {
-    let runs = state.phase() == Some(Phase::Runs);
+    let runs = state.phase() == Some(Phase::Running);
     ListedJob {
         id: "41".to_owned(),
         ours: Some(1),
         shape: CoreLayout { cores: 1, ..CoreLayout::default() },
-        places: runs.then(|| NodeAllocation { node: "n1".to_owned(), cores: Some(1) }).into_iter().collect(),
+        allocations: runs
+            .then(|| NodeAllocation { node: "n1".to_owned(), cores: Some(1) })
+            .into_iter()
+            .collect(),
         walltime: Some(Span(180)),
         started: runs.then_some(Time(150)),
         state,
@@ -148,7 +151,10 @@ fn a_sibling_that_is_released_too_late_is_queued_again() {
 fn a_sibling_that_has_lost_its_processors_asks_and_is_queued_again() {
     let (mut slurm, id) = Slurm::with_sibling();
     slurm.list(vec![job_41(State::Running)]);
-    slurm.list(vec![ListedJob { places: job_41(State::Running).places, ..job_41(State::Completed) }]);
+    slurm.list(vec![ListedJob {
+        allocations: job_41(State::Running).allocations,
+        ..job_41(State::Completed)
+    }]);
     slurm.bench.tell(Event::Due);
     assert_eq!((slurm.calls(), slurm.bench.server.prepared().count()), (vec![Call::Inquire], 1));
     slurm.bench.tell(Event::Decided { id, decision: HandoffDecision::Undecided });

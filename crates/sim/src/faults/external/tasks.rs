@@ -234,7 +234,7 @@ impl Task {
                 *step = Step::Waits;
                 return look;
             }
-            (Step::Waits, Some(Said::Job(Some(Glance { phase: Phase::Waits, .. })))) => {
+            (Step::Waits, Some(Said::Job(Some(Glance { phase: Phase::Waiting, .. })))) => {
                 *step = Step::Cancel;
                 return Next::Ask(Ask::CancelWaiting(id));
             }
@@ -242,7 +242,7 @@ impl Task {
                 *step = Step::Over;
                 return look;
             }
-            (Step::Over, Some(Said::Job(Some(Glance { phase: Phase::Waits, .. })))) => {
+            (Step::Over, Some(Said::Job(Some(Glance { phase: Phase::Waiting, .. })))) => {
                 *step = Step::Look;
                 return Next::Again;
             }

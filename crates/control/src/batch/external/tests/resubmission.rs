@@ -52,7 +52,7 @@ fn commands_that_a_killed_controller_forgot_are_repeated() {
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
     let (held, by_others) =
         (listed("41", Some(7), State::Held), listing::WaitReason::Other("JobHeldAdmin".to_owned()));
-    let held_by_admin = ListedJob { waits_for: Some(by_others), ..held.clone() };
+    let held_by_admin = ListedJob { wait_reason: Some(by_others), ..held.clone() };
     assert_eq!(bench.list(vec![held_by_admin]), (vec![], vec![]), "an administrator holds it");
     assert_eq!(bench.list(vec![held.clone()]), (vec![release], vec![]));
     assert_eq!(bench.list(vec![held.clone()]), (vec![], vec![]), "it is being released");
@@ -79,7 +79,7 @@ fn unfinished_removals_are_repeated_after_a_restart() {
 fn a_job_ends_with_the_duplicate_that_ran() {
     let duplicates = |first: ListedJob| vec![first, listed("42", Some(7), State::Held)];
     let ran = ListedJob {
-        places: vec![NodeAllocation { node: "n1".to_owned(), cores: None }],
+        allocations: vec![NodeAllocation { node: "n1".to_owned(), cores: None }],
         ..listed("41", Some(7), State::Completed)
     };
     let mut bench = Bench::queued(false);

@@ -102,7 +102,7 @@ fn an_unreleased_job_that_is_gone_has_lost_its_processors() {
     let mut bench = Bench::ready();
     let began = ListedJob {
         started: Some(Time(50)),
-        places: running().places,
+        allocations: running().allocations,
         ..listed("41", Some(7), State::Failed)
     };
     let both = || vec![began.clone(), listed("42", Some(7), State::Pending)];

@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn held_jobs_have_no_plan_and_limits_close_the_server() {
     let mut bench = Bench::queued(false);
-    let waits = |state, waits_for| ListedJob { waits_for, ..listed("41", Some(7), state) };
+    let waits = |state, wait_reason| ListedJob { wait_reason, ..listed("41", Some(7), state) };
     let mut check = |job: ListedJob, held: &[JobId], limited: bool| {
         bench.list(vec![job.clone()]);
         let now = bench.now;
         let plan = bench.external.plan(now, JOB);
-        assert_eq!(plan.is_some(), job.state == State::Pending && job.waits_for.is_none(), "{job:?}");
+        assert_eq!(plan.is_some(), job.state == State::Pending && job.wait_reason.is_none(), "{job:?}");
         assert_eq!(bench.external.held_jobs(), held.iter().copied().collect(), "{job:?}");
         assert_eq!(bench.external.limited().is_some(), limited, "{job:?}");
     };
@@ -24,7 +24,7 @@ fn held_jobs_have_no_plan_and_limits_close_the_server() {
     let limit = Some(Limit("AssocMaxJobsLimit".to_owned()));
     bench.list(vec![
         waits(State::Pending, None),
-        ListedJob { waits_for: limit, ..listed("42", None, State::Pending) },
+        ListedJob { wait_reason: limit, ..listed("42", None, State::Pending) },
     ]);
     assert_eq!(bench.external.limited(), None);
 }
@@ -34,9 +34,9 @@ fn held_jobs_have_no_plan_and_limits_close_the_server() {
 fn a_job_is_stuck_after_a_while_without_a_plan() {
     let mut bench = Bench::queued(false);
     let down = || Some(listing::WaitReason::Other("PartitionDown".to_owned()));
-    let mut stuck = |waits_for, at: i64| {
+    let mut stuck = |wait_reason, at: i64| {
         bench.now = Time(at - 1);
-        bench.list(vec![ListedJob { waits_for, ..listed("41", Some(7), State::Pending) }]);
+        bench.list(vec![ListedJob { wait_reason, ..listed("41", Some(7), State::Pending) }]);
         let now = bench.now;
         bench.external.is_stuck(now, JOB)
     };
