@@ -204,7 +204,7 @@ impl Server {
         };
         match decision {
             SubjobDecision::Commit { peers }
-                if matches!(accepted.state, SubjobState::Held { .. }) && !accepted.ending =>
+                if matches!(accepted.state, SubjobState::Prepared { .. }) && !accepted.ending =>
             {
                 let job = JobId(accepted.number);
                 accepted.peers = peers;
@@ -221,7 +221,7 @@ impl Server {
         let is_left = |accepted: &&mut AcceptedSubjob| !accepted.state.is_over() && !accepted.ending;
         let Some(accepted) = self.subjobs.of(id).filter(is_left) else { return };
         accepted.ending = true;
-        if matches!(accepted.state, SubjobState::Queued | SubjobState::Held { .. }) {
+        if matches!(accepted.state, SubjobState::Queued | SubjobState::Prepared { .. }) {
             accepted.end_reason = why.map(Exit::NotStarted);
         }
         let job = JobId(accepted.number);
@@ -251,7 +251,7 @@ impl Server {
         match addresses {
             Ok(addresses) => {
                 accepted.task_addresses.clone_from(&addresses);
-                accepted.enter(now, SubjobState::Held { addresses });
+                accepted.enter(now, SubjobState::Prepared { addresses });
             }
             Err(why) => self.end_subjob(now, id, Some(why), commands),
         }

@@ -41,7 +41,7 @@ fn what_is_held_waits_for_its_agent_and_what_is_not_is_given_up() {
     there.deliver(VecDeque::new());
     assert_eq!((free(&there), there.servers[0].unacknowledged_subjobs()), ([2, 0], 0));
     let held: Vec<_> = there.servers[1].list_subjobs().collect();
-    assert_eq!((held[0].state.word(), held[0].since, held[0].heard), ("held", Time(0), Time(0)));
+    assert_eq!((held[0].state.word(), held[0].since, held[0].heard), ("prepared", Time(0), Time(0)));
     there.give_up(1);
     assert_eq!((free(&there), there.servers[1].list_subjobs().count()), ([2, 2], 0));
     there.silent.clear();
