@@ -241,8 +241,8 @@ impl External {
         if self.expect == Expect::History {
             learning::record_ended(&self.mirror, changes, &mut self.limit_usage);
         }
-        let over = local_jobs::ended(&self.mirror, changes, self.partition.as_deref());
-        effects.updates.extend(over.into_iter().map(StatusUpdate::LocalEnded));
+        let ended = local_jobs::ended(&self.mirror, changes, self.partition.as_deref());
+        effects.updates.extend(ended.into_iter().map(StatusUpdate::LocalEnded));
         self.mirror.apply(changes);
         let mut seen: BTreeMap<JobId, Vec<&ListedJob>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
@@ -261,11 +261,11 @@ impl External {
                     job.ids.push(one.id.clone());
                 }
             }
-            if let Some(begun) = listed.iter().find(|one| one.ever_started()) {
+            if let Some(started) = listed.iter().find(|one| one.ever_started()) {
                 // It may have ended: its start is reported after its folder was inspected.
-                job.adopt_size(begun);
+                job.adopt_size(started);
             }
-            let is_over = job.may_have_ended(&listed);
+            let may_have_ended = job.may_have_ended(&listed);
             let is_up_to_date = job.is_listed || changes.at > job.queued_at;
             job.reissue_commands(&listed, changes.at, effects);
             if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waiting) {
@@ -280,7 +280,7 @@ impl External {
                     // The answer to the release is about to come.
                     _ if job.releasing => {}
                     Some(_) => job.report_ready(effects),
-                    None if is_over && is_up_to_date => lost_processors.push(*number),
+                    None if may_have_ended && is_up_to_date => lost_processors.push(*number),
                     None => {}
                 }
                 continue;
@@ -290,13 +290,13 @@ impl External {
                 job.report_start(running.started.unwrap_or(now), effects);
             }
             // A job that is being withdrawn is listed as cancelled before the withdrawal is answered.
-            if is_over && is_up_to_date && !job.inspecting && !job.withdrawing {
+            if may_have_ended && is_up_to_date && !job.inspecting && !job.withdrawing {
                 job.inspecting = true;
                 let last = listed.iter().rfind(|one| one.phase() == Phase::Ended);
                 push_command(job.inspect(last.map(|one| (*one).clone())), effects);
             }
         }
-        let left = self.leftovers(seen);
+        let leftovers = self.leftovers(seen);
         for job in lost_processors {
             // It was not released, so it has not started.
             self.end(
@@ -306,7 +306,7 @@ impl External {
                 effects,
             );
         }
-        for (job, ids) in left {
+        for (job, ids) in leftovers {
             // A duplicate, or a late effect of a command that was given up.
             self.removing.insert(job);
             push_command(Command::Remove { job, ids }, effects);
@@ -371,8 +371,8 @@ impl External {
     /// The batch system has forgotten a job that has not started.
     fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
         let has_live_duplicate = self.has_live_duplicate(number);
-        let copies = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
-        let is_held = copies.into_iter().any(job::is_held_by_us);
+        let duplicates = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
+        let is_held = duplicates.into_iter().any(job::is_held_by_us);
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.inspecting) else { return };
         job.inspecting = false;
         if has_live_duplicate {

@@ -45,8 +45,10 @@ impl Server {
     /// Asks sources about siblings. A sibling that has been ready for too long yields.
     pub(super) fn query_sources_of_siblings(&mut self, now: Time, commands: &mut Vec<Command>) {
         let mut yielding = Vec::new();
-        for prepared in
-            self.prepared.values_mut().filter(|prepared| prepared.handoff.sibling && prepared.ask_at <= now)
+        for prepared in self
+            .prepared
+            .values_mut()
+            .filter(|prepared| prepared.handoff.sibling && prepared.inquire_at <= now)
         {
             match prepared.sibling_state {
                 SiblingState::Waiting => prepared.query(now + INQUIRE_EVERY, Call::Inquire, commands),
@@ -72,7 +74,7 @@ impl Server {
             prepared.handoff.id == *id && prepared.sibling_state == SiblingState::Yielded
         };
         let Some(prepared) = self.prepared.get_mut(&id.job).filter(has_yielded) else { return };
-        (prepared.sibling_state, prepared.ask_at) = (SiblingState::Waiting, now + INQUIRE_EVERY);
+        (prepared.sibling_state, prepared.inquire_at) = (SiblingState::Waiting, now + INQUIRE_EVERY);
         let submission = prepared.submission();
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
@@ -116,13 +118,13 @@ impl PreparedJob {
 
     /// Records that the job has left the batch system; it is queued again under the next number.
     pub(super) fn yield_processors(&mut self, now: Time, next: &mut u32) {
-        (self.sibling_state, self.number, self.ask_at) = (SiblingState::Yielded, *next, now);
+        (self.sibling_state, self.number, self.inquire_at) = (SiblingState::Yielded, *next, now);
         *next += 1;
     }
 
     /// Calls the source, and sets when it is called again.
-    fn query(&mut self, again: Time, call: Call, commands: &mut Vec<Command>) {
-        self.ask_at = again;
+    fn query(&mut self, repeat_at: Time, call: Call, commands: &mut Vec<Command>) {
+        self.inquire_at = repeat_at;
         let (to, id) = (self.handoff.from.clone(), self.handoff.id.clone());
         commands.push(Command::Call { to, id, call });
     }

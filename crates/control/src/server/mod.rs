@@ -314,7 +314,7 @@ impl Server {
             return;
         }
         match update {
-            StatusUpdate::Held { job } => self.batch_prepared(job.0, commands),
+            StatusUpdate::Held { job } => self.preparation_confirmed(job.0, commands),
             StatusUpdate::LocalEnded(job) => {
                 if job.is_early() {
                     commands.push(Command::Freed);

@@ -149,8 +149,11 @@ fn runtimes_are_learned_for_later_jobs_and_survive_a_restart() {
     accept(&mut server, 8, submit(4, "fit", 1, 200, 10.0));
     end(&mut server, 60, 4, Exit::Code(1), 50_000);
     // The agents get the same runtimes.
-    let taught = |number| server.job(number).unwrap().taught;
-    assert_eq!([1, 2, 3, 4].map(taught), [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]);
+    let unit_runtime = |number| server.job(number).unwrap().taught;
+    assert_eq!(
+        [1, 2, 3, 4].map(unit_runtime),
+        [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]
+    );
     let check = |server: &mut Server| {
         let found = prospects(server, 60, &instance("fit", 1, 20, 3.0));
         assert_eq!((found.instance, found.told), (SpanMs(300), RuntimeSource::Statistics { jobs: 3 }));
@@ -159,14 +162,14 @@ fn runtimes_are_learned_for_later_jobs_and_survive_a_restart() {
         let other = instance("other", 1, 20, 3.0);
         assert_eq!(prospects(server, 60, &other).told, RuntimeSource::Walltime);
         let elsewhere = |ms, level| Some(Expectation { runtime: SpanMs(ms), level, jobs: 7 });
-        let heard = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
-        let found = prospects(server, 60, &heard(500, Level::User));
+        let with_elsewhere = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
+        let found = prospects(server, 60, &with_elsewhere(500, Level::User));
         let by = |level| RuntimeSource::Federation { level, jobs: 7 };
         // The scale of a service's arguments does not apply to other services.
         assert_eq!((found.instance, found.told), (SpanMs(250), by(Level::User)));
-        let found = prospects(server, 60, &heard(500, Level::Executable));
+        let found = prospects(server, 60, &with_elsewhere(500, Level::Executable));
         assert_eq!((found.instance, found.told), (SpanMs(750), by(Level::Executable)));
-        let found = prospects(server, 60, &heard(50_000, Level::All));
+        let found = prospects(server, 60, &with_elsewhere(50_000, Level::All));
         assert_eq!((found.instance, found.told), (SpanMs(10_000), RuntimeSource::Walltime));
         // The server's own statistics take precedence.
         let known = Instance { elsewhere: elsewhere(9, Level::Executable), ..instance("fit", 1, 20, 3.0) };
@@ -188,9 +191,9 @@ fn runtimes_are_learned_for_later_jobs_and_survive_a_restart() {
 fn a_job_that_outlives_most_is_expected_to_run_like_those_that_did() {
     let mut server = server(1, 2.0);
     for (key, took) in [(1, 1), (2, 1), (3, 1), (4, 9)] {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, submit(key, "fit", 1, 200, 1.0));
-        end(&mut server, begin + took, key.into(), Exit::Code(0), took as u64 * 1_000);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, submit(key, "fit", 1, 200, 1.0));
+        end(&mut server, start + took, key.into(), Exit::Code(0), took as u64 * 1_000);
     }
     accept(&mut server, 100, submit(5, "fit", 1, 200, 1.0));
     let left = |server: &mut Server, at| free(&prospects(server, at, &instance("fit", 1, 20, 1.0)));
@@ -242,9 +245,9 @@ fn a_server_full_of_unknown_jobs_is_not_expected_to_become_free_soon() {
 fn a_script_named_like_a_service_is_not_counted_for_it() {
     let mut server = server(1, 1.0);
     for key in 1..=3 {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, script(key, "bob", "fit", 100));
-        end(&mut server, begin + 9, key.into(), Exit::Code(0), 9_000);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, script(key, "bob", "fit", 100));
+        end(&mut server, start + 9, key.into(), Exit::Code(0), 9_000);
     }
     let record = server.job(3).unwrap();
     assert_eq!((record.taught, record.ran), (None, Some(SpanMs(9_000))));
@@ -252,9 +255,9 @@ fn a_script_named_like_a_service_is_not_counted_for_it() {
     assert_eq!(prospects(&mut server, 40, &fit).told, RuntimeSource::Walltime);
     // A script is expected to take as long as others with its name and its owner.
     for key in 4..=6 {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, script(key, "carol", "fit", 100));
-        end(&mut server, begin + 3, key.into(), Exit::Code(0), 3_000);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, script(key, "carol", "fit", 100));
+        end(&mut server, start + 3, key.into(), Exit::Code(0), 3_000);
     }
     for (key, owner, expected) in [(7, "bob", 9_000), (8, "carol", 3_000), (9, "dave", 6_000)] {
         let now = 20 * i64::from(key);
@@ -269,9 +272,9 @@ fn statistics_of_users_count_runtimes_without_scales() {
     let mut server = server(1, 2.0);
     // The service is declared for each of a thousand units.
     for key in 1..=6 {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, submit(key, "each", 1, 100, 1_000.0));
-        end(&mut server, begin + 1, key.into(), Exit::Code(0), 500);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, submit(key, "each", 1, 100, 1_000.0));
+        end(&mut server, start + 1, key.into(), Exit::Code(0), 500);
     }
     let record = server.job(6).unwrap();
     assert_eq!((record.taught, record.ran), (Some(SpanMs(1)), Some(SpanMs(1_000))));

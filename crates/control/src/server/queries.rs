@@ -149,8 +149,9 @@ impl Server {
     /// The number here of the job with this handle.
     pub fn number_of(&self, job: &Handle) -> Option<u32> {
         // The number of a job from another server is in none of our handles.
-        let is_guest = || self.jobs.get(&job.number).is_some_and(|entry| entry.record.handle != *job);
-        let own = || Some(job.number).filter(|_| job.server == self.config.name && !is_guest());
+        let is_from_elsewhere =
+            || self.jobs.get(&job.number).is_some_and(|entry| entry.record.handle != *job);
+        let own = || Some(job.number).filter(|_| job.server == self.config.name && !is_from_elsewhere());
         self.numbers.get(job).copied().or_else(own)
     }
 

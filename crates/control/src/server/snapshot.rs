@@ -77,11 +77,11 @@ impl Server {
         for entry in jobs.iter().filter(|entry| entry.record.state == JobState::Queued).filter(is_here) {
             *waiting.entry(entry.record.owner.clone()).or_default() += 1;
         }
-        let is_guest = |entry: &&ServerJob| {
+        let is_from_elsewhere = |entry: &&ServerJob| {
             entry.record.handle != Handle { server: config.name.clone(), number: entry.number }
         };
-        let guests = jobs.iter().filter(is_guest);
-        let numbers = guests.map(|entry| (entry.record.handle.clone(), entry.number)).collect();
+        let from_elsewhere = jobs.iter().filter(is_from_elsewhere);
+        let numbers = from_elsewhere.map(|entry| (entry.record.handle.clone(), entry.number)).collect();
         let jobs = jobs.into_iter().map(|entry| (entry.number, entry)).collect();
         let taken_over_order = taken_over.iter().map(|(at, job, _)| (*at, job.clone())).collect();
         let taken_over = taken_over.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();

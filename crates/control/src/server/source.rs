@@ -1,4 +1,4 @@
-//! The source of a handoff, which gives a waiting job away and leads (see [`crate::handoff`]). Siblings: module `siblings`.
+//! The source of a handoff, which hands a waiting job over and leads (see [`crate::handoff`]). Siblings: module `siblings`.
 
 use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use pliant_policy::completion::{is_late, latest_with_gain, tolerated};

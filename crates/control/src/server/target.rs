@@ -25,7 +25,7 @@ pub(super) struct PreparedJob {
     reply: Option<Token>,
     /// The batch system has confirmed the job.
     ready: bool,
-    pub(super) ask_at: Time,
+    pub(super) inquire_at: Time,
     /// The state of a sibling.
     pub(super) sibling_state: SiblingState,
     /// The job ended in the batch system before the source decided: recorded for whichever server gets the job.
@@ -39,7 +39,7 @@ pub(super) struct PreparedJob {
 impl PreparedJob {
     /// When the source is asked for its decision.
     pub(super) fn due(&self) -> Time {
-        self.ask_at
+        self.inquire_at
     }
 }
 
@@ -107,14 +107,14 @@ impl Server {
         let job = handoff.id.job.clone();
         let (reply, sibling) = (Some(reply), handoff.sibling);
         let sibling_state = SiblingState::default();
-        let ask_at = now + if sibling { incoming_siblings::INQUIRE_EVERY } else { INQUIRE_EVERY };
+        let inquire_at = now + if sibling { incoming_siblings::INQUIRE_EVERY } else { INQUIRE_EVERY };
         let prepared = PreparedJob {
             handoff,
             number,
             estimate,
             reply,
             ready: false,
-            ask_at,
+            inquire_at,
             sibling_state,
             ended: None,
             size_choice,
@@ -139,7 +139,7 @@ impl Server {
     }
 
     /// The batch system has queued a job that does not start before it is released.
-    pub(super) fn batch_prepared(&mut self, number: u32, commands: &mut Vec<Command>) {
+    pub(super) fn preparation_confirmed(&mut self, number: u32, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
             return;
         };
@@ -327,10 +327,12 @@ impl Server {
     /// Asks sources about jobs that were prepared long ago, and forgets jobs that were taken over long ago.
     pub(super) fn inquire(&mut self, now: Time, commands: &mut Vec<Command>) {
         self.query_sources_of_siblings(now, commands);
-        for prepared in
-            self.prepared.values_mut().filter(|prepared| !prepared.handoff.sibling && prepared.ask_at <= now)
+        for prepared in self
+            .prepared
+            .values_mut()
+            .filter(|prepared| !prepared.handoff.sibling && prepared.inquire_at <= now)
         {
-            prepared.ask_at = now + INQUIRE_EVERY;
+            prepared.inquire_at = now + INQUIRE_EVERY;
             let (to, id) = (prepared.handoff.from.clone(), prepared.handoff.id.clone());
             commands.push(Command::Call { to, id, call: Call::Inquire });
         }

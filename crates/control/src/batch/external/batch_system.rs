@@ -208,13 +208,13 @@ impl BatchSystem for External {
 
     fn unanswered(&self) -> Vec<batch::Command> {
         let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.ours == Some(job.0));
-        let looks = self.jobs.values().filter(|job| job.inspecting);
-        let looks = looks.map(|job| job.inspect(listed(job.submission.job).next_back().cloned()));
+        let inspections = self.jobs.values().filter(|job| job.inspecting);
+        let inspections = inspections.map(|job| job.inspect(listed(job.submission.job).next_back().cloned()));
         let removals = self.removing.iter().map(|job| {
             let waiting = listed(*job).filter(|one| one.phase() == Phase::Waiting);
             Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }
         });
-        let commands = self.jobs.values().flat_map(Job::unanswered).chain(looks).chain(removals);
+        let commands = self.jobs.values().flat_map(Job::unanswered).chain(inspections).chain(removals);
         commands.map(batch::Command::External).collect()
     }
 

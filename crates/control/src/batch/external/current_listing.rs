@@ -11,12 +11,12 @@ impl External {
     /// The last listing without our jobs that were withdrawn since, and with our held jobs as pending: they will start or be
     /// withdrawn soon. Otherwise estimates would offer processors that are already promised.
     pub(super) fn current_listing(&self) -> Cow<'_, Listing> {
-        let is_old = |job: &ListedJob| self.is_gone(job) || self.is_held_by_us(job);
+        let is_old = |job: &ListedJob| self.is_obsolete(job) || self.is_held_by_us(job);
         if !self.mirror.jobs.iter().any(is_old) {
             return Cow::Borrowed(&self.mirror);
         }
         let mut listing = self.mirror.clone();
-        listing.jobs.retain(|job| !self.is_gone(job));
+        listing.jobs.retain(|job| !self.is_obsolete(job));
         for job in &mut listing.jobs {
             if self.is_held_by_us(job) {
                 (job.state, job.wait_reason) = (State::Pending, None);
@@ -31,7 +31,7 @@ impl External {
     }
 
     /// True if the entry is of a job of ours that no longer waits.
-    fn is_gone(&self, listed: &ListedJob) -> bool {
+    fn is_obsolete(&self, listed: &ListedJob) -> bool {
         let of_this_journal = |number| {
             self.numbers.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&number))
                 && !self.jobs.contains_key(&number)

@@ -312,10 +312,10 @@ impl Job {
     }
 
     /// Adopts the size that the batch system has chosen.
-    pub(super) fn adopt_size(&mut self, begun: &ListedJob) {
-        if !self.started && !self.alternatives.is_empty() && begun.shape.cores > 0 {
-            self.submission.procs = Procs(begun.shape.cores);
-            self.submission.walltime = begun.walltime.unwrap_or(self.submission.walltime);
+    pub(super) fn adopt_size(&mut self, started: &ListedJob) {
+        if !self.started && !self.alternatives.is_empty() && started.shape.cores > 0 {
+            self.submission.procs = Procs(started.shape.cores);
+            self.submission.walltime = started.walltime.unwrap_or(self.submission.walltime);
         }
     }
 

@@ -45,9 +45,9 @@ pub(super) fn current(listing: &Listing, partition: Option<&str>) -> Vec<LocalJo
         Phase::Ended => false,
     };
     let locals = listing.jobs.iter().filter(|job| job.ours.is_none()).filter(concerns_ours);
-    let copies =
+    let tasks =
         |job: &ListedJob| std::iter::repeat_n(local(listing, job, partition), cluster_snapshot::tasks(job));
-    locals.flat_map(copies).collect()
+    locals.flat_map(tasks).collect()
 }
 
 /// Whether a job has cores that ours could use.

@@ -329,15 +329,15 @@ fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
         let cancelled = || vec![listed("41", Some(7), State::Cancelled)];
         assert_eq!(bench.list(cancelled()), (vec![], vec![]));
         let (commands, updates) = bench.tell(Event::Withdrawal { job: JOB, outcome });
-        let (expected, looks) = match outcome {
+        let (expected, inspections) = match outcome {
             WithdrawalOutcome::Withdrawn => (StatusUpdate::Withdrawn { job: JOB }, 0),
             // A user or an administrator had cancelled it.
             WithdrawalOutcome::Started => (StatusUpdate::NotWithdrawn { job: JOB }, 1),
         };
         assert_eq!((commands, updates), (vec![], vec![expected]));
         let (commands, updates) = bench.list(cancelled());
-        let looked = commands.iter().filter(|command| matches!(command, Command::Inspect { .. })).count();
-        assert_eq!((looked, commands.len(), updates), (looks, looks, vec![]), "{commands:?}");
+        let inspected = commands.iter().filter(|command| matches!(command, Command::Inspect { .. })).count();
+        assert_eq!((inspected, commands.len(), updates), (inspections, inspections, vec![]), "{commands:?}");
     }
 }
 
@@ -434,7 +434,7 @@ fn each_ended_run_of_a_local_job_is_reported_once() {
         };
         updates.iter().filter_map(one).collect()
     };
-    let begun = vec![
+    let first = vec![
         local("1", State::Running),
         local("2", State::Running),
         local("3", State::Running),
@@ -443,12 +443,12 @@ fn each_ended_run_of_a_local_job_is_reported_once() {
         listed("41", Some(7), State::Running),
         placed(over("6", 80)),
     ];
-    let (_, updates) = bench.list(begun.clone());
+    let (_, updates) = bench.list(first.clone());
     assert_eq!(ended_runs(&updates), [(50, 80)], "a job that ran between two listings");
-    let present = bench.external.local_jobs();
+    let current = bench.external.local_jobs();
     let runs = |jobs: &[LocalJob]| jobs.iter().filter(|job| job.started.is_some()).count();
-    assert_eq!((present.len(), runs(&present)), (4, 3), "{present:?}");
-    assert_eq!(ended_runs(&bench.list(begun).1), []);
+    assert_eq!((current.len(), runs(&current)), (4, 3), "{current:?}");
+    assert_eq!(ended_runs(&bench.list(first).1), []);
     // One run has ended, one was requeued, one is no longer listed; one job never ran.
     let next =
         vec![placed(over("1", 101)), local("2", State::Requeued), listed("41", Some(7), State::Failed)];

@@ -91,7 +91,7 @@ fn a_job_ends_with_the_duplicate_that_ran() {
 
     let mut bench = Bench::queued(false);
     bench.list(duplicates(ran));
-    for not_begun in [
+    for not_started in [
         Event::Unclaimed { job: JOB },
         Event::Ended {
             job: JOB,
@@ -100,7 +100,7 @@ fn a_job_ends_with_the_duplicate_that_ran() {
             elapsed_ms: None,
         },
     ] {
-        assert_eq!(bench.tell(not_begun), (vec![], vec![]));
+        assert_eq!(bench.tell(not_started), (vec![], vec![]));
     }
 }
 
