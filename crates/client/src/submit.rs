@@ -9,7 +9,7 @@ use pliant_control::client::{self, Command, Event, Outcome};
 use pliant_control::job::{Compared, JobRecord};
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::{Cause, DiscoverySummary, Reason};
-use pliant_control::server::Refused;
+use pliant_control::server::AdmissionRefusal;
 use pliant_model::Time;
 use pliant_staging::FileSpec;
 use pliant_transport::Clock;
@@ -229,10 +229,10 @@ pub(super) fn submit_event(answer: Result<tonic::Response<proto::SubmitReply>, S
 
 fn declined_event(declined: SubmissionRefusal) -> Event {
     match declined.now {
-        Some(now) => Event::Refused(Refused::Stale { now }),
+        Some(now) => Event::Refused(AdmissionRefusal::Stale { now }),
         // No server takes another user's key.
         None if declined.cause == Cause::KeyTaken => Event::Rejected(declined.cause.because(declined.why)),
-        None => Event::Refused(Refused::Other(declined.cause.because(declined.why))),
+        None => Event::Refused(AdmissionRefusal::Other(declined.cause.because(declined.why))),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::agent::DiscoveryResult;
 use crate::job::{Compared, JobRecord};
 use crate::names::Name;
 use crate::reason::{Cause, DiscoverySummary, Reason};
-use crate::server::Refused;
+use crate::server::AdmissionRefusal;
 use crate::vector::{EstimationVector, cut};
 
 /// From which time on that the agent is asked any completion is taken.
@@ -34,7 +34,7 @@ pub enum Event {
     /// The server accepted.
     Accepted(Box<JobRecord>),
     /// The server refused.
-    Refused(Refused),
+    Refused(AdmissionRefusal),
     /// The server refused for a reason that another one would have as well (an argument, a checksum).
     Rejected(Reason),
     /// The server could not be reached; nothing was sent.
@@ -274,7 +274,7 @@ impl Submission {
         survey
     }
 
-    fn refused(&mut self, now: Time, refused: &Refused) -> Command {
+    fn refused(&mut self, now: Time, refused: &AdmissionRefusal) -> Command {
         self.note(refused.reason());
         self.next_candidate(now)
     }

@@ -1,4 +1,4 @@
-//! Why a job is where it is, or why it waits, as data.
+//! Explanations of where a job is and why it waits, as data.
 
 use pliant_model::{Estimate, Procs, Time};
 use serde::{Deserialize, Serialize};
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::job::JobRecord;
 use crate::names::{Handle, Name};
 
-/// The account of one job.
+/// The explanation of one job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The job, with the estimates that were compared.
+    /// The job's record, with the estimates that were compared.
     pub record: JobRecord,
-    /// When the account was made.
+    /// Time of the explanation.
     pub at: Time,
-    /// Why it waits; none if it does not, or if nobody knows until when.
+    /// Why it waits; none if it does not wait or has no plan.
     pub waits: Option<Wait>,
-    /// It waits and its batch system does not plan it: why, for people.
+    /// Why a waiting job has no plan, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unplanned: Option<String>,
 }
@@ -23,23 +23,22 @@ pub struct Explanation {
 /// Why a job waits.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Wait {
-    /// Jobs in front of it in the queue.
+    /// Number of jobs ahead of it in the queue.
     pub ahead: u32,
-    /// What is planned for it now.
+    /// Its present plan.
     pub plan: Estimate,
-    /// Processors that are free now.
+    /// Idle processors.
     pub free: Procs,
-    /// Running jobs that are expected to end before its planned start, the last of them last, with their
-    /// expected ends and processors.
+    /// Running jobs that are expected to end before its planned start, in the order of their ends.
     pub until: Vec<Release>,
-    /// The servers at which a copy of it waits as well.
-    pub copies: Vec<Name>,
+    /// The servers at which a sibling waits.
+    pub siblings: Vec<Name>,
 }
 
-/// A running job that will give processors back.
+/// A running job that will release processors.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Release {
-    /// The job; none if whoever asks may not know whose it is.
+    /// The job; none if the caller may not know its owner.
     pub handle: Option<Handle>,
     /// Its expected end: its start and walltime.
     pub end: Time,

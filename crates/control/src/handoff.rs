@@ -1,36 +1,37 @@
-//! How a waiting job goes from one server to another without ever being lost or run twice (invariant 11; paper 000
-//! planned the live side and left it open).
+//! The handoff: moves a waiting job between servers without losing it or running it twice (invariant 11; paper 000 left
+//! the live protocol open).
 //!
-//! The server that has the job, the *source*, leads; the agent only proposes an [`MoveProposal`]. Three steps, each journaled
-//! before it is answered and each the same however often it is told:
+//! An agent proposes a move ([`MoveProposal`]). The server that has the job, the *source*, leads a two-phase commit with
+//! the *target*. Each step is journaled before it is answered, and is idempotent:
 //!
-//! 1. *prepare*: the target sizes the job on its present state. If that is still worth it, it queues the job *held*;
-//!    otherwise it refuses, which is a normal result.
-//! 2. *release*: the source withdraws the job if it still waits. If it has started meanwhile, it stays.
-//! 3. *commit*: the target lets the job go. From the moment at which the source has journaled the withdrawal it never
-//!    runs the job, and repeats the commit until it is acknowledged.
+//! 1. *prepare*: the target sizes the job on its present state. It queues the job so that it does not start (*prepared*), or
+//!    refuses if the gain is too small, which is a normal result.
+//! 2. *withdraw*: the source withdraws the job if it still waits. If it has started, it stays.
+//! 3. *commit*: the target releases the job. Once the source has journaled the withdrawal it never runs the job, and
+//!    repeats the commit until the target acknowledges it.
 //!
-//! Before that moment the source may give up at any time; a target that hears nothing asks the source ([`HandoffDecision`]) and
-//! drops or takes what it holds as told. So there is never a moment at which both may start the job, and none at which
-//! neither is bound to it. Attempts of one job are numbered, and an attempt that was given up is never taken up again.
+//! Before the withdrawal the source may abort at any time. A target without a decision asks the source
+//! ([`HandoffDecision`]). So at no moment may both start the job, and at no moment is neither bound to it. The attempts
+//! for a job are numbered, and an attempt that was given up is never resumed.
 //!
-//! # Copies
+//! # Siblings
 //!
-//! A *copy* is a handoff that is left open, at several targets at once: the baseline in which a job waits everywhere and
-//! runs where it starts first (`pliant_policy::reallocation::siblings`).
+//! A *sibling* is a handoff that stays open, at several targets at once, as in a Slurm federation: the job waits everywhere
+//! and runs where it starts first (`pliant_policy::reallocation::siblings`).
 //!
-//! 1. *prepare*: the target queues the job *tentatively*. It keeps a place like any other job; the job goes on waiting
-//!    at the source, which has a list of its copies.
-//! 2. *ready*: when the copy's turn comes, it takes its processors, starts nothing, and the target asks the source.
-//! 3. *release* and *commit*: the source withdraws its own job if that still waits, and commits to this target as
-//!    above. That is the lock: the copy that was asked for first goes on, all others are aborted.
+//! 1. *prepare*: the target queues the job *tentatively*, with a place like any other job. The job keeps waiting at the
+//!    source, which lists its siblings.
+//! 2. *ready*: a sibling that gets its processors starts nothing. The target asks the source.
+//! 3. *withdraw* and *commit*: the source withdraws its own job if it still waits, and commits to this target. The
+//!    withdrawal is the lock: the first sibling that asked starts, and all others are aborted.
 //!
-//! A job that starts at its source, ends there or is cancelled aborts all copies. So a copy starts only after a commit, a
-//! commit follows only the withdrawal, and of all attempts only one is ever being withdrawn for: what is said above holds
-//! for each copy by itself, and no two of them get as far. Whoever asks later is told to abort, and so is a copy that the
-//! source has given up. A target that is ready and hears nothing *steps back* after a while: it takes the copy out of its
-//! queue and keeps it in mind until the source can be asked; it never forgets it by itself, since a commit may be on
-//! its way. If nothing is decided by then, it queues the copy again.
+//! A job that starts, ends or is cancelled at its source aborts all siblings; a sibling that asks later is aborted, too. A
+//! sibling starts only after a commit, a commit follows only the withdrawal, and the source withdraws for one attempt at a
+//! time. So at most one sibling starts.
+//!
+//! A ready sibling without a decision *yields* after a while: it gives its processors back and leaves the queue until the
+//! source answers. The target does not forget it, as a commit may be under way. If the source is undecided, the sibling
+//! is queued again.
 
 use crate::payload::Payload;
 use pliant_model::{Estimate, MoveReason, Owner, Span, Time};
@@ -45,72 +46,71 @@ use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 use crate::server_info::ServerInfo;
 
-/// One attempt to hand a job over.
+/// An attempt to hand a job over.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct HandoffId {
     /// The job.
     pub job: Handle,
-    /// The how-manieth attempt of this job, wherever it was.
+    /// The attempt's number among all attempts for this job, on whichever server.
     pub attempt: u32,
 }
 
-/// What an agent proposes to the server that has a job.
+/// An agent's proposal to move a job, sent to the server that has it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MoveProposal {
     /// The job.
     pub job: Handle,
-    /// Where it is to wait.
+    /// The target.
     pub to: Name,
-    /// Where other servers reach that one, `host:port`.
+    /// The target's address, `host:port`.
     pub address: String,
-    /// What the target would give it, as far as the agent knows.
+    /// The agent's estimate for the job at the target.
     pub expected: Estimate,
-    /// Move it only if it completes earlier by that much, by what both servers know now; none moves it whatever it
-    /// gains.
+    /// The least gain in completion time, by the plans of both servers; none moves the job whatever the gain.
     pub gain: Option<Span>,
-    /// Why.
+    /// The reason.
     pub reason: MoveReason,
-    /// How long the target may take to prepare.
+    /// How long the target may take to prepare the job.
     pub timeout: Span,
-    /// It is to wait there as well, and to run where it starts first.
+    /// Queue a sibling at the target instead of a move.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub copy: bool,
+    pub sibling: bool,
 }
 
-/// What came of an order.
+/// The outcome of a proposal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoveOutcome {
-    /// The job waits at the target now.
+    /// The job now waits at the target.
     Moved(Box<Hop>),
-    /// A copy of it waits at the target as well, in this shape.
-    Copied(Estimate),
-    /// It stays where it is.
+    /// A sibling waits at the target, in this shape.
+    SiblingQueued(Estimate),
+    /// The job stays at its server.
     Stays(StayReason),
 }
 
-/// Why a job stays. Normal results, not errors.
+/// Why a job stays. A normal result, not an error.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StayReason {
-    /// It does not wait here, or not any more: it runs, has ended, or went elsewhere.
+    /// It does not wait here: it runs, has ended or was moved.
     NotWaiting,
     /// Its user chose this server.
     Pinned,
-    /// Somebody holds it back in the batch system: an administrator, or its user.
-    Kept,
+    /// A user or an administrator holds it in the batch system.
+    Held,
     /// It is being handed over already.
-    OnItsWay,
-    /// Where it is it completes early enough by now.
-    NotWorthIt {
-        /// What is planned for it where it is.
+    AlreadyMoving,
+    /// It completes early enough at its server.
+    TooLittleGain {
+        /// The present plan of the job.
         plan: Estimate,
     },
-    /// The target does not take it, and why.
+    /// The target refused it.
     Refused(String),
     /// The target did not answer in time.
     Silent,
-    /// What a server of another version said.
+    /// A reason of a server of another version.
     Other(String),
 }
 
@@ -120,9 +120,9 @@ impl StayReason {
         match self {
             Self::NotWaiting => "not-waiting",
             Self::Pinned => "pinned",
-            Self::Kept => "kept",
-            Self::OnItsWay => "on-its-way",
-            Self::NotWorthIt { .. } => "not-worth-it",
+            Self::Held => "held",
+            Self::AlreadyMoving => "already-moving",
+            Self::TooLittleGain { .. } => "too-little-gain",
             Self::Refused(_) => "refused",
             Self::Silent => "silent",
             Self::Other(_) => "other",
@@ -135,9 +135,9 @@ impl std::fmt::Display for StayReason {
         match self {
             Self::NotWaiting => write!(f, "it does not wait there any more"),
             Self::Pinned => write!(f, "its user chose the server"),
-            Self::Kept => write!(f, "somebody holds it back there"),
-            Self::OnItsWay => write!(f, "it is being moved already"),
-            Self::NotWorthIt { plan } => write!(f, "it completes at {} where it is", plan.completion()),
+            Self::Held => write!(f, "a user or an administrator holds it there"),
+            Self::AlreadyMoving => write!(f, "it is being moved already"),
+            Self::TooLittleGain { plan } => write!(f, "it completes at {} where it is", plan.completion()),
             Self::Refused(why) => write!(f, "the target refuses: {why}"),
             Self::Silent => write!(f, "the target did not answer in time"),
             Self::Other(why) => f.write_str(why),
@@ -145,148 +145,147 @@ impl std::fmt::Display for StayReason {
     }
 }
 
-/// All that a target needs to know of a job.
+/// The description of a job for its target.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Handoff {
-    /// Which attempt this is.
+    /// The attempt.
     pub id: HandoffId,
-    /// The server that has the job.
+    /// The source.
     pub from: Peer,
     /// The key under which it was submitted.
     pub key: Key,
-    /// Whose it is.
+    /// The owner.
     pub owner: User,
     /// The service, or the script's name.
     pub name: String,
-    /// What is asked for.
+    /// The requested work.
     pub work: Work,
     /// When the federation accepted it.
     pub submitted: Time,
-    /// The estimates that were compared at first.
+    /// The estimates that were compared at the submission.
     pub compared: Vec<Compared>,
-    /// What came of asking the others at first.
+    /// The answers of other servers at the submission.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub survey: DiscoverySummary,
-    /// How it came to its present place.
+    /// The earlier moves of the job.
     pub hops: Vec<Hop>,
-    /// The completion that is expected of it where it is; [`Time::MAX`] if it is not planned there.
+    /// The completion that its source expects; [`Time::MAX`] if the job has no plan there.
     pub before: Time,
-    /// The latest completion for which it is to be moved.
+    /// The latest completion at the target for which the job moves.
     pub latest: Time,
-    /// It is to be queued as a copy, whatever its completion.
+    /// Queue a sibling, whatever its completion.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub copy: bool,
-    /// Why.
+    pub sibling: bool,
+    /// The reason of the move.
     pub reason: MoveReason,
-    /// What to run: as its driver describes it. On the way by the source's driver, at the target by the target's.
+    /// What the job runs: as described by the source's driver until the target's driver describes it.
     pub payload: Payload,
-    /// What its run teaches, if runtimes of its kind are learned.
+    /// How its runtime is learned from, if its service learns runtimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<RuntimeSample>,
 }
 
-/// Another server, and where it is.
+/// Another server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Peer {
     /// Its name.
     pub name: Name,
-    /// Where it is reached, `host:port`.
+    /// Its address, `host:port`.
     pub address: String,
 }
 
-/// What one server asks of another. A call that is not answered is made again.
+/// A call from one server to another. Repeated until it is answered.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Call {
-    /// Queue this job, held.
+    /// Prepare this job.
     Prepare(Box<Handoff>),
-    /// Let it go; with `cancelled`, and cancel it then.
+    /// Take the job over; with `cancelled`, cancel it then.
     Commit {
-        /// Its owner has cancelled it on its way.
+        /// The owner cancelled the job during the handoff.
         cancelled: bool,
-        /// How many attempts there were of this job: what is tried from then on is numbered after these.
+        /// Number of attempts for this job so far: later attempts get higher numbers.
         attempts: u32,
     },
-    /// Forget it.
+    /// Drop the job.
     Abort,
-    /// Is it to be taken or forgotten? Asked of the source.
+    /// Ask the source for its decision about a prepared job.
     Inquire,
-    /// The turn of this copy has come: may it start? Asked of the source.
+    /// Ask the source whether a ready sibling may start.
     Ready,
 }
 
-/// What a target says to its source.
+/// A target's reply to its source.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// It is held, in this shape.
+    /// The job is prepared, in this shape.
     Prepared(Estimate),
-    /// It is not, and why.
+    /// The job is refused.
     Refused(String),
-    /// What was asked for is done, now or before.
+    /// The call was carried out, now or before.
     Done,
-    /// The target knows nothing of such a job.
+    /// The target has no record of the job.
     Unknown,
 }
 
-/// What a source says to a target that asks.
+/// A source's decision about a prepared job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HandoffDecision {
-    /// Not decided yet: keep it held.
+    /// Not decided yet: keep the job prepared.
     Undecided,
-    /// It is the target's.
+    /// The job belongs to the target.
     Commit {
-        /// Its owner has cancelled it on its way.
+        /// The owner cancelled the job during the handoff.
         cancelled: bool,
         /// As in [`Call::Commit`].
         attempts: u32,
     },
-    /// It is not, and never will be by this attempt.
+    /// The job does not belong to the target, and never will by this attempt.
     Abort,
 }
 
-/// A server as an agent sees it when it looks for better places: what a listing would show, and which of the waiting
-/// jobs may be moved.
+/// A server's snapshot for an agent's reallocation cycle: what a listing would show, and which waiting jobs may move.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerSnapshot {
     /// The server.
     pub info: ServerInfo,
-    /// How it sizes moldable requests.
+    /// The rule that sizes moldable requests.
     pub tuner: Tuner,
-    /// What runs and waits under its policy. The numbers of jobs are the server's own.
+    /// Running and waiting jobs under the server's policy, by the server's job numbers.
     pub queue: Dump,
-    /// The same of a cluster that is planned by its nodes, in place of the queue; none if it is not.
+    /// Replaces the queue for a cluster that is planned by its nodes; none otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<nodes::ClusterSnapshot>,
-    /// The waiting jobs that may be moved.
+    /// The waiting jobs that may move.
     pub movable: Vec<Movable>,
-    /// Why it takes no jobs from elsewhere at the moment, for people; none if it does.
+    /// Why the server takes no jobs from other servers at the moment, for people; none if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<String>,
 }
 
-/// A waiting job that may be moved.
+/// A waiting job that may move.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Movable {
     /// Its number in the queue.
     pub number: u32,
     /// Its handle.
     pub job: Handle,
-    /// Its key, which decides between jobs of one second.
+    /// Its key, the tie-breaker between jobs of one second.
     pub key: Key,
-    /// What was asked for.
+    /// The requested work.
     pub work: Work,
     /// When the federation accepted it.
     pub submitted: Time,
-    /// Stands for its owner in queue orders.
+    /// Its owner in queue orders.
     pub owner: Owner,
-    /// How often it was moved.
+    /// Number of its moves.
     pub moves: u32,
-    /// The servers that have a copy of it.
+    /// The servers at which it has a sibling.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub copies: Vec<Name>,
-    /// The servers that it is not to go back to for now ([`crate::job::avoided`]).
+    pub siblings: Vec<Name>,
+    /// The servers to which it does not go back for now ([`crate::job::avoided`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoids: Vec<Name>,
 }

@@ -1,8 +1,7 @@
-//! What a batch system lists of itself, whichever it is: its nodes and everybody's jobs, as plain data.
+//! Listings of a batch system: its nodes and everybody's jobs, as plain data that fits Slurm and OAR.
 //!
-//! The adapters in `site` make a [`Listing`] of what the commands of Slurm or OAR print; the mirror of an external
-//! queue is fed with it. A listing of a busy cluster is long and mostly the same as the one before, so what is
-//! journaled is the difference ([`Changes`]).
+//! The adapters in `site` parse the output of Slurm or OAR into a [`Listing`], which feeds the mirror of an external batch
+//! system. Successive listings of a busy cluster are long and similar, so only the difference is journaled ([`Changes`]).
 
 mod changes;
 mod partition;
@@ -17,16 +16,16 @@ use crate::job::Exit;
 pub use changes::{ChangedStart, Changes};
 pub use partition::Partition;
 
-/// What a batch system said at one moment.
+/// The state of a batch system at one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Listing {
-    /// When it was asked.
+    /// When the batch system was queried.
     pub at: Time,
-    /// Its nodes, in the order of their names, each once: [`Listing::new`] sees to that.
+    /// Nodes, sorted by name, without duplicates ([`Listing::new`]).
     pub nodes: Vec<Node>,
-    /// The jobs that it knows, in the order of their ids (as text), each once.
+    /// Jobs, sorted by ID as text, without duplicates.
     pub jobs: Vec<ListedJob>,
-    /// Its partitions, in the order of their names, if it tells them.
+    /// Partitions, sorted by name, if known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<Partition>,
 }
@@ -34,14 +33,14 @@ pub struct Listing {
 /// A node of a cluster.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name in the batch system.
+    /// Name in the batch system.
     pub name: String,
-    /// Its cores, as the batch system counts them.
+    /// Number of cores in the batch system.
     pub cores: u32,
-    /// The partitions (queues) it belongs to, sorted.
+    /// Partitions (queues) of the node, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<String>,
-    /// Why no job is started on it; none if jobs are.
+    /// Why no job starts on it; none if jobs do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
 }
@@ -49,175 +48,173 @@ pub struct Node {
 /// A job in a listing.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ListedJob {
-    /// What the batch system calls it.
+    /// ID in the batch system.
     pub id: String,
-    /// The number of the job that this server submitted so, by the tag it carries; none if it is somebody else's.
+    /// The number of this server's job, by its tag; none for other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<u32>,
-    /// Whose it is, in the batch system's words; empty if that is not told.
+    /// Owner in the batch system; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
-    /// Where it is.
+    /// State of the job.
     pub state: State,
-    /// The partition (queue); several with commas between if it may start in any of them.
+    /// Partition (queue); several, separated by commas, if it may start in any of them.
     pub partition: String,
-    /// What it asks for, or has if it runs.
+    /// Cores that it requests, or has if it runs.
     pub shape: CoreLayout,
-    /// How many more waiting jobs it stands for, each like this one (tasks of an array that have not started).
+    /// Number of further waiting jobs of the same kind: tasks of an array that have not started.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
-    pub further: u32,
-    /// How many of an array's tasks may run at once, if that is limited.
+    pub more_tasks: u32,
+    /// The most tasks of its array that run at once, if limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_once: Option<u32>,
-    /// Where it runs or ran; empty before.
+    pub max_running_tasks: Option<u32>,
+    /// Its nodes, once it has started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<NodeAllocation>,
-    /// Its limit; none if it has none, or one that is not told.
+    pub allocations: Vec<NodeAllocation>,
+    /// Its time limit; none if unlimited or unknown.
     pub walltime: Option<Span>,
-    /// When it was submitted.
+    /// Submission time.
     pub submitted: Time,
-    /// When it started, if it did.
+    /// Start time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
-    /// When and where the batch system means to start it, if it publishes that.
+    /// The published start, if the batch system publishes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<PlannedStart>,
-    /// When it ended, if it did.
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
-    /// How its process ended, if that is told.
+    /// Exit status, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// The higher, the earlier its turn.
+    /// Priority: higher first.
     pub priority: u64,
-    /// What it waits for, other than its turn and its cores.
+    /// Why it waits, other than for priority and resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits_for: Option<WaitReason>,
-    /// What else it needs, in the batch system's words: features, a reservation, certain nodes. A mirror cannot
-    /// know what that leaves.
+    pub wait_reason: Option<WaitReason>,
+    /// Further requirements in the batch system's words: features, a reservation, nodes. The mirror does not plan by these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<String>,
+    pub requirements: Vec<String>,
 }
 
-/// How many cores, and how they lie.
+/// Number and layout of cores.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct CoreLayout {
-    /// Cores. An exclusive job may have more: all of its nodes.
+    /// Cores. An exclusive job may have more: all cores of its nodes.
     pub cores: u32,
-    /// On so many nodes; none if that is left to the batch system. Of a listed job that waits it is the number that
-    /// the batch system reckons with, which may rise if cores are taken on more.
+    /// Nodes; none if the batch system chooses. Of a waiting job, the batch system's minimum, which may be exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
-    /// Its nodes run nothing else.
+    /// Its nodes run no other jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
 }
 
-/// The cores of one node that a job has.
+/// The cores of a job on one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeAllocation {
     /// The node.
     pub node: String,
-    /// How many of its cores; none if it is not told how the job's cores are spread.
+    /// Number of cores; none if the distribution over nodes is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
 }
 
-/// A start that is planned.
+/// A planned start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlannedStart {
-    /// When. A plan that was not looked at for a while lies in the past.
+    /// The start. In the past if the plan is out of date.
     pub start: Time,
-    /// On which nodes, if that is told.
+    /// The nodes, if known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }
 
-/// The state of a listed job, in words of no batch system.
+/// The state of a listed job, independent of the batch system.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Waits for its turn, its cores, or what [`ListedJob::waits_for`] says.
+    /// Waits for priority, resources, or what [`ListedJob::wait_reason`] says.
     #[default]
     Pending,
-    /// Waits until somebody releases it.
+    /// Held: waits until it is released.
     Held,
-    /// Its nodes are made ready; they are its own already.
+    /// Its nodes are allocated and are being prepared.
     Configuring,
     /// Runs.
     Running,
-    /// Stopped in its tracks, and its cores are given to others meanwhile.
+    /// Suspended; other jobs use its cores meanwhile.
     Suspended,
-    /// Stopped in its tracks, and keeps its cores.
+    /// Stopped, and keeps its cores.
     Stopped,
-    /// Its processes are going; it still has its nodes.
+    /// Its processes are ending; it still has its nodes.
     Completing,
-    /// Ended by itself with code 0.
+    /// Ended by itself with exit code 0.
     Completed,
-    /// Ended by itself otherwise, or could not be launched.
+    /// Ended by itself with another status, or could not be launched.
     Failed,
-    /// Cancelled, before or after it started.
+    /// Cancelled, before or after its start.
     Cancelled,
-    /// Ended at its walltime.
+    /// Ended at its time limit.
     TimedOut,
-    /// Given up because it would not have ended by its deadline.
+    /// Removed because it could not end by its deadline.
     Expired,
-    /// A node of its own failed.
+    /// One of its nodes failed.
     NodeFailed,
-    /// Ended for using too much memory.
+    /// Ended for exceeding its memory.
     OutOfMemory,
-    /// Ended to make room for another.
+    /// Preempted by another job.
     Preempted,
     /// Ran, was stopped, and waits again.
     Requeued,
-    /// A state that is not known here, in the batch system's word.
+    /// A state that this version does not know, in the batch system's word.
     Unknown(String),
 }
 
-/// What a state means for the cores.
+/// The phase of a job, by the use of cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Has no cores yet.
-    Waits,
-    /// Has been given cores: it runs, or began to.
-    Runs,
-    /// Has none any more, and gets none again.
-    Over,
+    Waiting,
+    /// Has cores.
+    Running,
+    /// Has ended, and gets no cores again.
+    Ended,
 }
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// By itself, with this code.
+    /// Exit code.
     Code(i32),
-    /// By this signal.
+    /// Signal that ended it.
     Signal(i32),
 }
 
-/// What a waiting job waits for, other than its turn and its cores.
+/// Why a job waits, other than for priority and resources.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitReason {
-    /// Other jobs, in the batch system's words.
+    /// For other jobs, in the batch system's words.
     Jobs(String),
-    /// A time that its owner set.
+    /// For a begin time that its owner set.
     Time(Time),
-    /// A limit on its owner, account or array, in the batch system's word.
+    /// For a limit on its owner, account or array, in the batch system's word.
     Limit(String),
-    /// It never starts as it is, in the batch system's word.
+    /// It can never start, in the batch system's word.
     Never(String),
-    /// Something else, in the batch system's word.
+    /// For another reason, in the batch system's word.
     Other(String),
 }
 
 impl State {
-    /// What it means for the cores; none if the state is not known.
+    /// The phase of this state; none if the state is unknown.
     pub fn phase(&self) -> Option<Phase> {
         Some(match self {
-            State::Pending | State::Held | State::Requeued => Phase::Waits,
+            State::Pending | State::Held | State::Requeued => Phase::Waiting,
             State::Configuring | State::Running | State::Suspended | State::Stopped | State::Completing => {
-                Phase::Runs
+                Phase::Running
             }
             State::Completed
             | State::Failed
@@ -226,29 +223,29 @@ impl State {
             | State::Expired
             | State::NodeFailed
             | State::OutOfMemory
-            | State::Preempted => Phase::Over,
+            | State::Preempted => Phase::Ended,
             State::Unknown(_) => return None,
         })
     }
 }
 
 impl ListedJob {
-    /// What its state means for the cores. A job in a state that is not known runs if it has a place.
+    /// The phase of the job. In an unknown state it runs if it has nodes.
     pub fn phase(&self) -> Phase {
-        self.state.phase().unwrap_or(match self.places.is_empty() {
-            true => Phase::Waits,
-            false => Phase::Runs,
+        self.state.phase().unwrap_or(match self.allocations.is_empty() {
+            true => Phase::Waiting,
+            false => Phase::Running,
         })
     }
 
-    /// Whether it has, or had, cores. A job that never had any can be run elsewhere.
+    /// Whether it has started. A job that has not can run elsewhere.
     pub fn ever_started(&self) -> bool {
-        self.phase() == Phase::Runs || !self.places.is_empty()
+        self.phase() == Phase::Running || !self.allocations.is_empty()
     }
 
-    /// How it ended, as far as the batch system knows; none if it has not.
+    /// Its exit by the batch system; none if it has not ended.
     pub fn exit(&self) -> Option<Exit> {
-        if self.phase() != Phase::Over {
+        if self.phase() != Phase::Ended {
             return None;
         }
         let lost = |why: &str| Exit::Lost(format!("the batch system says: {why}"));
@@ -268,9 +265,9 @@ impl ListedJob {
 }
 
 impl Listing {
-    /// A listing of these nodes and jobs, put in order. Of two with the same name the later one counts.
+    /// A sorted listing of these nodes and jobs. Of duplicates the last one counts.
     pub fn new(at: Time, mut nodes: Vec<Node>, mut jobs: Vec<ListedJob>) -> Listing {
-        // Stable sorts of the reverse: of equals the last comes first, and stays.
+        // Stable sorts of the reversed lists: the last duplicate comes first and stays.
         nodes.reverse();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes.dedup_by(|later, first| later.name == first.name);
@@ -280,12 +277,12 @@ impl Listing {
         Listing { at, nodes, jobs, partitions: Vec::new() }
     }
 
-    /// The job of that id.
+    /// The job with that ID.
     pub fn job(&self, id: &str) -> Option<&ListedJob> {
         self.jobs.binary_search_by(|job| job.id.as_str().cmp(id)).ok().map(|index| &self.jobs[index])
     }
 
-    /// The node of that name.
+    /// The node with that name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok().map(|index| &self.nodes[index])
     }

@@ -1,4 +1,4 @@
-//! Why somebody does not take a submission: a cause that programs decide on, and a text for people.
+//! Reasons for refusals: a cause for programs, and a text for people.
 
 use std::fmt;
 
@@ -6,39 +6,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::Name;
 
-/// What stands in the way.
+/// The cause of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// It is not said, or one of a later version.
+    /// Not given, or of a later version.
     Unknown,
-    /// The server does not run this service, or no scripts, for this user.
+    /// The server does not offer this service, or scripts, to this user.
     NotOffered,
-    /// What was asked for is wrong: an argument, a file.
+    /// The request is invalid: an argument, a file.
     Invalid,
     /// It needs more processors than there are.
     TooLarge,
-    /// It would take longer than it may.
+    /// Its walltime would be longer than the longest allowed.
     TooLong,
     /// Too many jobs of this user wait already.
     TooMany,
-    /// The estimate that it relied on holds no more.
+    /// The estimate that the client relied on is stale.
     Stale,
     /// Another user's submission has the key.
     KeyTaken,
-    /// The server has given all its numbers.
+    /// The server has no job numbers left.
     NoNumbersLeft,
-    /// There was no answer in time.
+    /// The server did not answer in time.
     Silent,
-    /// It has no connection to the agent above it.
+    /// The server has no connection to its agent.
     Absent,
-    /// It could not be reached, or turned the call away at the door.
+    /// The server could not be reached, or refused the connection.
     Unreachable,
-    /// It has too much to do.
+    /// The server is overloaded.
     Busy,
-    /// It is being stopped.
+    /// The server is stopping.
     Stopping,
-    /// Its batch system has not answered yet, or takes no jobs at the moment.
+    /// The batch system has not answered yet, or accepts no jobs at the moment.
     BatchSystem,
 }
 
@@ -62,7 +62,7 @@ impl Cause {
         Cause::BatchSystem,
     ];
 
-    /// True if the same may be taken in a while: it is no fault of the submission's.
+    /// True if a later try may succeed.
     pub fn may_pass(self) -> bool {
         match self {
             Self::TooMany | Self::Stale | Self::Silent | Self::Absent => true,
@@ -93,23 +93,23 @@ impl Cause {
         }
     }
 
-    /// The cause of that word, as far as this version knows it.
+    /// The cause of that word; [`Cause::Unknown`] if this version does not know it.
     pub fn from_word(word: &str) -> Cause {
         Self::ALL.into_iter().find(|cause| cause.word() == word).unwrap_or(Self::Unknown)
     }
 
-    /// With a text for people.
+    /// The cause with a text for people.
     pub fn because(self, why: impl Into<String>) -> Reason {
         Reason { cause: self, why: why.into() }
     }
 }
 
-/// Why somebody does not take a submission.
+/// The reason for a refusal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Reason {
-    /// What stands in the way.
+    /// The cause.
     pub cause: Cause,
-    /// The same for people.
+    /// The text for people.
     pub why: String,
 }
 
@@ -119,20 +119,19 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What came of asking the servers of a federation before a job was sent to one of them, beside the estimates that
-/// were compared.
+/// A summary of the answers to a discovery query, beside the estimates that were compared.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiscoverySummary {
-    /// How many servers the agents know of that could be asked, there or not; 0 if that is not known.
+    /// Number of servers that the agents know, up or down; 0 if unknown.
     pub servers: u32,
-    /// How many of them answered, by an estimate or a refusal.
+    /// Number of servers that answered, by an estimate or a refusal.
     pub answered: u32,
-    /// Servers that do not take the job, as far as they were told of, and why.
+    /// Servers that do not take the job, as far as known, and why.
     pub passed: Vec<(Name, Cause)>,
 }
 
 impl DiscoverySummary {
-    /// True if nothing is known.
+    /// True if it holds nothing.
     pub fn is_empty(&self) -> bool {
         *self == DiscoverySummary::default()
     }
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_told_from_what_does_not() {
+    fn temporary_causes_may_pass() {
         let passing: Vec<&str> =
             Cause::ALL.into_iter().filter(|cause| cause.may_pass()).map(Cause::word).collect();
         assert_eq!(

@@ -1,26 +1,25 @@
-//! What the end of a job says of the runtimes of its service.
+//! Runtime samples of ended jobs.
 
 use pliant_policy::runtimes::Level;
 use serde::{Deserialize, Serialize};
 
-/// How the runtime of a job is learned from.
+/// How a job's runtime is learned from.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RuntimeSample {
     /// The service.
     pub category: String,
-    /// How much longer this request takes than the runtimes learned for the service; positive.
+    /// The scale of this request's arguments relative to the learned runtimes; positive.
     pub scale: f64,
-    /// Whether walltimes of the service are made of it.
+    /// Whether the walltimes of the service are learned.
     pub promises: bool,
-    /// The instances of a batch; 1 of any other job.
+    /// Number of instances of a batch; 1 for other jobs.
     pub instances: u32,
-    /// Whether it is a batch of instances, of which the longest counts for walltimes.
+    /// Whether the job is a batch of instances: then the longest one counts for walltimes.
     pub is_batch: bool,
 }
 
 impl RuntimeSample {
-    /// The unit in which statistics of `level` count the runtime: a service by what its arguments make of it, users and all by
-    /// instances.
+    /// The divisor of the runtime in statistics of `level`: the scale for a service, the number of instances for users and all.
     pub fn units(&self, level: Level) -> f64 {
         if level == Level::Executable { self.scale } else { f64::from(self.instances.max(1)) }
     }

@@ -6,7 +6,7 @@ use pliant_control::client::{Command, Event, Outcome, Submission};
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::{Cause, DiscoverySummary, Reason};
-use pliant_control::server::Refused;
+use pliant_control::server::AdmissionRefusal;
 use pliant_control::vector::EstimationVector;
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 
@@ -29,7 +29,7 @@ fn found(servers: &[&str]) -> Event {
 }
 
 fn stale() -> Event {
-    Event::Refused(Refused::Stale { now: vector("x", 900).estimate })
+    Event::Refused(AdmissionRefusal::Stale { now: vector("x", 900).estimate })
 }
 
 fn accepted() -> Event {
@@ -191,7 +191,7 @@ fn in_the_last_round_any_completion_is_taken() {
             (1, stale()),
             (3, Event::Due),
             (3, found(&["a"])),
-            (3, Event::Refused(Refused::TooMany { limit: 5 })),
+            (3, Event::Refused(AdmissionRefusal::TooMany { limit: 5 })),
         ],
         &[
             "ask",

@@ -106,7 +106,7 @@ impl Subjobs for Willing {
         let address = |at: usize| format!("127.0.0.1:{}", 7000 + at);
         let tasks = subjob.tasks.iter().enumerate();
         let addresses = tasks.map(|(at, task)| (task.name.clone(), address(at))).collect();
-        let held = SubjobState::Held { addresses };
+        let held = SubjobState::Prepared { addresses };
         self.0.lock().insert(subjob.id.clone(), (subjob, held.clone()));
         replied(&held)
     }

@@ -108,11 +108,11 @@ impl BatchSystem {
                     "slurm answers"
                 );
                 let slurm::Settings { partition, expect, .. } = slurm.settings().clone();
-                Event::Described { interval: about.scheduler.interval, partition, expect }
+                Event::Configured { interval: about.scheduler.interval, partition, expect }
             }
             BatchSystem::Oar(oar) => {
                 tracing::info!("oar answers");
-                Event::Plans { rules: Rules::oar(Span(oar.settings().security_s.into())) }
+                Event::PlanningRules { rules: Rules::oar(Span(oar.settings().security_s.into())) }
             }
         }
     }

@@ -86,7 +86,7 @@ message! {
         gain_s <=> gain: optional(DIFFERENCE),
         reason: enumeration(),
         timeout_s <=> timeout: seconds(bounds::TIMEOUT_S),
-        copy,
+        copy <=> sibling: as_is(),
     }
 }
 
@@ -107,7 +107,7 @@ one_of! {
     proto::MoveOutcome { outcome: proto::move_outcome::Outcome } <=> MoveOutcome {
         Moved <=> Moved(boxed(nested())),
         Stays <=> Stays(nested()),
-        Copied <=> Copied(nested()),
+        Copied <=> SiblingQueued(nested()),
     }
 }
 
@@ -130,9 +130,9 @@ impl HasMessage for StayReason {
         let (why, plan) = match self {
             StayReason::NotWaiting => (stays::Why::NotWaiting, None),
             StayReason::Pinned => (stays::Why::Pinned, None),
-            StayReason::Kept => (stays::Why::Kept, None),
-            StayReason::OnItsWay => (stays::Why::OnItsWay, None),
-            StayReason::NotWorthIt { plan } => (stays::Why::NotWorthIt, Some(plan.into())),
+            StayReason::Held => (stays::Why::Kept, None),
+            StayReason::AlreadyMoving => (stays::Why::OnItsWay, None),
+            StayReason::TooLittleGain { plan } => (stays::Why::NotWorthIt, Some(plan.into())),
             StayReason::Refused(_) => (stays::Why::Refused, None),
             StayReason::Silent => (stays::Why::Silent, None),
             StayReason::Other(_) => (stays::Why::Unspecified, None),
@@ -149,10 +149,10 @@ impl HasMessage for StayReason {
         Ok(match stays::Why::try_from(message.why) {
             Ok(stays::Why::NotWaiting) => StayReason::NotWaiting,
             Ok(stays::Why::Pinned) => StayReason::Pinned,
-            Ok(stays::Why::Kept) => StayReason::Kept,
-            Ok(stays::Why::OnItsWay) => StayReason::OnItsWay,
+            Ok(stays::Why::Kept) => StayReason::Held,
+            Ok(stays::Why::OnItsWay) => StayReason::AlreadyMoving,
             Ok(stays::Why::NotWorthIt) => {
-                StayReason::NotWorthIt { plan: required(AN_ESTIMATE).decode("plan", message.plan)? }
+                StayReason::TooLittleGain { plan: required(AN_ESTIMATE).decode("plan", message.plan)? }
             }
             Ok(stays::Why::Refused) => StayReason::Refused(text),
             Ok(stays::Why::Silent) => StayReason::Silent,
@@ -166,13 +166,13 @@ impl HasMessage for StayReason {
         let plain = [
             StayReason::NotWaiting,
             StayReason::Pinned,
-            StayReason::Kept,
-            StayReason::OnItsWay,
+            StayReason::Held,
+            StayReason::AlreadyMoving,
             StayReason::Silent,
         ];
         prop_oneof![
             proptest::sample::select(plain.to_vec()),
-            Estimate::strategy().prop_map(|plan| StayReason::NotWorthIt { plan }),
+            Estimate::strategy().prop_map(|plan| StayReason::TooLittleGain { plan }),
             TEXT.strategy().prop_map(StayReason::Refused),
             TEXT.strategy().prop_map(StayReason::Other),
         ]

@@ -3,7 +3,7 @@
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::JobRecord;
 use pliant_control::reason::Cause;
-use pliant_control::server::Refused;
+use pliant_control::server::AdmissionRefusal;
 use pliant_model::Estimate;
 
 use super::field::{self, *};
@@ -16,7 +16,7 @@ message! {
     /// then a new one.
     #[derive(Clone, PartialEq, Debug)]
     proto::Refused <=> pub struct SubmissionRefusal {
-        /// The stable word: [`Refused::word`].
+        /// The stable word: [`AdmissionRefusal::word`].
         word: String = field::word("a word like `too-large`", bounds::NAME_BYTES_MAX),
         /// Why, as far as this version knows the reason.
         cause: Cause = enumeration(),
@@ -49,16 +49,16 @@ impl std::fmt::Display for SubmissionRefusal {
     }
 }
 
-impl From<&Refused> for SubmissionRefusal {
-    fn from(refused: &Refused) -> SubmissionRefusal {
+impl From<&AdmissionRefusal> for SubmissionRefusal {
+    fn from(refused: &AdmissionRefusal) -> SubmissionRefusal {
         let now = match refused {
-            Refused::Stale { now } => Some(*now),
-            Refused::TooLarge { .. }
-            | Refused::TooLong { .. }
-            | Refused::TooMany { .. }
-            | Refused::KeyTaken
-            | Refused::NoNumbersLeft
-            | Refused::Other(_) => None,
+            AdmissionRefusal::Stale { now } => Some(*now),
+            AdmissionRefusal::TooLarge { .. }
+            | AdmissionRefusal::TooLong { .. }
+            | AdmissionRefusal::TooMany { .. }
+            | AdmissionRefusal::KeyTaken
+            | AdmissionRefusal::NoNumbersLeft
+            | AdmissionRefusal::Other(_) => None,
         };
         SubmissionRefusal {
             word: refused.word().to_owned(),
@@ -83,7 +83,7 @@ message! {
         free: PROCS_OR_NONE,
         // The planned start is where the last of them ends.
         until: list(nested(), bounds::RELEASES_MAX).last(),
-        copies: list(NAME, bounds::SERVERS_MAX),
+        copies <=> siblings: list(NAME, bounds::SERVERS_MAX),
     }
 
     proto::explain_reply::Release <=> Release {

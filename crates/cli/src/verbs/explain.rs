@@ -80,7 +80,7 @@ fn wait_value(wait: &Wait) -> Value {
         "free_procs": wait.free,
         "plan": estimate(&wait.plan),
         "until": wait.until.iter().map(release).collect::<Vec<Value>>(),
-        "siblings": wait.copies,
+        "siblings": wait.siblings,
     })
 }
 
@@ -309,7 +309,7 @@ fn size_value(choice: &SizeChoice, chosen: &Estimate) -> Value {
 }
 
 fn waiting(wait: &Wait, now: Time) -> String {
-    let Wait { ahead, plan, free, until, copies } = wait;
+    let Wait { ahead, plan, free, until, siblings } = wait;
     let ahead = match ahead {
         0 => "no job is ahead of it".to_owned(),
         1 => "1 job is ahead of it".to_owned(),
@@ -321,10 +321,10 @@ fn waiting(wait: &Wait, now: Time) -> String {
         free.0,
         both(plan.start, now)
     );
-    let copies: Vec<&str> = copies.iter().map(Name::as_str).collect();
-    let copied = match copies[..] {
+    let siblings: Vec<&str> = siblings.iter().map(Name::as_str).collect();
+    let copied = match siblings[..] {
         [] => String::new(),
-        _ => format!("Sibling jobs wait at {}: the first to start runs.\n", copies.join(", ")),
+        _ => format!("Sibling jobs wait at {}: the first to start runs.\n", siblings.join(", ")),
     };
     if until.is_empty() {
         text.push_str(".\n");
@@ -455,7 +455,7 @@ mod tests {
             procs: Procs(2),
         };
         let until = vec![release(Some("lyon.5"), 1_060), release(None, 1_090)];
-        let wait = Wait { ahead: 2, plan: estimate(1_090, 100), free: Procs(1), until, copies: Vec::new() };
+        let wait = Wait { ahead: 2, plan: estimate(1_090, 100), free: Procs(1), until, siblings: Vec::new() };
         let record = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
         let unplanned = text(&Explanation {
             record: record.clone(),

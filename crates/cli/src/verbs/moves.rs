@@ -74,7 +74,7 @@ pub(super) fn outcome(proposal: &Proposal) -> String {
         None if proposal.copy => "would be copied".to_owned(),
         None => "would be moved".to_owned(),
         Some(MoveOutcome::Moved(_)) => "moved".to_owned(),
-        Some(MoveOutcome::Copied(_)) => "copied".to_owned(),
+        Some(MoveOutcome::SiblingQueued(_)) => "copied".to_owned(),
         Some(MoveOutcome::Stays(why)) => format!("stays: {why}"),
     }
 }

@@ -183,14 +183,14 @@ fn proposal_value(proposal: &Proposal) -> Value {
         "outcome": outcome(proposal),
         "reason": proposal.outcome.as_ref().and_then(stays_word),
         "moved": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::Moved(_))),
-        "copied": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::Copied(_))),
+        "copied": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::SiblingQueued(_))),
     })
 }
 
 /// The stable word of the reason why a job stays.
 fn stays_word(outcome: &MoveOutcome) -> Option<&'static str> {
     match outcome {
-        MoveOutcome::Moved(_) | MoveOutcome::Copied(_) => None,
+        MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_) => None,
         MoveOutcome::Stays(why) => Some(why.word()),
     }
 }

@@ -253,7 +253,7 @@ async fn of_a_job_and_its_copy_in_oar_the_first_to_start_runs() {
     assert_eq!(second.server().as_str(), NANCY, "it is expected to be free first: {second:?}");
     until("a copy of it", async || {
         let waits = alice.explain(&second.handle).await.ok()?.waits?;
-        (waits.copies.len() == 1).then_some(())
+        (waits.siblings.len() == 1).then_some(())
     })
     .await;
     fs::write(&gate, "").unwrap();

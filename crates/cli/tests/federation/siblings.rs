@@ -48,7 +48,7 @@ async fn block(federation: &Federation, bob: &Client, round: u32) -> Vec<PathBuf
 async fn copied(client: &Client, handle: &Handle) -> Vec<Name> {
     until(&format!("copies of {handle}"), async || {
         let waits = client.explain(handle).await.ok()?.waits?;
-        (waits.copies.len() == 2).then_some(waits.copies)
+        (waits.siblings.len() == 2).then_some(waits.siblings)
     })
     .await
 }

@@ -41,7 +41,7 @@ async fn block(behind: &Behind, client: &Client) {
 async fn copied(behind: &Behind, client: &Client, handle: &Handle) {
     until(&format!("a copy of {handle}"), async || {
         let waits = client.explain(handle).await.ok()?.waits?;
-        (waits.copies.len() == 1).then_some(())
+        (waits.siblings.len() == 1).then_some(())
     })
     .await;
     let waits = |name: &str| behind.queue(name).iter().any(|job| is_ours(job) && job.ends_with(" PENDING"));

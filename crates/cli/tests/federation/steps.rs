@@ -93,7 +93,7 @@ async fn waiting(federation: &Federation, data: &Path, lines: &Path) -> Handle {
 /// Jobs that a stopped server holds for others, or does not get rid of.
 fn left_behind(federation: &Federation, name: &str) -> (usize, usize) {
     let (_, machine) = stopped(federation, name);
-    (machine.held().count(), machine.leaving().count())
+    (machine.prepared().count(), machine.outgoing().count())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -309,7 +309,7 @@ impl ReallocationCycle {
                 gain: (self.policy.algorithm == Algorithm::Regular).then_some(self.policy.threshold),
                 reason: one.reason,
                 timeout: TIMEOUT,
-                copy,
+                sibling: copy,
             };
             Some((proposal, order))
         });
@@ -383,7 +383,7 @@ fn draw(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
     let mut federation = Federation::from_clusters(clusters, tracked.collect::<Vec<_>>());
     for (number, (_, job)) in (0..).zip(&jobs) {
         for (cluster, snapshot) in (0..).zip(&drawn) {
-            if job.copies.contains(&snapshot.info.name) {
+            if job.siblings.contains(&snapshot.info.name) {
                 federation.add_sibling(JobId(number), ClusterId(cluster));
             }
             if job.avoids.contains(&snapshot.info.name) {

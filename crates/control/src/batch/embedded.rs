@@ -1,8 +1,7 @@
 //! Pliant's own batch system: any local policy of `policy`, on the processors of one host.
 //!
-//! The policy plans with walltimes; processes have minds of their own. A job that is still there at its planned
-//! end no longer counts for the policy, but keeps its processors until its process is gone: what starts in its
-//! place waits for them, a second or the grace between two signals as a rule.
+//! The policy plans with walltimes, which processes may exceed. A job that outlives its planned end no longer counts for the
+//! policy, but keeps its processors until its process has ended. The next job on them waits that long.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -13,40 +12,40 @@ use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, Start, Submission,
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{BatchSystem, Command, Effects, Event, News, Run, Usage};
+use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
 
 /// A job that the policy has started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Started {
-    /// What it was sized for.
+    /// The processors that it was sized for.
     asked: Procs,
-    /// What it gets.
+    /// The processors that it gets.
     procs: Procs,
     walltime: Span,
-    /// When the policy expects it to be gone at the latest.
+    /// Its end at the latest, for the policy.
     planned_end: Time,
-    /// The policy has been told that it is gone.
+    /// The policy counts it as ended.
     overdue: bool,
-    /// Empty while it waits for processors.
+    /// Its processors; empty while it waits for them.
     cores: Vec<u32>,
 }
 
 /// The embedded batch system of one cluster.
 pub struct Embedded {
     scheduler: Box<dyn BatchScheduler>,
-    /// What waiting jobs asked for: a policy may hand out fewer.
+    /// The processors that waiting jobs requested: a policy may assign fewer.
     asked: BTreeMap<JobId, Procs>,
-    /// Jobs that are not to start before they are released.
+    /// Held jobs, which are not in the policy's queue.
     held: BTreeMap<JobId, Submission>,
-    /// Jobs that are queued, and are not to start before they are released.
+    /// Queued jobs that do not start before they are released.
     tentative: BTreeSet<JobId>,
     started: BTreeMap<JobId, Started>,
-    /// Started by the policy, waiting for processors, in order.
+    /// Jobs that the policy has started and that wait for processors, in order.
     pending: VecDeque<JobId>,
     free: BTreeSet<u32>,
-    handed_out: Vec<Start>,
-    /// Something happened since the last [`BatchSystem::due`].
+    start_buffer: Vec<Start>,
+    /// An event came since the last [`BatchSystem::due`].
     changed: bool,
 }
 
@@ -61,12 +60,12 @@ impl Embedded {
             started: BTreeMap::new(),
             pending: VecDeque::new(),
             free: (0..procs.0).collect(),
-            handed_out: Vec::new(),
+            start_buffer: Vec::new(),
             changed: false,
         })
     }
 
-    /// The batch system that had this dump, of a cluster under the same policy and of the same size.
+    /// Restores a batch system from its dump, for a cluster of the same size under the same policy.
     pub fn restore(policy: &str, procs: Procs, dump: Dump) -> Result<Embedded, RestoreError> {
         let Dump { at, scheduler, asked, held, tentative, started, pending, changed } = dump;
         let mut embedded = Embedded::new(policy, procs, at).map_err(RestoreError::Policy)?;
@@ -87,9 +86,9 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// Takes what the policy starts now.
-    fn hand_out(&mut self, now: Time) {
-        let mut starts = std::mem::take(&mut self.handed_out);
+    /// Collects the jobs that the policy starts now.
+    fn collect_starts(&mut self, now: Time) {
+        let mut starts = std::mem::take(&mut self.start_buffer);
         self.scheduler.start_due(now, &mut starts);
         for Start { job, procs, walltime } in starts.drain(..) {
             let asked = self.asked.remove(&job).unwrap_or(procs);
@@ -98,11 +97,11 @@ impl Embedded {
             self.started.insert(job, started);
             self.pending.push_back(job);
         }
-        self.handed_out = starts;
+        self.start_buffer = starts;
     }
 
-    /// Tells the policy that jobs at their planned end are gone, as far as its plan goes.
-    fn pass_over_overdue(&mut self, now: Time) {
+    /// Ends jobs at their planned ends for the policy.
+    fn finish_overdue(&mut self, now: Time) {
         for (job, started) in &mut self.started {
             if !started.overdue && started.planned_end <= now {
                 started.overdue = true;
@@ -111,7 +110,7 @@ impl Embedded {
         }
     }
 
-    /// Runs started jobs on free processors, strictly in order.
+    /// Starts pending jobs on free processors, strictly in order.
     fn run_pending(&mut self, now: Time, effects: &mut Effects) {
         while let Some(job) = self.pending.front().copied() {
             let Some(started) = self.started.get_mut(&job) else {
@@ -127,14 +126,14 @@ impl Embedded {
                 self.free.remove(core);
             }
             match self.tentative.contains(&job) {
-                true => effects.news.push(News::Turn { job }),
+                true => effects.updates.push(StatusUpdate::Ready { job }),
                 false => started.run(now, job, effects),
             }
         }
     }
 
-    /// Takes a job out that waits, or that has come due and is not run; false if there is none.
-    fn take_out(&mut self, now: Time, job: JobId) -> bool {
+    /// Removes a job that waits or was not started yet; false if there is none.
+    fn remove_unstarted(&mut self, now: Time, job: JobId) -> bool {
         if self.held.remove(&job).is_some() {
             return true;
         }
@@ -144,22 +143,22 @@ impl Embedded {
             self.tentative.remove(&job);
             return true;
         }
-        // It may have come due without having been handed out yet.
-        self.hand_out(now);
+        // It may be due and not collected yet.
+        self.collect_starts(now);
         let is_tentative = self.tentative.remove(&job);
-        let is_not_run = |started: &Started| is_tentative || started.cores.is_empty();
-        self.started.get(&job).is_some_and(is_not_run) && self.clear(now, job)
+        let has_not_run = |started: &Started| is_tentative || started.cores.is_empty();
+        self.started.get(&job).is_some_and(has_not_run) && self.free_processors(now, job)
     }
 
     fn ended(&mut self, now: Time, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
-        // An end that is told twice is no news.
-        if self.clear(now, job) {
-            effects.news.push(News::Ended { job, exit, elapsed_ms });
+        // A repeated end is ignored.
+        if self.free_processors(now, job) {
+            effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
         }
     }
 
-    /// A started job has its processors no more; false if there is none.
-    fn clear(&mut self, now: Time, job: JobId) -> bool {
+    /// Frees the processors of a started job; false if there is none.
+    fn free_processors(&mut self, now: Time, job: JobId) -> bool {
         let Some(started) = self.started.remove(&job) else { return false };
         if started.cores.is_empty() {
             self.pending.retain(|other| *other != job);
@@ -174,10 +173,10 @@ impl Embedded {
 }
 
 impl Started {
-    /// Runs the job on its processors.
+    /// Starts the job on its processors.
     fn run(&self, now: Time, job: JobId, effects: &mut Effects) {
         let Started { asked, procs, walltime, ref cores, .. } = *self;
-        effects.news.push(News::Started { job, procs, walltime, at: now });
+        effects.updates.push(StatusUpdate::Started { job, procs, walltime, at: now });
         effects.commands.push(Command::Run(Run { job, procs: asked, cores: cores.clone(), walltime }));
     }
 }
@@ -195,36 +194,40 @@ impl BatchSystem for Embedded {
 
     fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
         self.held.insert(submission.job, submission);
-        effects.news.push(News::Held { job: submission.job });
+        effects.updates.push(StatusUpdate::Held { job: submission.job });
     }
 
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
         let job = submission.job;
         self.tentative.insert(job);
         self.submit(now, submission, effects);
-        effects.news.push(News::Held { job });
+        effects.updates.push(StatusUpdate::Held { job });
     }
 
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects) {
         if let Some(submission) = self.held.remove(&job) {
             return self.submit(now, submission, effects);
         }
-        let has_turn = |started: &&Started| !started.cores.is_empty();
+        let has_cores = |started: &&Started| !started.cores.is_empty();
         if self.tentative.remove(&job)
-            && let Some(started) = self.started.get(&job).filter(has_turn)
+            && let Some(started) = self.started.get(&job).filter(has_cores)
         {
             started.run(now, job, effects);
         }
     }
 
     fn withdraw(&mut self, now: Time, job: JobId, effects: &mut Effects) {
-        let news = if self.take_out(now, job) { News::Withdrawn { job } } else { News::Stays { job } };
-        effects.news.push(news);
+        let update = if self.remove_unstarted(now, job) {
+            StatusUpdate::Withdrawn { job }
+        } else {
+            StatusUpdate::NotWithdrawn { job }
+        };
+        effects.updates.push(update);
     }
 
     fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects) {
-        if self.take_out(now, job) {
-            effects.news.push(News::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
+        if self.remove_unstarted(now, job) {
+            effects.updates.push(StatusUpdate::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
         } else if self.started.contains_key(&job) {
             effects.commands.push(Command::Terminate { job });
         }
@@ -239,8 +242,8 @@ impl BatchSystem for Embedded {
 
     fn due(&mut self, now: Time, effects: &mut Effects) {
         self.changed = false;
-        self.pass_over_overdue(now);
-        self.hand_out(now);
+        self.finish_overdue(now);
+        self.collect_starts(now);
         self.run_pending(now, effects);
     }
 
@@ -291,7 +294,7 @@ impl BatchSystem for Embedded {
     }
 }
 
-/// The state of an embedded batch system, as data.
+/// The state of an embedded batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
     at: Time,
@@ -306,7 +309,7 @@ pub struct Dump {
     changed: bool,
 }
 
-/// Why a batch system cannot be made again from its dump.
+/// Why a batch system cannot be restored from its dump.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RestoreError {
     /// The policy is not registered.
@@ -315,7 +318,7 @@ pub enum RestoreError {
     Scheduler(batch::RestoreError),
     /// The dump is of a batch system of another kind.
     Kind,
-    /// A running job has a processor that the cluster does not have, or another job has as well.
+    /// A running job has a processor that does not exist or that another job has.
     Core {
         /// The job.
         job: JobId,

@@ -1,32 +1,33 @@
-//! The snapshot of a batch system that is not Pliant's, as a machine without input or output.
+//! The mirror of an external batch system, as a machine without input or output.
 //!
-//! It is told listings, of which it keeps a mirror, and what came of the commands that it gives. It estimates by
-//! planning the mirror as the batch system does ([`pliant_policy::nodes`]), every plan made from the state of that
-//! moment alone: told the same again, it says the same. What differs between batch systems is in [`System`].
+//! The mirror takes listings and the outcomes of its commands. It estimates by planning the listed queue as the batch system
+//! does ([`pliant_policy::nodes`]). Each plan depends on the present state alone, so a replay gives the same estimates.
+//! [`System`] holds the differences between batch systems.
 //!
-//! What a real batch system does to those who rely on it shapes the rest. A command may be carried out although nobody
-//! answered, so each is the same however often it is done, and is given again until it is answered
-//! ([`unanswered`](crate::batch::BatchSystem::unanswered)). A controller that was killed forgets jobs that it had taken, so a job that is listed no
-//! more is looked up in its own folder ([`Command::Look`]): only where nobody claimed it, it is submitted again. A job
-//! may be there twice then; the claim in its folder lets one of them run.
+//! Three properties of real batch systems shape the rest:
 //!
-//! A *tentative* job, the copy of one that waits at another server, is queued like any other: no batch system knows of such
-//! a thing. Whoever starts it waits there to be told ([`Command::Release`]) and gives up after a while, so that a release
-//! may come too late ([`Event::Missed`]); until then nobody has begun it, whatever becomes of it.
+//! - A command may be carried out without an answer. So commands are idempotent, and are repeated until they are answered
+//!   ([`unanswered`](crate::batch::BatchSystem::unanswered)).
+//! - A controller that was killed may forget jobs. So the driver inspects the folder of a job that is no longer listed
+//!   ([`Command::Inspect`]), and the job is submitted again only if no run has claimed its folder.
+//! - A job may then be queued twice. The claim in its folder lets only one of the two run.
 //!
-//! Cost: a listing is linear in its jobs; the first question after a change, or in a new second, is one plan of the queue.
+//! A *tentative* job, for instance a sibling, is an ordinary job to the batch system. Its start gate waits for
+//! [`Command::Release`] and gives up after a while, so that a release may be too late ([`Event::ReleasedTooLate`]).
+//!
+//! Cost: a listing is linear in its jobs; the first query after a change, or in a new second, plans the queue once.
 
 mod batch_system;
-mod drawing;
+mod cluster_snapshot;
+mod current_listing;
 mod job;
 mod learning;
-mod locals;
+mod local_jobs;
 #[cfg(test)]
 mod oar_tests;
 mod planning;
-mod present;
 mod system;
-mod target;
+mod target_partition;
 #[cfg(test)]
 mod tests;
 
@@ -39,40 +40,40 @@ use pliant_policy::nodes::{Nodes, Rules};
 use pliant_policy::runtimes::limit_usage::{Expect, GroupShares, LimitUsage};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{self, Effects, News};
+use crate::batch::{self, Effects, StatusUpdate};
 use crate::job::Exit;
 use crate::listing::{Changes, ListedJob, Listing, Phase};
 
-pub use drawing::WITHOUT_LIMIT;
+pub use cluster_snapshot::WITHOUT_LIMIT;
 use job::Job;
-pub use job::{Command, DECIDED_WITHIN, Event, Queue, Withdrawal};
+pub use job::{Command, Event, Queue, RELEASE_TIMEOUT, WithdrawalOutcome};
 pub use system::{OAR, SLURM, System};
-use target::Target;
+use target_partition::TargetPartition;
 
-/// An external batch system as it is known here.
+/// The mirror of an external batch system.
 pub struct External {
     system: System,
     rules: Rules,
-    /// Where jobs are submitted to; none for the default partition.
+    /// The partition to which jobs are submitted; none for the default one.
     partition: Option<String>,
-    /// How long others' jobs are taken to run.
+    /// How long other users' jobs are expected to run.
     expect: Expect,
-    /// What those that ended have taught.
-    used: LimitUsage,
+    /// How much of their walltimes ended jobs used.
+    limit_usage: LimitUsage,
     mirror: Listing,
     jobs: BTreeMap<JobId, Job>,
-    /// The lowest and the highest number that was submitted here.
+    /// The lowest and the highest job number that were submitted.
     numbers: Option<(JobId, JobId)>,
-    /// Jobs that are over for us, and are being taken out of the queue.
+    /// Jobs that have ended or were withdrawn, and are being removed from the queue.
     removing: BTreeSet<JobId>,
-    /// The plan of the state as it is, at that time.
+    /// The plan of the present state, and its time.
     plan: Option<(Time, Nodes)>,
-    /// How many plans were made.
+    /// The number of plans so far.
     #[cfg(test)]
     plans: usize,
 }
 
-/// The state of an external batch system's snapshot, as data.
+/// The state of a mirror, as data.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
     system: System,
@@ -91,7 +92,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Whether it is of a server with that policy.
+    /// Whether it is the state of a server with that policy.
     pub fn is_of(&self, policy: &str) -> bool {
         self.system.name() == policy
     }
@@ -104,12 +105,12 @@ impl Default for External {
 }
 
 impl External {
-    /// A Slurm cluster of which nothing was listed yet.
+    /// The mirror of a Slurm cluster, before the first listing.
     pub fn new() -> External {
         External::of(System::Slurm)
     }
 
-    /// One of which nothing was listed yet.
+    /// The mirror of a batch system, before the first listing.
     pub fn of(system: System) -> External {
         External::restore(Dump {
             system,
@@ -124,7 +125,7 @@ impl External {
         })
     }
 
-    /// The one that had this dump.
+    /// Restores a mirror from its dump.
     pub fn restore(dump: Dump) -> External {
         let Dump { system, rules, partition, expect, used, mirror, ours, numbers, removing } = dump;
         let jobs = ours.into_iter().map(|job| (job.submission.job, job)).collect();
@@ -133,7 +134,7 @@ impl External {
             rules,
             partition,
             expect,
-            used: LimitUsage::restore(&used),
+            limit_usage: LimitUsage::restore(&used),
             mirror,
             jobs,
             numbers,
@@ -144,12 +145,12 @@ impl External {
         }
     }
 
-    /// Queues a job, held or not.
+    /// Submits a job, held or not.
     fn queue(&mut self, now: Time, submission: Submission, held: bool, effects: &mut Effects) {
-        self.queue_one(now, Job::new(submission, held), effects);
+        self.submit_job(now, Job::new(submission, held), effects);
     }
 
-    /// Queues a moldable job with its sizes worth trying, if the batch system is one that chooses.
+    /// Submits a moldable job, with its candidate sizes if the batch system chooses among sizes.
     fn queue_moldable(
         &mut self,
         now: Time,
@@ -163,31 +164,31 @@ impl External {
             let capacity = capacity(&self.mirror, self.partition.as_deref());
             job.alternatives = alternatives::candidate_sizes(walltimes, capacity);
         }
-        self.queue_one(now, job, effects);
+        self.submit_job(now, job, effects);
     }
 
-    fn queue_one(&mut self, now: Time, job: Job, effects: &mut Effects) {
+    fn submit_job(&mut self, now: Time, job: Job, effects: &mut Effects) {
         let submission = job.submission;
-        self.plan_behind(now, submission);
-        give(job.queue(), effects);
+        self.append_to_plan(now, submission);
+        push_command(job.queue(), effects);
         self.jobs.insert(submission.job, job);
         self.numbers = Some(self.numbers_with(submission.job));
     }
 
-    fn external(&mut self, now: Time, event: Event, effects: &mut Effects) {
+    fn on_external(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
-            Event::Described { interval, partition, expect } => {
+            Event::Configured { interval, partition, expect } => {
                 (self.rules, self.partition, self.expect) = (Rules::slurm(interval), partition, expect);
             }
-            Event::Plans { rules } => self.rules = rules,
-            Event::Listed(changes) => self.listed(now, &changes, effects),
+            Event::PlanningRules { rules } => self.rules = rules,
+            Event::Listed(changes) => self.apply_listing(now, &changes, effects),
             Event::Queued { job, ids } => {
                 let Some(job) = self.jobs.get_mut(&job).filter(|job| job.queueing) else { return };
                 (job.queueing, job.ids, job.queued_at) = (false, ids, now);
                 if job.held && !job.releasing {
-                    effects.news.push(News::Held { job: job.submission.job });
+                    effects.updates.push(StatusUpdate::Held { job: job.submission.job });
                 }
-                job.unanswered().into_iter().for_each(|command| give(command, effects));
+                job.unanswered().into_iter().for_each(|command| push_command(command, effects));
             }
             Event::Refused { job, why } => {
                 if self.jobs.get(&job).is_some_and(|job| job.queueing) {
@@ -198,16 +199,16 @@ impl External {
                 if let Some(job) = self.jobs.get_mut(&job) {
                     let waited = job.releasing && job.withdrawing;
                     (job.held, job.releasing) = (false, false);
-                    job.is_released(now);
+                    job.set_released(now);
                     if waited {
-                        give(job.withdraw(), effects);
+                        push_command(job.withdraw(), effects);
                     }
                 }
             }
-            Event::Missed { job } => self.missed(job, effects),
+            Event::ReleasedTooLate { job } => self.released_too_late(job, effects),
             Event::Withdrawal { job, outcome } => self.withdrawal(now, job, outcome, effects),
             Event::Terminated { job } => {
-                // Of one whose submission nobody has answered only its folder was told.
+                // While its submission is unanswered, only the job's folder was marked.
                 if let Some(job) = self.jobs.get_mut(&job).filter(|job| !job.queueing) {
                     job.terminating = false;
                 }
@@ -217,16 +218,16 @@ impl External {
             }
             Event::Unclaimed { job } => self.unclaimed(job, effects),
             Event::Ended { job, exit, started, elapsed_ms } => {
-                if matches!(exit, Exit::NotStarted(_)) && self.add_sibling(job) {
-                    // That one could not begin says nothing of the other.
+                if matches!(exit, Exit::NotStarted(_)) && self.has_live_duplicate(job) {
+                    // One of two duplicates could not start; the other may.
                     return self.unclaimed(job, effects);
                 }
                 let Some(known) = self.jobs.get_mut(&job) else { return };
                 if let Some(at) = started {
-                    known.starts(at, effects);
+                    known.report_start(at, effects);
                 }
                 let exit = match exit {
-                    // By us, before it began.
+                    // Our cancellation came before the start.
                     Exit::NotStarted(_) if known.cancelled => Exit::Cancelled,
                     exit => exit,
                 };
@@ -235,13 +236,13 @@ impl External {
         }
     }
 
-    /// A listing came in. Of a job that was queued in the second in which it was asked for, it says nothing yet.
-    fn listed(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
+    /// Applies a listing. It says nothing of a job that was queued in the same second.
+    fn apply_listing(&mut self, now: Time, changes: &Changes, effects: &mut Effects) {
         if self.expect == Expect::History {
-            learning::ended(&self.mirror, changes, &mut self.used);
+            learning::record_ended(&self.mirror, changes, &mut self.limit_usage);
         }
-        let over = locals::over(&self.mirror, changes, self.partition.as_deref());
-        effects.news.extend(over.into_iter().map(News::Local));
+        let ended = local_jobs::ended(&self.mirror, changes, self.partition.as_deref());
+        effects.updates.extend(ended.into_iter().map(StatusUpdate::LocalEnded));
         self.mirror.apply(changes);
         let mut seen: BTreeMap<JobId, Vec<&ListedJob>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
@@ -249,154 +250,163 @@ impl External {
                 seen.entry(JobId(number)).or_default().push(listed);
             }
         }
-        let mut lost_turn = Vec::new();
+        let mut lost_processors = Vec::new();
         let target = self.partition.as_deref();
         for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
             let listed = seen.remove(number).unwrap_or_default();
             job.is_listed = !listed.is_empty();
             for one in &listed {
                 if !job.ids.contains(&one.id) {
-                    // Somebody carried out late what nobody had answered.
+                    // The job was submitted although the command was not answered.
                     job.ids.push(one.id.clone());
                 }
             }
-            if let Some(begun) = listed.iter().find(|one| one.ever_started()) {
-                // Perhaps it is over already, and its start is told when somebody has looked.
-                job.takes(begun);
+            if let Some(started) = listed.iter().find(|one| one.ever_started()) {
+                // It may have ended: its start is reported after its folder was inspected.
+                job.adopt_size(started);
             }
-            let is_over = job.may_be_over(&listed);
-            let is_known = job.is_listed || changes.at > job.queued_at;
-            job.keep_asking(&listed, changes.at, effects);
-            if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waits) {
-                job.is_planned(
-                    drawing::may_be_planned(waiting, Target::of(&self.mirror, target)),
+            let may_have_ended = job.may_have_ended(&listed);
+            let is_up_to_date = job.is_listed || changes.at > job.queued_at;
+            job.reissue_commands(&listed, changes.at, effects);
+            if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waiting) {
+                job.set_planned(
+                    cluster_snapshot::may_be_planned(waiting, TargetPartition::of(&self.mirror, target)),
                     changes.at,
                 );
             }
-            let running = listed.iter().find(|one| one.phase() == Phase::Runs);
+            let running = listed.iter().find(|one| one.phase() == Phase::Running);
             if job.is_tentative() {
                 match running {
-                    // Whether it was heard is about to be told.
+                    // The answer to the release is about to come.
                     _ if job.releasing => {}
-                    Some(_) => job.has_turn(effects),
-                    None if is_over && is_known => lost_turn.push(*number),
+                    Some(_) => job.report_ready(effects),
+                    None if may_have_ended && is_up_to_date => lost_processors.push(*number),
                     None => {}
                 }
                 continue;
             }
-            // A job that is being withdrawn has begun only if its folder is claimed: the answer to the withdrawal says so.
+            // A job that is being withdrawn has started only if its folder is claimed: the answer to the withdrawal says so.
             if let Some(running) = running.filter(|_| !job.withdrawing) {
-                job.starts(running.started.unwrap_or(now), effects);
+                job.report_start(running.started.unwrap_or(now), effects);
             }
-            // One that is being withdrawn is listed as cancelled before the withdrawal is answered.
-            if is_over && is_known && !job.looking && !job.withdrawing {
-                job.looking = true;
-                let last = listed.iter().rfind(|one| one.phase() == Phase::Over);
-                give(job.look(last.map(|one| (*one).clone())), effects);
+            // A job that is being withdrawn is listed as cancelled before the withdrawal is answered.
+            if may_have_ended && is_up_to_date && !job.inspecting && !job.withdrawing {
+                job.inspecting = true;
+                let last = listed.iter().rfind(|one| one.phase() == Phase::Ended);
+                push_command(job.inspect(last.map(|one| (*one).clone())), effects);
             }
         }
-        let left = self.left(seen);
-        for job in lost_turn {
-            // Nobody has begun it: it was not released.
-            self.end(job, Exit::NotStarted("it lost its turn".to_owned()), None, effects);
+        let leftovers = self.leftovers(seen);
+        for job in lost_processors {
+            // It was not released, so it has not started.
+            self.end(
+                job,
+                Exit::NotStarted("it lost its processors before it was released".to_owned()),
+                None,
+                effects,
+            );
         }
-        for (job, ids) in left {
-            // Submitted twice, or by a controller that worked off late what nobody waited for any more.
+        for (job, ids) in leftovers {
+            // A duplicate, or a late effect of a command that was given up.
             self.removing.insert(job);
-            give(Command::Remove { job, ids }, effects);
+            push_command(Command::Remove { job, ids }, effects);
         }
     }
 
-    /// What waits in the queue of jobs that are over for us.
-    fn left(&self, mut seen: BTreeMap<JobId, Vec<&ListedJob>>) -> Vec<(JobId, Vec<String>)> {
+    /// Waiting entries of jobs that have ended or were withdrawn.
+    fn leftovers(&self, mut seen: BTreeMap<JobId, Vec<&ListedJob>>) -> Vec<(JobId, Vec<String>)> {
         seen.retain(|number, _| !self.jobs.contains_key(number) && !self.removing.contains(number));
         let left = seen.into_iter().filter_map(|(job, listed)| {
-            // Those of an earlier journal are not ours to touch.
+            // Jobs of an earlier journal are left alone.
             self.numbers.filter(|(lowest, highest)| (*lowest..=*highest).contains(&job))?;
-            let waiting = listed.iter().filter(|one| one.phase() == Phase::Waits);
+            let waiting = listed.iter().filter(|one| one.phase() == Phase::Waiting);
             let ids: Vec<String> = waiting.map(|one| one.id.clone()).collect();
             (!ids.is_empty()).then_some((job, ids))
         });
         left.collect()
     }
 
-    /// A tentative job was released too late: whoever was to start it has gone.
-    fn missed(&mut self, number: JobId, effects: &mut Effects) {
+    /// A tentative job was released after its start gate gave up.
+    fn released_too_late(&mut self, number: JobId, effects: &mut Effects) {
         let is_asked = |job: &&Job| job.is_tentative() && job.releasing;
         let Some(job) = self.jobs.get(&number).filter(is_asked) else { return };
         if job.cancelled {
             return self.end(number, Exit::Cancelled, None, effects);
         }
-        // As it never runs, it is withdrawn if that was asked for.
+        // As it never runs, a pending withdrawal has succeeded.
         let withdrawn = job.withdrawing;
         self.jobs.remove(&number);
-        let (job, news) = (number, &mut effects.news);
-        news.push(if withdrawn { News::Withdrawn { job } } else { News::Missed { job } });
+        let (job, updates) = (number, &mut effects.updates);
+        updates.push(if withdrawn {
+            StatusUpdate::Withdrawn { job }
+        } else {
+            StatusUpdate::ReleasedTooLate { job }
+        });
     }
 
-    fn withdrawal(&mut self, now: Time, number: JobId, outcome: Withdrawal, effects: &mut Effects) {
+    fn withdrawal(&mut self, now: Time, number: JobId, outcome: WithdrawalOutcome, effects: &mut Effects) {
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.withdrawing) else { return };
         job.withdrawing = false;
         match outcome {
-            // It was asked to end meanwhile, and has.
-            Withdrawal::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
-            Withdrawal::Withdrawn => {
+            // It was cancelled meanwhile.
+            WithdrawalOutcome::Withdrawn if job.cancelled => self.end(number, Exit::Cancelled, None, effects),
+            WithdrawalOutcome::Withdrawn => {
                 self.jobs.remove(&number);
-                effects.news.push(News::Withdrawn { job: number });
+                effects.updates.push(StatusUpdate::Withdrawn { job: number });
             }
-            Withdrawal::Stays => {
-                // A controller that is killed may go on with the hold that the withdrawal began with.
+            WithdrawalOutcome::Started => {
+                // A killed controller may restore the hold with which the withdrawal began.
                 job.was_held = true;
-                job.is_released(now);
-                let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Runs;
-                // A listing that says the same again is not told.
+                job.set_released(now);
+                let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Running;
+                // A listing without changes is not delivered.
                 if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
-                    job.starts(running.started.unwrap_or(now), effects);
+                    job.report_start(running.started.unwrap_or(now), effects);
                 }
-                effects.news.push(News::Stays { job: number });
+                effects.updates.push(StatusUpdate::NotWithdrawn { job: number });
             }
         }
     }
 
-    /// The batch system has forgotten a job that nobody has begun.
+    /// The batch system has forgotten a job that has not started.
     fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
-        let add_sibling = self.add_sibling(number);
-        let copies = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
-        let is_held = copies.into_iter().any(job::is_held_by_us);
-        let Some(job) = self.jobs.get_mut(&number).filter(|job| job.looking) else { return };
-        job.looking = false;
-        if add_sibling {
-            // Nobody has begun it, so that this one has to.
+        let has_live_duplicate = self.has_live_duplicate(number);
+        let duplicates = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
+        let is_held = duplicates.into_iter().any(job::is_held_by_us);
+        let Some(job) = self.jobs.get_mut(&number).filter(|job| job.inspecting) else { return };
+        job.inspecting = false;
+        if has_live_duplicate {
+            // Only the other duplicate can run now.
             return job.release_again(is_held, effects);
         }
         if job.cancelled {
             return self.end(number, Exit::Cancelled, None, effects);
         }
-        // Whoever withdraws it finds that out, too.
+        // The answer to a withdrawal will say the same.
         if !job.withdrawing {
-            job.submit_again();
-            give(job.queue(), effects);
+            job.resubmit();
+            push_command(job.queue(), effects);
         }
     }
 
-    /// True if a job is listed that is not over: as a copy of one that is, if it was submitted twice.
-    fn add_sibling(&self, job: JobId) -> bool {
-        self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Over)
+    /// True if a listed entry of the job has not ended, while another one has, as it was submitted twice.
+    fn has_live_duplicate(&self, job: JobId) -> bool {
+        self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Ended)
     }
 
     fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
-        // An end that is told twice is no news.
+        // A repeated end is ignored.
         if self.jobs.remove(&job).is_some() {
-            effects.news.push(News::Ended { job, exit, elapsed_ms });
+            effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
         }
     }
 }
 
-/// The processors that jobs of a partition may have; of the default one if none is named.
+/// The processors of a partition; of the default one if none is named.
 pub fn capacity(listing: &Listing, partition: Option<&str>) -> Procs {
-    Target::of(listing, partition).capacity()
+    TargetPartition::of(listing, partition).capacity()
 }
 
-fn give(command: Command, effects: &mut Effects) {
+fn push_command(command: Command, effects: &mut Effects) {
     effects.commands.push(batch::Command::External(command));
 }

@@ -1,8 +1,7 @@
-//! The batch system behind a server: what queues and starts jobs on its cluster.
+//! The batch system of a server's cluster, which queues and starts jobs.
 //!
-//! A server asks of it only what a real batch system can be asked from outside (invariant 6): submit, cancel,
-//! list, estimate. [`embedded`] is Pliant's own; [`external`] keeps a snapshot of another's queue behind
-//! the same trait.
+//! A server uses only what a real batch system offers (invariant 6): submit, cancel, list, estimate. [`embedded`] is
+//! Pliant's own batch system; [`external`] mirrors the queue of another one behind the same trait.
 
 pub mod embedded;
 pub mod external;
@@ -19,88 +18,88 @@ use crate::job::Exit;
 use crate::listing::Listing;
 use crate::local::LocalJob;
 
-/// What the outside tells a batch system.
+/// An event that the driver delivers to a batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// The process of a job is gone.
+    /// The process of a job has ended.
     Ended {
         /// The job.
         job: JobId,
         /// How it ended.
         exit: Exit,
-        /// How long it ran, in milliseconds, if that was measured.
+        /// Its runtime in milliseconds, if measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
-    /// Something about a batch system that is not Pliant's.
+    /// An event of an external batch system.
     External(external::Event),
 }
 
-/// What a batch system wants done outside.
+/// An action that a batch system asks its driver to carry out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Run a job now.
+    /// Start a job now.
     Run(Run),
-    /// End a running job: a polite signal, then an impolite one.
+    /// End a running job: a termination signal, then a kill signal.
     Terminate {
         /// The job.
         job: JobId,
     },
-    /// Something to be done in a batch system that is not Pliant's.
+    /// An action in an external batch system.
     External(external::Command),
 }
 
-/// A job to be run.
+/// A job to start.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// The job.
     pub job: JobId,
-    /// The processes or threads it was sized for.
+    /// The number of processes or threads that it was sized for.
     pub procs: Procs,
-    /// The processors it gets, by number: fewer than `procs` if it is folded.
+    /// The numbers of its processors: fewer than `procs` if the job is folded.
     pub cores: Vec<u32>,
-    /// Its limit.
+    /// Its walltime.
     pub walltime: Span,
 }
 
-/// What became of a job.
+/// A status update about a job.
 #[derive(Clone, PartialEq, Debug)]
-pub enum News {
-    /// It runs, on that many processors.
+pub enum StatusUpdate {
+    /// It has started.
     Started {
         /// The job.
         job: JobId,
-        /// Processors.
+        /// Its processors.
         procs: Procs,
         /// Its walltime on them.
         walltime: Span,
-        /// Since when.
+        /// Its start.
         at: Time,
     },
-    /// It is in the queue, held: it does not start before it is released.
+    /// It is in the queue and does not start before it is released.
     Held {
         /// The job.
         job: JobId,
     },
-    /// The turn of a tentative job has come: it has its processors, and does not start before it is released.
-    Turn {
+    /// A tentative job is ready: it has its processors, and does not start before it is released.
+    Ready {
         /// The job.
         job: JobId,
     },
-    /// A tentative job was released when it had lost its turn: it did not start, and never will under this number.
-    Missed {
+    /// A tentative job was released after it had lost its processors: it never runs under this number.
+    ReleasedTooLate {
         /// The job.
         job: JobId,
     },
-    /// It was withdrawn while it waited, and will not run here.
+    /// It was withdrawn while it waited, and will not run.
     Withdrawn {
         /// The job.
         job: JobId,
     },
-    /// It could not be withdrawn: it waits no more.
-    Stays {
+    /// It could not be withdrawn: it has started or ended.
+    NotWithdrawn {
         /// The job.
         job: JobId,
     },
@@ -108,54 +107,54 @@ pub enum News {
     Ended {
         /// The job.
         job: JobId,
-        /// How.
+        /// How it ended.
         exit: Exit,
-        /// How long it ran, in milliseconds, if that was measured.
+        /// Its runtime in milliseconds, if measured.
         elapsed_ms: Option<u64>,
     },
-    /// A run of a local user's job, which is nobody's business here, is over.
-    Local(LocalJob),
+    /// A run of a local user's job has ended.
+    LocalEnded(LocalJob),
 }
 
-/// What a call leads to: commands for the outside, news for the server.
+/// The effects of a call: commands for the driver, status updates for the server.
 #[derive(Default, Debug)]
 pub struct Effects {
-    /// To be done, in order.
+    /// Commands, in order.
     pub commands: Vec<Command>,
-    /// To be known, in order.
-    pub news: Vec<News>,
+    /// Status updates, in order.
+    pub updates: Vec<StatusUpdate>,
 }
 
 /// How busy a cluster is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Processors without a job.
+    /// Idle processors.
     pub free: Procs,
-    /// Jobs that run.
+    /// Running jobs.
     pub running: u32,
-    /// Jobs that wait.
+    /// Waiting jobs.
     pub waiting: u32,
 }
 
 /// The largest job that a batch system takes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Bounds {
-    /// Its processors, where that is not all there are.
+    /// Its processors, if fewer than the cluster has.
     pub procs: Option<Procs>,
-    /// Its walltime, where there is a longest.
+    /// Its walltime, if limited.
     pub walltime: Option<Span>,
 }
 
-/// A batch system. Time never goes back between calls.
+/// A batch system. Time never decreases between calls.
 pub trait BatchSystem: Send {
-    /// What a request would get if it were submitted now; none if it never fits.
+    /// The estimate for a request if it were submitted now; none if it never fits.
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
 
     /// Queues a job.
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
-    /// Queues a job of which other sizes would do as well: a batch system that chooses among sizes itself is offered
-    /// them, others get the one.
+    /// Queues a moldable job. A batch system that chooses among sizes itself is offered these; others get the one of the
+    /// submission.
     fn submit_moldable(
         &mut self,
         now: Time,
@@ -166,10 +165,10 @@ pub trait BatchSystem: Send {
         self.submit(now, submission, effects);
     }
 
-    /// Queues a job that is not to start before it is released. That it is held is told as news, now or later.
+    /// Queues a job that does not start before it is released. [`StatusUpdate::Held`] confirms it, now or later.
     fn hold(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
-    /// The same of a job of which other sizes would do as well.
+    /// Like [`Self::hold`], for a moldable job.
     fn hold_moldable(
         &mut self,
         now: Time,
@@ -180,28 +179,27 @@ pub trait BatchSystem: Send {
         self.hold(now, submission, effects);
     }
 
-    /// Queues a job tentatively: it keeps its place like any other job, but when its turn comes it
-    /// takes its processors and nothing is started before it is released. That it is in the queue is told as
-    /// [`News::Held`], its turn as [`News::Turn`], that it was released too late as [`News::Missed`].
+    /// Queues a job tentatively: it keeps its place like any other job, but once it has its processors it does not start
+    /// before it is released. [`StatusUpdate::Held`] confirms it, [`StatusUpdate::Ready`] reports its processors, and
+    /// [`StatusUpdate::ReleasedTooLate`] a late release.
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
-    /// Lets a job start that is held or tentative.
+    /// Lets a held or tentative job start.
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects);
 
-    /// Withdraws a job if it still waits, and leaves it alone if it does not. Which of the two is told as news, now or
-    /// later.
+    /// Withdraws a job if it still waits. [`StatusUpdate::Withdrawn`] or [`StatusUpdate::NotWithdrawn`] follows, now or later.
     fn withdraw(&mut self, now: Time, job: JobId, effects: &mut Effects);
 
-    /// Withdraws a job that waits, or ends one that runs. Its end is told as news, now or later.
+    /// Cancels a waiting job, or ends a running one. [`StatusUpdate::Ended`] follows, now or later.
     fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects);
 
-    /// Something happened outside.
+    /// Applies an event.
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects);
 
-    /// The other events of this instant are in: starts what is due.
+    /// Starts what is due, after all other events of this instant.
     fn due(&mut self, now: Time, effects: &mut Effects);
 
-    /// When [`BatchSystem::due`] is to be called next if nothing else happens.
+    /// When [`BatchSystem::due`] is due if nothing else happens.
     fn next_due(&self) -> Option<Time>;
 
     /// The plan of a waiting job.
@@ -213,66 +211,66 @@ pub trait BatchSystem: Send {
     /// How busy the cluster is.
     fn usage(&self) -> Usage;
 
-    /// What is running and waiting, for plans that others make (invariant 6: what a listing shows).
+    /// The running and waiting jobs, for plans of others (invariant 6: what a listing shows).
     fn snapshot(&mut self, now: Time) -> pliant_policy::batch::Dump;
 
-    /// The same of a cluster that is planned by its nodes; none if it is not.
+    /// The snapshot of a cluster that is planned by its nodes; none otherwise.
     fn nodes(&mut self, _now: Time) -> Option<nodes::ClusterSnapshot> {
         None
     }
 
-    /// The processors that there are; none if that is configured.
+    /// The processors of the cluster; none if the configuration gives them.
     fn capacity(&self) -> Option<Procs> {
         None
     }
 
-    /// The largest job that it takes.
+    /// The largest job that is accepted.
     fn bounds(&self) -> Bounds {
         Bounds::default()
     }
 
-    /// Why it takes no jobs at the moment, for people; none if it does.
+    /// Why no jobs are accepted at the moment, for people; none if they are.
     fn closed(&self) -> Option<String> {
         None
     }
 
-    /// Why a waiting job has no plan, for people, as far as that is known.
+    /// Why a waiting job has no plan, for people, if that is known.
     fn unplanned(&self, _job: JobId) -> Option<String> {
         None
     }
 
-    /// Whether a waiting job has had no plan for so long that it is not the matter of a moment.
+    /// Whether a waiting job has had no plan for a while.
     fn is_stuck(&self, _now: Time, _job: JobId) -> bool {
         false
     }
 
-    /// Why it starts none of our waiting jobs for now although it would start others, for people: a limit that we have
-    /// reached. What comes from elsewhere would only wait with them.
+    /// Why none of this server's waiting jobs start at the moment, for people: it has reached a limit. Jobs from other
+    /// servers would wait as well.
     fn limited(&self) -> Option<String> {
         None
     }
 
-    /// The waiting jobs that somebody else holds back: it is theirs to say when these may start.
-    fn kept(&self) -> BTreeSet<JobId> {
+    /// The waiting jobs that a user or an administrator holds.
+    fn held_jobs(&self) -> BTreeSet<JobId> {
         BTreeSet::new()
     }
 
-    /// What was listed last, if there are listings.
+    /// The last listing, if there are listings.
     fn mirror(&self) -> Option<&Listing> {
         None
     }
 
-    /// The jobs of local users that run or wait.
+    /// The local users' running and waiting jobs.
     fn local_jobs(&self) -> Vec<LocalJob> {
         Vec::new()
     }
 
-    /// Commands that nobody has answered: a restarted driver carries them out again.
+    /// Unanswered commands: a restarted driver carries them out again.
     fn unanswered(&self) -> Vec<Command> {
         Vec::new()
     }
 
-    /// All of its state, as data.
+    /// The whole state, as data.
     fn dump(&mut self, now: Time) -> Dump;
 }
 
@@ -280,8 +278,8 @@ pub trait BatchSystem: Send {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Dump {
-    /// Of Pliant's own.
+    /// State of the embedded batch system.
     Embedded(Box<embedded::Dump>),
-    /// Of the snapshot of another.
+    /// State of an external batch system's mirror.
     External(Box<external::Dump>),
 }

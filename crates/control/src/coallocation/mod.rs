@@ -24,7 +24,7 @@
 //!
 //! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
 //! what waits to be let go gives up by itself when it has been held for the launch's timeout, and almost
-//! [`crate::batch::external::DECIDED_WITHIN`] longer: a subjob that is lost so before the decision keeps the others from running, one
+//! [`crate::batch::external::RELEASE_TIMEOUT`] longer: a subjob that is lost so before the decision keeps the others from running, one
 //! that is lost after it ends them.
 //!
 //! Tasks that are *spawned* later, one or several, are a group of their own: mapped on what is left, held, and committed for
@@ -148,7 +148,7 @@ pub enum SubjobState {
     /// It is in the queue of the batch system.
     Queued,
     /// It has its processors, and nothing runs.
-    Held {
+    Prepared {
         /// Where its tasks will listen.
         addresses: Addresses,
     },
@@ -174,7 +174,7 @@ impl SubjobState {
         match self {
             Self::Unknown => (0, 0),
             Self::Queued => (1, 0),
-            Self::Held { .. } => (2, 0),
+            Self::Prepared { .. } => (2, 0),
             Self::Committed => (3, 0),
             Self::Runs { ended } => (4, ended.len()),
             Self::Over { .. } => (5, 0),
@@ -186,7 +186,7 @@ impl SubjobState {
         match self {
             Self::Unknown => "unknown",
             Self::Queued => "queued",
-            Self::Held { .. } => "held",
+            Self::Prepared { .. } => "prepared",
             Self::Committed => "committed",
             Self::Runs { .. } => "runs",
             Self::Over { .. } => "over",

@@ -1,4 +1,4 @@
-//! The difference between two listings, as data: what is journaled of them.
+//! The difference between two listings, which is journaled.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -8,48 +8,48 @@ use serde::{Deserialize, Serialize};
 
 use super::{ListedJob, Listing, Node, Partition, PlannedStart};
 
-/// What a listing says that the one before it did not.
+/// The difference of a listing to the one before.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Changes {
-    /// When the newer one was asked for.
+    /// Time of the newer listing.
     pub at: Time,
-    /// When the older one was; long ago if that is not told.
+    /// Time of the older listing; long ago if unknown.
     pub since: Time,
-    /// Nodes that are new or changed, by name.
+    /// New or changed nodes, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,
-    /// Nodes that are listed no more, by name.
+    /// Nodes that are no longer listed, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes_gone: Vec<String>,
-    /// Jobs that are new or changed, by id.
+    /// New or changed jobs, by ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<ListedJob>,
-    /// Jobs of which nothing changed but their turn, by id. Most changes are of this kind: with every planning
-    /// pass all later plans shift, and priorities grow with age.
+    /// Jobs of which only priority or planned start changed, by ID. These are most: each planning pass shifts later plans, and
+    /// priorities grow with age.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replanned: Vec<ChangedStart>,
-    /// Jobs that are listed no more, by id.
+    /// Jobs that are no longer listed, by ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
-    /// All partitions, if any of them changed.
+    /// All partitions, if any changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Vec<Partition>>,
 }
 
-/// The new turn of a job.
+/// The new priority and planned start of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ChangedStart {
-    /// The job.
+    /// The job's ID.
     pub id: String,
     /// Its priority.
     pub priority: u64,
-    /// Its plan, if it has one.
+    /// Its planned start, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<PlannedStart>,
 }
 
 impl Changes {
-    /// True if the newer listing says nothing new.
+    /// True if the listings are equal but for their times.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
             && self.nodes_gone.is_empty()
@@ -61,7 +61,7 @@ impl Changes {
 }
 
 impl Listing {
-    /// What this listing says that `before` did not. Time: linear in both.
+    /// The difference of this listing to `before`. Linear in both.
     pub fn changes(&self, before: &Listing) -> Changes {
         let mut changes = Changes { at: self.at, since: before.at, ..Changes::default() };
         let by_name = |a: &Node, b: &Node| a.name.cmp(&b.name);
@@ -73,7 +73,7 @@ impl Listing {
         let by_id = |a: &ListedJob, b: &ListedJob| a.id.cmp(&b.id);
         differences(&before.jobs, &self.jobs, by_id, |old, new| match (old, new) {
             (Some(old), None) => changes.gone.push(old.id.clone()),
-            (Some(old), Some(new)) if differ_in_turn_only(old, new) => changes.replanned.push(ChangedStart {
+            (Some(old), Some(new)) if differ_in_plan_only(old, new) => changes.replanned.push(ChangedStart {
                 id: new.id.clone(),
                 priority: new.priority,
                 planned: new.planned.clone(),
@@ -85,8 +85,7 @@ impl Listing {
         changes
     }
 
-    /// Makes this listing the one that `changes` were taken from, if it is the one they were taken against. Whatever
-    /// they are, what comes out is in order. Time: linear in all.
+    /// Applies changes that were taken against this listing. The result is sorted whatever the changes are. Linear in all.
     pub fn apply(&mut self, changes: &Changes) {
         self.at = changes.at;
         self.nodes =
@@ -105,9 +104,9 @@ impl Listing {
     }
 }
 
-/// Whether a job that changed has kept everything but its turn.
-fn differ_in_turn_only(old: &ListedJob, new: &ListedJob) -> bool {
-    // Without a copy of what may be long: all but two fields are compared.
+/// Whether only priority and planned start of a job differ.
+fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
+    // Compares all but two fields, without cloning the job.
     let ListedJob {
         id,
         ours,
@@ -115,9 +114,9 @@ fn differ_in_turn_only(old: &ListedJob, new: &ListedJob) -> bool {
         state,
         partition,
         shape,
-        further,
-        at_once,
-        places,
+        more_tasks,
+        max_running_tasks,
+        allocations,
         walltime,
         submitted,
         started,
@@ -125,8 +124,8 @@ fn differ_in_turn_only(old: &ListedJob, new: &ListedJob) -> bool {
         ended,
         status,
         priority: _,
-        waits_for,
-        needs,
+        wait_reason,
+        requirements,
     } = new;
     old.id == *id
         && old.ours == *ours
@@ -134,24 +133,24 @@ fn differ_in_turn_only(old: &ListedJob, new: &ListedJob) -> bool {
         && old.state == *state
         && old.partition == *partition
         && old.shape == *shape
-        && old.further == *further
-        && old.at_once == *at_once
-        && old.places == *places
+        && old.more_tasks == *more_tasks
+        && old.max_running_tasks == *max_running_tasks
+        && old.allocations == *allocations
         && old.walltime == *walltime
         && old.submitted == *submitted
         && old.started == *started
         && old.ended == *ended
         && old.status == *status
-        && old.waits_for == *waits_for
-        && old.needs == *needs
+        && old.wait_reason == *wait_reason
+        && old.requirements == *requirements
 }
 
-/// Walks two sorted lists side by side and tells every pair that is not the same.
+/// Calls `visit` with each pair of entries of two sorted lists that differ.
 fn differences<'a, T: PartialEq>(
     before: &'a [T],
     after: &'a [T],
     order: impl Fn(&T, &T) -> Ordering,
-    mut tell: impl FnMut(Option<&'a T>, Option<&'a T>),
+    mut visit: impl FnMut(Option<&'a T>, Option<&'a T>),
 ) {
     let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
     loop {
@@ -164,18 +163,18 @@ fn differences<'a, T: PartialEq>(
         let old = if side.is_le() { before.next() } else { None };
         let new = if side.is_ge() { after.next() } else { None };
         if old != new {
-            tell(old, new);
+            visit(old, new);
         }
     }
 }
 
-/// A sorted list with some added or replaced and some taken out.
+/// A sorted list with entries replaced or added, and others removed.
 fn merged<T: Clone>(old: Vec<T>, new: &[T], gone: &[String], key: impl Fn(&T) -> &String) -> Vec<T> {
     let mut kept = old;
     let in_new = |item: &T| new.binary_search_by(|other| key(other).cmp(key(item))).is_ok();
     kept.retain(|item| !in_new(item) && gone.binary_search(key(item)).is_err());
     kept.extend(new.iter().cloned());
-    // Two runs that are sorted: the stable sort merges them.
+    // The stable sort merges two sorted runs.
     kept.sort_by(|a, b| key(a).cmp(key(b)));
     kept
 }

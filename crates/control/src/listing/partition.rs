@@ -1,4 +1,4 @@
-//! The partitions (queues) of a batch system: where jobs go, and which are never started there.
+//! Partitions (queues) of a batch system.
 
 use pliant_model::Span;
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 pub struct Partition {
     /// Its name.
     pub name: String,
-    /// Where jobs go that name none.
+    /// Jobs that name no partition go here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
-    /// Why it takes or starts no jobs at the moment, in the batch system's word; none if it does.
+    /// Why it does not accept or start jobs, in the batch system's word; none if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<String>,
-    /// What waits there is not started at the moment either.
+    /// Waiting jobs do not start at the moment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// The longest limit of a job; none if there is no longest.
+    /// The longest time limit of a job; none if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime: Option<Span>,
-    /// The most nodes of a job; none if there is no most.
+    /// The most nodes of a job; none if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
-    /// Every job has its nodes to itself.
+    /// Nodes are not shared between jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
 }

@@ -1,4 +1,4 @@
-//! Changes give the new listing back, for any two listings; and states mean what they say.
+//! Tests of changes between any two listings, and of states.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn id() -> impl Strategy<Value = String> {
-    // Few, so that two listings share some.
+    // Few IDs, so that two listings share some.
     (0..12u32).prop_map(|number| number.to_string())
 }
 
@@ -38,7 +38,7 @@ fn planned() -> impl Strategy<Value = Option<PlannedStart>> {
 
 fn listed() -> impl Strategy<Value = ListedJob> {
     let place = (name(), option::of(1..3u32)).prop_map(|(node, cores)| NodeAllocation { node, cores });
-    let waits_for = prop_oneof![
+    let wait_reason = prop_oneof![
         Just(WaitReason::Time(Time(7))),
         Just(WaitReason::Jobs("afterok:1".to_owned())),
         Just(WaitReason::Never("x".to_owned())),
@@ -46,20 +46,20 @@ fn listed() -> impl Strategy<Value = ListedJob> {
     let who = (id(), option::of(0..3u32), state());
     let what = (1..3u32, option::of(1..3u32), any::<bool>(), vec(place, 0..2));
     let times = (option::of(0..2i64), 0..2i64, option::of(0..2i64));
-    let turn = (0..2u64, planned(), option::of(waits_for), 0..3u32);
-    (who, what, times, turn).prop_map(|(who, what, times, turn)| ListedJob {
+    let plan = (0..2u64, planned(), option::of(wait_reason), 0..3u32);
+    (who, what, times, plan).prop_map(|(who, what, times, plan)| ListedJob {
         id: who.0,
         ours: who.1,
         state: who.2,
         shape: CoreLayout { cores: what.0, nodes: what.1, exclusive: what.2 },
-        places: what.3,
+        allocations: what.3,
         walltime: times.0.map(Span),
         submitted: Time(times.1),
         started: times.2.map(Time),
-        priority: turn.0,
-        planned: turn.1,
-        waits_for: turn.2,
-        further: turn.3,
+        priority: plan.0,
+        planned: plan.1,
+        wait_reason: plan.2,
+        more_tasks: plan.3,
         ..ListedJob::default()
     })
 }
@@ -75,12 +75,12 @@ fn listing() -> impl Strategy<Value = Listing> {
     )
 }
 
-/// The same, but for the turns of some jobs.
+/// The same listing with other priorities and planned starts of some jobs.
 fn replanned(before: &Listing) -> impl Strategy<Value = Listing> + use<> {
     let before = before.clone();
-    vec((any::<bool>(), 0..3u64, planned()), before.jobs.len()).prop_map(move |turns| {
+    vec((any::<bool>(), 0..3u64, planned()), before.jobs.len()).prop_map(move |plans| {
         let mut after = before.clone();
-        for (job, (changes, priority, planned)) in after.jobs.iter_mut().zip(turns) {
+        for (job, (changes, priority, planned)) in after.jobs.iter_mut().zip(plans) {
             if changes {
                 (job.priority, job.planned) = (priority, planned);
             }
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn a_new_turn_is_told_without_the_job(
+    fn a_change_of_priority_or_plan_is_journaled_without_the_job(
         (before, after) in listing().prop_flat_map(|before| (Just(before.clone()), replanned(&before)))
     ) {
         let changes = after.changes(&before);
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn of_two_with_the_same_name_the_later_one_counts() {
+fn of_duplicates_the_last_one_counts() {
     let job = |id: &str, priority| ListedJob { id: id.to_owned(), priority, ..ListedJob::default() };
     let node = |name: &str, cores| Node { name: name.to_owned(), cores, ..Node::default() };
     let listing = Listing::new(
@@ -136,7 +136,7 @@ fn of_two_with_the_same_name_the_later_one_counts() {
 }
 
 #[test]
-fn ends_are_told_as_far_as_they_are_known() {
+fn exits_are_derived_from_states_and_statuses() {
     let check = |state: State, status: Option<Status>, expected: Option<Exit>| {
         let job = ListedJob { state: state.clone(), status, ..ListedJob::default() };
         assert_eq!(job.exit(), expected, "{state:?} {status:?}");
@@ -157,10 +157,11 @@ fn ends_are_told_as_far_as_they_are_known() {
 }
 
 #[test]
-fn a_job_that_has_a_place_has_started_whatever_its_state_is_called() {
+fn a_job_with_nodes_has_started_in_any_state() {
     let check = |state: State, places: usize, started: bool| {
         let place = NodeAllocation { node: "n1".to_owned(), cores: None };
-        let job = ListedJob { state: state.clone(), places: vec![place; places], ..ListedJob::default() };
+        let job =
+            ListedJob { state: state.clone(), allocations: vec![place; places], ..ListedJob::default() };
         assert_eq!(job.ever_started(), started, "{state:?} on {places} nodes");
     };
     check(State::Pending, 0, false);

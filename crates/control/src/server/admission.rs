@@ -1,4 +1,4 @@
-//! Admission: every decision made elsewhere is checked against the present state (invariant 4).
+//! Admission: checks decisions of others against the present state (invariant 4).
 
 use crate::payload::Payload;
 use std::fmt;
@@ -8,83 +8,82 @@ use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, ServerJob, tell};
+use super::{Answer, Command, Server, ServerJob, report};
 use crate::job::{Compared, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, DiscoverySummary, Reason};
 use crate::runtime_sample::RuntimeSample;
 
-/// The longest walltime of a job, whatever its speedup model makes of what was asked for: 100 years. Any number of
-/// them one after another is far from the end of time.
+/// The longest walltime of any job, 100 years: sums of many such walltimes do not overflow.
 pub(super) const WALLTIME_MAX: Span = Span(100 * 365 * 86_400);
 
 /// A submission.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Submit {
-    /// What makes it unique.
+    /// The key that makes it unique.
     pub key: Key,
-    /// Whose it is, as proven by a certificate.
+    /// The owner, as proven by a certificate.
     pub owner: User,
     /// The service, or the script's name.
     pub name: String,
-    /// What is asked for.
+    /// The requested work.
     pub work: Work,
-    /// The walltime is one on this cluster, whatever its speed: for jobs that were not sized for the federation.
+    /// The walltime holds on this cluster whatever its speed: for jobs that were not sized for the federation.
     pub own_time: bool,
-    /// Its user chose this server: it is not moved to another one.
+    /// The user chose this server: the job is not moved.
     pub pinned: bool,
-    /// The latest completion that the client takes here; none takes any.
+    /// The latest completion that the client accepts; none accepts any.
     pub latest: Option<Time>,
-    /// The estimates that were compared.
+    /// The estimates that the client compared.
     pub compared: Vec<Compared>,
-    /// What came of asking the others.
+    /// The answers of the other servers.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub survey: DiscoverySummary,
-    /// What to run: as its driver describes it.
+    /// What the job runs, as the driver describes it.
     pub payload: Payload,
-    /// What its run teaches, if runtimes of its kind are learned.
+    /// How the runtime is learned from, if its service learns runtimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<RuntimeSample>,
 }
 
-/// Why a submission is not accepted. Normal results, not errors.
+/// Why a submission is refused. A normal result, not an error.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Refused {
-    /// It would complete later than the client takes: the estimate it relied on is stale.
+pub enum AdmissionRefusal {
+    /// It would complete later than the client accepts: the client's estimate is stale.
     Stale {
-        /// What it would get now.
+        /// The present estimate.
         now: Estimate,
     },
     /// It needs more processors than there are.
     TooLarge {
-        /// What it needs at least.
+        /// The fewest processors that it needs.
         needed: Procs,
-        /// What there is.
+        /// The processors that there are.
         available: Procs,
     },
-    /// On the processors that there are it would take longer than any job may.
+    /// Its walltime would be longer than the longest allowed.
     TooLong {
-        /// What it would be given.
+        /// Its walltime here.
         walltime: Span,
         /// The longest walltime.
         most: Span,
     },
     /// Too many jobs of this user wait already.
     TooMany {
-        /// How many may.
+        /// The most that may wait.
         limit: u32,
     },
     /// Another user's submission has this key.
     KeyTaken,
-    /// The server has given all the numbers it has.
+    /// The server has no job numbers left.
     NoNumbersLeft,
-    /// What a server said in its own words.
+    /// Another reason, in the server's own words.
     Other(Reason),
 }
 
-impl Refused {
-    /// What stands in the way.
+impl AdmissionRefusal {
+    /// The cause of the refusal.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Stale { .. } => Cause::Stale,
@@ -97,7 +96,7 @@ impl Refused {
         }
     }
 
-    /// The same with a text for people.
+    /// The cause with a text for people.
     pub fn reason(&self) -> Reason {
         self.cause().because(self.to_string())
     }
@@ -108,7 +107,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for AdmissionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale { now } => {
@@ -131,7 +130,7 @@ impl fmt::Display for Refused {
 impl Server {
     pub(super) fn admit(&mut self, now: Time, submit: Submit, commands: &mut Vec<Command>) -> Answer {
         if let Some(number) = self.keys.get(&submit.key) {
-            return self.known(*number, &submit);
+            return self.answer_repeated(*number, &submit);
         }
         let Submit { owner, work, own_time, latest, .. } = &submit;
         match self.shape_for(now, owner, now, work, *own_time, *latest) {
@@ -140,18 +139,18 @@ impl Server {
         }
     }
 
-    /// A submission that was accepted before: the same answer again.
-    fn known(&self, number: u32, submit: &Submit) -> Answer {
+    /// Answers a repeated submission as at the first time.
+    fn answer_repeated(&self, number: u32, submit: &Submit) -> Answer {
         match self.jobs.get(&number) {
-            Some(kept) if kept.record.owner == submit.owner => {
-                Answer::Accepted(Box::new(kept.record.clone()))
+            Some(entry) if entry.record.owner == submit.owner => {
+                Answer::Accepted(Box::new(entry.record.clone()))
             }
-            Some(_) => Answer::Refused(Refused::KeyTaken),
+            Some(_) => Answer::Refused(AdmissionRefusal::KeyTaken),
             None => Answer::Known(self.handle(number)),
         }
     }
 
-    /// The shape it would be queued in.
+    /// The shape in which the job would be queued.
     pub(super) fn shape_for(
         &mut self,
         now: Time,
@@ -160,23 +159,23 @@ impl Server {
         work: &Work,
         own_time: bool,
         latest: Option<Time>,
-    ) -> Result<Estimate, Refused> {
+    ) -> Result<Estimate, AdmissionRefusal> {
         if self.next == u32::MAX {
-            return Err(Refused::NoNumbersLeft);
+            return Err(AdmissionRefusal::NoNumbersLeft);
         }
         let limit = self.config.waiting_per_user;
         if self.waiting_of(owner) >= limit as usize {
-            return Err(Refused::TooMany { limit });
+            return Err(AdmissionRefusal::TooMany { limit });
         }
         let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
         let estimate = self.estimate_at(now, &request, self.speed_for(own_time))?;
         if latest.is_some_and(|latest| is_late(&estimate, latest)) {
-            return Err(Refused::Stale { now: estimate });
+            return Err(AdmissionRefusal::Stale { now: estimate });
         }
         Ok(estimate)
     }
 
-    /// What work is sized for.
+    /// The speed for which work is sized.
     fn speed_for(&self, own_time: bool) -> Speed {
         if own_time { Speed::REFERENCE } else { self.config.speed }
     }
@@ -211,7 +210,7 @@ impl Server {
             exit: None,
             compared,
             survey,
-            // What was not sized for the federation means nothing elsewhere.
+            // A walltime that was not sized for the federation does not hold elsewhere.
             pinned: pinned || own_time,
             hops: Vec::new(),
             taught: None,
@@ -221,7 +220,7 @@ impl Server {
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
-        tell(&record, commands);
+        report(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
         let (submit, owner) = (record.submitted, record.owner.owner());
         self.jobs.insert(number, ServerJob::new(record, payload, sample));

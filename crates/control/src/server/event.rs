@@ -1,8 +1,8 @@
-//! What a server is told, and what it wants done.
+//! Events, commands and answers of a server.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refused, SubjobCommand, SubjobEvent, Submit};
+use super::{AdmissionRefusal, SubjobCommand, SubjobEvent, Submit};
 use crate::access::Caller;
 use crate::batch;
 use crate::coallocation::SubjobState;
@@ -12,141 +12,141 @@ use crate::local::LocalJob;
 use crate::names::Handle;
 use crate::names::Token;
 
-/// What changes a server's state.
+/// A change of a server's state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// Somebody submits.
+    /// A client submits a job.
     Submit {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
-        /// What.
+        /// The submission.
         submit: Box<Submit>,
     },
-    /// Somebody cancels a job.
+    /// A user cancels a job.
     Cancel {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
         /// The job.
         number: u32,
-        /// Who.
+        /// The user.
         caller: Caller,
     },
-    /// Somebody wants a job back that has not started; one that has goes on.
+    /// A user withdraws a job if it has not started; a running job goes on.
     Withdraw {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
         /// The job.
         number: u32,
-        /// Who.
+        /// The user.
         caller: Caller,
     },
-    /// The agents above tell which numbers the jobs of a server of this name have had, from another journal.
+    /// The agents know the job numbers that an earlier journal of this server used.
     Numbered {
-        /// The highest one; 0 if there were none.
+        /// The highest number; 0 if there is none.
         highest: u32,
     },
-    /// Of a batch that has ended, which is told next: how long its longest instance took for each unit of its service, on the
-    /// processors that runtimes of that are learned for, on this cluster.
-    Longest {
+    /// The runtime of a batch's longest instance for each unit of its service, on this cluster and on the processors that
+    /// its service is declared for. Comes just before the end of the batch.
+    LongestInstance {
         /// The job.
         number: u32,
-        /// In milliseconds.
+        /// The runtime in milliseconds.
         ms: u64,
     },
     /// An agent proposes to move a waiting job.
     Order {
-        /// Whom to tell what came of it.
+        /// The agent, which gets the outcome.
         reply: Token,
-        /// What it proposes.
+        /// The proposal.
         order: Box<MoveProposal>,
     },
-    /// Another server wants to hand a job over: hold it.
+    /// A source asks to prepare a job.
     Prepare {
-        /// Whom to answer.
+        /// The source to answer.
         reply: Token,
         /// The job.
         handoff: Box<Handoff>,
     },
-    /// A job that is held is ours from now on.
+    /// A source commits: the prepared job now belongs to this server.
     Commit {
-        /// Whom to answer.
+        /// The source to answer.
         reply: Token,
-        /// Which.
+        /// The attempt.
         id: HandoffId,
-        /// Its owner has cancelled it on its way.
+        /// The owner cancelled the job during the handoff.
         cancelled: bool,
-        /// How many attempts there were of this job.
+        /// Number of attempts for this job so far.
         attempts: u32,
     },
-    /// The turn of a copy of one of our jobs has come at another server: may it start?
+    /// A sibling of one of our jobs is ready to start at another server, which asks for permission.
     Ready {
-        /// Whom to answer.
+        /// The target to answer.
         reply: Token,
-        /// Which.
+        /// The attempt.
         id: HandoffId,
     },
-    /// A job that is held is not ours.
+    /// A source aborts: the prepared job does not belong to this server.
     Abort {
-        /// Whom to answer.
+        /// The source to answer.
         reply: Token,
-        /// Which.
+        /// The attempt.
         id: HandoffId,
     },
-    /// The server that is to take a job has answered.
+    /// A target has answered a call.
     Answered {
-        /// Which.
+        /// The attempt.
         id: HandoffId,
-        /// What it said.
+        /// Its reply.
         reply: Reply,
     },
-    /// The server that wanted to hand a job over has said what is to become of it.
-    Judged {
-        /// Which.
+    /// A source has decided about a prepared job.
+    Decided {
+        /// The attempt.
         id: HandoffId,
-        /// What it said.
+        /// Its decision.
         decision: HandoffDecision,
     },
-    /// Something about a subjob of a launch.
+    /// An event of a subjob of a launch.
     Subjob(SubjobEvent),
-    /// Something happened in the batch system.
+    /// An event of the batch system.
     Batch(batch::Event),
-    /// The other events of this instant are in.
+    /// All other events of this instant were applied.
     Due,
 }
 
-/// What is to be done.
+/// An action that a server asks its driver to carry out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
     /// Answer a call.
     Reply {
-        /// Whom.
+        /// The caller.
         to: Token,
-        /// What.
+        /// The answer.
         answer: Answer,
     },
-    /// For the batch system's outside.
+    /// An action of the batch system.
     Batch(batch::Command),
-    /// Ask something of another server. Made again if no answer is told.
+    /// Call another server. Repeated until an answer is recorded.
     Call {
-        /// Whom.
+        /// The server.
         to: Peer,
-        /// About which job.
+        /// The job and the attempt.
         id: HandoffId,
-        /// What.
+        /// The call.
         call: Call,
     },
-    /// For a subjob of a launch.
+    /// An action for a subjob of a launch.
     Subjob(SubjobCommand),
-    /// Tell the agent how a job stands. Told until it is acknowledged.
-    Tell(Box<JobRecord>),
-    /// A job has ended: keep its record for good.
+    /// Report a job's record to the agent, again and again until it is acknowledged.
+    Report(Box<JobRecord>),
+    /// Archive the record of an ended job.
     Archive(Box<JobRecord>),
-    /// A run of a local user's job is over: keep it for replays.
-    KeepLocal(Box<LocalJob>),
-    /// Tell the agent that processors are free earlier than planned although no job of its own has ended. Of use at once or
-    /// not at all.
+    /// Archive a finished run of a local user's job for replays.
+    ArchiveLocal(Box<LocalJob>),
+    /// Notify the agent that processors became free earlier than planned although none of its jobs ended. Dropped if it
+    /// cannot be sent at once.
     Freed,
 }
 
@@ -154,25 +154,24 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// The submission is accepted, now or when it was first sent.
+    /// The submission is accepted, now or at an earlier try.
     Accepted(Box<JobRecord>),
-    /// It is not, and why.
-    Refused(Refused),
-    /// It was accepted, and the job has ended and left the memory: it is in the archive.
+    /// The submission is refused.
+    Refused(AdmissionRefusal),
+    /// The submission was accepted earlier; its job has ended and is in the archive.
     Known(Handle),
-    /// The job as it stands after the cancellation: ended, or about to be ended.
+    /// The job's record after the cancellation: ended, or about to end.
     Cancelling(Box<JobRecord>),
-    /// The job waits, runs or has ended at another server, to which it was moved: [`JobRecord::server`]. Whoever cancels
-    /// asks there.
+    /// The job was moved to another server ([`JobRecord::server`]), which can cancel it.
     Elsewhere(Box<JobRecord>),
-    /// There is no such job, as far as this caller may know.
+    /// No such job, as far as this caller may know.
     NoSuchJob,
-    /// What came of an agent's order.
+    /// The outcome of an agent's proposal.
     Order(MoveOutcome),
-    /// What another server is told about a job that it wants to hand over.
+    /// The reply to a source.
     Handoff(Reply),
-    /// What is to become of a copy whose turn has come.
+    /// The decision about a prepared job or a sibling.
     Decision(HandoffDecision),
-    /// How a subjob of a launch stands.
+    /// The state of a subjob of a launch.
     Subjob(SubjobState),
 }

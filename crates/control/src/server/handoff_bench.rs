@@ -1,4 +1,4 @@
-//! Three servers that hand jobs over to each other: what the tests of handoffs and of copies are made of.
+//! A test bench of three servers that hand jobs over to each other, for the tests of handoffs and siblings.
 
 use crate::payload::Payload;
 use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
@@ -9,21 +9,21 @@ use crate::handoff::{Call, HandoffDecision, HandoffId, MoveOutcome, MoveProposal
 use crate::job::Work;
 use crate::names::Token;
 
-/// A call that a server wants made.
+/// A call that a server has requested.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Wanted {
+pub(super) struct PendingCall {
     pub(super) from: Name,
     pub(super) to: Name,
     pub(super) id: HandoffId,
     pub(super) call: Call,
 }
 
-/// The servers `lyon`, `nancy` and `oslo`, of four processors each, and what they want of each other.
+/// The servers `lyon`, `nancy` and `oslo`, of four processors each, and their pending calls.
 pub(super) struct Bench {
     pub(super) servers: BTreeMap<Name, Server>,
     pub(super) now: Time,
     pub(super) commands: Vec<Command>,
-    pub(super) calls: Vec<Wanted>,
+    pub(super) calls: Vec<PendingCall>,
     tokens: u64,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn config(server: &Name) -> ServerConfig {
 }
 
 impl Bench {
-    /// `lyon` is busy for 1000 s; `lyon.2` waits for that.
+    /// `lyon` is busy for 1000 s, and `lyon.2` waits for that.
     pub(super) fn new() -> Bench {
         let names = ["lyon", "nancy", "oslo"].map(name);
         let servers = names.map(|one| (one.clone(), Server::new(config(&one), Time(100)).unwrap()));
@@ -60,17 +60,17 @@ impl Bench {
         bench
     }
 
-    /// Tells a server; returns what it replies.
+    /// Sends an event to a server; returns its replies.
     pub(super) fn tell(&mut self, at: &str, event: impl FnOnce(Token) -> Event) -> Vec<(Token, Answer)> {
         self.tokens += 1;
         self.commands.clear();
         let server = self.servers.get_mut(&name(at)).unwrap();
         server.on(self.now, event(Token(self.tokens)), &mut self.commands);
-        let wanted = self.commands.iter().filter_map(|command| match command.clone() {
-            Command::Call { to, id, call } => Some(Wanted { from: name(at), to: to.name, id, call }),
+        let calls = self.commands.iter().filter_map(|command| match command.clone() {
+            Command::Call { to, id, call } => Some(PendingCall { from: name(at), to: to.name, id, call }),
             _ => None,
         });
-        self.calls.extend(wanted);
+        self.calls.extend(calls);
         let replies = self.commands.iter().filter_map(|command| match command {
             Command::Reply { to, answer } => Some((*to, answer.clone())),
             _ => None,
@@ -97,7 +97,7 @@ impl Bench {
         assert!(matches!(&answer[..], [(_, Answer::Accepted(_))]), "{answer:?}");
     }
 
-    /// Lets time pass at every server.
+    /// Advances the time at every server.
     pub(super) fn at(&mut self, now: i64) {
         self.now = Time(now);
         for at in ["lyon", "nancy", "oslo"] {
@@ -112,36 +112,36 @@ impl Bench {
         self.propose(job, from, to, false)
     }
 
-    /// An agent proposes to move the job, or to queue a copy of it.
-    pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, copy: bool) -> Vec<(Token, Answer)> {
+    /// An agent proposes to move the job, or to queue a sibling.
+    pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, sibling: bool) -> Vec<(Token, Answer)> {
         let order = MoveProposal {
             job: handle(job),
             to: name(to),
             address: format!("{to}:1"),
-            // Whatever the target gives is early enough.
+            // Any estimate of the target is early enough.
             expected: Estimate { procs: Procs(4), walltime: Span(50), start: Time(1_000_000) },
             gain: None,
-            reason: if copy { MoveReason::FirstStart } else { MoveReason::EarlierCompletion },
+            reason: if sibling { MoveReason::FirstStart } else { MoveReason::EarlierCompletion },
             timeout: Span(60),
-            copy,
+            sibling,
         };
         self.tell(from, |reply| Event::Order { reply, order: Box::new(order) })
     }
 
-    /// The only call that is wanted and was not made.
-    pub(super) fn wanted(&mut self) -> Wanted {
-        let call = self.calls.pop().expect("a call is wanted");
-        assert_eq!(self.calls, [], "and no other one");
+    /// Takes the only pending call.
+    pub(super) fn pending_call(&mut self) -> PendingCall {
+        let call = self.calls.pop().expect("a call is pending");
+        assert_eq!(self.calls, [], "only one call is pending");
         call
     }
 
-    /// Makes a call; returns the answer.
-    pub(super) fn make(&mut self, Wanted { to, id, call, .. }: Wanted) -> Reply {
+    /// Makes a call; returns the reply.
+    pub(super) fn make(&mut self, PendingCall { to, id, call, .. }: PendingCall) -> Reply {
         let answers = self.tell(to.as_str(), |reply| match call {
             Call::Prepare(handoff) => Event::Prepare { reply, handoff },
             Call::Commit { cancelled, attempts } => Event::Commit { reply, id, cancelled, attempts },
             Call::Abort => Event::Abort { reply, id },
-            Call::Inquire | Call::Ready => panic!("it is answered by a decision"),
+            Call::Inquire | Call::Ready => panic!("a decision answers it"),
         });
         match answers.last() {
             Some((_, Answer::Handoff(reply))) => reply.clone(),
@@ -149,14 +149,14 @@ impl Bench {
         }
     }
 
-    pub(super) fn answered(&mut self, call: &Wanted, reply: Reply) -> Vec<(Token, Answer)> {
+    pub(super) fn answered(&mut self, call: &PendingCall, reply: Reply) -> Vec<(Token, Answer)> {
         let id = call.id.clone();
         self.tell(call.from.as_str(), |_| Event::Answered { id, reply })
     }
 
-    /// Makes the call that is wanted and tells its answer.
+    /// Makes the pending call and delivers the reply.
     pub(super) fn step(&mut self) -> Vec<(Token, Answer)> {
-        let call = self.wanted();
+        let call = self.pending_call();
         let reply = self.make(call.clone());
         self.answered(&call, reply)
     }
@@ -167,37 +167,37 @@ impl Bench {
         self.tell(at, |reply| Event::Cancel { reply, number, caller })
     }
 
-    /// What a server has of a job: its state, and where it says that the job is.
-    pub(super) fn has(&self, at: &str, job: &str) -> Option<(JobState, &str)> {
+    /// A server's record of a job: the state, and the server that has the job.
+    pub(super) fn record(&self, at: &str, job: &str) -> Option<(JobState, &str)> {
         let server = &self.servers[&name(at)];
         let record = server.job(server.number_of(&handle(job))?)?;
         Some((record.state, record.server().as_str()))
     }
 
-    pub(super) fn holds(&self, at: &str) -> usize {
-        self.servers[&name(at)].held().count()
+    pub(super) fn prepared(&self, at: &str) -> usize {
+        self.servers[&name(at)].prepared().count()
     }
 
-    pub(super) fn is_leaving(&self, at: &str) -> bool {
-        self.servers[&name(at)].leaving().count() > 0
+    pub(super) fn has_outgoing(&self, at: &str) -> bool {
+        self.servers[&name(at)].outgoing().count() > 0
     }
 
     pub(super) fn decision(&self, at: &str, attempt: u32) -> HandoffDecision {
         self.servers[&name(at)].decision(&HandoffId { job: handle("lyon.2"), attempt })
     }
 
-    pub(super) fn handed_over(&mut self, job: &str, from: &str, to: &str) {
+    pub(super) fn hand_over(&mut self, job: &str, from: &str, to: &str) {
         self.order(job, from, to);
         self.step();
         self.step();
-        assert_eq!(self.has(to, job), Some((JobState::Queued, to)));
-        assert!(!self.is_leaving(from));
+        assert_eq!(self.record(to, job), Some((JobState::Queued, to)));
+        assert!(!self.has_outgoing(from));
     }
 }
 
-pub(super) fn order_answer(answers: &[(Token, Answer)]) -> &MoveOutcome {
+pub(super) fn proposal_outcome(answers: &[(Token, Answer)]) -> &MoveOutcome {
     match answers {
         [(_, Answer::Order(outcome))] => outcome,
-        other => panic!("expected what came of the order, found {other:?}"),
+        other => panic!("expected the outcome of the order, found {other:?}"),
     }
 }

@@ -1,7 +1,7 @@
-//! Runtimes learned from finished runs, for services that promise what history says.
+//! Runtimes learned from finished runs, for services whose walltime comes from history.
 //!
-//! They are kept beside the statistics of `prospects`, which say what is expected: a walltime must hold for single runs, on the
-//! processors that a service is declared for. So a batch is told there as the mean of its instances, and here as the longest.
+//! These walltimes must hold for single runs on the processors that a service is declared for. So a batch counts here as
+//! its longest instance, whereas in the statistics of `prospects` it counts as the mean of its instances.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -12,38 +12,37 @@ use pliant_policy::runtimes::{Choice, rounds};
 
 use super::{Server, ServerJob};
 
-/// How many runs of a category are remembered.
+/// How many runs of a category are kept.
 const WINDOW: NonZeroUsize = NonZeroUsize::new(200).expect("more than none");
-/// So many runs of a category were no longer than what is promised, as a share.
+/// The quantile of a category's runtimes that becomes its walltime.
 const QUANTILE: f64 = 0.95;
 
-/// A history that remembers nothing yet.
+/// An empty history.
 pub(super) fn empty() -> History {
     History::new(WINDOW)
 }
 
-/// A history that remembers what was dumped.
+/// The history of a dump.
 pub(super) fn restore(dump: &[pliant_policy::runtimes::history::Recent]) -> History {
     History::restore(WINDOW, dump)
 }
 
 impl Server {
-    /// How long a run of the category takes at speed 1 on the processors that it is declared for, to be on the safe
-    /// side; none if none has finished.
+    /// The walltime learned for a category, at speed 1 on the processors that it is declared for; none if no run has finished.
     pub fn learned(&self, category: &str) -> Option<Span> {
         let choice = Choice::new(QUANTILE, 1.0).ok()?;
         self.history.predict(category, choice)
     }
 
-    /// True if it is to be told how long the longest instance of a job took ([`Event::Longest`](super::Event::Longest)) before that
-    /// has ended.
-    pub fn wants_longest(&self, number: u32) -> bool {
-        let sample = self.jobs.get(&number).and_then(|kept| kept.sample.as_ref());
+    /// True if the driver reports the runtime of this batch's longest instance
+    /// ([`Event::LongestInstance`](super::Event::LongestInstance)) before the batch ends.
+    pub fn needs_longest_instance(&self, number: u32) -> bool {
+        let sample = self.jobs.get(&number).and_then(|entry| entry.sample.as_ref());
         sample.is_some_and(|sample| sample.promises && sample.is_batch)
     }
 
-    /// A run has ended well, after `elapsed` if that was measured.
-    pub(super) fn learn_from(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
+    /// Records a run that succeeded, after `elapsed` if that was measured.
+    pub(super) fn record_walltime_sample(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let Some(ServerJob { record, sample: Some(sample), run, longest, .. }) = self.jobs.get(&number)
         else {
             return;

@@ -1,4 +1,4 @@
-//! What instances of a multi-job are told of a server, and what it learns for that.
+//! The prospects of multi-job instances on a server, and the runtimes that it learns.
 
 use crate::payload::Payload;
 use pliant_model::{SpanMs, Speedup};
@@ -73,7 +73,7 @@ fn instance(service: &str, procs: u32, walltime: i64, scale: f64) -> Instance {
     Instance { service: service.to_owned(), scale, work, spare: Span::ZERO, elsewhere: None }
 }
 
-fn asked(server: &mut Server, now: i64, instance: &Instance) -> Prospects {
+fn prospects(server: &mut Server, now: i64, instance: &Instance) -> Prospects {
     server.prospects(Time(now), &alice(), instance, &[]).unwrap()
 }
 
@@ -82,37 +82,37 @@ fn free(prospects: &Prospects) -> Vec<(i64, u32)> {
 }
 
 #[test]
-fn without_statistics_walltimes_are_what_is_expected() {
+fn without_statistics_the_walltime_is_expected() {
     let mut server = server(4, 2.0);
     accept(&mut server, 0, submit(1, "long", 3, 100, 1.0));
     accept(&mut server, 0, submit(2, "long", 2, 60, 1.0));
-    let told = asked(&mut server, 10, &instance("short", 1, 8, 1.0));
-    assert_eq!((told.instance, told.told), (SpanMs(4_000), RuntimeSource::Walltime));
-    // 50 s on three processors, 40 s of which are left; then two of them for 30 s.
-    assert_eq!((free(&told), told.jobs), (vec![(40_000, 2), (70_000, 2)], 2));
-    // Instances of two processors take two each.
-    assert_eq!(free(&asked(&mut server, 10, &instance("wide", 2, 8, 1.0))), [(40_000, 1), (70_000, 1)]);
+    let found = prospects(&mut server, 10, &instance("short", 1, 8, 1.0));
+    assert_eq!((found.instance, found.told), (SpanMs(4_000), RuntimeSource::Walltime));
+    // 40 s of the 50 s on three processors are left; then two processors are busy for 30 s.
+    assert_eq!((free(&found), found.jobs), (vec![(40_000, 2), (70_000, 2)], 2));
+    // An instance of two processors takes two.
+    assert_eq!(free(&prospects(&mut server, 10, &instance("wide", 2, 8, 1.0))), [(40_000, 1), (70_000, 1)]);
     let refused = server.prospects(Time(10), &alice(), &instance("wider", 5, 8, 1.0), &[]);
-    assert!(matches!(refused, Err(Refused::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(AdmissionRefusal::TooLarge { .. })), "{refused:?}");
 }
 
 #[test]
-fn what_waits_can_be_left_out_and_withdrawn() {
+fn waiting_jobs_can_be_left_out_and_withdrawn() {
     let mut server = server(2, 2.0);
     let is_queued = |server: &Server, number| server.job(number).unwrap().state == JobState::Queued;
     for key in 1..=4 {
         accept(&mut server, 0, submit(key, "long", 1, 100, 1.0));
     }
     let short = instance("short", 1, 8, 1.0);
-    assert_eq!(free(&asked(&mut server, 0, &short)), [(100_000, 2)]);
-    // What runs counts all the same, and so does what is somebody else's.
-    let ask = |server: &mut Server, user: &str, without: &[u32]| {
+    assert_eq!(free(&prospects(&mut server, 0, &short)), [(100_000, 2)]);
+    // Running jobs and other users' jobs still count.
+    let query = |server: &mut Server, user: &str, without: &[u32]| {
         server.prospects(Time(0), &user.parse().unwrap(), &short, without).unwrap()
     };
-    let told = ask(&mut server, "alice", &[1, 3, 4, 77]);
-    assert_eq!((free(&told), told.waiting, told.jobs), (vec![(50_000, 2)], vec![3, 4], 2));
-    let told = ask(&mut server, "bob", &[3, 4]);
-    assert_eq!((free(&told), told.waiting), (vec![(100_000, 2)], vec![]));
+    let found = query(&mut server, "alice", &[1, 3, 4, 77]);
+    assert_eq!((free(&found), found.waiting, found.jobs), (vec![(50_000, 2)], vec![3, 4], 2));
+    let found = query(&mut server, "bob", &[3, 4]);
+    assert_eq!((free(&found), found.waiting), (vec![(100_000, 2)], vec![]));
 
     let withdraw = |server: &mut Server, number, user: &str| {
         let caller = Caller { user: user.parse().unwrap(), operator: false };
@@ -131,52 +131,55 @@ fn what_waits_can_be_left_out_and_withdrawn() {
         (record.state, record.started, &record.exit),
         (JobState::Canceled, None, &Some(Exit::Cancelled))
     );
-    // One that runs goes on.
+    // A running job goes on.
     assert!(matches!(withdraw(&mut server, 1, "alice"), Some(Answer::Cancelling(_))));
     assert_eq!(server.job(1).unwrap().state, JobState::Active);
     assert!(is_queued(&server, 3));
 }
 
 #[test]
-fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
+fn runtimes_are_learned_for_later_jobs_and_survive_a_restart() {
     let mut server = server(2, 2.0);
     for (key, elapsed_ms) in [(1, 900), (2, 1_000), (3, 1_100)] {
         // A batch of ten.
         accept(&mut server, 2 * i64::from(key), submit(key, "fit", 1, 200, 10.0));
         end(&mut server, 2 * i64::from(key) + 1, key.into(), Exit::Code(0), elapsed_ms);
     }
-    // Failures are counted, and teach nothing.
+    // Failed jobs are counted, and no runtime is learned from them.
     accept(&mut server, 8, submit(4, "fit", 1, 200, 10.0));
     end(&mut server, 60, 4, Exit::Code(1), 50_000);
-    // The agents above are told the same.
-    let taught = |number| server.job(number).unwrap().taught;
-    assert_eq!([1, 2, 3, 4].map(taught), [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]);
+    // The agents get the same runtimes.
+    let unit_runtime = |number| server.job(number).unwrap().taught;
+    assert_eq!(
+        [1, 2, 3, 4].map(unit_runtime),
+        [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]
+    );
     let check = |server: &mut Server| {
-        let told = asked(server, 60, &instance("fit", 1, 20, 3.0));
-        assert_eq!((told.instance, told.told), (SpanMs(300), RuntimeSource::Statistics { jobs: 3 }));
-        assert_eq!((told.failures, told.jobs), (1, 0));
-        // Nobody has run that one here. What is known elsewhere is for speed 1, and no reason to exceed the walltime.
+        let found = prospects(server, 60, &instance("fit", 1, 20, 3.0));
+        assert_eq!((found.instance, found.told), (SpanMs(300), RuntimeSource::Statistics { jobs: 3 }));
+        assert_eq!((found.failures, found.jobs), (1, 0));
+        // This service has not run here. Runtimes from elsewhere are for speed 1, and the walltime is the upper bound.
         let other = instance("other", 1, 20, 3.0);
-        assert_eq!(asked(server, 60, &other).told, RuntimeSource::Walltime);
+        assert_eq!(prospects(server, 60, &other).told, RuntimeSource::Walltime);
         let elsewhere = |ms, level| Some(Expectation { runtime: SpanMs(ms), level, jobs: 7 });
-        let heard = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
-        let told = asked(server, 60, &heard(500, Level::User));
+        let with_elsewhere = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
+        let found = prospects(server, 60, &with_elsewhere(500, Level::User));
         let by = |level| RuntimeSource::Federation { level, jobs: 7 };
-        // What its arguments make of a service says nothing of other services.
-        assert_eq!((told.instance, told.told), (SpanMs(250), by(Level::User)));
-        let told = asked(server, 60, &heard(500, Level::Executable));
-        assert_eq!((told.instance, told.told), (SpanMs(750), by(Level::Executable)));
-        let told = asked(server, 60, &heard(50_000, Level::All));
-        assert_eq!((told.instance, told.told), (SpanMs(10_000), RuntimeSource::Walltime));
-        // What it has seen itself counts for more.
+        // The scale of a service's arguments does not apply to other services.
+        assert_eq!((found.instance, found.told), (SpanMs(250), by(Level::User)));
+        let found = prospects(server, 60, &with_elsewhere(500, Level::Executable));
+        assert_eq!((found.instance, found.told), (SpanMs(750), by(Level::Executable)));
+        let found = prospects(server, 60, &with_elsewhere(50_000, Level::All));
+        assert_eq!((found.instance, found.told), (SpanMs(10_000), RuntimeSource::Walltime));
+        // The server's own statistics take precedence.
         let known = Instance { elsewhere: elsewhere(9, Level::Executable), ..instance("fit", 1, 20, 3.0) };
-        assert_eq!(asked(server, 60, &known).told, RuntimeSource::Statistics { jobs: 3 });
+        assert_eq!(prospects(server, 60, &known).told, RuntimeSource::Statistics { jobs: 3 });
     };
     check(&mut server);
-    // What runs is expected to take what others of its service took, and not its walltime.
+    // A running job is expected to take as long as its service did, not its walltime.
     accept(&mut server, 60, submit(5, "fit", 2, 200, 40.0));
-    let told = asked(&mut server, 60, &instance("fit", 1, 20, 1.0));
-    assert_eq!(free(&told), [(4_000, 2)]);
+    let found = prospects(&mut server, 60, &instance("fit", 1, 20, 1.0));
+    assert_eq!(free(&found), [(4_000, 2)]);
     end(&mut server, 60, 5, Exit::Cancelled, 500);
 
     let text = serde_json::to_string(&server.dump(Time(60))).unwrap();
@@ -185,33 +188,33 @@ fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
 }
 
 #[test]
-fn what_runs_longer_than_most_is_expected_to_run_like_those_that_did_too() {
+fn a_job_that_outlives_most_is_expected_to_run_like_those_that_did() {
     let mut server = server(1, 2.0);
     for (key, took) in [(1, 1), (2, 1), (3, 1), (4, 9)] {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, submit(key, "fit", 1, 200, 1.0));
-        end(&mut server, begin + took, key.into(), Exit::Code(0), took as u64 * 1_000);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, submit(key, "fit", 1, 200, 1.0));
+        end(&mut server, start + took, key.into(), Exit::Code(0), took as u64 * 1_000);
     }
     accept(&mut server, 100, submit(5, "fit", 1, 200, 1.0));
-    let left = |server: &mut Server, at| free(&asked(server, at, &instance("fit", 1, 20, 1.0)));
-    // 3 s in the mean; whatever takes longer than 1 s takes 9 s.
+    let left = |server: &mut Server, at| free(&prospects(server, at, &instance("fit", 1, 20, 1.0)));
+    // 3 s in the mean; a job that takes longer than 1 s takes 9 s.
     assert_eq!(left(&mut server, 100), [(3_000, 1)]);
     assert_eq!(left(&mut server, 104), [(5_000, 1)]);
-    // None took as long as that: as long again.
+    // No job took as long: as long again.
     assert_eq!(left(&mut server, 109), [(9_000, 1)]);
     assert_eq!(left(&mut server, 130), [(30_000, 1)]);
     // At most until its walltime.
     assert_eq!(left(&mut server, 190), [(10_000, 1)]);
 }
 
-/// A script of somebody's.
+/// A script of a user.
 fn script(key: u8, owner: &str, name: &str, walltime: i64) -> Submit {
     let owner = owner.parse().unwrap();
     Submit { owner, sample: None, ..submit(key, name, 1, walltime, 1.0) }
 }
 
 #[test]
-fn a_server_full_of_jobs_that_nobody_has_seen_the_like_of_is_not_about_to_be_free() {
+fn a_server_full_of_unknown_jobs_is_not_expected_to_become_free_soon() {
     let mut server = server(4, 1.0);
     let short = |server: &mut Server, key: u8| {
         accept(server, 10 * i64::from(key), submit(key, "other", 1, 60, 1.0));
@@ -222,65 +225,65 @@ fn a_server_full_of_jobs_that_nobody_has_seen_the_like_of_is_not_about_to_be_fre
         (first..first + 4).for_each(|key| accept(server, now, script(key, "bob", "job.sh", 600)));
     };
     fills(&mut server, 30, 3);
-    let free_at = |server: &mut Server, now| free(&asked(server, now, &instance("fit", 1, 20, 1.0)));
-    // Two jobs of somebody else's are too few to tell.
+    let free_at = |server: &mut Server, now| free(&prospects(server, now, &instance("fit", 1, 20, 1.0)));
+    // Two jobs of another user are too few for statistics.
     assert_eq!(free_at(&mut server, 35), [(595_000, 4)]);
     (3..=6).for_each(|number| end(&mut server, 40, number, Exit::Cancelled, 10_000));
 
     short(&mut server, 7);
-    let told = asked(&mut server, 75, &instance("other", 1, 20, 1.0)).told;
-    assert_eq!(told, RuntimeSource::Statistics { jobs: 3 });
+    let found = prospects(&mut server, 75, &instance("other", 1, 20, 1.0)).told;
+    assert_eq!(found, RuntimeSource::Statistics { jobs: 3 });
     fills(&mut server, 100, 8);
     assert_eq!(free_at(&mut server, 100), [(1_000, 4)]);
-    // They are none of these, and are not expected to end now whenever that is asked.
+    // Scripts of another user do not follow these statistics, whenever that is asked.
     assert_eq!(free_at(&mut server, 105), [(5_000, 4)]);
     assert_eq!(free_at(&mut server, 300), [(200_000, 4)]);
     assert_eq!(free_at(&mut server, 500), [(200_000, 4)]);
 }
 
 #[test]
-fn a_script_that_is_called_like_a_service_says_nothing_of_it() {
+fn a_script_named_like_a_service_is_not_counted_for_it() {
     let mut server = server(1, 1.0);
     for key in 1..=3 {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, script(key, "bob", "fit", 100));
-        end(&mut server, begin + 9, key.into(), Exit::Code(0), 9_000);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, script(key, "bob", "fit", 100));
+        end(&mut server, start + 9, key.into(), Exit::Code(0), 9_000);
     }
     let record = server.job(3).unwrap();
     assert_eq!((record.taught, record.ran), (None, Some(SpanMs(9_000))));
     let fit = instance("fit", 1, 20, 1.0);
-    assert_eq!(asked(&mut server, 40, &fit).told, RuntimeSource::Walltime);
-    // The next one is expected to take as long as his others of that name, and nobody else's is.
+    assert_eq!(prospects(&mut server, 40, &fit).told, RuntimeSource::Walltime);
+    // A script is expected to take as long as others with its name and its owner.
     for key in 4..=6 {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, script(key, "carol", "fit", 100));
-        end(&mut server, begin + 3, key.into(), Exit::Code(0), 3_000);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, script(key, "carol", "fit", 100));
+        end(&mut server, start + 3, key.into(), Exit::Code(0), 3_000);
     }
     for (key, owner, expected) in [(7, "bob", 9_000), (8, "carol", 3_000), (9, "dave", 6_000)] {
         let now = 20 * i64::from(key);
         accept(&mut server, now, script(key, owner, "fit", 100));
-        assert_eq!(free(&asked(&mut server, now, &fit)), [(expected, 1)], "{owner}");
+        assert_eq!(free(&prospects(&mut server, now, &fit)), [(expected, 1)], "{owner}");
         end(&mut server, now, key.into(), Exit::Cancelled, 100);
     }
 }
 
 #[test]
-fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
+fn statistics_of_users_count_runtimes_without_scales() {
     let mut server = server(1, 2.0);
-    // Declared for each of a thousand that are asked for.
+    // The service is declared for each of a thousand units.
     for key in 1..=6 {
-        let begin = 10 * i64::from(key);
-        accept(&mut server, begin, submit(key, "each", 1, 100, 1_000.0));
-        end(&mut server, begin + 1, key.into(), Exit::Code(0), 500);
+        let start = 10 * i64::from(key);
+        accept(&mut server, start, submit(key, "each", 1, 100, 1_000.0));
+        end(&mut server, start + 1, key.into(), Exit::Code(0), 500);
     }
     let record = server.job(6).unwrap();
     assert_eq!((record.taught, record.ran), (Some(SpanMs(1)), Some(SpanMs(1_000))));
-    // What is told of her is for other services, whatever these make of their arguments.
+    // Statistics of a user apply to all services, whatever their scales.
     accept(&mut server, 100, submit(7, "other", 1, 100, 40.0));
     let each = instance("each", 1, 20, 1_000.0);
-    assert_eq!(free(&asked(&mut server, 100, &each)), [(500, 1)]);
+    assert_eq!(free(&prospects(&mut server, 100, &each)), [(500, 1)]);
     end(&mut server, 100, 7, Exit::Cancelled, 100);
-    // Of a batch it is the mean of its instances.
+    // A batch counts as the mean of its instances.
     let sample = Some(RuntimeSample {
         category: "batch".to_owned(),
         scale: 40.0,
@@ -292,7 +295,7 @@ fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
     end(&mut server, 120, 8, Exit::Code(0), 10_000);
     let record = server.job(8).unwrap();
     assert_eq!((record.taught, record.ran), (Some(SpanMs(500)), Some(SpanMs(2_000))));
-    // 8 s in all by the 7 jobs of hers, and this one has ten instances.
+    // 8 s in all by her 7 jobs, and this one has ten instances.
     accept(&mut server, 130, Submit { sample, ..submit(9, "batch", 1, 100, 1.0) });
-    assert_eq!(free(&asked(&mut server, 130, &each)), [(5_715, 1)]);
+    assert_eq!(free(&prospects(&mut server, 130, &each)), [(5_715, 1)]);
 }

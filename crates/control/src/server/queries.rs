@@ -1,4 +1,4 @@
-//! What a server is asked without being changed.
+//! Queries, which do not change the server.
 
 use crate::payload::Payload;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
 use super::admission::WALLTIME_MAX;
-use super::{Refused, Server, ServerJob};
+use super::{AdmissionRefusal, Server, ServerJob};
 use crate::access::Caller;
 use crate::agent::DiscoveryResult;
 use crate::batch::{self, Run, Usage};
@@ -24,18 +24,18 @@ use crate::server_info::ServerInfo;
 use crate::vector::EstimationVector;
 
 impl Server {
-    /// What the work would get if it were submitted now; none if it never fits.
+    /// The estimate for the work if it were submitted now; none if it never fits.
     pub fn estimate(&mut self, now: Time, work: &Work) -> Option<Estimate> {
         self.estimate_at(now, &work.request(JobId(self.next), now), self.config.speed).ok()
     }
 
-    /// What a request would get if it came now, as if the cluster had that speed.
+    /// The estimate for a request if it came now, as if the cluster had that speed.
     pub(super) fn estimate_at(
         &mut self,
         now: Time,
         request: &Request,
         speed: Speed,
-    ) -> Result<Estimate, Refused> {
+    ) -> Result<Estimate, AdmissionRefusal> {
         self.estimate_with(self.config.tuner, now, request, speed)
     }
 
@@ -45,34 +45,36 @@ impl Server {
         now: Time,
         request: &Request,
         speed: Speed,
-    ) -> Result<Estimate, Refused> {
+    ) -> Result<Estimate, AdmissionRefusal> {
         if let Some(why) = self.batch.closed() {
-            return Err(Refused::Other(Cause::BatchSystem.because(why)));
+            return Err(AdmissionRefusal::Other(Cause::BatchSystem.because(why)));
         }
         let bounds = self.batch.bounds();
         let available = bounds.procs.unwrap_or(self.procs());
-        let too_large = Refused::TooLarge { needed: request.procs, available };
-        // An external batch system may have the processors, and none of them up.
+        let too_large = AdmissionRefusal::TooLarge { needed: request.procs, available };
+        // All nodes of an external batch system may be down.
         let no_room = match self.batch.mirror() {
             None => too_large.clone(),
-            Some(_) => Refused::Other(Cause::BatchSystem.because(format!(
-                "the nodes that can be used at the moment have no room for {} processors",
-                request.procs
-            ))),
+            Some(_) => AdmissionRefusal::Other(
+                Cause::BatchSystem
+                    .because(format!("the nodes that are up do not have {} processors", request.procs)),
+            ),
         };
         let Some(mut walltimes) = request.on(available, speed) else { return Err(too_large) };
         if let Some(most) = bounds.walltime {
             let walltime = walltimes.at(walltimes.most());
-            walltimes = walltimes.within(most).ok_or(Refused::TooLong { walltime, most })?;
+            walltimes = walltimes.within(most).ok_or(AdmissionRefusal::TooLong { walltime, most })?;
         }
         let estimate = self.batch.estimate(now, &walltimes, tuner).ok_or(no_room)?;
         match estimate.walltime {
-            walltime if walltime > WALLTIME_MAX => Err(Refused::TooLong { walltime, most: WALLTIME_MAX }),
+            walltime if walltime > WALLTIME_MAX => {
+                Err(AdmissionRefusal::TooLong { walltime, most: WALLTIME_MAX })
+            }
             _ => Ok(estimate),
         }
     }
 
-    /// What a request gives up for other jobs if it is queued as chosen; none if nothing completes it earlier.
+    /// What a request gives up for other jobs if it is queued as chosen; none if no size completes it earlier.
     pub(super) fn size_choice(
         &mut self,
         now: Time,
@@ -89,7 +91,7 @@ impl Server {
         is_earlier(&earliest, chosen).then_some(choice)
     }
 
-    /// The answer to a user's question, `needed` being what it would run: an estimation vector, or why not.
+    /// Answers a discovery query for the work `needed` with an estimation vector or a refusal.
     pub fn answer(&mut self, now: Time, info: &ServerInfo, user: &User, needed: &Work) -> DiscoveryResult {
         let Usage { free, waiting, .. } = self.usage();
         let request = needed.request(JobId(self.next), now).owned_by(user.owner());
@@ -118,56 +120,56 @@ impl Server {
         self.batch.usage()
     }
 
-    /// A job in memory: one that has not ended, or only just.
+    /// A job in memory: it has not ended, or only just.
     pub fn job(&self, number: u32) -> Option<&JobRecord> {
         Some(&self.jobs.get(&number)?.record)
     }
 
-    /// What a job is to run.
+    /// What a job runs.
     pub fn payload(&self, number: u32) -> Option<&Payload> {
         Some(&self.jobs.get(&number)?.payload)
     }
 
-    /// The jobs that run, how, and whether they were asked to end: what a restarted driver looks for outside.
+    /// The running jobs, how they run, and whether they are being cancelled: a restarted driver looks for these.
     pub fn running(&self) -> impl Iterator<Item = (&JobRecord, &Run, bool)> {
-        let runs = self.jobs.values().filter(|kept| kept.record.state == JobState::Active);
-        runs.filter_map(|kept| Some((&kept.record, kept.run.as_ref()?, kept.cancelling)))
+        let runs = self.jobs.values().filter(|entry| entry.record.state == JobState::Active);
+        runs.filter_map(|entry| Some((&entry.record, entry.run.as_ref()?, entry.cancelling)))
     }
 
-    /// The job that a key was given, in memory.
+    /// The job in memory that was submitted with this key.
     pub fn job_of_key(&self, key: &Key) -> Option<&JobRecord> {
         self.job(*self.keys.get(key)?)
     }
 
     /// Every job in memory, in the order of acceptance.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
-        self.jobs.values().map(|kept| &kept.record)
+        self.jobs.values().map(|entry| &entry.record)
     }
 
-    /// The number here of a job that a user holds, whether it was accepted here or came from elsewhere.
+    /// The number here of the job with this handle.
     pub fn number_of(&self, job: &Handle) -> Option<u32> {
-        // A guest has a number here that is in no handle of ours.
-        let is_guest = || self.jobs.get(&job.number).is_some_and(|kept| kept.record.handle != *job);
-        let own = || Some(job.number).filter(|_| job.server == self.config.name && !is_guest());
+        // The number of a job from another server is in none of our handles.
+        let is_from_elsewhere =
+            || self.jobs.get(&job.number).is_some_and(|entry| entry.record.handle != *job);
+        let own = || Some(job.number).filter(|_| job.server == self.config.name && !is_from_elsewhere());
         self.numbers.get(job).copied().or_else(own)
     }
 
-    /// Whether files that were sent under a key are of use: a job in memory has it, or one that another server may hand
-    /// over.
-    pub fn wants_files_of(&self, key: &Key) -> bool {
-        let handed = || self.held().any(|handoff| handoff.key == *key);
+    /// Whether files that were sent under a key are needed: a job in memory, a prepared job or a subjob has that key.
+    pub fn needs_files_of(&self, key: &Key) -> bool {
+        let handed = || self.prepared().any(|handoff| handoff.key == *key);
         self.job_of_key(key).is_some() || handed() || self.has_subjob_of(key)
     }
 
-    /// The server for an agent that looks for better places: what a listing shows, and which jobs may be moved.
+    /// The snapshot for an agent's reallocation cycle: the queue, and which jobs may move.
     pub fn snapshot(&mut self, now: Time, info: &ServerInfo) -> ServerSnapshot {
         let (queue, nodes) = (self.batch.snapshot(now), self.batch.nodes(now));
-        let held_back = self.batch.kept();
+        let held_back = self.batch.held_jobs();
         let planned: BTreeSet<JobId> = self.batch.waiting(now).iter().map(|one| one.job).collect();
-        let movable = |kept: &ServerJob| {
-            let ServerJob { number, record, .. } = kept;
+        let movable = |entry: &ServerJob| {
+            let ServerJob { number, record, .. } = entry;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
-            let is_free = !record.pinned && !self.leaving.contains_key(number);
+            let is_free = !record.pinned && !self.outgoing.contains_key(number);
             let job = JobId(*number);
             let has_a_place = planned.contains(&job) || self.batch.is_stuck(now, job);
             let may = waits && is_free && has_a_place && !held_back.contains(&job);
@@ -179,7 +181,7 @@ impl Server {
                 submitted: record.submitted,
                 owner: record.owner.owner(),
                 moves: record.hops.len() as u32,
-                copies: self.copies_of(*number).cloned().collect(),
+                siblings: self.sibling_servers(*number).cloned().collect(),
                 avoids: avoided(&record.hops, now),
             })
         };
@@ -189,7 +191,7 @@ impl Server {
         ServerSnapshot { info, tuner: self.config.tuner, queue, nodes, movable, closed }
     }
 
-    /// Why no job is taken over from elsewhere at the moment.
+    /// Why this server takes no jobs from other servers at the moment.
     pub(super) fn closed_to_others(&self) -> Option<String> {
         self.batch.closed().or_else(|| self.batch.limited())
     }
@@ -199,42 +201,42 @@ impl Server {
         self.batch.capacity().unwrap_or(self.config.procs)
     }
 
-    /// What an external batch system listed last.
+    /// The last listing of an external batch system.
     pub fn mirror(&self) -> Option<&Listing> {
         self.batch.mirror()
     }
 
-    /// The snapshot of a cluster that is planned by its nodes; none if it is not.
+    /// The snapshot of a cluster that is planned by its nodes; none otherwise.
     pub fn nodes(&mut self, now: Time) -> Option<nodes::ClusterSnapshot> {
         self.batch.nodes(now)
     }
 
-    /// The jobs of local users on its cluster that run or wait.
+    /// The local users' running and waiting jobs.
     pub fn local_jobs(&self) -> Vec<LocalJob> {
         self.batch.local_jobs()
     }
 
-    /// Commands to its batch system that nobody has answered: a restarted driver carries them out again.
+    /// Unanswered commands to the batch system: a restarted driver carries them out again.
     pub fn unanswered(&self) -> Vec<batch::Command> {
         self.batch.unanswered()
     }
 
-    /// What it is called.
+    /// The server's name.
     pub fn name(&self) -> &Name {
         &self.config.name
     }
 
-    /// What the user holds of the job of that number.
+    /// The handle of the job with that number.
     pub(super) fn handle(&self, number: u32) -> Handle {
         Handle { server: self.config.name.clone(), number }
     }
 
-    /// How many jobs of a user wait.
+    /// Number of a user's waiting jobs.
     pub fn waiting_of(&self, owner: &User) -> usize {
         self.waiting.get(owner).map_or(0, |count| *count as usize)
     }
 
-    /// Why a job is where it is; none if the caller may not know of it.
+    /// Explains where a job is and why it waits; none if the caller may not know of it.
     pub fn explain(&mut self, now: Time, number: u32, caller: &Caller) -> Option<Explanation> {
         let record = self.job(number)?.clone();
         if !caller.may_touch(&record.owner) {
@@ -262,7 +264,7 @@ impl Server {
             .collect();
         until.sort_by_key(|release| release.end);
         let Usage { free, .. } = self.usage();
-        let copies = self.copies_of(number).cloned().collect();
-        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, copies })
+        let siblings = self.sibling_servers(number).cloned().collect();
+        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings })
     }
 }

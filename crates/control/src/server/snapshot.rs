@@ -20,7 +20,7 @@ use crate::job::JobState;
 use crate::names::{Handle, Key, User};
 use crate::replay::Machine;
 
-/// All that a server knows.
+/// The whole state of a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerState {
     next: u32,
@@ -31,13 +31,13 @@ pub struct ServerState {
     ended_keys: VecDeque<(Time, Key)>,
     batch: Dump,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    leaving: Vec<(u32, OutgoingJob)>,
+    outgoing: Vec<(u32, OutgoingJob)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    copies: Vec<(u32, Vec<OutgoingJob>)>,
+    siblings: Vec<(u32, Vec<OutgoingJob>)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    held: Vec<(Handle, PreparedJob)>,
+    prepared: Vec<(Handle, PreparedJob)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    taken: VecDeque<(Time, Handle, u32)>,
+    taken_over: VecDeque<(Time, Handle, u32)>,
     #[serde(default, skip_serializing_if = "Subjobs::is_empty")]
     subjobs: Subjobs,
     history: Vec<Recent>,
@@ -46,7 +46,7 @@ pub struct ServerState {
 }
 
 impl Server {
-    /// The server that had this state. Its cluster must have the same size and policy.
+    /// Restores a server from its state. The cluster must have the same size and policy.
     pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
         let ServerState {
             next,
@@ -56,10 +56,10 @@ impl Server {
             keys,
             ended_keys,
             batch,
-            leaving,
-            copies,
-            held,
-            taken,
+            outgoing,
+            siblings,
+            prepared,
+            taken_over,
             subjobs,
             history,
             runtimes,
@@ -73,18 +73,18 @@ impl Server {
             (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),
         };
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
-        let is_here = |kept: &&ServerJob| *kept.record.server() == config.name;
-        for kept in jobs.iter().filter(|kept| kept.record.state == JobState::Queued).filter(is_here) {
-            *waiting.entry(kept.record.owner.clone()).or_default() += 1;
+        let is_here = |entry: &&ServerJob| *entry.record.server() == config.name;
+        for entry in jobs.iter().filter(|entry| entry.record.state == JobState::Queued).filter(is_here) {
+            *waiting.entry(entry.record.owner.clone()).or_default() += 1;
         }
-        let is_guest = |kept: &&ServerJob| {
-            kept.record.handle != Handle { server: config.name.clone(), number: kept.number }
+        let is_from_elsewhere = |entry: &&ServerJob| {
+            entry.record.handle != Handle { server: config.name.clone(), number: entry.number }
         };
-        let guests = jobs.iter().filter(is_guest);
-        let numbers = guests.map(|kept| (kept.record.handle.clone(), kept.number)).collect();
-        let jobs = jobs.into_iter().map(|kept| (kept.number, kept)).collect();
-        let taken_order = taken.iter().map(|(at, job, _)| (*at, job.clone())).collect();
-        let taken = taken.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();
+        let from_elsewhere = jobs.iter().filter(is_from_elsewhere);
+        let numbers = from_elsewhere.map(|entry| (entry.record.handle.clone(), entry.number)).collect();
+        let jobs = jobs.into_iter().map(|entry| (entry.number, entry)).collect();
+        let taken_over_order = taken_over.iter().map(|(at, job, _)| (*at, job.clone())).collect();
+        let taken_over = taken_over.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();
         let keys = keys.into_iter().collect();
         Ok(Server {
             config,
@@ -95,11 +95,11 @@ impl Server {
             ended_keys,
             waiting,
             numbers,
-            leaving: leaving.into_iter().collect(),
-            copies: copies.into_iter().collect(),
-            held: held.into_iter().collect(),
-            taken,
-            taken_order,
+            outgoing: outgoing.into_iter().collect(),
+            siblings: siblings.into_iter().collect(),
+            prepared: prepared.into_iter().collect(),
+            taken_over,
+            taken_over_order,
             subjobs,
             history: learning::restore(&history),
             runtimes: prospects::restore(&runtimes),
@@ -127,8 +127,7 @@ impl Machine for Server {
         Event::Due
     }
 
-    /// A refusal, or a repetition: estimates change nothing, and the key of a refused submission is not kept. When it
-    /// is sent again it is decided anew, as it would be if the journal had the refusal.
+    /// True for refusals and repetitions: estimates change nothing, and a refused submission's key is not kept.
     fn is_without_effect(commands: &[Command]) -> bool {
         match commands {
             [Command::Reply { answer, .. }] => match answer {
@@ -138,7 +137,7 @@ impl Machine for Server {
                 | Answer::Elsewhere(_)
                 | Answer::Decision(HandoffDecision::Abort | HandoffDecision::Commit { .. })
                 | Answer::NoSuchJob => true,
-                // The first one of a running job is noted, and so is each step of a handoff.
+                // These are recorded: the first cancellation of a running job, and each step of a handoff.
                 Answer::Cancelling(_)
                 | Answer::Order(_)
                 | Answer::Handoff(_)
@@ -160,10 +159,10 @@ impl Machine for Server {
             keys,
             ended_keys: self.ended_keys.clone(),
             batch: self.batch.dump(now),
-            leaving: self.leaving.iter().map(|(number, leaving)| (*number, leaving.clone())).collect(),
-            copies: self.copies.iter().map(|(number, copies)| (*number, copies.clone())).collect(),
-            held: self.held.iter().map(|(job, held)| (job.clone(), held.clone())).collect(),
-            taken: self.taken_in_order().collect(),
+            outgoing: self.outgoing.iter().map(|(number, outgoing)| (*number, outgoing.clone())).collect(),
+            siblings: self.siblings.iter().map(|(number, siblings)| (*number, siblings.clone())).collect(),
+            prepared: self.prepared.iter().map(|(job, prepared)| (job.clone(), prepared.clone())).collect(),
+            taken_over: self.taken_over_in_order().collect(),
             subjobs: self.subjobs.clone(),
             history: self.history.dump(),
             runtimes: self.runtimes.dump(),

@@ -1,11 +1,10 @@
-//! Giving a waiting job away: the leading half of a handoff (see [`crate::handoff`]). What is different with copies is in
-//! `copies`.
+//! The source of a handoff, which hands a waiting job over and leads (see [`crate::handoff`]). Siblings: module `siblings`.
 
 use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, ServerJob, tell, waits_no_more};
+use super::{Answer, Command, Server, ServerJob, remove_from_waiting, report};
 use crate::handoff::{
     Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, StayReason,
 };
@@ -13,160 +12,162 @@ use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 
-/// The first pause before a call is made again, and the longest.
+/// The first and the longest pause before a call is repeated.
 const PAUSE: (Span, Span) = (Span(2), Span(30));
 
-/// A job on its way to another server.
+/// A job that is being handed over to another server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct OutgoingJob {
     pub(super) id: HandoffId,
     pub(super) to: Peer,
-    /// It is a copy.
+    /// The handoff queues a sibling.
     #[serde(default, skip_serializing_if = "is_false")]
-    copy: bool,
-    /// Who waits to hear what came of it.
+    sibling: bool,
+    /// The agent that gets the outcome.
     pub(super) reply: Option<Token>,
     reason: MoveReason,
     before: Time,
     latest: Time,
     pub(super) phase: Phase,
-    /// When to give the preparation up.
-    pub(super) until: Time,
-    /// When the call is made again, and the pause after that.
-    again: Time,
+    /// The target must have prepared the job by then.
+    pub(super) prepare_deadline: Time,
+    /// When the call is repeated, and the pause after that.
+    retry_at: Time,
     pause: Span,
-    /// Its owner has cancelled it after it was withdrawn here.
+    /// The owner cancelled the job after it was withdrawn here.
     cancelled: bool,
-    /// Who waits to hear where it is then.
+    /// The callers that cancelled, answered once the target has the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cancelled_by: Vec<Token>,
 }
 
-/// How far a handoff is.
+/// The phase of a handoff.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Phase {
-    /// The target has not said whether it takes the job, which still waits here.
+    /// The target has not answered; the job still waits here.
     Preparing,
-    /// It is a copy, and waits there as well as here.
+    /// A sibling waits at the target while the job waits here.
     Waiting(Estimate),
-    /// The target holds it, the batch system has not said whether it was withdrawn.
+    /// The target has prepared the job; the batch system has not said whether it was withdrawn here.
     Withdrawing(Estimate),
-    /// It was withdrawn: the target has to have it.
+    /// The job was withdrawn here; the target has not acknowledged it.
     Committing(Estimate),
 }
 
 impl OutgoingJob {
-    /// When something is to be done about it without anything happening.
+    /// When a call is to be repeated or given up; none if the next step is an event.
     pub(super) fn due(&self) -> Option<Time> {
         match self.phase {
-            Phase::Preparing => Some(self.again.min(self.until)),
-            // The target or the batch system will tell.
+            Phase::Preparing => Some(self.retry_at.min(self.prepare_deadline)),
+            // The target or the batch system reports the next step.
             Phase::Waiting(_) | Phase::Withdrawing(_) => None,
-            Phase::Committing(_) => Some(self.again),
+            Phase::Committing(_) => Some(self.retry_at),
         }
     }
 
-    /// A call is made again: not sooner than after a pause the next time.
-    pub(super) fn pauses(&mut self, now: Time) {
-        self.again = now + self.pause;
+    /// Schedules the next repetition of a call, after a longer pause each time.
+    pub(super) fn schedule_retry(&mut self, now: Time) {
+        self.retry_at = now + self.pause;
         self.pause = (self.pause + self.pause).min(PAUSE.1);
     }
 
-    /// True if the job is not in the batch system of this server any more.
+    /// True if the job is no longer in this server's batch system.
     pub(super) fn is_withdrawn(&self) -> bool {
         matches!(self.phase, Phase::Committing(_))
     }
 }
 
 impl Server {
-    /// An agent proposes to move a job.
-    pub(super) fn order(
+    /// Handles an agent's proposal to move a job.
+    pub(super) fn propose_move(
         &mut self,
         now: Time,
         reply: Token,
         order: MoveProposal,
         commands: &mut Vec<Command>,
     ) {
-        match self.begin(now, reply, order) {
-            Ok((number, leaving)) => {
-                self.prepare_there(number, &leaving, commands);
-                if leaving.copy {
-                    self.copies.entry(number).or_default().push(leaving);
+        match self.start_handoff(now, reply, order) {
+            Ok((number, outgoing)) => {
+                self.call_prepare(number, &outgoing, commands);
+                if outgoing.sibling {
+                    self.siblings.entry(number).or_default().push(outgoing);
                 } else {
-                    // What waits there gives way to this attempt.
-                    if let Some(copy) = self.forget_copy(number, |copy| copy.to.name == leaving.to.name) {
-                        copy.abort(StayReason::OnItsWay, commands);
+                    // The move replaces a sibling at the same server.
+                    if let Some(sibling) =
+                        self.remove_sibling(number, |sibling| sibling.to.name == outgoing.to.name)
+                    {
+                        sibling.abort(StayReason::AlreadyMoving, commands);
                     }
-                    self.leaving.insert(number, leaving);
+                    self.outgoing.insert(number, outgoing);
                 }
             }
-            Err(stays) => answer(Some(reply), MoveOutcome::Stays(stays), commands),
+            Err(reason) => reply_outcome(Some(reply), MoveOutcome::Stays(reason), commands),
         }
     }
 
-    fn begin(
+    fn start_handoff(
         &mut self,
         now: Time,
         reply: Token,
         order: MoveProposal,
     ) -> Result<(u32, OutgoingJob), StayReason> {
         let number = self.number_of(&order.job).ok_or(StayReason::NotWaiting)?;
-        let kept = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
-        if kept.record.state != JobState::Queued || *kept.record.server() != self.config.name {
+        let entry = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
+        if entry.record.state != JobState::Queued || *entry.record.server() != self.config.name {
             return Err(StayReason::NotWaiting);
         }
-        if kept.record.pinned {
+        if entry.record.pinned {
             return Err(StayReason::Pinned);
         }
-        let add_sibling = order.copy && self.copies_of(number).any(|server| *server == order.to);
-        if self.leaving.contains_key(&number) || add_sibling {
-            return Err(StayReason::OnItsWay);
+        let is_duplicate = order.sibling && self.sibling_servers(number).any(|server| *server == order.to);
+        if self.outgoing.contains_key(&number) || is_duplicate {
+            return Err(StayReason::AlreadyMoving);
         }
-        if self.batch.kept().contains(&JobId(number)) {
-            return Err(StayReason::Kept);
+        if self.batch.held_jobs().contains(&JobId(number)) {
+            return Err(StayReason::Held);
         }
         let plan = self.batch.plan(now, JobId(number));
         if plan.is_none() && !self.batch.is_stuck(now, JobId(number)) {
             return Err(StayReason::Other("it lost its planned start a moment ago".to_owned()));
         }
-        // One that is not planned where it waits completes earlier anywhere else.
+        // A job without a plan here completes earlier anywhere else.
         let before = plan.map_or(Time::MAX, |plan| plan.completion());
         let latest = match (plan, order.gain) {
             (Some(plan), Some(gain)) => {
                 let latest = latest_with_gain(before, gain);
                 if is_late(&order.expected, latest) {
-                    return Err(StayReason::NotWorthIt { plan });
+                    return Err(StayReason::TooLittleGain { plan });
                 }
                 latest
             }
             _ => tolerated(&order.expected, now),
         };
-        let Some(kept) = self.jobs.get_mut(&number) else { return Err(StayReason::NotWaiting) };
-        kept.attempts += 1;
-        let leaving = OutgoingJob {
-            id: HandoffId { job: order.job, attempt: kept.attempts },
+        let Some(entry) = self.jobs.get_mut(&number) else { return Err(StayReason::NotWaiting) };
+        entry.attempts += 1;
+        let outgoing = OutgoingJob {
+            id: HandoffId { job: order.job, attempt: entry.attempts },
             to: Peer { name: order.to, address: order.address },
-            copy: order.copy,
+            sibling: order.sibling,
             reply: Some(reply),
             reason: order.reason,
             before,
             latest,
             phase: Phase::Preparing,
-            until: now + order.timeout.max(Span(1)),
-            again: now + PAUSE.0,
+            prepare_deadline: now + order.timeout.max(Span(1)),
+            retry_at: now + PAUSE.0,
             pause: PAUSE.0,
             cancelled: false,
             cancelled_by: Vec::new(),
         };
-        Ok((number, leaving))
+        Ok((number, outgoing))
     }
 
-    pub(super) fn prepare_there(&self, number: u32, leaving: &OutgoingJob, commands: &mut Vec<Command>) {
-        let Some(kept) = self.jobs.get(&number) else { return };
-        let record = &kept.record;
+    pub(super) fn call_prepare(&self, number: u32, outgoing: &OutgoingJob, commands: &mut Vec<Command>) {
+        let Some(entry) = self.jobs.get(&number) else { return };
+        let record = &entry.record;
         let handoff = Handoff {
-            id: leaving.id.clone(),
+            id: outgoing.id.clone(),
             from: Peer { name: self.config.name.clone(), address: self.config.address.clone() },
             key: record.key,
             owner: record.owner.clone(),
@@ -176,168 +177,179 @@ impl Server {
             compared: record.compared.clone(),
             survey: record.survey.clone(),
             hops: record.hops.clone(),
-            before: leaving.before,
-            latest: leaving.latest,
-            copy: leaving.copy,
-            reason: leaving.reason,
-            payload: kept.payload.clone(),
-            sample: kept.sample.clone(),
+            before: outgoing.before,
+            latest: outgoing.latest,
+            sibling: outgoing.sibling,
+            reason: outgoing.reason,
+            payload: entry.payload.clone(),
+            sample: entry.sample.clone(),
         };
-        leaving.call(Call::Prepare(Box::new(handoff)), commands);
+        outgoing.call(Call::Prepare(Box::new(handoff)), commands);
     }
 
-    fn commit_there(&self, number: u32, commands: &mut Vec<Command>) {
-        let (Some(kept), Some(leaving)) = (self.jobs.get(&number), self.leaving.get(&number)) else { return };
-        let (cancelled, attempts) = (leaving.cancelled, kept.attempts);
-        leaving.call(Call::Commit { cancelled, attempts }, commands);
+    fn call_commit(&self, number: u32, commands: &mut Vec<Command>) {
+        let (Some(entry), Some(outgoing)) = (self.jobs.get(&number), self.outgoing.get(&number)) else {
+            return;
+        };
+        let (cancelled, attempts) = (outgoing.cancelled, entry.attempts);
+        outgoing.call(Call::Commit { cancelled, attempts }, commands);
     }
 
-    /// The target has answered.
+    /// Handles a target's reply.
     pub(super) fn answered(&mut self, now: Time, id: &HandoffId, reply: Reply, commands: &mut Vec<Command>) {
         let Some(number) = self.number_of(&id.job) else { return };
-        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.id == *id) else {
-            return self.copy_answered(number, id, reply, commands);
+        let Some(outgoing) = self.outgoing.get_mut(&number).filter(|outgoing| outgoing.id == *id) else {
+            return self.sibling_answered(number, id, reply, commands);
         };
-        match (leaving.phase, reply) {
+        match (outgoing.phase, reply) {
             (Phase::Preparing, Reply::Prepared(estimate)) => {
-                leaving.phase = Phase::Withdrawing(estimate);
+                outgoing.phase = Phase::Withdrawing(estimate);
                 self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
             }
             (Phase::Preparing, Reply::Refused(why)) => {
-                if let Some(leaving) = self.leaving.remove(&number) {
-                    leaving.stays(StayReason::Refused(why), commands);
+                if let Some(outgoing) = self.outgoing.remove(&number) {
+                    outgoing.report_stay(StayReason::Refused(why), commands);
                 }
             }
-            (Phase::Committing(estimate), Reply::Done) => self.gone(now, number, estimate, commands),
+            (Phase::Committing(estimate), Reply::Done) => self.complete_move(now, number, estimate, commands),
             (Phase::Committing(_), Reply::Unknown) => {
-                // It acknowledged that it holds the job, and has forgotten it: its state is not what it was.
-                let lost = format!("server {} took it over and has lost its state since", leaving.to.name);
-                let cancelled_by = self.leaving.remove(&number).map(|leaving| leaving.cancelled_by);
+                // It acknowledged the job and has no record of it: it lost its state.
+                let lost =
+                    format!("server {} took the job over and has lost its state since", outgoing.to.name);
+                let cancelled_by = self.outgoing.remove(&number).map(|outgoing| outgoing.cancelled_by);
                 self.end(now, JobId(number), Exit::Lost(lost), None, commands);
-                if let Some(kept) = self.jobs.get(&number) {
+                if let Some(entry) = self.jobs.get(&number) {
                     for to in cancelled_by.into_iter().flatten() {
-                        let answer = Answer::Cancelling(Box::new(kept.record.clone()));
+                        let answer = Answer::Cancelling(Box::new(entry.record.clone()));
                         commands.push(Command::Reply { to, answer });
                     }
                 }
             }
-            // Late or twice.
+            // A late or repeated reply.
             _ => {}
         }
     }
 
-    /// The batch system says that a job that was to leave waits no more, and will not run.
+    /// The batch system has withdrawn a job that is being handed over: commits at the target.
     pub(super) fn withdrawn(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
-        let Some(leaving) = self.leaving.get_mut(&number) else { return };
-        let Phase::Withdrawing(estimate) = leaving.phase else { return };
-        leaving.phase = Phase::Committing(estimate);
-        (leaving.again, leaving.pause) = (now + PAUSE.0, PAUSE.0);
-        self.commit_there(number, commands);
-        self.drop_copies(number, commands);
+        let Some(outgoing) = self.outgoing.get_mut(&number) else { return };
+        let Phase::Withdrawing(estimate) = outgoing.phase else { return };
+        outgoing.phase = Phase::Committing(estimate);
+        (outgoing.retry_at, outgoing.pause) = (now + PAUSE.0, PAUSE.0);
+        self.call_commit(number, commands);
+        self.abort_siblings(number, commands);
     }
 
-    /// A job that was to leave has started, or has ended: it stays.
-    pub(super) fn stays(&mut self, number: u32, commands: &mut Vec<Command>) {
-        self.drop_copies(number, commands);
-        let Some(leaving) = self.leaving.remove(&number) else { return };
-        leaving.abort(StayReason::NotWaiting, commands);
+    /// A job has started or ended here: aborts its handoff and its siblings.
+    pub(super) fn keep_job(&mut self, number: u32, commands: &mut Vec<Command>) {
+        self.abort_siblings(number, commands);
+        let Some(outgoing) = self.outgoing.remove(&number) else { return };
+        outgoing.abort(StayReason::NotWaiting, commands);
     }
 
-    /// The owner cancels a job on its way. True if it is withdrawn here already, so that only the target can do it.
+    /// Cancels a job that is being handed over. True if it was withdrawn here, so that only the target can cancel it.
     pub(super) fn cancel_on_its_way(&mut self, number: u32, commands: &mut Vec<Command>) -> bool {
-        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.is_withdrawn()) else {
+        let Some(outgoing) = self.outgoing.get_mut(&number).filter(|outgoing| outgoing.is_withdrawn()) else {
             return false;
         };
-        leaving.cancelled = true;
-        self.commit_there(number, commands);
+        outgoing.cancelled = true;
+        self.call_commit(number, commands);
         true
     }
 
-    /// Whoever cancels a job that is withdrawn here is told where it is once it has arrived: whether it is cancelled there
-    /// depends on what has happened since. False if it is not on its way.
+    /// Answers a cancellation once the target has the job, as only then it is known where the job can be cancelled. False if
+    /// the job is not being handed over.
     pub(super) fn answer_on_arrival(&mut self, number: u32, reply: Token) -> bool {
-        let Some(leaving) = self.leaving.get_mut(&number).filter(|leaving| leaving.is_withdrawn()) else {
+        let Some(outgoing) = self.outgoing.get_mut(&number).filter(|outgoing| outgoing.is_withdrawn()) else {
             return false;
         };
-        leaving.cancelled_by.push(reply);
+        outgoing.cancelled_by.push(reply);
         true
     }
 
-    /// A job that comes back has arrived where it was sent, whether that was told here or not.
-    pub(super) fn has_arrived(&mut self, now: Time, job: &Handle, hops: &[Hop], commands: &mut Vec<Command>) {
+    /// Completes the handoff of a job that a later server hands back: its path shows that the target had it.
+    pub(super) fn confirm_arrival(
+        &mut self,
+        now: Time,
+        job: &Handle,
+        hops: &[Hop],
+        commands: &mut Vec<Command>,
+    ) {
         let Some(number) = self.number_of(job) else { return };
-        let Some(OutgoingJob { id, phase: Phase::Committing(estimate), .. }) = self.leaving.get(&number)
+        let Some(OutgoingJob { id, phase: Phase::Committing(estimate), .. }) = self.outgoing.get(&number)
         else {
             return;
         };
         if hops.iter().any(|hop| hop.from == self.config.name && hop.attempt == id.attempt) {
-            self.gone(now, number, *estimate, commands);
+            self.complete_move(now, number, *estimate, commands);
         }
     }
 
-    /// The target has the job.
-    fn gone(&mut self, now: Time, number: u32, expected: Estimate, commands: &mut Vec<Command>) {
+    /// The target has the job: the handoff is complete.
+    fn complete_move(&mut self, now: Time, number: u32, expected: Estimate, commands: &mut Vec<Command>) {
         let Some(OutgoingJob { id, to, reply, reason, before, cancelled_by, .. }) =
-            self.leaving.remove(&number)
+            self.outgoing.remove(&number)
         else {
             return;
         };
-        let Some(kept) = self.jobs.get_mut(&number) else { return };
-        waits_no_more(&mut self.waiting, &kept.record);
+        let Some(entry) = self.jobs.get_mut(&number) else { return };
+        remove_from_waiting(&mut self.waiting, &entry.record);
         let from = self.config.name.clone();
         let hop = Hop { from, to: to.name, attempt: id.attempt, at: now, before, expected, reason };
-        kept.record.hops.push(hop.clone());
-        kept.record.expected = expected;
-        kept.record.procs = expected.procs;
-        kept.record.walltime = expected.walltime;
-        // It was chosen for this cluster.
-        kept.record.size_choice = None;
-        tell(&kept.record, commands);
-        commands.push(Command::Archive(Box::new(kept.record.clone())));
+        entry.record.hops.push(hop.clone());
+        entry.record.expected = expected;
+        entry.record.procs = expected.procs;
+        entry.record.walltime = expected.walltime;
+        // The size was chosen for this cluster.
+        entry.record.size_choice = None;
+        report(&entry.record, commands);
+        commands.push(Command::Archive(Box::new(entry.record.clone())));
         self.ended.push_back((now, number));
-        self.ended_keys.push_back((now, kept.record.key));
+        self.ended_keys.push_back((now, entry.record.key));
         for to in cancelled_by {
-            commands.push(Command::Reply { to, answer: Answer::Elsewhere(Box::new(kept.record.clone())) });
+            commands.push(Command::Reply { to, answer: Answer::Elsewhere(Box::new(entry.record.clone())) });
         }
-        answer(reply, MoveOutcome::Moved(Box::new(hop)), commands);
+        reply_outcome(reply, MoveOutcome::Moved(Box::new(hop)), commands);
     }
 
-    /// Makes calls again that were not answered, and gives up what takes too long.
-    pub(super) fn leave_on(&mut self, now: Time, commands: &mut Vec<Command>) {
+    /// Repeats unanswered calls and gives up targets that take too long.
+    pub(super) fn retry_outgoing(&mut self, now: Time, commands: &mut Vec<Command>) {
         let due =
-            |(number, leaving): (&u32, &OutgoingJob)| Some(*number).filter(|_| leaving.due() <= Some(now));
+            |(number, outgoing): (&u32, &OutgoingJob)| Some(*number).filter(|_| outgoing.due() <= Some(now));
         let due: Vec<u32> =
-            self.leaving.iter().filter(|(_, one)| one.due().is_some()).filter_map(due).collect();
+            self.outgoing.iter().filter(|(_, one)| one.due().is_some()).filter_map(due).collect();
         for number in due {
-            let Some(leaving) = self.leaving.get_mut(&number) else { continue };
-            leaving.pauses(now);
-            match leaving.phase {
-                Phase::Preparing if leaving.until <= now => {
-                    let Some(leaving) = self.leaving.remove(&number) else { continue };
-                    leaving.abort(StayReason::Silent, commands);
+            let Some(outgoing) = self.outgoing.get_mut(&number) else { continue };
+            outgoing.schedule_retry(now);
+            match outgoing.phase {
+                Phase::Preparing if outgoing.prepare_deadline <= now => {
+                    let Some(outgoing) = self.outgoing.remove(&number) else { continue };
+                    outgoing.abort(StayReason::Silent, commands);
                 }
                 Phase::Preparing => {
-                    let leaving = leaving.clone();
-                    self.prepare_there(number, &leaving, commands);
+                    let outgoing = outgoing.clone();
+                    self.call_prepare(number, &outgoing, commands);
                 }
                 Phase::Waiting(_) | Phase::Withdrawing(_) => {}
-                Phase::Committing(_) => self.commit_there(number, commands),
+                Phase::Committing(_) => self.call_commit(number, commands),
             }
         }
     }
 
-    /// What a target that holds a job of ours is to do with it. Final unless undecided: attempts are numbered, and one
-    /// that was given up is never taken up again.
+    /// The decision about a job that a target has prepared. Final unless undecided: an attempt that was given up is never
+    /// resumed.
     pub fn decision(&self, id: &HandoffId) -> HandoffDecision {
         let Some(number) = self.number_of(&id.job) else { return HandoffDecision::Abort };
         let Some(ServerJob { record, attempts, .. }) = self.jobs.get(&number) else {
             return HandoffDecision::Abort;
         };
-        let copies = self.copies.get(&number).into_iter().flatten();
-        if let Some(leaving) = self.leaving.get(&number).into_iter().chain(copies).find(|one| one.id == *id) {
-            return match leaving.phase {
+        let siblings = self.siblings.get(&number).into_iter().flatten();
+        if let Some(outgoing) =
+            self.outgoing.get(&number).into_iter().chain(siblings).find(|one| one.id == *id)
+        {
+            return match outgoing.phase {
                 Phase::Committing(_) => {
-                    HandoffDecision::Commit { cancelled: leaving.cancelled, attempts: *attempts }
+                    HandoffDecision::Commit { cancelled: outgoing.cancelled, attempts: *attempts }
                 }
                 Phase::Preparing | Phase::Waiting(_) | Phase::Withdrawing(_) => HandoffDecision::Undecided,
             };
@@ -348,26 +360,26 @@ impl Server {
         HandoffDecision::Abort
     }
 
-    /// The server to which a job, or a copy of it, goes by that attempt, or went: none if that is not known here.
+    /// The server to which that attempt hands over the job or a sibling of it; none if that is not known here.
     pub fn target_of(&self, id: &HandoffId) -> Option<&Name> {
         let number = self.number_of(&id.job)?;
-        let copies = self.copies.get(&number).into_iter().flatten();
-        if let Some(one) = self.leaving.get(&number).into_iter().chain(copies).find(|one| one.id == *id) {
+        let siblings = self.siblings.get(&number).into_iter().flatten();
+        if let Some(one) = self.outgoing.get(&number).into_iter().chain(siblings).find(|one| one.id == *id) {
             return Some(&one.to.name);
         }
         let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.from == self.config.name;
         self.jobs.get(&number)?.record.hops.iter().find(by_it).map(|hop| &hop.to)
     }
 
-    /// Every job in memory, and whether it was withdrawn here and its target is to take it.
+    /// Every job in memory, and whether it was withdrawn here for a target that has not acknowledged it.
     pub fn jobs_and_withdrawn(&self) -> impl Iterator<Item = (&JobRecord, bool)> {
-        let is_withdrawn = |number| self.leaving.get(number).is_some_and(OutgoingJob::is_withdrawn);
-        self.jobs.iter().map(move |(number, kept)| (&kept.record, is_withdrawn(number)))
+        let is_withdrawn = |number| self.outgoing.get(number).is_some_and(OutgoingJob::is_withdrawn);
+        self.jobs.iter().map(move |(number, entry)| (&entry.record, is_withdrawn(number)))
     }
 
-    /// The jobs that are on their way to another server.
-    pub fn leaving(&self) -> impl Iterator<Item = (&Handle, &Peer)> {
-        self.leaving.values().map(|leaving| (&leaving.id.job, &leaving.to))
+    /// The jobs that are being handed over, and to whom.
+    pub fn outgoing(&self) -> impl Iterator<Item = (&Handle, &Peer)> {
+        self.outgoing.values().map(|outgoing| (&outgoing.id.job, &outgoing.to))
     }
 }
 
@@ -376,20 +388,20 @@ impl OutgoingJob {
         commands.push(Command::Call { to: self.to.clone(), id: self.id.clone(), call });
     }
 
-    /// Gives it up.
+    /// Aborts the handoff at the target.
     pub(super) fn abort(self, why: StayReason, commands: &mut Vec<Command>) {
         self.call(Call::Abort, commands);
-        self.stays(why, commands);
+        self.report_stay(why, commands);
     }
 
-    /// Tells whoever waits that the job stays.
-    pub(super) fn stays(self, why: StayReason, commands: &mut Vec<Command>) {
-        answer(self.reply, MoveOutcome::Stays(why), commands);
+    /// Reports to the agent that the job stays.
+    pub(super) fn report_stay(self, why: StayReason, commands: &mut Vec<Command>) {
+        reply_outcome(self.reply, MoveOutcome::Stays(why), commands);
     }
 }
 
-/// Tells whoever waits what came of an order.
-pub(super) fn answer(reply: Option<Token>, outcome: MoveOutcome, commands: &mut Vec<Command>) {
+/// Reports the outcome of a proposal to the agent.
+pub(super) fn reply_outcome(reply: Option<Token>, outcome: MoveOutcome, commands: &mut Vec<Command>) {
     if let Some(to) = reply {
         commands.push(Command::Reply { to, answer: Answer::Order(outcome) });
     }

@@ -1,9 +1,8 @@
-//! Subjobs of launches: the server's half of a co-allocation (see [`crate::coallocation`]).
+//! Subjobs of launches: the server's side of a co-allocation (see [`crate::coallocation`]).
 //!
-//! A subjob is one tentative job of the batch system. Its turn gives it its processors, the driver finds out where its tasks
-//! are to listen, and from then on it is held until its coordinator has decided, or an operator of the server ends it. That
-//! a subjob is held is its server's vote, which only then binds it: one that has not come so far when its launch has lost
-//! timeout is ended here, whether its coordinator is there or not.
+//! A subjob is one tentative job of the batch system. Once it has its processors, the driver locates its tasks, and the
+//! subjob is prepared until its coordinator decides or an operator ends it. Being prepared is the server's vote, which
+//! binds it. A subjob that is not prepared within its launch's timeout ends, whether its coordinator is up or not.
 
 mod accepted;
 
@@ -14,7 +13,7 @@ use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Server};
-use crate::batch::{News, Run};
+use crate::batch::{Run, StatusUpdate};
 use crate::coallocation::{Addresses, Subjob, SubjobDecision, SubjobId, SubjobState};
 use crate::handoff::Peer;
 use crate::job::{Exit, Work};
@@ -25,105 +24,105 @@ use accepted::AcceptedSubjob;
 pub use accepted::ListedSubjob;
 pub(super) use accepted::Subjobs;
 
-/// The pause before a coordinator is told again how a subjob stands, at first and at most: doubled each time.
-const TELL_AGAIN: (Span, Span) = (Span(4), Span(64));
-/// How long a subjob that is over is remembered, so that a preparation that comes late does not take it in again: longer
-/// than a message may be on its way, or a coordinator that repeats itself may be away.
+/// The first and the longest pause before a subjob's state is reported again; doubled each time.
+const REPORT_RETRY: (Span, Span) = (Span(4), Span(64));
+/// How long an ended subjob is remembered, so that a late preparation does not accept it again: longer than a message may
+/// travel or a coordinator may be down.
 const KEPT_AFTER_END: Span = Span(7 * 86_400);
-/// How much longer than its launch's timeout a subjob may be on its way to being held. Its coordinator has given it up by
-/// then, however long the preparation was on its way.
-const BEYOND_TIMEOUT: Span = Span(64);
+/// How much longer than its launch's timeout a subjob may take until it is prepared. The coordinator has given it up by
+/// then.
+const PREPARE_GRACE: Span = Span(64);
 
-/// What changes subjobs.
+/// An event of a subjob.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjobEvent {
-    /// A coordinator asks that a subjob be taken in.
+    /// A coordinator asks to prepare a subjob.
     Prepare {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
         /// The subjob.
         subjob: Box<Subjob>,
     },
-    /// A coordinator says what is to become of a subjob.
+    /// A coordinator has decided about a subjob.
     Decided {
-        /// Whom to answer; none if this is an answer itself.
+        /// The caller to answer; none if the decision is a reply.
         reply: Option<Token>,
         /// The subjob.
         id: SubjobId,
-        /// What it said.
+        /// The decision.
         decision: SubjobDecision,
-        /// It knows that nothing of the subjob is left.
+        /// The coordinator knows that the subjob has ended.
         heard: bool,
     },
     /// An operator of the server ends a subjob.
-    GivenUp {
-        /// Whom to answer.
+    EndedByOperator {
+        /// The caller to answer.
         reply: Token,
         /// The subjob.
         id: SubjobId,
-        /// Who.
+        /// The operator.
         by: User,
     },
-    /// The subjob has its processors, and that is where its tasks will listen; or why they cannot.
+    /// The driver has located the tasks of a subjob that has its processors, or has failed to.
     Located {
         /// The subjob.
         id: SubjobId,
-        /// Where each does.
+        /// The address of each task, or the error.
         addresses: Result<Addresses, String>,
     },
-    /// A task of a subjob that runs has ended.
+    /// A task of a running subjob has ended.
     TaskEnded {
         /// The subjob.
         id: SubjobId,
         /// The task.
         task: String,
-        /// How.
+        /// How it ended.
         exit: Exit,
     },
 }
 
-/// What is to be done for subjobs.
+/// An action for a subjob.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjobCommand {
-    /// Find out where the tasks of a subjob, which has its processors now, are to listen. Asked again if nothing is told.
+    /// Locate the tasks of a subjob that has its processors. Repeated until [`SubjobEvent::Located`].
     Locate {
         /// The subjob.
         id: SubjobId,
     },
-    /// Tell a coordinator how a subjob stands, and be told what is to become of it. Told again if it does not answer.
-    Tell {
+    /// Report a subjob's state to its coordinator, which answers with a decision. Repeated until it answers.
+    Report {
         /// The coordinator.
         to: Peer,
         /// The subjob.
         id: SubjobId,
-        /// How it stands.
+        /// The state.
         state: SubjobState,
     },
 }
 
 impl Server {
-    /// Something about a subjob.
+    /// Applies an event of a subjob.
     pub(super) fn on_subjob(&mut self, now: Time, event: SubjobEvent, commands: &mut Vec<Command>) {
         match event {
             SubjobEvent::Prepare { reply, subjob } => {
                 let id = subjob.id.clone();
-                self.take_in(now, *subjob, commands);
+                self.accept_subjob(now, *subjob, commands);
                 self.answer_subjob(reply, &id, commands);
             }
-            SubjobEvent::GivenUp { reply, id, by } => {
+            SubjobEvent::EndedByOperator { reply, id, by } => {
                 let why = format!("operator {by} of its server ended it");
                 self.end_subjob(now, &id, Some(why), commands);
                 self.answer_subjob(reply, &id, commands);
             }
             SubjobEvent::Decided { reply, id, decision, heard } => {
-                if let Some(taken) = self.subjobs.of(&id) {
-                    taken.heard = now;
+                if let Some(accepted) = self.subjobs.of(&id) {
+                    accepted.heard = now;
                 }
                 self.subjob_decided(now, &id, decision, commands);
                 if heard {
-                    self.subjob_heard(now, &id);
+                    self.acknowledge_end(now, &id);
                 }
                 if let Some(reply) = reply {
                     self.answer_subjob(reply, &id, commands);
@@ -131,8 +130,8 @@ impl Server {
             }
             SubjobEvent::Located { id, addresses } => self.located(now, &id, addresses, commands),
             SubjobEvent::TaskEnded { id, task, exit } => {
-                if let Some(taken) = self.subjobs.of(&id) {
-                    taken.task_ended(now, task, exit);
+                if let Some(accepted) = self.subjobs.of(&id) {
+                    accepted.task_ended(now, task, exit);
                 }
             }
         }
@@ -142,18 +141,18 @@ impl Server {
         commands.push(Command::Reply { to, answer: Answer::Subjob(self.subjobs.state(id)) });
     }
 
-    /// Queues a subjob, unless it was before. One that cannot be held in time is over at once.
-    fn take_in(&mut self, now: Time, subjob: Subjob, commands: &mut Vec<Command>) {
+    /// Queues a subjob, unless it is known. One that cannot be prepared in time ends at once.
+    fn accept_subjob(&mut self, now: Time, subjob: Subjob, commands: &mut Vec<Command>) {
         if self.subjobs.state(&subjob.id) != SubjobState::Unknown {
             return;
         }
-        if let Err(why) = self.may_take_in(now, &subjob) {
+        if let Err(why) = self.check_subjob(now, &subjob) {
             let exit = Exit::NotStarted(why);
             return self.subjobs.remember(now, subjob.id, SubjobState::Over { ended: BTreeMap::new(), exit });
         }
         let number = self.next;
         self.next += 1;
-        // What it is held counts for its batch system.
+        // To the batch system the time in which the subjob is prepared is part of its walltime.
         let walltime = Span(subjob.walltime.0.saturating_add(subjob.timeout.0));
         let submission = Submission {
             job: JobId(number),
@@ -162,24 +161,24 @@ impl Server {
             submit: now,
             owner: subjob.owner.owner(),
         };
-        self.subjobs.here.push(AcceptedSubjob::new(now, subjob, number));
+        self.subjobs.current.push(AcceptedSubjob::new(now, subjob, number));
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
 
-    /// Whether a subjob would be held in time, by what is known now.
-    fn may_take_in(&mut self, now: Time, subjob: &Subjob) -> Result<(), String> {
+    /// Checks that a subjob would be prepared in time by the present plan.
+    fn check_subjob(&mut self, now: Time, subjob: &Subjob) -> Result<(), String> {
         if let Some(why) = self.closed_to_others() {
             return Err(why);
         }
         let walltime = Span(subjob.walltime.0.saturating_add(subjob.timeout.0));
         let work = Work { procs: subjob.procs, walltime, speedup: Speedup::Rigid };
         let request = work.request(JobId(self.next), now).owned_by(subjob.owner.owner());
-        // The walltime of tasks is for all clusters the same.
+        // The walltime of tasks is the same on all clusters.
         let estimate =
             self.estimate_at(now, &request, Speed::REFERENCE).map_err(|refused| refused.to_string())?;
         match estimate.start {
             start if start > now + subjob.timeout => Err(format!(
-                "its {} processors are free in {} s, and all subjobs are to be held within {} s",
+                "its {} processors are free in {} s, but all subjobs must be prepared within {} s",
                 subjob.procs,
                 start.0 - now.0,
                 subjob.timeout.0
@@ -195,8 +194,8 @@ impl Server {
         decision: SubjobDecision,
         commands: &mut Vec<Command>,
     ) {
-        let Some(taken) = self.subjobs.of(id) else {
-            // A preparation that is still on its way is to find that it is over.
+        let Some(accepted) = self.subjobs.of(id) else {
+            // A preparation that arrives later must find that the subjob has ended.
             if decision == SubjobDecision::End && self.subjobs.state(id) == SubjobState::Unknown {
                 let over = SubjobState::Over { ended: BTreeMap::new(), exit: Exit::Cancelled };
                 self.subjobs.remember(now, id.clone(), over);
@@ -205,11 +204,11 @@ impl Server {
         };
         match decision {
             SubjobDecision::Commit { peers }
-                if matches!(taken.state, SubjobState::Held { .. }) && !taken.ending =>
+                if matches!(accepted.state, SubjobState::Prepared { .. }) && !accepted.ending =>
             {
-                let job = JobId(taken.number);
-                taken.peers = peers;
-                taken.is_now(now, SubjobState::Committed);
+                let job = JobId(accepted.number);
+                accepted.peers = peers;
+                accepted.enter(now, SubjobState::Committed);
                 self.with_batch(now, commands, |batch, effects| batch.release(now, job, effects));
             }
             SubjobDecision::End => self.end_subjob(now, id, None, commands),
@@ -217,24 +216,24 @@ impl Server {
         }
     }
 
-    /// Ends a subjob, unless that is done. What is told of one that has not begun is why, if that was found here.
+    /// Ends a subjob, unless it has ended. `why` is reported if the subjob has not started.
     fn end_subjob(&mut self, now: Time, id: &SubjobId, why: Option<String>, commands: &mut Vec<Command>) {
-        let is_left = |taken: &&mut AcceptedSubjob| !taken.state.is_over() && !taken.ending;
-        let Some(taken) = self.subjobs.of(id).filter(is_left) else { return };
-        taken.ending = true;
-        if matches!(taken.state, SubjobState::Queued | SubjobState::Held { .. }) {
-            taken.why = why.map(Exit::NotStarted);
+        let is_left = |accepted: &&mut AcceptedSubjob| !accepted.state.is_over() && !accepted.ending;
+        let Some(accepted) = self.subjobs.of(id).filter(is_left) else { return };
+        accepted.ending = true;
+        if matches!(accepted.state, SubjobState::Queued | SubjobState::Prepared { .. }) {
+            accepted.end_reason = why.map(Exit::NotStarted);
         }
-        let job = JobId(taken.number);
+        let job = JobId(accepted.number);
         self.with_batch(now, commands, |batch, effects| batch.cancel(now, job, effects));
     }
 
-    /// The coordinator of a subjob that is over knows that.
-    fn subjob_heard(&mut self, now: Time, id: &SubjobId) {
-        let is_it = |taken: &AcceptedSubjob| taken.subjob.id == *id && taken.state.is_over();
-        if let Some(place) = self.subjobs.here.iter().position(is_it) {
-            let taken = self.subjobs.here.remove(place);
-            self.subjobs.remember(now, taken.subjob.id, taken.state);
+    /// The coordinator has acknowledged the end of a subjob.
+    fn acknowledge_end(&mut self, now: Time, id: &SubjobId) {
+        let is_it = |accepted: &AcceptedSubjob| accepted.subjob.id == *id && accepted.state.is_over();
+        if let Some(place) = self.subjobs.current.iter().position(is_it) {
+            let accepted = self.subjobs.current.remove(place);
+            self.subjobs.remember(now, accepted.subjob.id, accepted.state);
         }
     }
 
@@ -245,127 +244,132 @@ impl Server {
         addresses: Result<Addresses, String>,
         commands: &mut Vec<Command>,
     ) {
-        let waits = |taken: &&mut AcceptedSubjob| {
-            taken.has_turn && !taken.ending && taken.state == SubjobState::Queued
+        let waits = |accepted: &&mut AcceptedSubjob| {
+            accepted.has_processors && !accepted.ending && accepted.state == SubjobState::Queued
         };
-        let Some(taken) = self.subjobs.of(id).filter(waits) else { return };
+        let Some(accepted) = self.subjobs.of(id).filter(waits) else { return };
         match addresses {
             Ok(addresses) => {
-                taken.listens.clone_from(&addresses);
-                taken.is_now(now, SubjobState::Held { addresses });
+                accepted.task_addresses.clone_from(&addresses);
+                accepted.enter(now, SubjobState::Prepared { addresses });
             }
             Err(why) => self.end_subjob(now, id, Some(why), commands),
         }
     }
 
-    /// News of the batch system about a subjob; false if they are about something else.
-    pub(super) fn subjob_news(&mut self, now: Time, news: &News, commands: &mut Vec<Command>) -> bool {
-        let (News::Started { job, .. }
-        | News::Held { job }
-        | News::Turn { job }
-        | News::Missed { job }
-        | News::Withdrawn { job }
-        | News::Stays { job }
-        | News::Ended { job, .. }) = news
+    /// Applies a status update of the batch system; false if it is not about a subjob.
+    pub(super) fn apply_subjob_update(
+        &mut self,
+        now: Time,
+        update: &StatusUpdate,
+        commands: &mut Vec<Command>,
+    ) -> bool {
+        let (StatusUpdate::Started { job, .. }
+        | StatusUpdate::Held { job }
+        | StatusUpdate::Ready { job }
+        | StatusUpdate::ReleasedTooLate { job }
+        | StatusUpdate::Withdrawn { job }
+        | StatusUpdate::NotWithdrawn { job }
+        | StatusUpdate::Ended { job, .. }) = update
         else {
             return false;
         };
-        let Some(taken) = self.subjobs.here.iter_mut().find(|taken| taken.number == job.0) else {
+        let Some(accepted) = self.subjobs.current.iter_mut().find(|accepted| accepted.number == job.0) else {
             return false;
         };
-        match news {
-            News::Turn { .. } if !taken.ending => {
-                taken.has_turn = true;
-                (taken.tell_at, taken.pause) = (now + TELL_AGAIN.0, TELL_AGAIN.0);
-                commands.push(Command::Subjob(SubjobCommand::Locate { id: taken.subjob.id.clone() }));
+        match update {
+            StatusUpdate::Ready { .. } if !accepted.ending => {
+                accepted.has_processors = true;
+                (accepted.report_at, accepted.pause) = (now + REPORT_RETRY.0, REPORT_RETRY.0);
+                commands.push(Command::Subjob(SubjobCommand::Locate { id: accepted.subjob.id.clone() }));
             }
-            News::Started { .. }
-                if !matches!(taken.state, SubjobState::Runs { .. } | SubjobState::Over { .. }) =>
+            StatusUpdate::Started { .. }
+                if !matches!(accepted.state, SubjobState::Runs { .. } | SubjobState::Over { .. }) =>
             {
-                taken.is_now(now, SubjobState::Runs { ended: BTreeMap::new() });
+                accepted.enter(now, SubjobState::Runs { ended: BTreeMap::new() });
             }
-            News::Missed { .. } if !taken.state.is_over() => {
-                taken.is_over(now, Exit::Lost("it had lost its processors before it was to run".to_owned()));
+            StatusUpdate::ReleasedTooLate { .. } if !accepted.state.is_over() => {
+                accepted.end(now, Exit::Lost("it lost its processors before it was started".to_owned()));
             }
-            News::Ended { exit, .. } if !taken.state.is_over() => taken.is_over(now, exit.clone()),
+            StatusUpdate::Ended { exit, .. } if !accepted.state.is_over() => accepted.end(now, exit.clone()),
             _ => {}
         }
         true
     }
 
-    /// Tells coordinators again how subjobs stand, and ends those that were not held in time.
-    pub(super) fn tell_of_subjobs(&mut self, now: Time, commands: &mut Vec<Command>) {
-        let late: Vec<SubjobId> = self.subjobs.late(now).map(|taken| taken.subjob.id.clone()).collect();
+    /// Repeats reports to coordinators, and ends subjobs that were not prepared in time.
+    pub(super) fn report_subjobs(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let late: Vec<SubjobId> = self.subjobs.late(now).map(|accepted| accepted.subjob.id.clone()).collect();
         for id in late {
-            let why = "it was not held for its launch's timeout".to_owned();
+            let why = "it was not prepared within its launch's timeout".to_owned();
             self.end_subjob(now, &id, Some(why), commands);
         }
-        self.subjobs.forget_unheard(now);
-        for taken in self.subjobs.here.iter_mut().filter(|taken| taken.tell_at <= now) {
-            taken.tell_at = now + taken.pause;
-            taken.pause = Span((taken.pause.0 * 2).min(TELL_AGAIN.1.0));
-            let AcceptedSubjob { subjob: Subjob { id, coordinator: to, .. }, state, .. } = taken;
-            if taken.has_turn && !taken.ending && *state == SubjobState::Queued {
+        self.subjobs.forget_unacknowledged(now);
+        for accepted in self.subjobs.current.iter_mut().filter(|accepted| accepted.report_at <= now) {
+            accepted.report_at = now + accepted.pause;
+            accepted.pause = Span((accepted.pause.0 * 2).min(REPORT_RETRY.1.0));
+            let AcceptedSubjob { subjob: Subjob { id, coordinator: to, .. }, state, .. } = accepted;
+            if accepted.has_processors && !accepted.ending && *state == SubjobState::Queued {
                 commands.push(Command::Subjob(SubjobCommand::Locate { id: id.clone() }));
             }
             let (to, id, state) = (to.clone(), id.clone(), state.clone());
-            commands.push(Command::Subjob(SubjobCommand::Tell { to, id, state }));
+            commands.push(Command::Subjob(SubjobCommand::Report { to, id, state }));
         }
-        while let Some((at, ..)) = self.subjobs.past.front()
+        while let Some((at, ..)) = self.subjobs.ended.front()
             && *at + KEPT_AFTER_END <= now
         {
-            self.subjobs.past.pop_front();
+            self.subjobs.ended.pop_front();
         }
     }
 
-    /// The subjob that has this number in the batch system, and where those listen that its tasks talk to.
+    /// The subjob with this number in the batch system, and the addresses of the tasks that its tasks talk to.
     pub fn subjob(&self, number: u32) -> Option<(&Subjob, &Addresses)> {
-        let taken = self.subjobs.here.iter().find(|taken| taken.number == number)?;
-        Some((&taken.subjob, &taken.peers))
+        let accepted = self.subjobs.current.iter().find(|accepted| accepted.number == number)?;
+        Some((&accepted.subjob, &accepted.peers))
     }
 
-    /// Where the tasks of a subjob listen, once it has its processors.
-    pub fn subjob_listens(&self, number: u32) -> Option<&Addresses> {
-        let taken = self.subjobs.here.iter().find(|taken| taken.number == number)?;
-        Some(&taken.listens)
+    /// The addresses of a subjob's tasks, once it has its processors.
+    pub fn subjob_task_addresses(&self, number: u32) -> Option<&Addresses> {
+        let accepted = self.subjobs.current.iter().find(|accepted| accepted.number == number)?;
+        Some(&accepted.task_addresses)
     }
 
-    /// The subjobs here that are not over, with their numbers in the batch system and how they stand.
+    /// The subjobs that have not ended, with their numbers in the batch system and their states.
     pub fn subjobs(&self) -> impl Iterator<Item = (&Subjob, u32, &SubjobState)> {
-        let left = self.subjobs.here.iter().filter(|taken| !taken.state.is_over());
-        left.map(|taken| (&taken.subjob, taken.number, &taken.state))
+        let left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
+        left.map(|accepted| (&accepted.subjob, accepted.number, &accepted.state))
     }
 
-    /// Whether a subjob is here: one that is over, and whose coordinator knows, is not any more.
+    /// Whether a subjob is in memory: not if it has ended and its coordinator has acknowledged that.
     pub fn has_subjob(&self, id: &SubjobId) -> bool {
-        self.subjobs.here.iter().any(|taken| taken.subjob.id == *id)
+        self.subjobs.current.iter().any(|accepted| accepted.subjob.id == *id)
     }
 
-    /// Whether a subjob that may run yet belongs to the launch of that key.
+    /// Whether a subjob that has not ended belongs to the launch with that key.
     pub(super) fn has_subjob_of(&self, key: &Key) -> bool {
-        let mut left = self.subjobs.here.iter().filter(|taken| !taken.state.is_over());
-        left.any(|taken| taken.subjob.id.launch.key == *key)
+        let mut left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
+        left.any(|accepted| accepted.subjob.id.launch.key == *key)
     }
 
-    /// How a subjob stands here.
+    /// The state of a subjob.
     pub fn subjob_state(&self, id: &SubjobId) -> SubjobState {
         self.subjobs.state(id)
     }
 
-    /// The subjobs that run, how, and whether they were asked to end: what a restarted driver looks for outside.
+    /// The running subjobs, how they run, and whether they are being cancelled: a restarted driver looks for these.
     pub fn running_subjobs(&self) -> impl Iterator<Item = (&Subjob, &Run, bool)> {
-        let left = self.subjobs.here.iter().filter(|taken| !taken.state.is_over());
-        left.filter_map(|taken| Some((&taken.subjob, taken.run.as_ref()?, taken.ending)))
+        let left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
+        left.filter_map(|accepted| Some((&accepted.subjob, accepted.run.as_ref()?, accepted.ending)))
     }
 
-    /// The subjobs here that are not over, for people.
-    pub fn held_subjobs(&self) -> impl Iterator<Item = ListedSubjob> {
-        let left = self.subjobs.here.iter().filter(|taken| !taken.state.is_over());
-        left.map(AcceptedSubjob::described)
+    /// The subjobs that have not ended, as listed for users.
+    pub fn list_subjobs(&self) -> impl Iterator<Item = ListedSubjob> {
+        let left = self.subjobs.current.iter().filter(|accepted| !accepted.state.is_over());
+        left.map(AcceptedSubjob::listed)
     }
 
-    /// How many subjobs the server has whose coordinators are to hear of them.
-    pub fn untold_subjobs(&self) -> usize {
-        self.subjobs.here.len()
+    /// Number of subjobs whose end was not acknowledged by their coordinators.
+    pub fn unacknowledged_subjobs(&self) -> usize {
+        self.subjobs.current.len()
     }
 }

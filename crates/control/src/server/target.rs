@@ -1,96 +1,95 @@
-//! Taking a waiting job over: the following half of a handoff (see [`crate::handoff`]). What is different with copies is in
-//! `turn`.
+//! The target of a handoff, which takes a waiting job over (see [`crate::handoff`]). Siblings: module `incoming_siblings`.
 
 use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::turn::{self, SiblingState};
-use super::{Answer, Command, Refused, Server, ServerJob, tell};
+use super::incoming_siblings::{self, SiblingState};
+use super::{AdmissionRefusal, Answer, Command, Server, ServerJob, report};
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 
-/// How long a target waits for word from the source before it asks, and between two questions.
+/// How long a target waits for the source's decision before it asks, and between two inquiries.
 pub(super) const INQUIRE_EVERY: Span = Span(60);
-/// How long a target remembers what it took over: longer than a source that repeats itself may be away.
+/// How long a target remembers what it took over: longer than a source that repeats itself may be down.
 const TAKEN_KEPT: Span = Span(7 * 86_400);
 
-/// A job that another server may hand over: it is in the batch system, held.
+/// A job that another server may hand over: it is queued in the batch system and does not start.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct PreparedJob {
     pub(super) handoff: Handoff,
     pub(super) number: u32,
     pub(super) estimate: Estimate,
-    /// Whom to tell that it is held, while the batch system has not said so.
+    /// The source to answer, while the batch system has not confirmed the job.
     reply: Option<Token>,
-    /// The batch system holds it.
+    /// The batch system has confirmed the job.
     ready: bool,
-    pub(super) ask_at: Time,
-    /// How far it is, if it is a copy.
-    pub(super) turn: SiblingState,
-    /// It has ended there although nobody has let it go: whoever gets it is told so.
+    pub(super) inquire_at: Time,
+    /// The state of a sibling.
+    pub(super) sibling_state: SiblingState,
+    /// The job ended in the batch system before the source decided: recorded for whichever server gets the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    over: Option<Exit>,
-    /// What it gave up for other jobs when its size was chosen.
+    ended: Option<Exit>,
+    /// What the job gave up for other jobs when its size was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_choice: Option<SizeChoice>,
 }
 
 impl PreparedJob {
-    /// When the source is asked about it.
+    /// When the source is asked for its decision.
     pub(super) fn due(&self) -> Time {
-        self.ask_at
+        self.inquire_at
     }
 }
 
 impl Server {
-    /// A source asks that a job be queued, held.
+    /// Handles a source's request to prepare a job.
     pub(super) fn prepare(&mut self, now: Time, reply: Token, handoff: Handoff, commands: &mut Vec<Command>) {
-        self.has_arrived(now, &handoff.id.job, &handoff.hops, commands);
-        match self.may_prepare(now, &handoff) {
-            Ok(Some(estimate)) => self.hold(now, reply, handoff, estimate, commands),
-            Ok(None) => self.hold_on(reply, &handoff.id, commands),
+        self.confirm_arrival(now, &handoff.id.job, &handoff.hops, commands);
+        match self.check_prepare(now, &handoff) {
+            Ok(Some(estimate)) => self.queue_prepared(now, reply, handoff, estimate, commands),
+            Ok(None) => self.answer_when_prepared(reply, &handoff.id, commands),
             Err(why) => respond(reply, Reply::Refused(why), commands),
         }
     }
 
-    /// The shape in which it would be queued; none if it is held already.
-    fn may_prepare(&mut self, now: Time, handoff: &Handoff) -> Result<Option<Estimate>, String> {
+    /// The shape in which the job would be queued; none if it is prepared already.
+    fn check_prepare(&mut self, now: Time, handoff: &Handoff) -> Result<Option<Estimate>, String> {
         let HandoffId { job, attempt } = &handoff.id;
-        let late = || "a later attempt was made since".to_owned();
+        let late = || "a later attempt has been made".to_owned();
         let at = handoff.hops.last().map_or(&job.server, |hop| &hop.to);
         if *at != handoff.from.name {
-            return Err(format!("the job is at {at}, which alone can hand it over"));
+            return Err(format!("the job is at {at}, the only server that can hand it over"));
         }
-        if let Some(held) = self.held.get(job) {
-            match held.handoff.id.attempt.cmp(attempt) {
+        if let Some(prepared) = self.prepared.get(job) {
+            match prepared.handoff.id.attempt.cmp(attempt) {
                 std::cmp::Ordering::Equal => return Ok(None),
                 std::cmp::Ordering::Greater => return Err(late()),
-                // What the source has given up may be dropped below.
+                // The new attempt replaces one that the source has given up.
                 std::cmp::Ordering::Less => {}
             }
         }
-        if self.taken.get(job).is_some_and(|(taken, _)| taken >= attempt) {
+        if self.taken_over.get(job).is_some_and(|(taken_over, _)| taken_over >= attempt) {
             return Err(late());
         }
         let known = self.keys.get(&handoff.key).and_then(|number| self.jobs.get(number));
         if known.is_some_and(|known| known.record.handle != *job) {
-            return Err(Refused::KeyTaken.to_string());
+            return Err(AdmissionRefusal::KeyTaken.to_string());
         }
         if let Some(why) = self.closed_to_others() {
             return Err(why);
         }
         if avoided(&handoff.hops, now).contains(&self.config.name) {
-            return Err("it has waited here without a plan, and does not come back so soon".to_owned());
+            return Err("it waited here without a plan a short time ago".to_owned());
         }
-        let latest = (!handoff.copy).then_some(handoff.latest);
+        let latest = (!handoff.sibling).then_some(handoff.latest);
         let Handoff { owner, submitted, work, .. } = handoff;
         let shape = self.shape_for(now, owner, *submitted, work, false, latest);
         shape.map(Some).map_err(|refused| refused.to_string())
     }
 
-    fn hold(
+    fn queue_prepared(
         &mut self,
         now: Time,
         reply: Token,
@@ -98,7 +97,7 @@ impl Server {
         estimate: Estimate,
         commands: &mut Vec<Command>,
     ) {
-        self.drop_held(now, &handoff.id, commands);
+        self.drop_prepared(now, &handoff.id, commands);
         let request = handoff.work.request(JobId(self.next), handoff.submitted);
         let request = request.owned_by(handoff.owner.owner());
         let size_choice = self.size_choice(now, &request, self.config.speed, &estimate);
@@ -106,68 +105,78 @@ impl Server {
         self.next += 1;
         let work = handoff.work.clone();
         let job = handoff.id.job.clone();
-        let (reply, copy) = (Some(reply), handoff.copy);
-        let turn = SiblingState::default();
-        let ask_at = now + if copy { turn::INQUIRE_EVERY } else { INQUIRE_EVERY };
-        let held = PreparedJob {
+        let (reply, sibling) = (Some(reply), handoff.sibling);
+        let sibling_state = SiblingState::default();
+        let inquire_at = now + if sibling { incoming_siblings::INQUIRE_EVERY } else { INQUIRE_EVERY };
+        let prepared = PreparedJob {
             handoff,
             number,
             estimate,
             reply,
             ready: false,
-            ask_at,
-            turn,
-            over: None,
+            inquire_at,
+            sibling_state,
+            ended: None,
             size_choice,
         };
-        let (submission, speed) = (held.submission(), self.config.speed);
-        self.held.insert(job, held);
+        let (submission, speed) = (prepared.submission(), self.config.speed);
+        self.prepared.insert(job, prepared);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
-            _ if copy => batch.submit_tentatively(now, submission, effects),
+            _ if sibling => batch.submit_tentatively(now, submission, effects),
             Some(sizes) => batch.hold_moldable(now, submission, sizes, effects),
             None => batch.hold(now, submission, effects),
         });
     }
 
-    /// It is held already: says so, now or when it is.
-    fn hold_on(&mut self, reply: Token, id: &HandoffId, commands: &mut Vec<Command>) {
-        let Some(held) = self.held.get_mut(&id.job) else { return };
-        if held.ready {
-            respond(reply, Reply::Prepared(held.estimate), commands);
+    /// Answers that the job is prepared, now or once the batch system confirms it.
+    fn answer_when_prepared(&mut self, reply: Token, id: &HandoffId, commands: &mut Vec<Command>) {
+        let Some(prepared) = self.prepared.get_mut(&id.job) else { return };
+        if prepared.ready {
+            respond(reply, Reply::Prepared(prepared.estimate), commands);
         } else {
-            held.reply = Some(reply);
+            prepared.reply = Some(reply);
         }
     }
 
-    /// The batch system holds a job.
-    pub(super) fn is_held(&mut self, number: u32, commands: &mut Vec<Command>) {
-        let Some(held) = self.held.values_mut().find(|held| held.number == number) else { return };
-        held.ready = true;
-        if let Some(to) = held.reply.take() {
-            respond(to, Reply::Prepared(held.estimate), commands);
+    /// The batch system has queued a job that does not start before it is released.
+    pub(super) fn preparation_confirmed(&mut self, number: u32, commands: &mut Vec<Command>) {
+        let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
+            return;
+        };
+        prepared.ready = true;
+        if let Some(to) = prepared.reply.take() {
+            respond(to, Reply::Prepared(prepared.estimate), commands);
         }
     }
 
-    /// The batch system does not take a job that was to be held, or holds it no more: somebody has cancelled it there.
-    pub(super) fn is_not_held(&mut self, now: Time, number: u32, exit: &Exit, commands: &mut Vec<Command>) {
-        let Some(held) = self.held.values_mut().find(|held| held.number == number) else { return };
-        if held.ready {
-            if held.handoff.copy {
-                held.steps_back(now, &mut self.next);
+    /// The batch system refused a job that was to be prepared, or a user or administrator cancelled it there.
+    pub(super) fn preparation_ended(
+        &mut self,
+        now: Time,
+        number: u32,
+        exit: &Exit,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
+            return;
+        };
+        if prepared.ready {
+            if prepared.handoff.sibling {
+                prepared.yield_processors(now, &mut self.next);
             } else {
-                // The source was told that it is held, and may have withdrawn it: the job is not to be lost with that.
-                held.over = Some(exit.clone());
+                // The source may have withdrawn the job since it was prepared: it must not be lost.
+                prepared.ended = Some(exit.clone());
             }
             return;
         }
-        let (job, reply) = (held.handoff.id.job.clone(), held.reply);
-        self.held.remove(&job);
+        let (job, reply) = (prepared.handoff.id.job.clone(), prepared.reply);
+        self.prepared.remove(&job);
         if let Some(to) = reply {
             respond(to, Reply::Refused(exit.to_string()), commands);
         }
     }
 
-    /// The source says that the job is ours.
+    /// Handles a source's commit: the job belongs to this server.
     pub(super) fn commit(
         &mut self,
         now: Time,
@@ -176,15 +185,16 @@ impl Server {
         (cancelled, attempts): (bool, u32),
         commands: &mut Vec<Command>,
     ) {
-        let done = match self.held.get(&id.job) {
-            Some(held) if held.handoff.id == *id => {
-                self.take(now, id, attempts, commands);
+        let done = match self.prepared.get(&id.job) {
+            Some(prepared) if prepared.handoff.id == *id => {
+                self.take_over(now, id, attempts, commands);
                 true
             }
-            // However long ago, while the job is in memory it tells how it came.
+            // The job's own path shows an older handoff.
             _ => {
-                let taken = self.taken.get(&id.job).is_some_and(|(attempt, _)| *attempt >= id.attempt);
-                taken || self.came_from(id).is_some()
+                let taken_over =
+                    self.taken_over.get(&id.job).is_some_and(|(attempt, _)| *attempt >= id.attempt);
+                taken_over || self.taken_from(id).is_some()
             }
         };
         if done && cancelled {
@@ -197,15 +207,15 @@ impl Server {
 
     fn cancel_taken(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
         let Some(number) = self.number_of(&id.job) else { return };
-        if self.jobs.get(&number).is_some_and(|kept| !kept.record.state.is_final()) {
+        if self.jobs.get(&number).is_some_and(|entry| !entry.record.state.is_final()) {
             self.cancel_job(now, number, commands);
         }
     }
 
-    fn take(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
-        let Some(held) = self.held.remove(&id.job) else { return };
-        let submission = held.submission();
-        let PreparedJob { handoff, number, estimate, turn, over, size_choice, .. } = held;
+    fn take_over(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
+        let Some(prepared) = self.prepared.remove(&id.job) else { return };
+        let submission = prepared.submission();
+        let PreparedJob { handoff, number, estimate, sibling_state, ended, size_choice, .. } = prepared;
         let Handoff {
             key,
             owner,
@@ -254,23 +264,23 @@ impl Server {
         };
         self.keys.insert(key, number);
         self.numbers.insert(id.job.clone(), number);
-        self.taken.insert(id.job.clone(), (id.attempt, now));
-        self.taken_order.push_back((now, id.job.clone()));
+        self.taken_over.insert(id.job.clone(), (id.attempt, now));
+        self.taken_over_order.push_back((now, id.job.clone()));
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
-        tell(&record, commands);
+        report(&record, commands);
         let attempts = attempts.max(id.attempt);
-        let kept = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
-        self.jobs.insert(number, kept);
-        if let Some(exit) = over {
+        let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
+        self.jobs.insert(number, entry);
+        if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
         }
-        self.with_batch(now, commands, |batch, effects| match turn {
-            SiblingState::SteppedBack => batch.submit(now, submission, effects),
-            SiblingState::ToCome | SiblingState::Since(_) => batch.release(now, submission.job, effects),
+        self.with_batch(now, commands, |batch, effects| match sibling_state {
+            SiblingState::Yielded => batch.submit(now, submission, effects),
+            SiblingState::Waiting | SiblingState::Ready(_) => batch.release(now, submission.job, effects),
         });
     }
 
-    /// The source says that the job is not ours.
+    /// Handles a source's abort: the job does not belong to this server.
     pub(super) fn abort(
         &mut self,
         now: Time,
@@ -278,27 +288,27 @@ impl Server {
         id: &HandoffId,
         commands: &mut Vec<Command>,
     ) {
-        self.drop_held(now, id, commands);
+        self.drop_prepared(now, id, commands);
         if let Some(to) = reply {
             respond(to, Reply::Done, commands);
         }
     }
 
-    /// Drops what is held by this attempt or an earlier one.
-    fn drop_held(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
-        let Some(held) = self.held.get(&id.job) else { return };
-        if held.handoff.id.attempt > id.attempt {
+    /// Drops a job that this attempt or an earlier one has prepared.
+    fn drop_prepared(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
+        let Some(prepared) = self.prepared.get(&id.job) else { return };
+        if prepared.handoff.id.attempt > id.attempt {
             return;
         }
-        let (number, turn) = (held.number, held.turn);
-        self.held.remove(&id.job);
-        if turn != SiblingState::SteppedBack {
+        let (number, sibling_state) = (prepared.number, prepared.sibling_state);
+        self.prepared.remove(&id.job);
+        if sibling_state != SiblingState::Yielded {
             self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
         }
     }
 
-    /// The source has said what is to become of a held job.
-    pub(super) fn judged(
+    /// Handles a source's decision about a prepared job.
+    pub(super) fn decided(
         &mut self,
         now: Time,
         id: &HandoffId,
@@ -306,7 +316,7 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         match decision {
-            HandoffDecision::Undecided => self.queue_again(now, id, commands),
+            HandoffDecision::Undecided => self.requeue_yielded(now, id, commands),
             HandoffDecision::Commit { cancelled, attempts } => {
                 self.commit(now, None, id, (cancelled, attempts), commands);
             }
@@ -314,53 +324,61 @@ impl Server {
         }
     }
 
-    /// Asks sources about jobs that have been held for long, and forgets what was taken long ago.
+    /// Asks sources about jobs that were prepared long ago, and forgets jobs that were taken over long ago.
     pub(super) fn inquire(&mut self, now: Time, commands: &mut Vec<Command>) {
-        self.ask_for_copies(now, commands);
-        for held in self.held.values_mut().filter(|held| !held.handoff.copy && held.ask_at <= now) {
-            held.ask_at = now + INQUIRE_EVERY;
-            let (to, id) = (held.handoff.from.clone(), held.handoff.id.clone());
+        self.query_sources_of_siblings(now, commands);
+        for prepared in self
+            .prepared
+            .values_mut()
+            .filter(|prepared| !prepared.handoff.sibling && prepared.inquire_at <= now)
+        {
+            prepared.inquire_at = now + INQUIRE_EVERY;
+            let (to, id) = (prepared.handoff.from.clone(), prepared.handoff.id.clone());
             commands.push(Command::Call { to, id, call: Call::Inquire });
         }
-        while let Some((at, job)) = self.taken_order.front()
+        while let Some((at, job)) = self.taken_over_order.front()
             && *at + TAKEN_KEPT <= now
         {
-            if self.taken.get(job).is_some_and(|(_, taken)| taken == at) {
-                self.taken.remove(job);
+            if self.taken_over.get(job).is_some_and(|(_, taken_over)| taken_over == at) {
+                self.taken_over.remove(job);
             }
-            self.taken_order.pop_front();
+            self.taken_over_order.pop_front();
         }
     }
 
-    /// What was taken over: when, which job, by which attempt. A job that came twice is there once, as it came last.
-    pub(super) fn taken_in_order(&self) -> impl Iterator<Item = (Time, Handle, u32)> {
-        self.taken_order.iter().filter_map(|(at, job)| {
-            let (attempt, taken) = self.taken.get(job)?;
-            (taken == at).then(|| (*at, job.clone(), *attempt))
+    /// Jobs that were taken over: time, job, attempt. Of a job that came twice only the last time counts.
+    pub(super) fn taken_over_in_order(&self) -> impl Iterator<Item = (Time, Handle, u32)> {
+        self.taken_over_order.iter().filter_map(|(at, job)| {
+            let (attempt, taken_over) = self.taken_over.get(job)?;
+            (taken_over == at).then(|| (*at, job.clone(), *attempt))
         })
     }
 
-    /// The server that hands a job over by that attempt, or did: none if that is not known here.
+    /// The server that hands over the job by that attempt; none if that is not known here.
     pub fn source_of(&self, id: &HandoffId) -> Option<&Name> {
-        let held = self.held.get(&id.job).filter(|held| held.handoff.id.attempt >= id.attempt);
-        held.map(|held| &held.handoff.from.name).or_else(|| self.came_from(id))
+        let prepared =
+            self.prepared.get(&id.job).filter(|prepared| prepared.handoff.id.attempt >= id.attempt);
+        prepared.map(|prepared| &prepared.handoff.from.name).or_else(|| self.taken_from(id))
     }
 
     /// The server from which a job in memory came by that attempt.
-    fn came_from(&self, id: &HandoffId) -> Option<&Name> {
+    fn taken_from(&self, id: &HandoffId) -> Option<&Name> {
         let hops = &self.jobs.get(&self.number_of(&id.job)?)?.record.hops;
         let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.to == self.config.name;
         hops.iter().find(by_it).map(|hop| &hop.from)
     }
 
-    /// The job that has this number here while it is held for another server.
-    pub fn held_as(&self, number: u32) -> Option<&Handle> {
-        self.held.values().find(|held| held.number == number).map(|held| &held.handoff.id.job)
+    /// The job that this server has prepared under that number.
+    pub fn prepared_as(&self, number: u32) -> Option<&Handle> {
+        self.prepared
+            .values()
+            .find(|prepared| prepared.number == number)
+            .map(|prepared| &prepared.handoff.id.job)
     }
 
-    /// The jobs that are held for other servers.
-    pub fn held(&self) -> impl Iterator<Item = &Handoff> {
-        self.held.values().map(|held| &held.handoff)
+    /// The jobs that this server has prepared for others.
+    pub fn prepared(&self) -> impl Iterator<Item = &Handoff> {
+        self.prepared.values().map(|prepared| &prepared.handoff)
     }
 }
 

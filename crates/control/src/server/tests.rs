@@ -15,7 +15,7 @@ use crate::names::Token;
 use crate::names::{Handle, User};
 use crate::reason::DiscoverySummary;
 
-/// A server with a log of what it was told and wanted.
+/// A server with the commands of its last event.
 struct Bench {
     server: Server,
     now: Time,
@@ -64,7 +64,7 @@ impl Bench {
         self.tell(Event::Cancel { reply: Token(0), number, caller }).unwrap()
     }
 
-    /// Lets time pass; returns what was run, with the processors it got.
+    /// Advances the time; returns the jobs that were started, with their processors.
     fn at(&mut self, now: i64) -> Vec<Run> {
         self.now = Time(now);
         let mut runs = Vec::new();
@@ -112,7 +112,7 @@ fn cores(run: &[Run]) -> Vec<(u32, Vec<u32>)> {
 }
 
 #[test]
-fn a_job_is_queued_run_and_kept_until_after_its_end() {
+fn a_job_is_queued_run_and_kept_for_a_minute_after_its_end() {
     let mut bench = Bench::new("cbf", 4);
     let record = bench.accepted(rigid(1, 2, 10));
     assert_eq!(record.handle.to_string(), "lyon.1");
@@ -137,35 +137,35 @@ fn a_job_is_queued_run_and_kept_until_after_its_end() {
 }
 
 #[test]
-fn the_same_key_is_accepted_once() {
+fn a_key_is_accepted_once() {
     let mut bench = Bench::new("cbf", 4);
     let first = bench.accepted(rigid(7, 2, 10));
     assert_eq!(bench.accepted(rigid(7, 2, 10)).handle, first.handle);
     assert_eq!(bench.server.usage().waiting, 1);
-    let stranger = Submit { owner: user("bob"), ..rigid(7, 2, 10) };
-    assert_eq!(bench.submit(stranger), Answer::Refused(Refused::KeyTaken));
+    let other = Submit { owner: user("bob"), ..rigid(7, 2, 10) };
+    assert_eq!(bench.submit(other), Answer::Refused(AdmissionRefusal::KeyTaken));
     assert_ne!(bench.accepted(rigid(8, 2, 10)).handle, first.handle);
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_reason() {
+fn impossible_submissions_are_refused_with_a_reason() {
     let mut bench = Bench::new("cbf", 4);
-    let too_large = Refused::TooLarge { needed: Procs(5), available: Procs(4) };
+    let too_large = AdmissionRefusal::TooLarge { needed: Procs(5), available: Procs(4) };
     assert_eq!(bench.submit(rigid(1, 5, 10)), Answer::Refused(too_large));
-    // A speedup model may make anything of what was asked for.
+    // A speedup model may stretch any walltime.
     let steps = [(Procs(1), 1e300), (Procs(9), 1.0)];
     let endless = Work { procs: Procs(9), walltime: Span(3600), speedup: Speedup::Table(steps.into()) };
     let answer = bench.submit(Submit { work: endless, ..rigid(1, 1, 1) });
-    assert!(matches!(answer, Answer::Refused(Refused::TooLong { .. })), "{answer:?}");
+    assert!(matches!(answer, Answer::Refused(AdmissionRefusal::TooLong { .. })), "{answer:?}");
     bench.accepted(rigid(2, 4, 50));
     let late = Submit { latest: Some(Time(159)), ..rigid(3, 4, 10) };
     let now = Estimate { procs: Procs(4), walltime: Span(10), start: Time(150) };
-    assert_eq!(bench.submit(late.clone()), Answer::Refused(Refused::Stale { now }));
+    assert_eq!(bench.submit(late.clone()), Answer::Refused(AdmissionRefusal::Stale { now }));
     bench.accepted(Submit { latest: Some(Time(160)), ..late });
     bench.accepted(rigid(4, 1, 10));
-    assert_eq!(bench.submit(rigid(5, 1, 10)), Answer::Refused(Refused::TooMany { limit: 3 }));
+    assert_eq!(bench.submit(rigid(5, 1, 10)), Answer::Refused(AdmissionRefusal::TooMany { limit: 3 }));
     bench.accepted(Submit { owner: user("bob"), ..rigid(6, 1, 10) });
-    // Jobs that run do not count.
+    // Running jobs do not count.
     bench.at(100);
     bench.accepted(rigid(7, 1, 10));
 }
@@ -176,7 +176,7 @@ fn cancelling_ends_a_waiting_job_and_terminates_a_running_one() {
     bench.accepted(rigid(1, 4, 10));
     bench.accepted(rigid(2, 4, 10));
     bench.at(100);
-    assert_eq!(bench.cancel(2, "bob"), Answer::NoSuchJob, "nobody learns of others' jobs");
+    assert_eq!(bench.cancel(2, "bob"), Answer::NoSuchJob, "users do not see others' jobs");
     assert_eq!(bench.cancel(9, "alice"), Answer::NoSuchJob);
     assert!(
         matches!(bench.cancel(2, "alice"), Answer::Cancelling(record) if record.state == JobState::Canceled)
@@ -188,12 +188,12 @@ fn cancelling_ends_a_waiting_job_and_terminates_a_running_one() {
     assert_eq!(bench.server.running().map(|(_, _, cancelling)| cancelling).collect::<Vec<_>>(), [true]);
     bench.ended(1, Exit::Cancelled);
     assert_eq!(bench.state(1), JobState::Canceled);
-    assert!(matches!(bench.cancel(1, "alice"), Answer::Cancelling(_)), "again does no harm");
-    assert_eq!(bench.commands.len(), 1, "and nothing");
+    assert!(matches!(bench.cancel(1, "alice"), Answer::Cancelling(_)), "a repeated cancellation is harmless");
+    assert_eq!(bench.commands.len(), 1, "and has no effect");
 }
 
 #[test]
-fn a_job_that_has_come_due_is_cancelled_before_it_runs() {
+fn a_job_that_is_due_can_be_cancelled_before_it_runs() {
     for policy in &pliant_policy::batch::local_names() {
         let mut bench = Bench::new(policy, 4);
         bench.accepted(rigid(1, 4, 10));
@@ -222,11 +222,11 @@ fn a_process_that_outlives_its_walltime_keeps_its_processors() {
     assert_eq!(cores(&bench.at(112)), [(2, vec![0, 1])]);
     assert_eq!(bench.server.job(2).unwrap().started, Some(Time(112)));
     bench.ended(1, Exit::Code(0));
-    assert_eq!(bench.state(1), JobState::Failed, "an end that is told twice is no news");
+    assert_eq!(bench.state(1), JobState::Failed, "a repeated end changes nothing");
 }
 
 #[test]
-fn a_folded_job_is_sized_for_what_it_asked_and_gets_what_there_is() {
+fn a_folded_job_gets_fewer_processors_than_it_was_sized_for() {
     let mut bench = Bench::new("h1", 4);
     bench.accepted(rigid(1, 2, 1000));
     bench.at(100);
@@ -240,7 +240,7 @@ fn a_folded_job_is_sized_for_what_it_asked_and_gets_what_there_is() {
 }
 
 #[test]
-fn an_explanation_says_what_a_job_waits_for() {
+fn an_explanation_shows_the_jobs_that_end_before_the_planned_start() {
     let mut bench = Bench::new("cbf", 4);
     bench.accepted(Submit { owner: user("bob"), ..rigid(1, 4, 10) });
     bench.at(100);
@@ -254,13 +254,13 @@ fn an_explanation_says_what_a_job_waits_for() {
     assert_eq!(
         (wait.until[0].end, &wait.until[0].handle),
         (Time(110), &None),
-        "bob's job has no name for alice"
+        "alice does not see the ID of bob's job"
     );
     assert!(bench.server.explain(Time(103), 1, &alice).is_none());
 }
 
 #[test]
-fn what_a_run_took_is_learned_for_its_service() {
+fn the_runtime_of_a_run_is_learned_for_its_service() {
     let mut bench = Bench::new("cbf", 4);
     let half_parallel = Speedup::Amdahl { parallel: 0.5, limit: Procs(4) };
     let work = Work { procs: Procs(1), walltime: Span(80), speedup: half_parallel };
@@ -281,7 +281,7 @@ fn what_a_run_took_is_learned_for_its_service() {
 }
 
 #[test]
-fn a_batch_teaches_walltimes_by_its_longest_instance() {
+fn walltimes_are_learned_from_the_longest_instance_of_a_batch() {
     let mut bench = Bench::new("cbf", 4);
     let sample = RuntimeSample {
         category: "fit".to_owned(),
@@ -290,25 +290,26 @@ fn a_batch_teaches_walltimes_by_its_longest_instance() {
         instances: 3,
         is_batch: true,
     };
-    for (number, told, learned) in [(1, Some(7_200), Some(8)), (2, Some(40), Some(8)), (3, None, Some(8))] {
+    for (number, longest, learned) in [(1, Some(7_200), Some(8)), (2, Some(40), Some(8)), (3, None, Some(8))]
+    {
         bench.accepted(Submit { sample: Some(sample.clone()), ..rigid(number as u8, 1, 80) });
         bench.at(100 * i64::from(number));
-        assert!(bench.server.wants_longest(number));
-        if let Some(ms) = told {
-            bench.tell(Event::Longest { number, ms });
+        assert!(bench.server.needs_longest_instance(number));
+        if let Some(ms) = longest {
+            bench.tell(Event::LongestInstance { number, ms });
         }
         let job = JobId(number);
-        // What all of them took together says nothing.
+        // The total runtime of the batch does not count.
         let ended = batch::Event::Ended { job, exit: Exit::Code(0), elapsed_ms: Some(60_000) };
         bench.tell(Event::Batch(ended));
         assert_eq!(bench.server.learned("fit"), learned.map(Span), "after job {number}");
     }
     bench.accepted(Submit { sample: Some(RuntimeSample { promises: false, ..sample }), ..rigid(4, 1, 80) });
-    assert!(!bench.server.wants_longest(4), "its service has a fixed runtime");
+    assert!(!bench.server.needs_longest_instance(4), "its service has a fixed runtime");
 }
 
 #[test]
-fn a_server_made_again_from_data_goes_on_the_same() {
+fn a_restored_server_continues_unchanged() {
     use crate::replay::Machine;
     for policy in &pliant_policy::batch::local_names() {
         let mut bench = Bench::new(policy, 4);
@@ -342,7 +343,7 @@ fn a_job_that_waits_for_processors_can_be_cancelled() {
     bench.accepted(rigid(1, 4, 10));
     bench.accepted(rigid(2, 4, 10));
     bench.at(100);
-    assert_eq!(bench.at(110), [], "job 1 is over its walltime and still there");
+    assert_eq!(bench.at(110), [], "job 1 has outlived its walltime");
     assert_eq!((bench.server.usage().waiting, bench.server.usage().running), (1, 1));
     bench.cancel(2, "alice");
     assert_eq!((bench.server.usage().waiting, bench.server.usage().running), (0, 1));
@@ -352,13 +353,13 @@ fn a_job_that_waits_for_processors_can_be_cancelled() {
 }
 
 #[test]
-fn an_end_that_was_seen_late_was_not_late() {
+fn an_end_that_is_seen_late_is_recorded_at_its_time() {
     let mut bench = Bench::new("cbf", 4);
     for key in 1..=3 {
         bench.accepted(rigid(key, 1, 1000));
     }
     bench.at(100);
-    // How long each ran, when that is told, and when it ended.
+    // The runtime, if it was measured, and the end.
     for (job, elapsed_ms, now, expected) in
         [(1, Some(8_033), 700, 109), (2, None, 710, 710), (3, Some(999_000), 720, 720)]
     {
@@ -370,7 +371,7 @@ fn an_end_that_was_seen_late_was_not_late() {
 }
 
 #[test]
-fn what_is_refused_or_repeated_changes_nothing() {
+fn refused_and_repeated_submissions_change_nothing() {
     use crate::replay::Machine;
     for policy in &pliant_policy::batch::local_names() {
         let state = |bench: &mut Bench| serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
@@ -385,7 +386,7 @@ fn what_is_refused_or_repeated_changes_nothing() {
                     bench.submit(rigid(now as u8, 1 + now as u32 % 3, now % 9 + 1));
                 }
             }
-            // The journal of one of them has none of these.
+            // The journal of the other server has none of these.
             for submit in [
                 rigid(1, 5, 10),
                 Submit { latest: Some(Time(0)), ..rigid(2, 2, 7) },
@@ -417,8 +418,8 @@ fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
     }
     let mut bench = Bench::new("cbf", 4);
     bench.tell(Event::Numbered { highest: u32::MAX - 5 });
-    assert_eq!(bench.submit(rigid(1, 1, 1)), Answer::Refused(Refused::NoNumbersLeft));
-    // One that has numbered jobs goes on by itself.
+    assert_eq!(bench.submit(rigid(1, 1, 1)), Answer::Refused(AdmissionRefusal::NoNumbersLeft));
+    // A server that has numbered jobs continues by itself.
     let mut bench = Bench::new("cbf", 4);
     bench.accepted(rigid(1, 1, 1));
     let state = bench.server.dump(bench.now);
@@ -426,8 +427,8 @@ fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
     assert!(server.is_numbered());
 }
 
-/// What paris hands over: its job of that number, by that attempt.
-fn handed(number: u32, attempt: u32) -> Handoff {
+/// A job of paris with that number, handed over by that attempt.
+fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
     let paris: crate::names::Name = "paris".parse().unwrap();
     Handoff {
         id: HandoffId { job: Handle { server: paris.clone(), number }, attempt },
@@ -442,21 +443,21 @@ fn handed(number: u32, attempt: u32) -> Handoff {
         hops: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),
-        copy: false,
+        sibling: false,
         reason: pliant_model::MoveReason::EarlierCompletion,
         payload: Payload::default(),
         sample: None,
     }
 }
 
-/// A job of paris that waits behind another one: held, and ours if `committed`.
-fn with_guest(committed: bool) -> (Bench, HandoffId) {
+/// A job of paris behind another job: prepared, and committed if `committed`.
+fn with_job_of_paris(committed: bool) -> (Bench, HandoffId) {
     let mut bench = Bench::new("cbf", 1);
     bench.accepted(rigid(1, 1, 10_000_000));
-    let handoff = Box::new(handed(5, 1));
+    let handoff = Box::new(handoff_from_paris(5, 1));
     let id = handoff.id.clone();
-    let held = bench.tell(Event::Prepare { reply: Token(51), handoff });
-    assert!(matches!(held, Some(Answer::Handoff(Reply::Prepared(_)))), "{held:?}");
+    let reply = bench.tell(Event::Prepare { reply: Token(51), handoff });
+    assert!(matches!(reply, Some(Answer::Handoff(Reply::Prepared(_)))), "{reply:?}");
     if committed {
         bench.tell(Event::Commit { reply: Token(52), id: id.clone(), cancelled: false, attempts: 1 });
     }
@@ -464,38 +465,42 @@ fn with_guest(committed: bool) -> (Bench, HandoffId) {
 }
 
 #[test]
-fn a_guest_answers_to_its_own_handle_and_to_no_other() {
-    let (bench, id) = with_guest(true);
+fn a_job_from_another_server_has_only_its_own_handle() {
+    let (bench, id) = with_job_of_paris(true);
     let number = bench.server.number_of(&id.job).unwrap();
     assert_eq!(bench.server.job(number).unwrap().handle, id.job);
-    let nobody = Handle { server: "lyon".parse().unwrap(), number };
-    assert_eq!(bench.server.number_of(&nobody), None, "no job of that handle was ever accepted");
+    let unknown = Handle { server: "lyon".parse().unwrap(), number };
+    assert_eq!(bench.server.number_of(&unknown), None, "no job with that handle was accepted");
 }
 
 #[test]
-fn the_files_of_a_held_job_are_wanted() {
-    let (mut bench, id) = with_guest(false);
-    assert!(bench.server.wants_files_of(&Key([7; 16])) && !bench.server.wants_files_of(&Key([8; 16])));
+fn the_files_of_a_prepared_job_are_needed() {
+    let (mut bench, id) = with_job_of_paris(false);
+    assert!(bench.server.needs_files_of(&Key([7; 16])) && !bench.server.needs_files_of(&Key([8; 16])));
     bench.tell(Event::Abort { reply: Token(53), id });
-    assert!(!bench.server.wants_files_of(&Key([7; 16])), "it is not to come");
+    assert!(!bench.server.needs_files_of(&Key([7; 16])), "the handoff was aborted");
 }
 
 #[test]
-fn a_commit_that_is_repeated_after_long_is_known() {
-    let (mut bench, id) = with_guest(true);
+fn a_commit_that_is_repeated_after_days_is_acknowledged() {
+    let (mut bench, id) = with_job_of_paris(true);
     bench.now = Time(8 * 86_400);
     bench.tell(Event::Due);
     let again = bench.tell(Event::Commit { reply: Token(54), id, cancelled: false, attempts: 1 });
-    assert_eq!(again, Some(Answer::Handoff(Reply::Done)), "the source would take the job for lost");
+    assert_eq!(
+        again,
+        Some(Answer::Handoff(Reply::Done)),
+        "otherwise the source would record the job as lost"
+    );
 }
 
 #[test]
 fn only_the_server_that_has_a_job_hands_it_over() {
-    let (mut bench, id) = with_guest(false);
+    let (mut bench, id) = with_job_of_paris(false);
     assert_eq!(bench.server.source_of(&id).map(|name| name.as_str()), Some("paris"));
     let from = Peer { name: "nancy".parse().unwrap(), address: "nancy:1".to_owned() };
-    let stranger = Box::new(Handoff { from, ..handed(5, 2) });
-    let refused = bench.tell(Event::Prepare { reply: Token(55), handoff: stranger });
+    let other = Box::new(Handoff { from, ..handoff_from_paris(5, 2) });
+    let refused = bench.tell(Event::Prepare { reply: Token(55), handoff: other });
     assert!(matches!(refused, Some(Answer::Handoff(Reply::Refused(_)))), "{refused:?}");
-    assert_eq!(bench.server.held().count(), 1, "what paris hands over stays held");
+    assert_eq!(bench.server.prepared().count(), 1, "the job of paris stays prepared");
 }

@@ -112,7 +112,7 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
         let mut external = External::new();
         let expect = if let Way::Planned(expect) = way { expect } else { Expect::Limits };
         let first = listings.first().map_or(Time::ZERO, |listing| listing.at);
-        tell(&mut external, first, Event::Described { interval: *interval, partition: None, expect });
+        tell(&mut external, first, Event::Configured { interval: *interval, partition: None, expect });
         let mut before = Listing::default();
         for listing in &listings {
             tell(&mut external, listing.at, Event::Listed(listing.changes(&before)));
@@ -137,16 +137,16 @@ fn runtimes(listings: &[&Listing]) -> BTreeMap<String, Span> {
     for pair in listings.windows(2) {
         let (before, after) = (pair[0], pair[1]);
         let between = Time(before.at.0 + (after.at - before.at).0 / 2);
-        for job in before.jobs.iter().filter(|job| job.phase() == Phase::Runs) {
+        for job in before.jobs.iter().filter(|job| job.phase() == Phase::Running) {
             let ended = match after.job(&job.id) {
-                Some(after) if after.phase() == Phase::Runs => continue,
+                Some(after) if after.phase() == Phase::Running => continue,
                 after => after.and_then(|after| after.ended).unwrap_or(between),
             };
             if let Some(started) = job.started {
                 runtimes.insert(job.id.clone(), ended - started);
             }
         }
-        for job in after.jobs.iter().filter(|job| job.phase() == Phase::Over) {
+        for job in after.jobs.iter().filter(|job| job.phase() == Phase::Ended) {
             if let (Some(started), Some(ended)) = (job.started, job.ended) {
                 runtimes.insert(job.id.clone(), ended - started);
             }

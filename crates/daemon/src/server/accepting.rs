@@ -7,7 +7,7 @@ use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Key;
 use pliant_control::reason::Cause;
-use pliant_control::server::{Answer, Event, Refused, Submit};
+use pliant_control::server::{AdmissionRefusal, Answer, Event, Submit};
 use pliant_site::services::Refusal;
 use pliant_staging::FileSpec;
 use pliant_telemetry::{RequestId, names};
@@ -129,7 +129,7 @@ impl Service {
     }
 
     /// Why no job is taken while it is not known which numbers are taken.
-    pub(super) async fn is_unnumbered(&self) -> Option<Refused> {
+    pub(super) async fn is_unnumbered(&self) -> Option<AdmissionRefusal> {
         let mut numbered = self.numbered.clone();
         let told = tokio::time::timeout(NUMBERED_WITHIN, numbered.wait_for(|numbered| *numbered)).await;
         let reason = || {
@@ -137,7 +137,7 @@ impl Service {
                 "the server's journal is new, and the agents above it have not said which job numbers are taken",
             )
         };
-        (!matches!(told, Ok(Ok(_)))).then(|| Refused::Other(reason()))
+        (!matches!(told, Ok(Ok(_)))).then(|| AdmissionRefusal::Other(reason()))
     }
 
     /// An error while the journal cannot be written: nothing is accepted then, and no client has to wait for that answer. It

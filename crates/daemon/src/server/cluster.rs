@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pliant_control::batch;
-use pliant_control::batch::external::{Command, Event, Queue, Withdrawal};
+use pliant_control::batch::external::{Command, Event, Queue, WithdrawalOutcome};
 use pliant_control::coallocation::{SubjobId, SubjobState};
 use pliant_control::job::Exit;
 use pliant_control::listing::CoreLayout;
@@ -152,7 +152,7 @@ impl Cluster {
             Command::Terminate { job: number, ids } => {
                 own.clone().spawn(job(number), |own, job| own.terminate(job, ids));
             }
-            Command::Look { job: number, ids, listed } => {
+            Command::Inspect { job: number, ids, listed } => {
                 own.clone().spawn(job(number), |own, job| own.find_outcome(job, ids, listed));
             }
         }
@@ -162,7 +162,7 @@ impl Cluster {
         let host = &self.host;
         let execution = Execution::of_number(host, machine, number).map(Arc::new);
         let dir = execution.as_ref().map(|execution| execution.dir.clone());
-        let dir = dir.or_else(|| machine.held_as(number.0).map(|handle| host.dir(handle)));
+        let dir = dir.or_else(|| machine.prepared_as(number.0).map(|handle| host.dir(handle)));
         Job { number: number.0, dir, execution }
     }
 
@@ -202,7 +202,8 @@ impl Cluster {
     }
 
     async fn queue(self, job: Job, queue: Queue, slot: SubmissionSlot) -> Event {
-        let Queue { job: named, procs, walltime, held, tentative, mut again, alternatives } = queue;
+        let Queue { job: named, procs, walltime, held, tentative, resubmitted: mut again, alternatives } =
+            queue;
         let Some(dir) = job.dir.clone() else {
             return Event::Refused { job: named, why: "the server does not know it any more".to_owned() };
         };
@@ -303,20 +304,20 @@ impl Cluster {
 
     async fn withdraw(self, job: Job, ids: Vec<String>, tentative: bool) -> Event {
         let (system, number) = (self.system().await, JobId(job.number));
-        let mut outcome = Withdrawal::Withdrawn;
+        let mut outcome = WithdrawalOutcome::Withdrawn;
         for id in &ids {
             if !self.prevent_start(&system, &job, id).await.is_prevented() {
-                outcome = Withdrawal::Stays;
+                outcome = WithdrawalOutcome::Started;
             }
         }
-        if outcome == Withdrawal::Stays && !tentative && self.was_put_away(&job).await {
+        if outcome == WithdrawalOutcome::Started && !tentative && self.was_put_away(&job).await {
             // By an earlier try of the same: what has started since found nothing to run.
-            outcome = Withdrawal::Withdrawn;
+            outcome = WithdrawalOutcome::Withdrawn;
         }
-        if outcome == Withdrawal::Withdrawn && !self.put_away(&job).await {
-            outcome = Withdrawal::Stays;
+        if outcome == WithdrawalOutcome::Withdrawn && !self.put_away(&job).await {
+            outcome = WithdrawalOutcome::Started;
         }
-        if outcome == Withdrawal::Withdrawn {
+        if outcome == WithdrawalOutcome::Withdrawn {
             self.clear(&job).await;
             self.remove_prevented(&system, &job, &ids).await;
         }

@@ -35,9 +35,9 @@ pub(super) struct ServerDriver {
 impl Driver<Server> for ServerDriver {
     fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Tell(record) => DurableRecord::StatusUpdate(json(record)),
+            Command::Report(record) => DurableRecord::StatusUpdate(json(record)),
             Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
-            Command::KeepLocal(job) => DurableRecord::Local(local_row(job)),
+            Command::ArchiveLocal(job) => DurableRecord::Local(local_row(job)),
             _ => DurableRecord::Nothing,
         }
     }
@@ -60,7 +60,7 @@ impl Driver<Server> for ServerDriver {
                 }
             }
             Command::Call { to, id, call } => self.peers.call(to, id, call),
-            Command::Tell(record) => {
+            Command::Report(record) => {
                 if let Some(sequence) = notice {
                     self.upward.status_update(sequence);
                 }
@@ -68,7 +68,7 @@ impl Driver<Server> for ServerDriver {
                 let _ = self.changes.send(Arc::from(record));
             }
             Command::Subjob(command) => self.subjobs.carry_out(machine, command),
-            Command::KeepLocal(_) => {}
+            Command::ArchiveLocal(_) => {}
             Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
                 if record.server() == machine.name() {
@@ -124,7 +124,7 @@ fn count(answer: &Answer) {
         | Answer::Handoff(_)
         | Answer::Decision(_)
         | Answer::Subjob(_)
-        | Answer::Order(MoveOutcome::Moved(_) | MoveOutcome::Copied(_))
+        | Answer::Order(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))
         | Answer::NoSuchJob => {}
     }
 }

@@ -61,7 +61,7 @@ impl Service {
             hops: prepare.hops,
             before: prepare.before,
             latest: prepare.latest,
-            copy: prepare.copy,
+            sibling: prepare.copy,
             reason: prepare.reason,
             payload: Payload::of(&program),
             sample,

@@ -123,7 +123,7 @@ impl PeerServers {
                 let decision = decision.map_err(|status| status.message().to_owned())?.into_inner();
                 let decision =
                     HandoffDecision::try_from(decision).map_err(|malformed| malformed.to_string())?;
-                return Ok(Event::Judged { id: id.clone(), decision });
+                return Ok(Event::Decided { id: id.clone(), decision });
             }
         };
         let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
@@ -153,7 +153,7 @@ impl PeerServers {
             hops: handoff.hops.clone(),
             before: handoff.before,
             latest: handoff.latest,
-            copy: handoff.copy,
+            copy: handoff.sibling,
             reason: handoff.reason,
             request: program.request,
         };
@@ -215,9 +215,9 @@ fn said(event: &Event) -> &'static str {
         Event::Answered { reply: Reply::Refused(_), .. } => "refused",
         Event::Answered { reply: Reply::Done, .. } => "done",
         Event::Answered { reply: Reply::Unknown, .. } => "unknown",
-        Event::Judged { decision: HandoffDecision::Undecided, .. } => "undecided",
-        Event::Judged { decision: HandoffDecision::Commit { .. }, .. } => "commit",
-        Event::Judged { decision: HandoffDecision::Abort, .. } => "abort",
+        Event::Decided { decision: HandoffDecision::Undecided, .. } => "undecided",
+        Event::Decided { decision: HandoffDecision::Commit { .. }, .. } => "commit",
+        Event::Decided { decision: HandoffDecision::Abort, .. } => "abort",
         _ => "",
     }
 }

@@ -2,7 +2,7 @@
 
 use pliant_control::access::Caller;
 use pliant_control::multi_job::Prospects;
-use pliant_control::server::{Instance, Refused, Server};
+use pliant_control::server::{AdmissionRefusal, Instance, Server};
 use pliant_model::Span;
 use pliant_site::services::Refusal;
 use pliant_wire::{ProspectsQuery, SubmissionRefusal, SubmittedWork};
@@ -58,5 +58,5 @@ fn mean(of: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
 }
 
 fn declined(refusal: &Refusal) -> SubmissionRefusal {
-    SubmissionRefusal::from(&Refused::Other(refusal.cause().because(refusal.to_string())))
+    SubmissionRefusal::from(&AdmissionRefusal::Other(refusal.cause().because(refusal.to_string())))
 }

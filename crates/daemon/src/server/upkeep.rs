@@ -64,7 +64,7 @@ impl Upkeep {
         }
         for number in self.host.gates() {
             let known = move |server: &mut Server, _| {
-                let is_job = server.job(number).is_some() || server.held_as(number).is_some();
+                let is_job = server.job(number).is_some() || server.prepared_as(number).is_some();
                 is_job || server.subjob(number).is_some()
             };
             if self.mailbox.ask(known).await == Ok(false)
@@ -92,7 +92,7 @@ impl Upkeep {
         }
         // It cannot be submitted, or accepted, from here on.
         let _lock = self.host.store.lock(&user, key).await;
-        let wanted = self.mailbox.ask(move |server, _| server.wants_files_of(&key)).await;
+        let wanted = self.mailbox.ask(move |server, _| server.needs_files_of(&key)).await;
         if wanted != Ok(false) {
             return false;
         }

@@ -287,7 +287,7 @@ fn queue(waiting: u32) -> DiscoveryResult {
         owner: Owner::UNKNOWN,
         moves: 0,
         avoids: Vec::new(),
-        copies: Vec::new(),
+        siblings: Vec::new(),
     };
     let placed = (1..=waiting).map(|number| Waiting { job: JobId(number), plan: estimate }).collect();
     let info = ServerInfo {

@@ -194,7 +194,7 @@ impl World {
                 if let Peer::Server(index) = from
                     && self.life(from) == life
                 {
-                    self.tell_server(index, server::Event::Judged { id, decision });
+                    self.tell_server(index, server::Event::Decided { id, decision });
                 }
             }
             (Party::Launch(by), Response::Launch(answer)) => self.launch_answered(from, number, by, *answer),
@@ -235,7 +235,7 @@ impl World {
             }
             handoff::Call::Ready => {
                 if self.bug == Some(Bug::StartsUnasked) {
-                    let judged = server::Event::Judged { id: id.clone(), decision: UNLOCKED };
+                    let judged = server::Event::Decided { id: id.clone(), decision: UNLOCKED };
                     self.after(1, WorldEvent::Late(index, life, judged));
                 }
                 (Party::Target(life, id.clone()), Request::Ready(id))
@@ -265,7 +265,7 @@ impl World {
                     && matches!(reply, Reply::Prepared(_))
                     && let Some(Call { by: Party::Source(_, id), .. }) = &call
                 {
-                    self.tell_server(index, server::Event::Judged { id: id.clone(), decision: UNLOCKED });
+                    self.tell_server(index, server::Event::Decided { id: id.clone(), decision: UNLOCKED });
                 }
                 Response::Reply(reply)
             }

@@ -110,7 +110,7 @@ impl World {
             }
             Peer::Server(index) => {
                 let forgotten = match self.bug {
-                    Some(Bug::ForgetsHolds) => Some("held"),
+                    Some(Bug::ForgetsHolds) => Some("prepared"),
                     Some(Bug::ForgetsSubjobs) => Some("subjobs"),
                     _ => None,
                 };

@@ -24,13 +24,13 @@ impl World {
             if !daemon.node.up {
                 return Some(format!("{name} is down"));
             }
-            if let Some((job, to)) = daemon.node.machine.leaving().next() {
+            if let Some((job, to)) = daemon.node.machine.outgoing().next() {
                 return Some(format!("{name} does not get rid of {job}, which goes to {}", to.name));
             }
-            if let Some((job, to)) = daemon.node.machine.copies().next() {
+            if let Some((job, to)) = daemon.node.machine.siblings().next() {
                 return Some(format!("{name} has a copy of {job} at {}", to.name));
             }
-            if let Some(handoff) = daemon.node.machine.held().next() {
+            if let Some(handoff) = daemon.node.machine.prepared().next() {
                 let attempt = handoff.id.attempt;
                 return Some(format!(
                     "{name} holds {} from {}, attempt {attempt}",

@@ -169,14 +169,14 @@ impl World {
             }
             Command::Batch(batch::Command::Terminate { job }) => self.terminate(index, job),
             Command::Batch(batch::Command::External(command)) => self.external_wants(index, command),
-            Command::Tell(record) => {
+            Command::Report(record) => {
                 if let Some(number) = number {
                     self.tell_news(me, number, record);
                 }
             }
             Command::Subjob(command) => self.subjob_command(index, command),
             // What local users did is kept for replays.
-            Command::Archive(_) | Command::KeepLocal(_) => {}
+            Command::Archive(_) | Command::ArchiveLocal(_) => {}
             Command::Freed => self.freed(me),
         }
     }

@@ -24,11 +24,11 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Cancel { number, .. } => format!("Cancel its job {number}"),
         Event::Withdraw { number, .. } => format!("Withdraw its job {number} if it waits"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
-        Event::Longest { number, ms } => format!("Longest of its job {number}: {ms} ms"),
+        Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),
         Event::Order { order, .. } => format!("Order {} to {}, {:?}", order.job, order.to, order.reason),
         Event::Prepare { handoff, .. } => {
-            let (id, copy) = (&handoff.id, if handoff.copy { ", a copy" } else { "" });
-            format!("Prepare {} from {}, attempt {}{copy}", id.job, handoff.from.name, id.attempt)
+            let (id, sibling) = (&handoff.id, if handoff.sibling { ", a sibling" } else { "" });
+            format!("Prepare {} from {}, attempt {}{sibling}", id.job, handoff.from.name, id.attempt)
         }
         Event::Ready { id, .. } => format!("Ready {}, attempt {}", id.job, id.attempt),
         Event::Commit { id, cancelled, .. } => {
@@ -39,7 +39,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Answered { id, reply } => {
             format!("Answered {}, attempt {}: {}", id.job, id.attempt, short(reply))
         }
-        Event::Judged { id, decision } => format!("Judged {}, attempt {}: {decision:?}", id.job, id.attempt),
+        Event::Decided { id, decision } => format!("Judged {}, attempt {}: {decision:?}", id.job, id.attempt),
         Event::Subjob(event) => short(event),
         Event::Batch(event) => short(event),
         Event::Due => "Due".to_owned(),

@@ -81,7 +81,7 @@ impl DaemonMachine for Server {
 
     fn kept(command: &server::Command) -> Kept<'_> {
         match command {
-            server::Command::Tell(record) => Kept::Update(record),
+            server::Command::Report(record) => Kept::Update(record),
             server::Command::Archive(record) => Kept::Ended(record),
             _ => Kept::Nothing,
         }

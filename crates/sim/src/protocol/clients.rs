@@ -8,7 +8,7 @@ use pliant_control::names::Token;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::payload::Payload;
 use pliant_control::reason::{DiscoverySummary, Reason};
-use pliant_control::server::{self, Refused, Submit};
+use pliant_control::server::{self, AdmissionRefusal, Submit};
 use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
 
 use super::Unplaced;
@@ -188,7 +188,7 @@ impl Driver<'_> {
 
     fn answer_local_user(&mut self, number: u32, cluster: ClusterId, event: client::Event) {
         match event {
-            client::Event::Refused(Refused::TooLarge { needed: requested, available }) => {
+            client::Event::Refused(AdmissionRefusal::TooLarge { needed: requested, available }) => {
                 self.refuse(number, RefusalCause::LargerThanCluster { cluster, requested, available });
             }
             other => debug_assert!(matches!(other, client::Event::Accepted(_)), "{other:?}"),

@@ -119,12 +119,20 @@ impl Driver<'_> {
     /// A server says whether a copy may start.
     pub(super) fn consent(&mut self, now: Time, to: Token, decision: HandoffDecision) {
         let Some(Waiting::Server(target, id)) = self.handoffs.waiting.remove(&to.0) else { return };
-        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, decision }));
+        self.send(
+            now,
+            Link::Servers,
+            NetworkMessage::Server(target, server::Event::Decided { id, decision }),
+        );
     }
 
     /// A server asks the one that a held job came from.
     pub(super) fn inquired(&mut self, now: Time, source: usize, target: usize, id: HandoffId) {
         let decision = self.servers[source].node.machine.decision(&id);
-        self.send(now, Link::Servers, NetworkMessage::Server(target, server::Event::Judged { id, decision }));
+        self.send(
+            now,
+            Link::Servers,
+            NetworkMessage::Server(target, server::Event::Decided { id, decision }),
+        );
     }
 }

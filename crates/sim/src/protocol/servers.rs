@@ -62,7 +62,7 @@ impl Driver<'_> {
             server::Command::Batch(batch::Command::External(_)) => {
                 debug_assert!(false, "every batch system is embedded");
             }
-            server::Command::Tell(record) => {
+            server::Command::Report(record) => {
                 let node = &mut self.servers[index].node;
                 let (child, sequence) = (node.machine.config().name.clone(), node.number_update());
                 self.send_up(now, Peer::Server(index), agent::Event::Told { child, sequence, record });
@@ -74,7 +74,7 @@ impl Driver<'_> {
                 }
             }
             server::Command::Subjob(_) => debug_assert!(false, "nobody launches"),
-            server::Command::KeepLocal(_) | server::Command::Freed => {
+            server::Command::ArchiveLocal(_) | server::Command::Freed => {
                 debug_assert!(false, "every batch system is embedded")
             }
         }

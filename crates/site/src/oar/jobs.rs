@@ -72,7 +72,7 @@ pub(super) fn read(
             Ok(job) => {
                 let gives_way = job.types.iter().any(|kind| kind == "besteffort");
                 let listed = listed(id, tagged, job, resources);
-                if tagged.is_some() || (listed.phase() != Phase::Over && !gives_way) {
+                if tagged.is_some() || (listed.phase() != Phase::Ended && !gives_way) {
                     queue.jobs.push(listed);
                 }
             }
@@ -96,19 +96,19 @@ fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> L
         state: state(&job),
         partition: job.queue.clone(),
         shape: shape.unwrap_or_default(),
-        places: places(&job, resources),
+        allocations: places(&job, resources),
         walltime: walltime.or(chosen.map(|one| one.walltime)),
         submitted: Time(job.submitted.0),
         status: job.exit_code.map(|code| status(code.0)),
-        needs: job.types.iter().map(|kind| format!("type {kind}")).collect(),
+        requirements: job.types.iter().map(|kind| format!("type {kind}")).collect(),
         ..ListedJob::default()
     };
     match listed.phase() {
-        Phase::Waits => {
-            listed.places.clear();
+        Phase::Waiting => {
+            listed.allocations.clear();
             let start = job.scheduled.as_ref().and_then(instant);
             listed.planned = start.map(|start| PlannedStart { start, nodes: Vec::new() });
-            listed.waits_for = match (start, job.reservation.as_str()) {
+            listed.wait_reason = match (start, job.reservation.as_str()) {
                 (Some(start), "Scheduled") => Some(WaitReason::Time(start)),
                 // What OAR plans it plans with all that it waits for.
                 (Some(_), _) => None,
@@ -119,11 +119,11 @@ fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> L
                 (None, _) => None,
             };
         }
-        Phase::Runs => {
+        Phase::Running => {
             listed.started = instant(&job.started);
         }
-        Phase::Over => {
-            listed.started = instant(&job.started).filter(|_| !listed.places.is_empty());
+        Phase::Ended => {
+            listed.started = instant(&job.started).filter(|_| !listed.allocations.is_empty());
             listed.ended = instant(&job.stopped);
         }
     }

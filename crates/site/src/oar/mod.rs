@@ -154,7 +154,7 @@ impl Oar {
             let Some(job) = self.status_of(number, id).await? else { return Ok(StartPrevention::Unknown) };
             match job.phase() {
                 _ if job.ever_started() => return Ok(StartPrevention::Started(Box::new(job))),
-                Phase::Over => return Ok(StartPrevention::Prevented),
+                Phase::Ended => return Ok(StartPrevention::Prevented),
                 _ if job.state == State::Held => return Ok(StartPrevention::Prevented),
                 _ if !asked => {
                     // Refused of a job that waits no more: the next look says so.
@@ -181,7 +181,7 @@ impl Oar {
         loop {
             match self.status_of(number, id).await? {
                 None => return Ok(()),
-                Some(job) if job.phase() == Phase::Over => return Ok(()),
+                Some(job) if job.phase() == Phase::Ended => return Ok(()),
                 Some(_) if !asked => {
                     self.terminate(number, id).await?;
                     asked = true;
@@ -228,7 +228,7 @@ impl Oar {
     /// OAR does not answer. That a job is unknown or over is no error.
     pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         match self.status_of(number, id).await? {
-            Some(job) if job.phase() != Phase::Over => match self.run(&call::delete(id)).await {
+            Some(job) if job.phase() != Phase::Ended => match self.run(&call::delete(id)).await {
                 // It was asked before, or is over by now.
                 Ok(_) | Err(BatchSystemError::Refused { .. }) => Ok(()),
                 Err(error) => Err(error),
@@ -258,7 +258,7 @@ impl Oar {
         let ids: BTreeSet<&str> = ids.iter().copied().filter(|id| is_id(id)).collect();
         for ids in ids.into_iter().collect::<Vec<_>>().chunks(NAMES_MAX) {
             let jobs = self.jobs(&call::jobs(&call::with_ids(ids))).await?.jobs;
-            let over = jobs.into_iter().filter(|job| job.ours.is_some() && job.phase() == Phase::Over);
+            let over = jobs.into_iter().filter(|job| job.ours.is_some() && job.phase() == Phase::Ended);
             ended.extend(over.map(|job| (job.id.clone(), job)));
         }
         Ok(ended)

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_control::batch::external::DECIDED_WITHIN;
+use pliant_control::batch::external::RELEASE_TIMEOUT;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ const RESERVATION: &str = "reservation.json";
 /// The file with the addresses of the tasks.
 const ADDRESSES: &str = "addresses.json";
 /// How long a supervisor waits without a reservation: less than what its batch job is given for it.
-const TIMEOUT: Duration = Duration::from_secs(DECIDED_WITHIN.0 as u64 - 5);
+const TIMEOUT: Duration = Duration::from_secs(RELEASE_TIMEOUT.0 as u64 - 5);
 /// Between two looks of a supervisor that waits.
 const PERIOD: Duration = Duration::from_millis(100);
 

@@ -37,14 +37,14 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
             state: state(word, ""),
             partition: partition.to_owned(),
             shape: CoreLayout { cores: cores.parse().unwrap_or(0), ..CoreLayout::default() },
-            places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
+            allocations: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             submitted: time(submit)?.ok_or_else(|| wrong(id, "seconds", submit))?,
             ..ListedJob::default()
         };
-        if job.phase() != Phase::Waits && job.ever_started() {
+        if job.phase() != Phase::Waiting && job.ever_started() {
             job.started = time(start)?;
         }
-        if job.phase() == Phase::Over {
+        if job.phase() == Phase::Ended {
             job.ended = time(end)?;
             job.status = status(exit);
         }
@@ -70,10 +70,10 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
             id: id.to_owned(),
             ours: who.tagged(name.trim_end_matches('\u{1f}')).and_then(|tag| tag.number(id)),
             state: state(word, ""),
-            places: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
+            allocations: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             ..ListedJob::default()
         };
-        if job.phase() == Phase::Over {
+        if job.phase() == Phase::Ended {
             (job.started, job.ended) = (time(start)?.filter(|_| job.ever_started()), time(end)?);
             job.status = status(exit);
         }

@@ -69,8 +69,8 @@ pub(super) fn tasks(waiting: &ListedJob, first: u32, indices: &str) -> Option<Ve
             let mut task = ListedJob {
                 id: format!("{array}{index}"),
                 ours: Some(first.checked_add(index)?),
-                further: 0,
-                at_once: None,
+                more_tasks: 0,
+                max_running_tasks: None,
                 ..waiting.clone()
             };
             if !tasks.is_empty() {
@@ -141,13 +141,13 @@ mod tests {
         let waiting = ListedJob {
             id: "12_[]".to_owned(),
             state: State::Pending,
-            further: 3,
-            at_once: Some(2),
+            more_tasks: 3,
+            max_running_tasks: Some(2),
             planned: planned.clone(),
             ..ListedJob::default()
         };
         let found = tasks(&waiting, 4_000, "0-1,9").unwrap();
-        let told: Vec<_> = found.iter().map(|task| (task.id.as_str(), task.ours, task.further)).collect();
+        let told: Vec<_> = found.iter().map(|task| (task.id.as_str(), task.ours, task.more_tasks)).collect();
         assert_eq!(told, [("12_0", Some(4_000), 0), ("12_1", Some(4_001), 0), ("12_9", Some(4_009), 0)]);
         assert_eq!((&found[0].planned, &found[1].planned), (&planned, &None));
         for bad in ["", "3-1", "0-1000", "a", "0-3:2"] {

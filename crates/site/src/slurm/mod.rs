@@ -190,7 +190,7 @@ impl Slurm {
                 let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS);
                 let accounted = accounts::read_accounts(&self.run(&call).await?.stdout, &self.submitter)?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
-                let is_further = |job: &ListedJob| job.phase() == Phase::Over && !listed.contains(&job.id);
+                let is_further = |job: &ListedJob| job.phase() == Phase::Ended && !listed.contains(&job.id);
                 found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
             }
         }
@@ -205,7 +205,7 @@ impl Slurm {
     pub async fn prevent_start(&self, number: u32, id: &str) -> Result<StartPrevention, BatchSystemError> {
         match self.status_of(number, id).await? {
             None => return Ok(StartPrevention::Unknown),
-            Some(job) if job.state == State::Held && job.waits_for.is_some() => {
+            Some(job) if job.state == State::Held && job.wait_reason.is_some() => {
                 return Ok(StartPrevention::HeldByAdministrator);
             }
             Some(_) => {}
@@ -219,21 +219,21 @@ impl Slurm {
         // From here on it does not start: a job that waits is held.
         let Some(job) = self.status_of(number, id).await? else { return Ok(StartPrevention::Unknown) };
         match job.phase() {
-            Phase::Waits => self.cancel(&call::cancel_waiting(id)).await?,
-            Phase::Runs => {
+            Phase::Waiting => self.cancel(&call::cancel_waiting(id)).await?,
+            Phase::Running => {
                 // It was held in vain, which only would matter if it were requeued.
                 let _ = self.run(&call::release(id)).await;
             }
-            Phase::Over => {}
+            Phase::Ended => {}
         }
         let job = match job.phase() {
-            Phase::Waits => self.status_of(number, id).await?,
-            Phase::Runs | Phase::Over => Some(job),
+            Phase::Waiting => self.status_of(number, id).await?,
+            Phase::Running | Phase::Ended => Some(job),
         };
         Ok(match job {
             None => StartPrevention::Unknown,
             Some(job) if job.ever_started() => StartPrevention::Started(Box::new(job)),
-            Some(job) if job.phase() == Phase::Over => StartPrevention::Prevented,
+            Some(job) if job.phase() == Phase::Ended => StartPrevention::Prevented,
             Some(job) => {
                 let why = format!("job {id} still waits ({:?}) after it was cancelled", job.state);
                 return Err(System::Slurm.no_answer("scancel", why));
@@ -272,7 +272,7 @@ impl Slurm {
     /// The controller does not answer. That a job is unknown or over is no error.
     pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         let Some(job) = self.status_of(number, id).await? else { return Ok(()) };
-        if job.phase() == Phase::Waits && arrays::is_task(id) {
+        if job.phase() == Phase::Waiting && arrays::is_task(id) {
             // Cancelled among those that wait, a task is gone without a trace. Held, it is a job of its own. If it has
             // started meanwhile, or cannot be held, it is ended all the same.
             let _ = self.run(&call::hold(id)).await;
@@ -316,7 +316,7 @@ impl Slurm {
             // The controller has the last word: numbers begin anew when its state was lost, and the accounts stay.
             let known: BTreeSet<String> = remembered.iter().map(|job| job.id.clone()).collect();
             let accounted = accounted.into_iter().filter(|job| !known.contains(&job.id));
-            let over = |job: &ListedJob| job.phase() == Phase::Over && ids.contains(&job.id.as_str());
+            let over = |job: &ListedJob| job.phase() == Phase::Ended && ids.contains(&job.id.as_str());
             let jobs = remembered.into_iter().chain(accounted).filter(over);
             ended.extend(jobs.map(|job| (job.id.clone(), job)));
         }
@@ -390,11 +390,11 @@ impl Slurm {
         let cores: BTreeMap<&str, u32> = nodes.iter().map(|node| (node.name.as_str(), node.cores)).collect();
         let mut unknown = Vec::new();
         let mut running = BTreeSet::new();
-        for job in jobs.iter_mut().filter(|job| job.phase() == Phase::Runs && job.places.len() > 1) {
+        for job in jobs.iter_mut().filter(|job| job.phase() == Phase::Running && job.allocations.len() > 1) {
             let whole: Vec<Option<u32>> =
-                job.places.iter().map(|place| cores.get(place.node.as_str()).copied()).collect();
+                job.allocations.iter().map(|place| cores.get(place.node.as_str()).copied()).collect();
             if whole.iter().copied().sum::<Option<u32>>() == Some(job.shape.cores) {
-                job.places.iter_mut().zip(whole).for_each(|(place, cores)| place.cores = cores);
+                job.allocations.iter_mut().zip(whole).for_each(|(place, cores)| place.cores = cores);
                 continue;
             }
             let key = (job.id.clone(), job.started.unwrap_or_default());
@@ -438,7 +438,7 @@ fn variables(settings: &Settings, call: &Call) -> Vec<(&'static str, OsString)> 
 /// Leaves out others' jobs that are over, but for those that were not when the last listing was made: what became of
 /// them is told once.
 fn leave_out_over(jobs: &mut Vec<ListedJob>, known: &mut Option<BTreeSet<String>>) {
-    let is_over = |job: &ListedJob| job.ours.is_none() && job.phase() == Phase::Over;
+    let is_over = |job: &ListedJob| job.ours.is_none() && job.phase() == Phase::Ended;
     let over = jobs.iter().filter(|job| is_over(job)).map(|job| job.id.clone()).collect();
     let before = known.replace(over);
     jobs.retain(|job| !is_over(job) || before.as_ref().is_some_and(|before| !before.contains(&job.id)));
@@ -446,11 +446,11 @@ fn leave_out_over(jobs: &mut Vec<ListedJob>, known: &mut Option<BTreeSet<String>
 
 /// Notes a job's cores on its nodes, if they are as many as it has and on no other node.
 fn fill(job: &mut ListedJob, spread: &BTreeMap<String, u32>) -> bool {
-    let fits = spread.len() == job.places.len()
-        && job.places.iter().all(|place| spread.contains_key(&place.node))
+    let fits = spread.len() == job.allocations.len()
+        && job.allocations.iter().all(|place| spread.contains_key(&place.node))
         && spread.values().sum::<u32>() == job.shape.cores;
     if fits {
-        job.places.iter_mut().for_each(|place| place.cores = spread.get(&place.node).copied());
+        job.allocations.iter_mut().for_each(|place| place.cores = spread.get(&place.node).copied());
     }
     fits
 }

@@ -12,7 +12,7 @@ use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase, Plan
 
 use super::arrays::{self, Tag};
 use super::hostlist;
-use super::states::{instant, state, waits_for, walltime};
+use super::states::{instant, state, wait_reason, walltime};
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::Submitter;
@@ -126,7 +126,8 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unre
         true => Ok(Vec::new()),
         false => hostlist::expand(text).ok_or_else(|| wrong(name, "a list of nodes", text)),
     };
-    let Id { id: whole, further, at_once } = self::id(id).ok_or_else(|| wrong("id", "a job's id", id))?;
+    let Id { id: whole, more_tasks, max_running_tasks } =
+        self::id(id).ok_or_else(|| wrong("id", "a job's id", id))?;
     let (start, end) = (time("start", start)?, time("end", end)?);
     let places =
         hosts("nodes", places)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect();
@@ -141,32 +142,32 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unre
             nodes: Some(count("number of nodes", nodes)?),
             exclusive: shared == "NO",
         },
-        further,
-        at_once,
-        places,
+        more_tasks,
+        max_running_tasks,
+        allocations: places,
         walltime: walltime(limit).ok_or_else(|| wrong("limit", "a length of time", limit))?,
         submitted: time("submission", submit)?.ok_or_else(|| wrong("submission", "seconds", submit))?,
         priority: priority.parse().map_err(|_| wrong("priority", "a number", priority))?,
         ..ListedJob::default()
     };
     match job.phase() {
-        Phase::Waits => {
+        Phase::Waiting => {
             let nodes = hosts("planned nodes", planned_on)?;
             // Without nodes a start is not a plan but the earliest that its owner allows.
             job.planned = start.filter(|_| !nodes.is_empty()).map(|start| PlannedStart { start, nodes });
-            job.waits_for = waits_for(reason, dependency, start);
+            job.wait_reason = wait_reason(reason, dependency, start);
         }
-        Phase::Runs => job.started = start,
-        Phase::Over => (job.started, job.ended) = (start.filter(|_| job.ever_started()), end),
+        Phase::Running => job.started = start,
+        Phase::Ended => (job.started, job.ended) = (start.filter(|_| job.ever_started()), end),
     }
     let needs =
         [("reservation", reservation), ("features", features), ("resources", resources), ("nodes", required)];
-    job.needs = needs
+    job.requirements = needs
         .iter()
         .filter(|(_, text)| !nothing(text))
         .map(|(name, text)| format!("{name} {text}"))
         .collect();
-    if let [place] = job.places.as_mut_slice() {
+    if let [place] = job.allocations.as_mut_slice() {
         place.cores = Some(job.shape.cores);
     }
     Ok(job)
@@ -178,8 +179,8 @@ fn nothing(text: &str) -> bool {
 
 struct Id {
     id: String,
-    further: u32,
-    at_once: Option<u32>,
+    more_tasks: u32,
+    max_running_tasks: Option<u32>,
 }
 
 /// `12`, `12_3` (a task of an array), `12_[4-9%2]` (its tasks that wait, two at a time), `12+1` (a part of a job of
@@ -188,16 +189,16 @@ fn id(text: &str) -> Option<Id> {
     let whole = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if let Some((array, tasks)) = text.split_once("_[") {
         let tasks = tasks.strip_suffix(']')?;
-        let (tasks, at_once) = match tasks.split_once('%') {
-            Some((tasks, at_once)) => (tasks, Some(at_once.parse().ok()?)),
+        let (tasks, max_running_tasks) = match tasks.split_once('%') {
+            Some((tasks, max_running_tasks)) => (tasks, Some(max_running_tasks.parse().ok()?)),
             None => (tasks, None),
         };
-        let further = hostlist::count(tasks)?.checked_sub(1)?;
-        return whole(array).then(|| Id { id: format!("{array}{WAITING}"), further, at_once });
+        let more_tasks = hostlist::count(tasks)?.checked_sub(1)?;
+        return whole(array).then(|| Id { id: format!("{array}{WAITING}"), more_tasks, max_running_tasks });
     }
     let plain = match text.split_once(['_', '+']) {
         Some((job, part)) => whole(job) && whole(part),
         None => whole(text),
     };
-    plain.then(|| Id { id: text.to_owned(), further: 0, at_once: None })
+    plain.then(|| Id { id: text.to_owned(), more_tasks: 0, max_running_tasks: None })
 }

@@ -40,7 +40,7 @@ fn is_held(reason: &str) -> bool {
 }
 
 /// What a waiting job waits for, by its reason. Waiting for its turn and for cores is what all do.
-pub(super) fn waits_for(reason: &str, dependency: &str, start: Option<Time>) -> Option<WaitReason> {
+pub(super) fn wait_reason(reason: &str, dependency: &str, start: Option<Time>) -> Option<WaitReason> {
     const ITS_TURN: &[&str] = &["", "None", "Priority", "Resources", "Cleaning", "Prolog"];
     const LIMITS: &[&str] = &["Assoc", "QOSMax", "QOSGrp", "QOSUsage", "QOSJob", "Max", "JobArrayTaskLimit"];
     const NEVER: &[&str] = &[

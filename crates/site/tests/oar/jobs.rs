@@ -12,16 +12,16 @@ async fn what_becomes_of_jobs() {
     let good = cluster.submit(1, "echo it\\'s \"$OAR_JOB_NAME\" > here", &cores(1), false).await;
     let bad = cluster.submit(2, "exit 3", &cores(1), false).await;
     let long = cluster.submit(3, "sleep 1000", &cores(2), false).await;
-    let job = cluster.wait_for(&good, Phase::Over).await;
+    let job = cluster.wait_for(&good, Phase::Ended).await;
     assert_eq!((job.ours, job.state, job.status), (Some(1), State::Completed, Some(Status::Code(0))));
     assert_eq!(fs::read_to_string(cluster.folder(1).join("here")).unwrap(), "it's pliant:nancy:1\n");
-    let job = cluster.wait_for(&bad, Phase::Over).await;
+    let job = cluster.wait_for(&bad, Phase::Ended).await;
     assert_eq!((job.state, job.status), (State::Failed, Some(Status::Code(3))));
     let job = cluster.wait(&long, |job| job.state == State::Running).await;
     assert_eq!((job.shape.cores, job.walltime), (2, Some(Span(600))));
-    assert_eq!(job.places.iter().filter_map(|place| place.cores).sum::<u32>(), 2);
+    assert_eq!(job.allocations.iter().filter_map(|place| place.cores).sum::<u32>(), 2);
     cluster.oar.terminate(3, &long).await.unwrap();
-    assert_eq!(cluster.wait_for(&long, Phase::Over).await.state, State::Cancelled);
+    assert_eq!(cluster.wait_for(&long, Phase::Ended).await.state, State::Cancelled);
     cluster.oar.terminate(3, &long).await.unwrap();
     let ended = cluster.oar.ended(&[&good, &bad, &long, "999999", "x"]).await.unwrap();
     assert_eq!(ended.len(), 3, "{ended:?}");
@@ -53,6 +53,6 @@ async fn of_several_sizes_it_takes_the_one_that_ends_first() {
     assert_eq!(planned.walltime, Some(Span(40)));
     assert!(planned.planned.unwrap().start >= running.started.unwrap() + Span(200));
     cluster.oar.terminate(1, &largest).await.unwrap();
-    cluster.wait_for(&largest, Phase::Over).await;
+    cluster.wait_for(&largest, Phase::Ended).await;
     assert_eq!(fs::read_to_string(cluster.folder(1).join("given")).unwrap().trim(), "4");
 }

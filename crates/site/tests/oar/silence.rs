@@ -29,12 +29,12 @@ async fn a_server_that_hangs_works_off_later_what_it_was_asked() {
     let held = cluster.submit(1, "true", &cores(1), true).await;
     cluster.local.signal("almighty", Signal::STOP);
     // What is asked of the database is answered.
-    assert_eq!(cluster.job(&held).await.unwrap().phase(), Phase::Waits);
+    assert_eq!(cluster.job(&held).await.unwrap().phase(), Phase::Waiting);
     let later = cluster.oar.release(1, &held).await.unwrap_err();
     assert!(later.may_pass(), "{later}");
     cluster.local.signal("almighty", Signal::CONT);
     cluster.oar.release(1, &held).await.unwrap();
-    cluster.wait_for(&held, Phase::Over).await;
+    cluster.wait_for(&held, Phase::Ended).await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ async fn a_job_is_held_back_while_it_waits_and_left_alone_once_it_runs() {
     assert_eq!(cluster.oar.prevent_start(2, &waiting).await.unwrap(), StartPrevention::Prevented);
     cluster.oar.delete(2, &waiting).await.unwrap();
     let over = cluster.job(&waiting).await.unwrap();
-    assert_eq!((over.state, over.places.len()), (State::Cancelled, 0), "it never started");
+    assert_eq!((over.state, over.allocations.len()), (State::Cancelled, 0), "it never started");
     cluster.oar.delete(2, &waiting).await.unwrap();
     assert_eq!(cluster.oar.prevent_start(2, &waiting).await.unwrap(), StartPrevention::Prevented);
 
@@ -26,7 +26,7 @@ async fn a_job_is_held_back_while_it_waits_and_left_alone_once_it_runs() {
     assert_eq!(cluster.oar.prevent_start(3, &local).await.unwrap(), StartPrevention::Unknown);
     cluster.oar.terminate(3, &local).await.unwrap();
     cluster.oar.delete(3, &local).await.unwrap();
-    assert_eq!(cluster.job(&local).await.unwrap().phase(), Phase::Waits);
+    assert_eq!(cluster.job(&local).await.unwrap().phase(), Phase::Waiting);
     assert_eq!(cluster.oar.prevent_start(3, "999999").await.unwrap(), StartPrevention::Unknown);
     assert!(matches!(cluster.oar.release(3, "999999").await, Err(BatchSystemError::UnknownJob { .. })));
 }
@@ -36,10 +36,10 @@ async fn what_is_held_starts_once_it_is_released() {
     let Some(cluster) = Cluster::start(60).await else { return };
     let held = cluster.submit(1, "true", &cores(1), true).await;
     let other = cluster.submit(2, "true", &cores(1), false).await;
-    cluster.wait_for(&other, Phase::Over).await;
+    cluster.wait_for(&other, Phase::Ended).await;
     assert_eq!(cluster.job(&held).await.unwrap().state, State::Held, "its turn has come and gone");
     cluster.oar.release(1, &held).await.unwrap();
-    assert_eq!(cluster.wait_for(&held, Phase::Over).await.state, State::Completed);
+    assert_eq!(cluster.wait_for(&held, Phase::Ended).await.state, State::Completed);
     cluster.oar.release(1, &held).await.unwrap();
 }
 
@@ -55,7 +55,7 @@ async fn a_withdrawal_that_meets_a_start() {
         if outcome == StartPrevention::Prevented {
             cluster.oar.delete(number, &id).await.unwrap();
         }
-        let over = cluster.wait_for(&id, Phase::Over).await;
+        let over = cluster.wait_for(&id, Phase::Ended).await;
         let ran = cluster.folder(number).join("ran").exists();
         let expected = if ran { State::Completed } else { State::Cancelled };
         assert_eq!((over.state, matches!(outcome, StartPrevention::Started(_))), (expected, ran), "{number}");

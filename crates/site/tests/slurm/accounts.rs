@@ -11,7 +11,7 @@ async fn ends_are_known_from_accounts_while_the_controller_is_away() {
     let Some(cluster) = Cluster::wanted(true).await else { return };
     assert!(cluster.slurm.about().accounts);
     let id = cluster.submit(1, "exit 3", cores(1), false).await;
-    cluster.wait_for(&id, Phase::Over).await;
+    cluster.wait_for(&id, Phase::Ended).await;
     // The accounts are written a while later.
     let accounts = ["sacct", "-nX", "-oState", "-j", &id];
     until("its account", async || cluster.local().run(&accounts).contains("FAILED").then_some(())).await;

@@ -50,8 +50,8 @@ async fn jobs_that_come_together_are_tasks_and_each_is_a_job() {
     for (number, id) in &ids {
         let job = jobs.iter().find(|job| job.id == *id).unwrap_or_else(|| panic!("{id}: {jobs:?}"));
         assert_eq!(
-            (job.ours, job.phase(), job.further, job.shape.cores),
-            (Some(*number), Phase::Waits, 0, 8)
+            (job.ours, job.phase(), job.more_tasks, job.shape.cores),
+            (Some(*number), Phase::Waiting, 0, 8)
         );
     }
     assert_eq!(jobs.len(), 6, "and nothing else: {jobs:?}");
@@ -68,11 +68,11 @@ async fn jobs_that_come_together_are_tasks_and_each_is_a_job() {
     }
     cluster.slurm.terminate(1_998, &ids[&1_998]).await.unwrap();
     for number in [1_998, 2_001] {
-        assert_eq!(cluster.wait_for(&ids[&number], Phase::Over).await.state, State::Cancelled);
+        assert_eq!(cluster.wait_for(&ids[&number], Phase::Ended).await.state, State::Cancelled);
     }
     fs::write(cluster.folder(1).join("go"), "").unwrap();
     for number in [1_999, 2_000, 2_004] {
-        let job = cluster.wait_for(&ids[&number], Phase::Over).await;
+        let job = cluster.wait_for(&ids[&number], Phase::Ended).await;
         assert_eq!(job.ours, Some(number), "{job:?}");
         let done = fs::read_to_string(cluster.folder(number).join("done")).unwrap();
         assert_eq!(done.trim(), cluster.folder(number).to_str().unwrap(), "it ran in its folder");
@@ -114,6 +114,6 @@ async fn a_job_that_comes_alone_is_no_array() {
     let (folder, program) = (cluster.folder(7), program(&cluster, 7, "exit 3"));
     let id = cluster.slurm.submit_joined(&submission(7, &folder, &program, cores(1), false)).await.unwrap();
     assert!(id.bytes().all(|byte| byte.is_ascii_digit()), "{id}");
-    assert_eq!(cluster.wait_for(&id, Phase::Over).await.ours, Some(7));
+    assert_eq!(cluster.wait_for(&id, Phase::Ended).await.ours, Some(7));
     assert_eq!(cluster.slurm.ended(&[&id]).await.unwrap()[&id].exit(), Some(Exit::Code(3)));
 }

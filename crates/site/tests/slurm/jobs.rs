@@ -20,7 +20,7 @@ async fn a_job_runs_in_its_folder_with_next_to_no_environment_and_tells_its_end(
     let killed = cluster.submit(2, "kill -9 $$", cores(1), false).await;
     let good = cluster.submit(3, "true", cores(4), false).await;
     for id in [&failing, &killed, &good] {
-        cluster.wait_for(id, Phase::Over).await;
+        cluster.wait_for(id, Phase::Ended).await;
     }
     let folder = cluster.folder(1);
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
@@ -48,15 +48,15 @@ async fn a_plan_is_seen_and_a_job_is_resized_while_it_waits() {
     let local = cluster.local();
     let wrap = ["sbatch", "--parsable", "-N2", "--exclusive", "-t5", "-o/dev/null", "--wrap", "sleep 600"];
     let blocker = local.run(&wrap);
-    let blocker = cluster.wait_for(&blocker, Phase::Runs).await;
+    let blocker = cluster.wait_for(&blocker, Phase::Running).await;
     assert_eq!(blocker.ours, None);
     assert!(blocker.shape.exclusive);
-    assert_eq!(blocker.places.iter().map(|place| place.cores).collect::<Vec<_>>(), [Some(4), Some(4)]);
+    assert_eq!(blocker.allocations.iter().map(|place| place.cores).collect::<Vec<_>>(), [Some(4), Some(4)]);
 
     let id = cluster.submit(1, "true", cores(2), false).await;
     let planned = cluster.wait(&id, |job| job.planned.is_some()).await;
     assert!(planned.planned.unwrap().start >= blocker.started.unwrap() + Span(300));
-    assert_eq!((planned.state, planned.shape.cores, planned.waits_for), (State::Pending, 2, None));
+    assert_eq!((planned.state, planned.shape.cores, planned.wait_reason), (State::Pending, 2, None));
 
     let check = async |shape: CoreLayout, walltime: Span, nodes: u32, minutes: i64| {
         cluster.slurm.reshape(1, &id, shape, walltime).await.unwrap();
@@ -87,13 +87,13 @@ async fn a_held_job_starts_once_it_is_released() {
     let Some(cluster) = Cluster::start().await else { return };
     let held = cluster.submit(1, "sleep 600", cores(5), true).await;
     let later = cluster.submit(2, "true", cores(1), false).await;
-    cluster.wait_for(&later, Phase::Over).await;
+    cluster.wait_for(&later, Phase::Ended).await;
     let job = cluster.job(&held).await.unwrap();
     assert_eq!((job.ever_started(), job.state), (false, State::Held));
     cluster.slurm.release(1, &held).await.unwrap();
     let job = cluster.wait(&held, |job| job.state == State::Running).await;
     // On two nodes, not all of either: how the cores lie is asked for.
-    let mut lie: Vec<Option<u32>> = job.places.iter().map(|place| place.cores).collect();
+    let mut lie: Vec<Option<u32>> = job.allocations.iter().map(|place| place.cores).collect();
     lie.sort();
     assert_eq!(lie, [Some(1), Some(4)]);
     cluster.slurm.release(1, &held).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_job_that_is_ended_hears_of_it_first() {
     until("the job", async || there("ready").await).await;
     for (number, id) in [(1, &running), (2, &waiting)] {
         cluster.slurm.terminate(number, id).await.unwrap();
-        let job = cluster.wait_for(id, Phase::Over).await;
+        let job = cluster.wait_for(id, Phase::Ended).await;
         assert_eq!((job.state.clone(), job.exit()), (State::Cancelled, Some(Exit::Cancelled)));
         // Again, of one that is over.
         cluster.slurm.terminate(number, id).await.unwrap();

@@ -60,11 +60,11 @@ async fn a_controller_that_is_killed_is_a_delay() {
     all_are_silent(&cluster, 3, 2, &held).await;
     cluster.all.restart();
     // Back, it knows what it knew.
-    assert_eq!(cluster.job(&running).await.unwrap().phase(), Phase::Runs);
+    assert_eq!(cluster.job(&running).await.unwrap().phase(), Phase::Running);
     assert_eq!(cluster.slurm.prevent_start(2, &held).await.unwrap(), StartPrevention::Prevented);
     assert!(cluster.slurm.find_by_tag(&[3]).await.unwrap().is_empty(), "a dead one takes nothing in");
     fs::write(cluster.folder(1).join("go"), "").unwrap();
-    assert_eq!(cluster.wait_for(&running, Phase::Over).await.state, State::Completed);
+    assert_eq!(cluster.wait_for(&running, Phase::Ended).await.state, State::Completed);
 }
 
 #[tokio::test]

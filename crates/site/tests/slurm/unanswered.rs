@@ -12,7 +12,7 @@ async fn a_job_is_found_by_its_tag_and_submitted_once() {
     let Some(cluster) = Cluster::start().await else { return };
     let waiting = cluster.submit(1, "true", cores(1), true).await;
     let over = cluster.submit(2, "true", cores(1), false).await;
-    cluster.wait_for(&over, Phase::Over).await;
+    cluster.wait_for(&over, Phase::Ended).await;
     // Somebody else's with our tag, and ours with another server's.
     let mut external = cluster.local().command("sbatch");
     let external =

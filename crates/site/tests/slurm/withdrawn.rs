@@ -29,7 +29,7 @@ async fn only_a_job_that_waits_is_withdrawn() {
         // Another job of ours by that id: not the one that is meant.
         assert_eq!(cluster.slurm.prevent_start(9, id).await.unwrap(), StartPrevention::Unknown);
         cluster.slurm.terminate(9, id).await.unwrap();
-        assert_eq!(cluster.job(id).await.unwrap().phase(), Phase::Waits);
+        assert_eq!(cluster.job(id).await.unwrap().phase(), Phase::Waiting);
         // Again: as after a crash.
         for _ in 0..2 {
             assert_eq!(cluster.slurm.prevent_start(number, id).await.unwrap(), StartPrevention::Prevented);
@@ -39,7 +39,7 @@ async fn only_a_job_that_waits_is_withdrawn() {
     for _ in 0..2 {
         let withdrawal = cluster.slurm.prevent_start(1, &running).await.unwrap();
         assert!(
-            matches!(&withdrawal, StartPrevention::Started(job) if job.phase() == Phase::Runs),
+            matches!(&withdrawal, StartPrevention::Started(job) if job.phase() == Phase::Running),
             "{withdrawal:?}"
         );
     }
@@ -48,12 +48,12 @@ async fn only_a_job_that_waits_is_withdrawn() {
     assert_eq!(job.state, State::Running);
     assert!(job.priority > 0);
     std::fs::write(cluster.folder(1).join("go"), "").unwrap();
-    let job = cluster.wait_for(&running, Phase::Over).await;
+    let job = cluster.wait_for(&running, Phase::Ended).await;
     assert_eq!(job.exit(), Some(Exit::Code(0)));
     assert!(cluster.folder(1).join("done").exists());
     let withdrawal = cluster.slurm.prevent_start(1, &running).await.unwrap();
     assert!(
-        matches!(&withdrawal, StartPrevention::Started(job) if job.phase() == Phase::Over),
+        matches!(&withdrawal, StartPrevention::Started(job) if job.phase() == Phase::Ended),
         "{withdrawal:?}"
     );
     assert_eq!(cluster.slurm.prevent_start(1, "4000000").await.unwrap(), StartPrevention::Unknown);
@@ -69,7 +69,7 @@ async fn a_job_that_is_withdrawn_as_it_starts_either_never_runs_or_runs_to_its_e
         // From before the scheduler has seen it until it runs.
         tokio::time::sleep(Duration::from_millis(u64::from(number % 12) * 100)).await;
         let withdrawal = cluster.slurm.prevent_start(number, &id).await.unwrap();
-        let job = cluster.wait_for(&id, Phase::Over).await;
+        let job = cluster.wait_for(&id, Phase::Ended).await;
         let made = |name: &str| cluster.folder(number).join(name).exists();
         match withdrawal {
             StartPrevention::Prevented => {
@@ -95,6 +95,6 @@ async fn a_job_that_was_held_by_a_withdrawal_that_broke_off_is_withdrawn_later()
     let id = cluster.submit(1, "touch begun", cores(1), true).await;
     cluster.local().run(&["scontrol", "uhold", &id]);
     assert_eq!(cluster.slurm.prevent_start(1, &id).await.unwrap(), StartPrevention::Prevented);
-    until("its end", async || cluster.job(&id).await.filter(|job| job.phase() == Phase::Over)).await;
+    until("its end", async || cluster.job(&id).await.filter(|job| job.phase() == Phase::Ended)).await;
     assert!(!cluster.folder(1).join("begun").exists());
 }

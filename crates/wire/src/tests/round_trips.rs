@@ -6,7 +6,7 @@ use pliant_control::access::Caller;
 use pliant_control::agent::DiscoveryQuery;
 use pliant_control::names::Name;
 use pliant_control::reason::{Cause, Reason};
-use pliant_control::server::Refused;
+use pliant_control::server::AdmissionRefusal;
 use pliant_model::{Procs, Span, Time};
 use proptest::option;
 use proptest::prelude::*;
@@ -131,19 +131,19 @@ fn asks() -> impl Strategy<Value = DiscoveryQuery> {
 }
 
 /// Why servers refuse.
-fn refusals() -> impl Strategy<Value = Refused> {
+fn refusals() -> impl Strategy<Value = AdmissionRefusal> {
     let procs = || bounds::PROCS.prop_map(Procs);
     let span = || any::<u32>().prop_map(|span| Span(span.into()));
     // A stale one has its estimate.
     let others = drawn::<(Name, Reason)>().prop_filter("not stale", |(_, why)| why.cause != Cause::Stale);
     prop_oneof![
-        drawn::<Estimate>().prop_map(|now| Refused::Stale { now }),
-        (procs(), procs()).prop_map(|(needed, available)| Refused::TooLarge { needed, available }),
-        (span(), span()).prop_map(|(walltime, most)| Refused::TooLong { walltime, most }),
-        any::<u32>().prop_map(|limit| Refused::TooMany { limit }),
-        Just(Refused::KeyTaken),
-        Just(Refused::NoNumbersLeft),
-        others.prop_map(|(_, why)| Refused::Other(why)),
+        drawn::<Estimate>().prop_map(|now| AdmissionRefusal::Stale { now }),
+        (procs(), procs()).prop_map(|(needed, available)| AdmissionRefusal::TooLarge { needed, available }),
+        (span(), span()).prop_map(|(walltime, most)| AdmissionRefusal::TooLong { walltime, most }),
+        any::<u32>().prop_map(|limit| AdmissionRefusal::TooMany { limit }),
+        Just(AdmissionRefusal::KeyTaken),
+        Just(AdmissionRefusal::NoNumbersLeft),
+        others.prop_map(|(_, why)| AdmissionRefusal::Other(why)),
     ]
 }
 

@@ -73,7 +73,7 @@ fn left_behind(federation: &Federation, name: &str) -> (usize, usize, u32) {
     let (file, machine) = stopped(federation, name);
     // What else is in a foreign cluster is not for a snapshot to say.
     let taken = if file.cluster.slurm.is_some() { 0 } else { machine.procs().0 - machine.usage().free.0 };
-    (machine.subjobs().count(), machine.untold_subjobs(), taken)
+    (machine.subjobs().count(), machine.unacknowledged_subjobs(), taken)
 }
 
 /// Waits until no task runs.

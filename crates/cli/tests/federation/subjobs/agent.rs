@@ -115,7 +115,7 @@ impl Agent {
     /// Waits until a subjob is held, and gives where its tasks will listen.
     pub(super) async fn held(&self, id: &SubjobId) -> Addresses {
         self.hears(id, "is held", |state| match state {
-            SubjobState::Held { addresses } => Some(addresses.clone()),
+            SubjobState::Prepared { addresses } => Some(addresses.clone()),
             _ => None,
         })
         .await

@@ -24,7 +24,7 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
         let held = &listed(config)["subjobs"];
         assert_eq!(held.as_array().unwrap().len(), 1, "{held}");
         let facts = ["server", "agent", "owner", "state"].map(|key| held[0][key].as_str().unwrap());
-        assert_eq!(facts, [LYON, AGENT, "alice", "held"]);
+        assert_eq!(facts, [LYON, AGENT, "alice", "prepared"]);
     }
     assert_eq!(listed(&bob)["subjobs"], Value::Array(Vec::new()), "bob sees his own subjobs only");
 

@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use agent::*;
-use pliant_control::batch::external::DECIDED_WITHIN;
+use pliant_control::batch::external::RELEASE_TIMEOUT;
 use pliant_control::coallocation::{Addresses, SubjobDecision, SubjobState};
 use pliant_control::job::{Exit, JobState};
 use pliant_transport::Role;
@@ -86,7 +86,7 @@ async fn a_subjob_is_held_until_that_is_decided_and_its_tasks_know_each_other() 
         assert!(address.starts_with("127.0.0.1:"), "{address}");
         assert!(TcpListener::bind(address).is_err(), "{address} is kept for its task");
     }
-    assert_eq!(agent.prepare(&subjob).await, SubjobState::Held { addresses: addresses.clone() });
+    assert_eq!(agent.prepare(&subjob).await, SubjobState::Prepared { addresses: addresses.clone() });
     assert!(folders(&federation, LYON).is_empty(), "nothing runs");
     assert_eq!(agent.machines().await[0].load, 1.0, "its processors are taken");
 
@@ -117,7 +117,7 @@ async fn what_was_held_when_the_server_died_is_held_still_and_ends_when_that_is_
     federation.kill(LYON);
     federation.revive(LYON);
     agent.server = client(&federation, Role::Agent, AGENT, LYON);
-    assert_eq!(agent.prepare(&subjob).await, SubjobState::Held { addresses: addresses.clone() });
+    assert_eq!(agent.prepare(&subjob).await, SubjobState::Prepared { addresses: addresses.clone() });
     assert!(TcpListener::bind(&addresses["one"]).is_err(), "its port is kept again");
     let over = agent.decide(&subjob.id, SubjobDecision::End).await;
     assert_eq!(how_it_ended(&over), Some(Exit::Cancelled), "{over:?}");
@@ -251,8 +251,8 @@ async fn a_subjob_waits_in_slurm_for_as_long_as_its_launch_has_timeout() {
         agent.machines().await.into_iter().map(|machine| (machine.name, machine.load)).collect();
     assert_eq!(loads, [(other.clone(), 0.0), (node.clone(), 1.0)], "its node has it");
     // A copy of a job would have given up by now.
-    tokio::time::sleep(Duration::from_secs(DECIDED_WITHIN.0 as u64)).await;
-    assert_eq!(agent.prepare(&subjob).await, SubjobState::Held { addresses: addresses.clone() });
+    tokio::time::sleep(Duration::from_secs(RELEASE_TIMEOUT.0 as u64)).await;
+    assert_eq!(agent.prepare(&subjob).await, SubjobState::Prepared { addresses: addresses.clone() });
     agent.decide(&subjob.id, SubjobDecision::Commit { peers: addresses.clone() }).await;
     open(federation, "one");
     agent

@@ -18,7 +18,7 @@ fn proposal(from: &str, to: &str) -> (Proposal, MoveProposal) {
         gain: None,
         reason: MoveReason::EarlierCompletion,
         timeout: TIMEOUT,
-        copy: false,
+        sibling: false,
     };
     (Proposal { job, from, to, before: Time(20), expected, copy: false, outcome: None }, order)
 }

@@ -1,4 +1,4 @@
-//! What a server asks of an external batch system, answered from its snapshot.
+//! The trait `BatchSystem` for the mirror of an external batch system.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use pliant_policy::nodes::ClusterSnapshot;
 use pliant_policy::tuning::Tuner;
 
 use super::job::Job;
-use super::{Command, Dump, External, give, locals};
-use crate::batch::{self, BatchSystem, Bounds, Effects, News, Usage};
+use super::{Command, Dump, External, local_jobs, push_command};
+use crate::batch::{self, BatchSystem, Bounds, Effects, StatusUpdate, Usage};
 use crate::listing::{Listing, Phase, State, WaitReason};
 use crate::local::LocalJob;
 
-/// A job is not stuck sooner than this after a listing has shown that it has no plan.
+/// The shortest time without a plan after which a job is stuck.
 const STUCK_AFTER: Span = Span(5);
 
 impl BatchSystem for External {
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
-        // Behind all who wait.
-        self.planned(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
+        // Behind all waiting jobs.
+        self.current_plan(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
     }
 
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
@@ -51,7 +51,7 @@ impl BatchSystem for External {
     }
 
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
-        self.queue_one(now, Job::tentative(submission), effects);
+        self.submit_job(now, Job::tentative(submission), effects);
     }
 
     fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
@@ -59,7 +59,7 @@ impl BatchSystem for External {
         let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };
         job.releasing = true;
         if !job.queueing {
-            give(job.release(), effects);
+            push_command(job.release(), effects);
         }
     }
 
@@ -68,12 +68,12 @@ impl BatchSystem for External {
         match self.jobs.get_mut(&number) {
             Some(job) if !job.started => {
                 job.withdrawing = true;
-                // A release that is still tried at that time would prepare the job's folder again and start the job.
+                // A pending release could prepare the job's folder again and start the job.
                 if !job.queueing && !job.releasing {
-                    give(job.withdraw(), effects);
+                    push_command(job.withdraw(), effects);
                 }
             }
-            _ => effects.news.push(News::Stays { job: number }),
+            _ => effects.updates.push(StatusUpdate::NotWithdrawn { job: number }),
         }
     }
 
@@ -81,15 +81,15 @@ impl BatchSystem for External {
         self.plan = None;
         let Some(job) = self.jobs.get_mut(&job) else { return };
         (job.cancelled, job.terminating) = (true, true);
-        // Also while nobody has answered its submission: it may be there, and start.
-        give(job.terminate(), effects);
+        // Also while its submission is unanswered: the job may be queued, and start.
+        push_command(job.terminate(), effects);
     }
 
     fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
         match event {
             batch::Event::External(event) => {
-                self.plan_after(&event);
-                self.external(now, event, effects);
+                self.invalidate_plan(&event);
+                self.on_external(now, event, effects);
             }
             batch::Event::Ended { job, exit, elapsed_ms } => {
                 self.plan = None;
@@ -100,18 +100,18 @@ impl BatchSystem for External {
 
     fn due(&mut self, _now: Time, _effects: &mut Effects) {}
 
-    /// Never: whoever lists the jobs has a clock.
+    /// Never: the driver lists jobs by its own clock.
     fn next_due(&self) -> Option<Time> {
         None
     }
 
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
-        self.planned(now)?.plan(now, job)
+        self.current_plan(now)?.plan(now, job)
     }
 
     fn waiting(&mut self, now: Time) -> Vec<Waiting> {
         let mut waiting = Vec::new();
-        if let Some(nodes) = self.planned(now) {
+        if let Some(nodes) = self.current_plan(now) {
             nodes.list(now, &mut waiting);
         }
         waiting
@@ -128,8 +128,8 @@ impl BatchSystem for External {
         }
         Usage {
             free: Procs(free.iter().sum()),
-            running: count(Phase::Runs),
-            waiting: count(Phase::Waits) + unlisted as u32,
+            running: count(Phase::Running),
+            waiting: count(Phase::Waiting) + unlisted as u32,
         }
     }
 
@@ -149,11 +149,11 @@ impl BatchSystem for External {
     }
 
     fn unplanned(&self, job: JobId) -> Option<String> {
-        let present = self.present();
-        let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waits);
+        let present = self.current_listing();
+        let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waiting);
         let Some(listed) = listed else { return self.target().closed() };
-        Some(match &listed.waits_for {
-            _ if listed.state == State::Held => "somebody holds it back".to_owned(),
+        Some(match &listed.wait_reason {
+            _ if listed.state == State::Held => "a user or an administrator holds it".to_owned(),
             Some(WaitReason::Jobs(which)) => format!("it waits for other jobs ({which})"),
             Some(WaitReason::Limit(which)) => format!("a limit is reached ({which})"),
             Some(WaitReason::Never(why)) => format!("it never starts as it is ({why})"),
@@ -161,31 +161,31 @@ impl BatchSystem for External {
             Some(WaitReason::Time(_)) | None => self
                 .target()
                 .closed()
-                .unwrap_or_else(|| "it fits on no nodes that can be used now".to_owned()),
+                .unwrap_or_else(|| "it does not fit on the nodes that are up".to_owned()),
         })
     }
 
     fn is_stuck(&self, now: Time, job: JobId) -> bool {
-        // Two of its passes: a reason may be that of a moment. A listing that says the same again is not told.
+        // Two planning passes, as a reason may last a moment only. A listing without changes is not delivered.
         let timeout = Span((2 * self.rules.interval.0).max(STUCK_AFTER.0));
         let unplanned = self.jobs.get(&job).and_then(|job| job.unplanned);
         unplanned.is_some_and(|since| since + timeout <= now)
     }
 
     fn limited(&self) -> Option<String> {
-        let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waits);
-        let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.waits_for {
-            // One on each job says nothing of others.
+        let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waiting);
+        let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.wait_reason {
+            // A limit on each job does not concern other jobs.
             Some(WaitReason::Limit(which)) if !which.contains("PerJob") => Some(which),
             _ => None,
         });
         limits
             .next()
-            .map(|which| format!("jobs wait there already for a limit of the batch system ({which})"))
+            .map(|which| format!("jobs already wait there for a limit of the batch system ({which})"))
     }
 
-    fn kept(&self) -> BTreeSet<JobId> {
-        let present = self.present();
+    fn held_jobs(&self) -> BTreeSet<JobId> {
+        let present = self.current_listing();
         let held = present.jobs.iter().filter(|one| one.state == State::Held && self.is_ours(one));
         held.filter_map(|one| one.ours.map(JobId)).collect()
     }
@@ -203,30 +203,30 @@ impl BatchSystem for External {
     }
 
     fn local_jobs(&self) -> Vec<LocalJob> {
-        locals::present(&self.mirror, self.partition.as_deref())
+        local_jobs::current(&self.mirror, self.partition.as_deref())
     }
 
     fn unanswered(&self) -> Vec<batch::Command> {
         let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.ours == Some(job.0));
-        let looks = self.jobs.values().filter(|job| job.looking);
-        let looks = looks.map(|job| job.look(listed(job.submission.job).next_back().cloned()));
+        let inspections = self.jobs.values().filter(|job| job.inspecting);
+        let inspections = inspections.map(|job| job.inspect(listed(job.submission.job).next_back().cloned()));
         let removals = self.removing.iter().map(|job| {
-            let waiting = listed(*job).filter(|one| one.phase() == Phase::Waits);
+            let waiting = listed(*job).filter(|one| one.phase() == Phase::Waiting);
             Command::Remove { job: *job, ids: waiting.map(|one| one.id.clone()).collect() }
         });
-        let commands = self.jobs.values().flat_map(Job::unanswered).chain(looks).chain(removals);
+        let commands = self.jobs.values().flat_map(Job::unanswered).chain(inspections).chain(removals);
         commands.map(batch::Command::External).collect()
     }
 
     fn dump(&mut self, _now: Time) -> batch::Dump {
-        // Whoever goes on from the dump plans anew, and so does this one.
+        // A restored mirror plans anew, so this one must do so as well.
         self.plan = None;
         batch::Dump::External(Box::new(Dump {
             system: self.system,
             rules: self.rules.clone(),
             partition: self.partition.clone(),
             expect: self.expect,
-            used: self.used.dump(),
+            used: self.limit_usage.dump(),
             mirror: self.mirror.clone(),
             ours: self.jobs.values().cloned().collect(),
             numbers: self.numbers,

@@ -1,4 +1,4 @@
-//! One of our jobs in an external batch system: its state, and the events and commands that concern it.
+//! A job of this server in an external batch system: its state, events and commands.
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::alternatives::Alternative;
@@ -7,7 +7,7 @@ use pliant_policy::nodes::Rules;
 use pliant_policy::runtimes::limit_usage::Expect;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{self, Effects, News};
+use crate::batch::{self, Effects, StatusUpdate};
 use crate::job::{Exit, is_false};
 use crate::listing::{Changes, ListedJob, Phase, State};
 
@@ -15,65 +15,65 @@ use crate::listing::{Changes, ListedJob, Phase, State};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// How it plans, and where jobs are submitted to.
-    Described {
-        /// Between two of its passes.
+    /// The planning interval and the partition were read.
+    Configured {
+        /// The time between two planning passes.
         interval: Span,
         /// The partition; none for the default one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partition: Option<String>,
-        /// How long others' jobs are taken to run.
+        /// How long other users' jobs are expected to run.
         expect: Expect,
     },
-    /// How it plans, in full.
-    Plans {
-        /// Its rules.
+    /// The planning rules were read in full.
+    PlanningRules {
+        /// The rules.
         rules: Rules,
     },
-    /// What it lists, as the difference to the listing before.
+    /// A listing, as the difference to the one before.
     Listed(Changes),
-    /// A job is in its queue.
+    /// A job was submitted.
     Queued {
         /// The job.
         job: JobId,
-        /// What it is called there. More than one if it was submitted more than once.
+        /// Its IDs in the batch system: several if it was submitted more than once.
         ids: Vec<String>,
     },
-    /// A job is not taken, and never will be.
+    /// A job was refused for good.
     Refused {
         /// The job.
         job: JobId,
-        /// Why, for its owner.
+        /// The reason, for its owner.
         why: String,
     },
-    /// A job may start.
+    /// A job was released.
     Released {
         /// The job.
         job: JobId,
     },
-    /// A tentative job was to be released, and whoever was to start it has given up waiting: nothing of it ever runs.
-    Missed {
+    /// A tentative job was released after its start gate gave up: it never runs.
+    ReleasedTooLate {
         /// The job.
         job: JobId,
     },
-    /// What came of withdrawing a job.
+    /// A withdrawal was carried out.
     Withdrawal {
         /// The job.
         job: JobId,
-        /// What came of it.
-        outcome: Withdrawal,
+        /// Its outcome.
+        outcome: WithdrawalOutcome,
     },
-    /// It was asked to end a job.
+    /// The batch system was asked to end a job.
     Terminated {
         /// The job.
         job: JobId,
     },
-    /// A job that is over for us waits no more.
+    /// The entries of an ended job were removed from the queue.
     Removed {
         /// The job.
         job: JobId,
     },
-    /// It does not know a job, and nobody has begun it.
+    /// The batch system does not know the job, and the job has not started.
     Unclaimed {
         /// The job.
         job: JobId,
@@ -82,110 +82,109 @@ pub enum Event {
     Ended {
         /// The job.
         job: JobId,
-        /// How.
+        /// How it ended.
         exit: Exit,
         /// When it started, if it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         started: Option<Time>,
-        /// How long it ran, in milliseconds, if that was measured.
+        /// Its runtime in milliseconds, if measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
 }
 
-/// What came of withdrawing a job.
+/// The outcome of a withdrawal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Withdrawal {
-    /// It will not run.
+pub enum WithdrawalOutcome {
+    /// The job will not run.
     Withdrawn,
-    /// It has started.
-    Stays,
+    /// The job has started.
+    Started,
 }
 
-/// What is to be done in an external batch system. Each is the same however often it is done.
+/// A command for an external batch system. Each is idempotent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Queue a job.
+    /// Submit a job.
     Queue(Queue),
-    /// Let a held job start.
+    /// Release a held or tentative job.
     Release {
         /// The job.
         job: JobId,
-        /// What it is called there.
+        /// Its IDs in the batch system.
         ids: Vec<String>,
-        /// The sizes among which the batch system chooses: see [`Queue::alternatives`].
+        /// The sizes among which the batch system chooses ([`Queue::alternatives`]).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         alternatives: Vec<Alternative>,
-        /// It is tentative: whoever was started for it waits to be told.
+        /// It is tentative: its start gate waits for the release.
         #[serde(default, skip_serializing_if = "is_false")]
         tentative: bool,
     },
-    /// Withdraw a job if it waits, and leave it alone otherwise.
+    /// Withdraw a job if it waits.
     Withdraw {
         /// The job.
         job: JobId,
-        /// What it is called there.
+        /// Its IDs in the batch system.
         ids: Vec<String>,
-        /// It is tentative, and begins in no folder of its own yet.
+        /// It is tentative, and does not start in a folder of its own yet.
         #[serde(default, skip_serializing_if = "is_false")]
         tentative: bool,
     },
-    /// Take out of the queue what is left of a job that is over for us: withdrawn, or run already.
+    /// Remove the waiting entries of a job that has ended or was withdrawn.
     Remove {
         /// The job.
         job: JobId,
-        /// What it is called there.
+        /// Its IDs in the batch system.
         ids: Vec<String>,
     },
-    /// End a job, whether it waits or runs.
+    /// Cancel a waiting job or end a running one.
     Terminate {
         /// The job.
         job: JobId,
-        /// What it is called there.
+        /// Its IDs in the batch system.
         ids: Vec<String>,
     },
-    /// Find out what became of a job that is over, or that is listed no more.
-    Look {
+    /// Inspect the folder of a job that has ended or is no longer listed.
+    Inspect {
         /// The job.
         job: JobId,
-        /// What it was called there.
+        /// Its IDs in the batch system.
         ids: Vec<String>,
-        /// It as it was listed, if it still is.
+        /// Its last listed entry, if any.
         listed: Option<Box<ListedJob>>,
     },
 }
 
-/// A job to be queued.
+/// A job to submit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Queue {
     /// The job.
     pub job: JobId,
     /// Its processors.
     pub procs: Procs,
-    /// Its limit, with what a tentative job may wait for its release added.
+    /// Its walltime; for a tentative job with [`RELEASE_TIMEOUT`] added.
     pub walltime: Span,
-    /// Whether it must not start before it is released.
+    /// It does not start before it is released.
     pub held: bool,
-    /// Whether it is to start like any other, but begin nothing before it is released.
+    /// It starts like any other job, but its start gate waits for the release.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tentative: bool,
-    /// It may be there already.
-    pub again: bool,
-    /// The sizes among which the batch system is to choose, the smallest first; empty if there is only the one.
+    /// It may have been submitted before.
+    pub resubmitted: bool,
+    /// The sizes among which the batch system chooses, the smallest first; empty if there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
 }
 
-/// How long a tentative job may wait for its release once it has its processors. Whoever waits for that gives up sooner.
-pub const DECIDED_WITHIN: Span = Span(30);
+/// How long a tentative job waits for its release once it has its processors. The start gate gives up sooner.
+pub const RELEASE_TIMEOUT: Span = Span(30);
 
-/// How far back a controller that was killed may go on: seconds in truth.
+/// How far back the state of a killed controller may be: in practice seconds.
 const FORGETS_WITHIN: Span = Span(300);
 
-/// How often a batch system that answers is listed at least. A longer time between two listings is an outage, or the clock has
-/// jumped.
+/// The longest time between two listings that counts as uninterrupted. A longer one is an outage or a clock jump.
 const LISTED_WITHIN: Span = Span(60);
 
 const LONG_AGO: Time = Time(i64::MIN);
@@ -202,7 +201,7 @@ fn is_long_ago(time: &Time) -> bool {
     *time == LONG_AGO
 }
 
-/// One of our jobs.
+/// The state of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) submission: Submission,
@@ -210,50 +209,50 @@ pub(super) struct Job {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) alternatives: Vec<Alternative>,
     pub(super) ids: Vec<String>,
-    /// It was submitted, and nobody has said that it is queued.
+    /// Its submission is unanswered.
     pub(super) queueing: bool,
     /// It was submitted more than once.
-    pub(super) again: bool,
-    /// When it was said to be queued.
+    pub(super) resubmitted: bool,
+    /// When its submission was answered.
     pub(super) queued_at: Time,
-    /// When it was said to be released, if it was held.
+    /// When its release was answered, if it was held.
     #[serde(default = "long_ago", skip_serializing_if = "is_long_ago")]
     pub(super) released_at: Time,
-    /// It waits, and has no plan: since which listing.
+    /// The first listing in which it waited without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unplanned: Option<Time>,
-    /// The last listing since it was released that has shown that it waits and is not held.
+    /// The last listing since its release in which it waited and was not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) seen_free: Option<Time>,
-    /// For how long listings have shown that, without outages and jumps of the clock.
+    pub(super) last_seen_free: Option<Time>,
+    /// For how long listings have shown that, without outages and clock jumps.
     #[serde(default, skip_serializing_if = "is_no_time")]
     pub(super) free_for: Span,
-    /// The last listing had it.
+    /// The last listing shows it.
     pub(super) is_listed: bool,
-    /// It has started, and that was told.
+    /// Its start was reported.
     pub(super) started: bool,
-    /// It is held, or is to be submitted so.
+    /// It is held, or is submitted as held.
     pub(super) held: bool,
-    /// It was held by us once: submitted so, or to be withdrawn.
+    /// This server has held it before: at its submission or for a withdrawal.
     pub(super) was_held: bool,
-    /// It was submitted tentatively: until it is released it counts as held here, while the batch system knows nothing of that.
+    /// It was submitted tentatively: until its release it counts as held here, although the batch system does not hold it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) tentative: bool,
-    /// Its turn came while it was tentative, and that was told.
+    /// It was reported as ready.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(super) had_turn: bool,
-    // What was asked for and is not answered.
+    pub(super) ready_reported: bool,
+    // Commands that are unanswered.
     pub(super) releasing: bool,
     pub(super) withdrawing: bool,
     pub(super) terminating: bool,
-    pub(super) looking: bool,
-    /// Its end was asked for.
+    pub(super) inspecting: bool,
+    /// It was cancelled.
     pub(super) cancelled: bool,
 }
 
-/// True if a job is held, and not by somebody else: what an administrator holds is left so.
+/// True if this server holds the job. A job that a user or an administrator holds is left alone.
 pub(super) fn is_held_by_us(listed: &ListedJob) -> bool {
-    listed.state == State::Held && listed.waits_for.is_none()
+    listed.state == State::Held && listed.wait_reason.is_none()
 }
 
 impl Job {
@@ -263,83 +262,83 @@ impl Job {
             alternatives: Vec::new(),
             ids: Vec::new(),
             queueing: true,
-            again: false,
+            resubmitted: false,
             queued_at: LONG_AGO,
             released_at: LONG_AGO,
             unplanned: None,
-            seen_free: None,
+            last_seen_free: None,
             free_for: Span(0),
             is_listed: false,
             started: false,
             held,
             was_held: held,
             tentative: false,
-            had_turn: false,
+            ready_reported: false,
             releasing: false,
             withdrawing: false,
             terminating: false,
-            looking: false,
+            inspecting: false,
             cancelled: false,
         }
     }
 
-    /// One that begins nothing before it is released, and whose turn comes like that of any other.
+    /// A tentative job: scheduled like any other, but not started before it is released.
     pub(super) fn tentative(submission: Submission) -> Job {
         Job { tentative: true, held: true, ..Job::new(submission, false) }
     }
 
-    /// True if it is tentative: nobody begins it, wherever it is in the queue.
+    /// True if it is tentative and was not released.
     pub(super) fn is_tentative(&self) -> bool {
         self.tentative && self.held
     }
 
-    /// The batch system has given a tentative job its processors, which is told once.
-    pub(super) fn has_turn(&mut self, effects: &mut Effects) {
-        if !self.had_turn {
-            self.had_turn = true;
-            effects.news.push(News::Turn { job: self.submission.job });
+    /// Reports once that a tentative job has its processors.
+    pub(super) fn report_ready(&mut self, effects: &mut Effects) {
+        if !self.ready_reported {
+            self.ready_reported = true;
+            effects.updates.push(StatusUpdate::Ready { job: self.submission.job });
         }
     }
 
-    /// True if it waits for its turn, as far as is known, or will once it is released.
-    pub(super) fn waits(&self) -> bool {
-        !self.started && !self.looking
+    /// True if it waits, as far as is known.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.started && !self.inspecting
     }
 
-    /// It was forgotten: as if it had never been submitted, but for what may still come of that.
-    pub(super) fn submit_again(&mut self) {
-        (self.queueing, self.again, self.is_listed) = (true, true, false);
+    /// Records that it is submitted again after the batch system has forgotten it.
+    pub(super) fn resubmit(&mut self) {
+        (self.queueing, self.resubmitted, self.is_listed) = (true, true, false);
         self.ids.clear();
     }
 
-    /// It runs, or ran, in the size that the batch system has chosen, if that was left to it.
-    pub(super) fn takes(&mut self, begun: &ListedJob) {
-        if !self.started && !self.alternatives.is_empty() && begun.shape.cores > 0 {
-            self.submission.procs = Procs(begun.shape.cores);
-            self.submission.walltime = begun.walltime.unwrap_or(self.submission.walltime);
+    /// Adopts the size that the batch system has chosen.
+    pub(super) fn adopt_size(&mut self, started: &ListedJob) {
+        if !self.started && !self.alternatives.is_empty() && started.shape.cores > 0 {
+            self.submission.procs = Procs(started.shape.cores);
+            self.submission.walltime = started.walltime.unwrap_or(self.submission.walltime);
         }
     }
 
-    /// True if it is over as far as a listing shows, or not listed. What waits may be a copy that waits for ever to begin
-    /// what another one has ended, or what a killed controller has forgotten to have started.
-    pub(super) fn may_be_over(&self, listed: &[&ListedJob]) -> bool {
+    /// True if the job may have ended, by a listing. A waiting entry may be a duplicate of an ended one, or one whose start a
+    /// killed controller has forgotten.
+    pub(super) fn may_have_ended(&self, listed: &[&ListedJob]) -> bool {
         let any = |phase| listed.iter().any(|one| one.phase() == phase);
-        let has_run = || listed.iter().any(|one| one.phase() == Phase::Over && one.ever_started());
-        !any(Phase::Runs) && (!any(Phase::Waits) || self.started || has_run())
+        let has_run = || listed.iter().any(|one| one.phase() == Phase::Ended && one.ever_started());
+        !any(Phase::Running) && (!any(Phase::Waiting) || self.started || has_run())
     }
 
-    /// Asks again for what was done and is not done any more: a controller that was killed has forgotten it.
-    pub(super) fn keep_asking(&mut self, listed: &[&ListedJob], at: Time, effects: &mut Effects) {
-        let waits = listed.iter().any(|one| one.phase() == Phase::Waits);
+    /// Repeats commands whose effects a killed controller has forgotten.
+    pub(super) fn reissue_commands(&mut self, listed: &[&ListedJob], at: Time, effects: &mut Effects) {
+        let waits = listed.iter().any(|one| one.phase() == Phase::Waiting);
         if self.cancelled && !self.terminating && waits {
             self.terminating = true;
             effects.commands.push(batch::Command::External(self.terminate()));
         }
-        // A listing that is older than the release says nothing of it.
+        // A listing from before the release does not show it.
         if !self.started && at > self.released_at {
             let is_held = listed.iter().any(|one| is_held_by_us(one));
             if waits && !is_held {
-                let before = self.seen_free.replace(at).unwrap_or(at);
+                let before = self.last_seen_free.replace(at).unwrap_or(at);
                 self.free_for = self.free_for + Span((at - before).0.min(LISTED_WITHIN.0));
             }
             // A job that was free for long is held by a user or an administrator.
@@ -349,17 +348,17 @@ impl Job {
         }
     }
 
-    /// It was released at that time, or may be held again from then on.
-    pub(super) fn is_released(&mut self, at: Time) {
-        (self.released_at, self.seen_free, self.free_for) = (at, None, Span(0));
+    /// Records a release, or that the job may be held again from now on.
+    pub(super) fn set_released(&mut self, at: Time) {
+        (self.released_at, self.last_seen_free, self.free_for) = (at, None, Span(0));
     }
 
-    /// A listing says whether a job that waits has a plan.
-    pub(super) fn is_planned(&mut self, planned: bool, at: Time) {
+    /// Records whether a waiting job has a plan, by a listing.
+    pub(super) fn set_planned(&mut self, planned: bool, at: Time) {
         self.unplanned = (!planned).then(|| self.unplanned.unwrap_or(at));
     }
 
-    /// It was released, and a listing shows it as held.
+    /// Repeats a release if a listing shows the job as held.
     pub(super) fn release_again(&mut self, is_held: bool, effects: &mut Effects) {
         let is_to_start = self.was_held && !self.held && !self.withdrawing && !self.cancelled;
         if is_held && is_to_start && !self.releasing {
@@ -368,21 +367,29 @@ impl Job {
         }
     }
 
-    /// It has started, which is told once.
-    pub(super) fn starts(&mut self, at: Time, effects: &mut Effects) {
+    /// Reports its start once.
+    pub(super) fn report_start(&mut self, at: Time, effects: &mut Effects) {
         if !self.started {
             self.started = true;
             let Submission { job, procs, walltime, .. } = self.submission;
-            effects.news.push(News::Started { job, procs, walltime, at });
+            effects.updates.push(StatusUpdate::Started { job, procs, walltime, at });
         }
     }
 
     pub(super) fn queue(&self) -> Command {
         let Submission { job, procs, walltime, .. } = self.submission;
         let (alternatives, tentative) = (self.alternatives.clone(), self.is_tentative());
-        let walltime = if tentative { walltime + DECIDED_WITHIN } else { walltime };
+        let walltime = if tentative { walltime + RELEASE_TIMEOUT } else { walltime };
         let held = self.held && !tentative;
-        Command::Queue(Queue { job, procs, walltime, held, tentative, again: self.again, alternatives })
+        Command::Queue(Queue {
+            job,
+            procs,
+            walltime,
+            held,
+            tentative,
+            resubmitted: self.resubmitted,
+            alternatives,
+        })
     }
 
     pub(super) fn release(&self) -> Command {
@@ -399,20 +406,20 @@ impl Job {
         Command::Terminate { job: self.submission.job, ids: self.ids.clone() }
     }
 
-    pub(super) fn look(&self, listed: Option<ListedJob>) -> Command {
-        Command::Look { job: self.submission.job, ids: self.ids.clone(), listed: listed.map(Box::new) }
+    pub(super) fn inspect(&self, listed: Option<ListedJob>) -> Command {
+        Command::Inspect { job: self.submission.job, ids: self.ids.clone(), listed: listed.map(Box::new) }
     }
 
-    /// What was asked for and is not answered, but for looking.
+    /// The unanswered commands, except inspections.
     pub(super) fn unanswered(&self) -> Vec<Command> {
         if self.queueing {
             let Command::Queue(queue) = self.queue() else { return Vec::new() };
             let end = self.terminating.then(|| self.terminate());
-            return end.into_iter().chain([Command::Queue(Queue { again: true, ..queue })]).collect();
+            return end.into_iter().chain([Command::Queue(Queue { resubmitted: true, ..queue })]).collect();
         }
         let steps = [
             (self.releasing, Job::release as fn(&Job) -> Command),
-            // A withdrawal follows the release that was asked for before it.
+            // A withdrawal follows an earlier release.
             (self.withdrawing && !self.releasing, Job::withdraw),
             (self.terminating, Job::terminate),
         ];

@@ -1,4 +1,4 @@
-//! What is particular to OAR: a job in several sizes, of which it chooses one, and the starts that it publishes.
+//! Features of OAR: moldable jobs, and published starts.
 
 use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::alternatives::Alternative;
@@ -10,7 +10,7 @@ use crate::listing::{self, CoreLayout, NodeAllocation, PlannedStart, State};
 
 const JOB: JobId = JobId(7);
 const NOW: Time = Time(1_000);
-/// What OAR keeps free behind a job.
+/// The time for which OAR keeps cores free after a job.
 const PAUSE: Span = Span(5);
 
 fn nodes() -> Vec<listing::Node> {
@@ -19,7 +19,7 @@ fn nodes() -> Vec<listing::Node> {
 }
 
 fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) -> ListedJob {
-    let runs = state.phase() == Some(Phase::Runs);
+    let runs = state.phase() == Some(Phase::Running);
     let place = |(node, cores): (&str, u32)| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
     let places = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
     let places = places.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(place).collect();
@@ -28,7 +28,7 @@ fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) 
         ours,
         state,
         shape: CoreLayout { cores, nodes: None, exclusive: false },
-        places,
+        allocations: places,
         walltime: Some(Span(walltime)),
         started: runs.then_some(Time(990)),
         ..ListedJob::default()
@@ -39,13 +39,13 @@ fn planned(start: i64, job: ListedJob) -> ListedJob {
     ListedJob { planned: Some(PlannedStart { start: Time(start), nodes: Vec::new() }), ..job }
 }
 
-fn tell(external: &mut External, event: Event) -> Vec<News> {
+fn tell(external: &mut External, event: Event) -> Vec<StatusUpdate> {
     let mut effects = Effects::default();
     external.on(NOW, batch::Event::External(event), &mut effects);
-    effects.news
+    effects.updates
 }
 
-fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<News> {
+fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<StatusUpdate> {
     let listing = Listing::new(NOW, nodes(), jobs);
     let changes = listing.changes(external.mirror().unwrap());
     tell(external, Event::Listed(changes))
@@ -53,12 +53,12 @@ fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<News> {
 
 fn cluster(jobs: Vec<ListedJob>) -> External {
     let mut external = External::of(System::Oar);
-    tell(&mut external, Event::Plans { rules: Rules::oar(PAUSE) });
+    tell(&mut external, Event::PlanningRules { rules: Rules::oar(PAUSE) });
     list(&mut external, jobs);
     external
 }
 
-/// A job that would take 400 s on one core, and on up to eight as much less.
+/// A job of 400 s on one core, with a linear speedup on up to eight.
 fn request(procs: u32) -> Request {
     let (procs, walltime) = (Procs(procs), Span(400 / i64::from(procs)));
     let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
@@ -76,7 +76,7 @@ fn size(procs: u32, walltime: i64) -> Alternative {
 }
 
 #[test]
-fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
+fn a_moldable_job_is_offered_in_its_sizes_and_adopts_the_chosen_one() {
     let mut external = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
@@ -87,26 +87,26 @@ fn a_moldable_job_is_offered_in_its_sizes_and_has_the_one_that_was_chosen() {
     assert_eq!((queue.procs, queue.walltime), (Procs(1), Span(400)));
     assert_eq!(queue.alternatives, [size(1, 400), size(2, 200), size(3, 134), size(4, 100)]);
 
-    // Made again from its dump it offers the same.
-    let batch::Dump::External(dump) = external.dump(NOW) else { panic!("of another kind") };
+    // A restored mirror offers the same sizes.
+    let batch::Dump::External(dump) = external.dump(NOW) else { panic!("expected an external dump") };
     assert!(dump.is_of(OAR) && !dump.is_of(SLURM));
     let written = serde_json::to_string(&dump).unwrap();
     let mut external = External::restore(serde_json::from_str(&written).unwrap());
-    let again = Queue { again: true, ..queue.clone() };
-    assert_eq!(external.unanswered(), [Outer::External(Command::Queue(again))]);
+    let resubmission = Queue { resubmitted: true, ..queue.clone() };
+    assert_eq!(external.unanswered(), [Outer::External(Command::Queue(resubmission))]);
 
     tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let waiting = planned(1_100, listed("41", Some(7), State::Pending, 4, 100));
     assert_eq!(list(&mut external, vec![waiting]), []);
     let plan = Estimate { procs: Procs(4), walltime: Span(100), start: Time(1_100) };
     assert_eq!(external.plan(NOW, JOB), Some(plan), "the size that OAR plans it in");
-    let news = list(&mut external, vec![listed("41", Some(7), State::Running, 3, 134)]);
-    let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(990) };
-    assert_eq!(news, [started]);
+    let updates = list(&mut external, vec![listed("41", Some(7), State::Running, 3, 134)]);
+    let started = StatusUpdate::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(990) };
+    assert_eq!(updates, [started]);
 }
 
 #[test]
-fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
+fn a_job_that_no_listing_showed_running_adopts_the_chosen_size() {
     let mut external = cluster(vec![]);
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
@@ -116,14 +116,14 @@ fn a_job_that_no_listing_has_seen_running_has_the_size_that_was_chosen() {
     let ran = listed("41", Some(7), State::Running, 3, 134);
     assert_eq!(list(&mut external, vec![ListedJob { state: State::Completed, ..ran }]), []);
     let (exit, started) = (Exit::Code(0), Some(Time(995)));
-    let news =
+    let updates =
         tell(&mut external, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
-    let started = News::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
-    assert_eq!(news, [started, News::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
+    let started = StatusUpdate::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
+    assert_eq!(updates, [started, StatusUpdate::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
 }
 
 #[test]
-fn what_is_held_keeps_its_sizes_until_it_is_released() {
+fn a_held_job_keeps_its_sizes_until_it_is_released() {
     let mut external = cluster(vec![]);
     let request = request(2);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
@@ -137,7 +137,7 @@ fn what_is_held_keeps_its_sizes_until_it_is_released() {
     };
     assert_eq!(alternatives.len(), 4);
 
-    // Slurm has no use for sizes.
+    // Slurm does not choose among sizes.
     let mut slurm = External::new();
     slurm.submit_moldable(NOW, submission, &walltimes, &mut effects);
     let Some(Outer::External(Command::Queue(queue))) = effects.commands.last() else { panic!("{effects:?}") };
@@ -145,21 +145,21 @@ fn what_is_held_keeps_its_sizes_until_it_is_released() {
 }
 
 #[test]
-fn estimates_go_by_the_starts_that_oar_publishes() {
+fn estimates_follow_the_starts_that_oar_publishes() {
     let check = |jobs: Vec<ListedJob>, expected: (u32, i64)| {
         let found = estimate(&mut cluster(jobs)).unwrap();
         assert_eq!((found.procs, found.start), (Procs(expected.0), Time(expected.1)));
     };
-    // Runs until 1190, and its core is kept free for the pause.
+    // Runs until 1190; its cores stay free for the pause.
     let running = |cores| listed("1", None, State::Running, cores, 200);
     check(vec![], (4, 1_000));
     check(vec![running(2)], (2, 1_000));
     check(vec![running(4)], (4, 1_195));
-    // Somebody waits for all, so that a hole is left: from 1000 to 1195 on two cores, too short for 200 s.
+    // A job waits for all cores: a hole of two cores from 1000 to 1195 is too short for 200 s.
     let next = |start| planned(start, listed("2", None, State::Pending, 4, 50));
     check(vec![running(2), next(1_195)], (4, 1_250));
-    // It is published later than it could be, for reasons that we do not see: then the hole suffices.
+    // The published start is later than necessary, for a reason that is not listed: the hole is long enough.
     check(vec![running(2), next(1_210)], (2, 1_000));
-    // What is past means nothing any more: then it is as early as it can be.
+    // A published start in the past is ignored: the job starts as early as possible.
     check(vec![running(2), next(900)], (4, 1_250));
 }

@@ -1,9 +1,9 @@
-//! What is planned of the mirror, and when a plan is made anew.
+//! Plans of the mirror, and when they are computed.
 //!
-//! A plan is that of the state as it is, at a second: jobs that no listing shows yet are put behind all others, by their
-//! numbers. A job that is submitted in the same second is put behind a plan that is there, so that those of a burst cost
-//! a search each. Whatever else changes the snapshot ends the plan. So it never depends on who asked when, and a journal
-//! that is told again gives the same answers.
+//! A plan holds for the present state at one second. Jobs that no listing shows yet are planned behind all others, in the
+//! order of their numbers. A job that is submitted in the same second is appended to the plan, so that a burst of jobs costs
+//! one search each. Any other change invalidates the plan. So plans do not depend on when they were queried, and a replay of
+//! the journal gives the same answers.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{ClusterSnapshot, Nodes};
 use pliant_policy::runtimes::limit_usage::Expect;
 
-use super::drawing::{self, ListedSnapshot};
+use super::cluster_snapshot::{self, ListedSnapshot};
 use super::job::Job;
-use super::target::Target;
+use super::target_partition::TargetPartition;
 use super::{Event, External};
 use crate::listing::{ListedJob, Phase};
 
 impl External {
-    /// Where jobs are submitted to.
-    pub(super) fn target(&self) -> Target<'_> {
-        Target::of(&self.mirror, self.partition.as_deref())
+    /// The partition to which jobs are submitted.
+    pub(super) fn target(&self) -> TargetPartition<'_> {
+        TargetPartition::of(&self.mirror, self.partition.as_deref())
     }
 
-    /// The plan of this moment; none if the snapshot makes no sense.
-    pub(super) fn planned(&mut self, now: Time) -> Option<&mut Nodes> {
+    /// The present plan; none if the snapshot is inconsistent.
+    pub(super) fn current_plan(&mut self, now: Time) -> Option<&mut Nodes> {
         if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
-            let mut nodes = Nodes::from_snapshot(now, &self.drawn(&[]).snapshot).ok()?;
-            // The plan of those that are listed comes first.
+            let mut nodes = Nodes::from_snapshot(now, &self.listed_snapshot(&[]).snapshot).ok()?;
+            // Listed jobs are planned first.
             nodes.next_start();
-            self.unlisted().into_iter().for_each(|job| nodes.submit(now, planned_as(job.submission)));
+            self.unlisted().into_iter().for_each(|job| nodes.submit(now, as_planned(job.submission)));
             self.plan = Some((now, nodes));
             #[cfg(test)]
             {
@@ -40,14 +40,14 @@ impl External {
         self.plan.as_mut().map(|(_, nodes)| nodes)
     }
 
-    /// A job is submitted, or held for a while: it is behind all others, if it changes nothing else.
-    pub(super) fn plan_behind(&mut self, now: Time, submission: Submission) {
+    /// Appends a submitted job to the plan, if it changes nothing else.
+    pub(super) fn append_to_plan(&mut self, now: Time, submission: Submission) {
         let number = submission.job;
         let numbers = self.numbers_with(number);
         let is_ours = |range: Option<(JobId, JobId)>, number: JobId| {
             range.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&number))
         };
-        // A listed job that was nobody's may be taken for this one, or for one of ours that is gone, from now on.
+        // From now on a listed job that was external may count as this one, or as an ended one of ours.
         let shown = self.mirror.jobs.iter().filter_map(|job| job.ours.map(JobId));
         let changes = |shown: &JobId| {
             *shown == number || (is_ours(Some(numbers), *shown) && !is_ours(self.numbers, *shown))
@@ -56,50 +56,56 @@ impl External {
         let is_last = self.jobs.keys().next_back().is_none_or(|last| *last < number);
         match &mut self.plan {
             Some((at, nodes)) if *at == now && is_last && others.next().is_none() => {
-                nodes.submit(now, planned_as(submission));
+                nodes.submit(now, as_planned(submission));
             }
             _ => self.plan = None,
         }
     }
 
-    /// The lowest and the highest number that was submitted here, once this one is.
+    /// The lowest and the highest submitted number, including this one.
     pub(super) fn numbers_with(&self, number: JobId) -> (JobId, JobId) {
         let (lowest, highest) = self.numbers.unwrap_or((number, number));
         (lowest.min(number), highest.max(number))
     }
 
-    /// What happened ends the plan, unless no snapshot shows it.
-    pub(super) fn plan_after(&mut self, event: &Event) {
+    /// Invalidates the plan after an event that changes the snapshot.
+    pub(super) fn invalidate_plan(&mut self, event: &Event) {
         if !matches!(event, Event::Queued { .. } | Event::Terminated { .. } | Event::Removed { .. }) {
             self.plan = None;
         }
     }
 
-    /// The snapshot, with those at the end of the queue.
-    pub(super) fn drawn(&self, unlisted: &[&Job]) -> ListedSnapshot {
+    /// The snapshot, with these jobs at the end of the queue.
+    pub(super) fn listed_snapshot(&self, unlisted: &[&Job]) -> ListedSnapshot {
         match self.expect {
-            Expect::Limits => self.drawn_with(unlisted, &|_, _| None),
-            Expect::History => self.drawn_with(unlisted, &|job, elapsed| {
-                self.used.expected(&job.owner, &job.partition, job.walltime?, elapsed)
+            Expect::Limits => self.listed_snapshot_with(unlisted, &|_, _| None),
+            Expect::History => self.listed_snapshot_with(unlisted, &|job, elapsed| {
+                self.limit_usage.expected(&job.owner, &job.partition, job.walltime?, elapsed)
             }),
         }
     }
 
-    fn drawn_with(
+    fn listed_snapshot_with(
         &self,
         unlisted: &[&Job],
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> ListedSnapshot {
-        let unlisted = unlisted.iter().map(|job| planned_as(job.submission));
-        drawing::draw(&self.present(), &self.rules, self.target(), expected, unlisted)
+        let unlisted = unlisted.iter().map(|job| as_planned(job.submission));
+        cluster_snapshot::listed_snapshot(
+            &self.current_listing(),
+            &self.rules,
+            self.target(),
+            expected,
+            unlisted,
+        )
     }
 
-    /// Our waiting jobs that the listing does not show. One that it shows may not have been said to be queued yet.
+    /// Our waiting jobs that are not in the listing. A listed job may still be unconfirmed.
     pub(super) fn unlisted(&self) -> Vec<&Job> {
-        let waiting = self.jobs.values().filter(|job| !job.is_listed && job.waits());
+        let waiting = self.jobs.values().filter(|job| !job.is_listed && job.is_waiting());
         let mut unlisted: Vec<&Job> = waiting.collect();
         if !unlisted.is_empty() {
-            let is_there = |job: &&ListedJob| job.phase() != Phase::Over;
+            let is_there = |job: &&ListedJob| job.phase() != Phase::Ended;
             let shown: BTreeSet<u32> =
                 self.mirror.jobs.iter().filter(is_there).filter_map(|job| job.ours).collect();
             unlisted.retain(|job| !shown.contains(&job.submission.job.0));
@@ -107,19 +113,18 @@ impl External {
         unlisted
     }
 
-    /// When each waiting job of the listing is expected to start, by what the batch system calls it: what a plan can be
-    /// judged by. A job that the batch system does not plan is left out.
+    /// The expected start of each planned job of the listing, by its ID in the batch system: to assess plans.
     pub fn starts(&self, now: Time) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.drawn(&self.unlisted()))
+        self.planned_starts(now, self.listed_snapshot(&self.unlisted()))
     }
 
-    /// The same if so much were known of how long jobs run: of a job, and for how long it has run.
+    /// Like [`Self::starts`], with `expected` as the runtime of a job that has run for a given time.
     pub fn starts_if(
         &self,
         now: Time,
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.drawn_with(&self.unlisted(), expected))
+        self.planned_starts(now, self.listed_snapshot_with(&self.unlisted(), expected))
     }
 
     fn planned_starts(
@@ -130,7 +135,7 @@ impl External {
         let Ok(mut nodes) = Nodes::from_snapshot(now, &snapshot) else { return Vec::new() };
         let mut waiting: Vec<Waiting> = Vec::new();
         nodes.list(now, &mut waiting);
-        let listing = self.present();
+        let listing = self.current_listing();
         let start = |one: Waiting| {
             let Waiting { job, plan: Estimate { start, .. } } = one;
             let (_, index) = ids.iter().find(|(one, _)| *one == job)?;
@@ -140,11 +145,11 @@ impl External {
     }
 
     pub(super) fn snapshot(&self) -> ClusterSnapshot {
-        self.drawn(&self.unlisted()).snapshot
+        self.listed_snapshot(&self.unlisted()).snapshot
     }
 }
 
-/// A job that is not listed yet, as plans have it.
-fn planned_as(submission: Submission) -> Submission {
-    Submission { walltime: drawing::bounded(Some(submission.walltime)), ..submission }
+/// A job that is not listed yet, as it is planned.
+fn as_planned(submission: Submission) -> Submission {
+    Submission { walltime: cluster_snapshot::bounded(Some(submission.walltime)), ..submission }
 }

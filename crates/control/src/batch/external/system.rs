@@ -1,32 +1,32 @@
-//! The batch systems that a snapshot can be of, and how they differ.
+//! The external batch systems, and their differences.
 
 use pliant_model::Span;
 use pliant_policy::nodes::Rules;
 use serde::{Deserialize, Serialize};
 
-/// The name of the policy of a server in front of Slurm.
+/// The policy name of a server with Slurm.
 pub const SLURM: &str = "slurm";
-/// The name of the policy of a server in front of OAR.
+/// The policy name of a server with OAR.
 pub const OAR: &str = "oar";
 
-/// How often Slurm plans unless it says otherwise.
+/// Default interval of Slurm's planning passes.
 const INTERVAL: Span = Span(30);
-/// How long OAR keeps cores free after a job unless it says otherwise.
+/// Default time for which OAR keeps cores free after a job.
 const PAUSE: Span = Span(60);
 
-/// A batch system that is not Pliant's.
+/// An external batch system.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
-    /// Slurm: it plans again and again, and what it announces is not what it does.
+    /// Slurm: plans periodically; its announced starts are not reliable.
     #[default]
     Slurm,
-    /// OAR: it publishes its plan, and chooses itself among the sizes that a job is submitted with.
+    /// OAR: publishes its plan, and chooses among the sizes of a moldable job.
     Oar,
 }
 
 impl System {
-    /// The name of the policy of a server in front of it.
+    /// The policy name of a server with this batch system.
     pub fn name(self) -> &'static str {
         match self {
             System::Slurm => SLURM,
@@ -34,7 +34,7 @@ impl System {
         }
     }
 
-    /// How it plans, as long as it has not said otherwise.
+    /// Default planning rules.
     pub fn rules(self) -> Rules {
         match self {
             System::Slurm => Rules::slurm(INTERVAL),
@@ -42,7 +42,7 @@ impl System {
         }
     }
 
-    /// Whether a job can be submitted to it in several sizes.
+    /// Whether it accepts moldable jobs.
     pub fn is_moldable(self) -> bool {
         self == System::Oar
     }

@@ -1,5 +1,4 @@
-//! What an external batch system tells, and what is made of it: in every phase of a job also by one that was made again
-//! from its dump.
+//! Events of external batch systems and their effects, checked at every step against a mirror restored from its dump.
 
 mod partitions;
 mod planning;
@@ -16,7 +15,7 @@ use crate::batch::{BatchSystem, Command as Outer, Usage};
 use crate::listing::{self, CoreLayout, NodeAllocation, State};
 use crate::local::LocalJob;
 
-mod again;
+mod resubmission;
 
 const JOB: JobId = JobId(7);
 
@@ -30,14 +29,14 @@ fn node(name: &str, cores: u32) -> listing::Node {
 }
 
 fn listed(id: &str, ours: Option<u32>, state: State) -> ListedJob {
-    let runs = state.phase() == Some(Phase::Runs);
+    let runs = state.phase() == Some(Phase::Running);
     let place = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
     ListedJob {
         id: id.to_owned(),
         ours,
         partition: "main".to_owned(),
         shape: CoreLayout { cores: 2, nodes: Some(1), exclusive: false },
-        places: if runs { vec![place] } else { Vec::new() },
+        allocations: if runs { vec![place] } else { Vec::new() },
         walltime: Some(Span(600)),
         started: runs.then_some(Time(50)),
         priority: 1000 - id.len() as u64,
@@ -46,7 +45,7 @@ fn listed(id: &str, ours: Option<u32>, state: State) -> ListedJob {
     }
 }
 
-/// Tells the same to one that goes on and to one that is made again before every word, and looks whether they agree.
+/// Applies each event to a mirror and to one restored from its dump, and compares the effects.
 struct Bench {
     external: External,
     listing: Listing,
@@ -57,13 +56,15 @@ impl Bench {
     fn new() -> Bench {
         let mut bench = Bench { external: External::new(), listing: Listing::default(), now: Time(100) };
         let (interval, partition) = (Span(30), Some("main".to_owned()));
-        bench.tell(Event::Described { interval, partition, expect: Expect::Limits });
+        bench.tell(Event::Configured { interval, partition, expect: Expect::Limits });
         bench.list(vec![]);
         bench
     }
 
-    fn again(&mut self) -> External {
-        let batch::Dump::External(dump) = self.external.dump(self.now) else { panic!("of another kind") };
+    fn restored(&mut self) -> External {
+        let batch::Dump::External(dump) = self.external.dump(self.now) else {
+            panic!("expected an external dump")
+        };
         let written = serde_json::to_string(&batch::Dump::External(dump)).unwrap();
         let batch::Dump::External(dump) = serde_json::from_str(&written).unwrap() else {
             panic!("{written}")
@@ -71,38 +72,41 @@ impl Bench {
         External::restore(*dump)
     }
 
-    fn act(&mut self, act: impl Fn(&mut External, Time, &mut Effects)) -> (Vec<Command>, Vec<News>) {
-        let (mut here, mut there) = (Effects::default(), Effects::default());
-        let mut again = self.again();
-        act(&mut self.external, self.now, &mut here);
-        act(&mut again, self.now, &mut there);
-        assert_eq!((&here.commands, &here.news), (&there.commands, &there.news));
-        assert_eq!(self.external.dump(self.now), again.dump(self.now));
+    fn act(&mut self, act: impl Fn(&mut External, Time, &mut Effects)) -> (Vec<Command>, Vec<StatusUpdate>) {
+        let (mut effects, mut restored_effects) = (Effects::default(), Effects::default());
+        let mut restored = self.restored();
+        act(&mut self.external, self.now, &mut effects);
+        act(&mut restored, self.now, &mut restored_effects);
+        assert_eq!(
+            (&effects.commands, &effects.updates),
+            (&restored_effects.commands, &restored_effects.updates)
+        );
+        assert_eq!(self.external.dump(self.now), restored.dump(self.now));
         let inner = |command| match command {
             Outer::External(command) => command,
             other => panic!("{other:?}"),
         };
-        (here.commands.into_iter().map(inner).collect(), here.news)
+        (effects.commands.into_iter().map(inner).collect(), effects.updates)
     }
 
-    fn tell(&mut self, event: Event) -> (Vec<Command>, Vec<News>) {
+    fn tell(&mut self, event: Event) -> (Vec<Command>, Vec<StatusUpdate>) {
         self.now += Span(1);
         self.act(|external, now, effects| {
             external.on(now, batch::Event::External(event.clone()), effects);
         })
     }
 
-    fn list(&mut self, jobs: Vec<ListedJob>) -> (Vec<Command>, Vec<News>) {
+    fn list(&mut self, jobs: Vec<ListedJob>) -> (Vec<Command>, Vec<StatusUpdate>) {
         let next = Listing::new(self.now + Span(1), vec![node("n1", 4), node("n2", 4)], jobs);
         let changes = next.changes(&self.listing);
         self.listing = next;
         self.tell(Event::Listed(changes))
     }
 
-    /// A job that waits in the queue as `id`.
+    /// A job in the queue with the ID `41`.
     fn queued(held: bool) -> Bench {
         let mut bench = Bench::new();
-        let (commands, news) = bench.act(|external, now, effects| match held {
+        let (commands, updates) = bench.act(|external, now, effects| match held {
             true => external.hold(now, submission(), effects),
             false => external.submit(now, submission(), effects),
         });
@@ -112,14 +116,17 @@ impl Bench {
             walltime: Span(600),
             held,
             tentative: false,
-            again: false,
+            resubmitted: false,
             alternatives: Vec::new(),
         };
-        assert_eq!((commands, news), (vec![Command::Queue(queue.clone())], vec![]));
-        let asked_again = vec![Outer::External(Command::Queue(Queue { again: true, ..queue }))];
-        assert_eq!(bench.external.unanswered(), asked_again);
-        let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
-        assert_eq!((commands, news), (vec![], if held { vec![News::Held { job: JOB }] } else { vec![] }));
+        assert_eq!((commands, updates), (vec![Command::Queue(queue.clone())], vec![]));
+        let resubmission = vec![Outer::External(Command::Queue(Queue { resubmitted: true, ..queue }))];
+        assert_eq!(bench.external.unanswered(), resubmission);
+        let (commands, updates) = bench.tell(Event::Queued { job: JOB, ids: ids() });
+        assert_eq!(
+            (commands, updates),
+            (vec![], if held { vec![StatusUpdate::Held { job: JOB }] } else { vec![] })
+        );
         assert_eq!(bench.external.unanswered(), []);
         bench
     }
@@ -129,16 +136,16 @@ fn ids() -> Vec<String> {
     vec!["41".to_owned()]
 }
 
-fn started() -> News {
-    News::Started { job: JOB, procs: Procs(2), walltime: Span(600), at: Time(50) }
+fn started() -> StatusUpdate {
+    StatusUpdate::Started { job: JOB, procs: Procs(2), walltime: Span(600), at: Time(50) }
 }
 
 fn ended(exit: Exit) -> Event {
     Event::Ended { job: JOB, exit, started: Some(Time(50)), elapsed_ms: Some(1500) }
 }
 
-fn end(exit: Exit) -> News {
-    News::Ended { job: JOB, exit, elapsed_ms: Some(1500) }
+fn end(exit: Exit) -> StatusUpdate {
+    StatusUpdate::Ended { job: JOB, exit, elapsed_ms: Some(1500) }
 }
 
 #[test]
@@ -148,18 +155,18 @@ fn a_job_waits_runs_and_ends() {
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Running)]), (vec![], vec![started()]));
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Completing)]), (vec![], vec![]));
     let over = listed("41", Some(7), State::Completed);
-    let look = Command::Look { job: JOB, ids: ids(), listed: Some(Box::new(over.clone())) };
-    assert_eq!(bench.list(vec![over]), (vec![look.clone()], vec![]));
-    assert_eq!(bench.external.unanswered(), [Outer::External(look)]);
+    let inspect = Command::Inspect { job: JOB, ids: ids(), listed: Some(Box::new(over.clone())) };
+    assert_eq!(bench.list(vec![over]), (vec![inspect.clone()], vec![]));
+    assert_eq!(bench.external.unanswered(), [Outer::External(inspect)]);
     assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![end(Exit::Code(0))]));
-    assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![]), "an end that is told twice is no news");
+    assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![]), "a repeated end is ignored");
 }
 
 #[test]
 fn a_job_that_ran_between_two_listings_has_started() {
     let mut bench = Bench::queued(false);
     let (commands, _) = bench.list(vec![listed("41", Some(7), State::Completed)]);
-    assert!(matches!(commands[..], [Command::Look { .. }]));
+    assert!(matches!(commands[..], [Command::Inspect { .. }]));
     assert_eq!(bench.tell(ended(Exit::Code(3))), (vec![], vec![started(), end(Exit::Code(3))]));
 }
 
@@ -167,60 +174,60 @@ fn a_job_that_ran_between_two_listings_has_started() {
 fn a_refused_job_ends_without_having_started() {
     let mut bench = Bench::new();
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
-    let (commands, news) = bench.tell(Event::Refused { job: JOB, why: "no such partition".to_owned() });
+    let (commands, updates) = bench.tell(Event::Refused { job: JOB, why: "no such partition".to_owned() });
     let exit = Exit::NotStarted("no such partition".to_owned());
-    assert_eq!((commands, news), (vec![], vec![News::Ended { job: JOB, exit, elapsed_ms: None }]));
+    assert_eq!((commands, updates), (vec![], vec![StatusUpdate::Ended { job: JOB, exit, elapsed_ms: None }]));
 }
 
 #[test]
-fn what_vanishes_unclaimed_is_submitted_again_and_what_was_not_listed_yet_has_not_vanished() {
+fn a_job_that_vanishes_without_a_start_is_submitted_again() {
     let mut bench = Bench::queued(false);
-    let look = |bench: &mut Bench| bench.list(vec![]);
-    // Asked for in the second in which it was queued.
+    let list_nothing = |bench: &mut Bench| bench.list(vec![]);
+    // A listing of the second in which the job was queued.
     let at = bench.now;
     let early = Changes { at, ..Changes::default() };
     assert_eq!(bench.tell(Event::Listed(early)), (vec![], vec![]));
-    let gone = Command::Look { job: JOB, ids: ids(), listed: None };
-    assert_eq!(look(&mut bench), (vec![gone.clone()], vec![]));
-    assert_eq!(look(&mut bench), (vec![], vec![]), "it is looked for already");
-    let again = Queue {
+    let gone = Command::Inspect { job: JOB, ids: ids(), listed: None };
+    assert_eq!(list_nothing(&mut bench), (vec![gone.clone()], vec![]));
+    assert_eq!(list_nothing(&mut bench), (vec![], vec![]), "it is being inspected");
+    let resubmission = Queue {
         job: JOB,
         procs: Procs(2),
         walltime: Span(600),
         held: false,
         tentative: false,
-        again: true,
+        resubmitted: true,
         alternatives: Vec::new(),
     };
-    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![Command::Queue(again)], vec![]));
+    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![Command::Queue(resubmission)], vec![]));
     assert_eq!(bench.tell(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
-    // The first one comes to light again, and is as good as the second.
+    // The first entry shows up again, and either of the two may run.
     let both = vec![listed("41", Some(7), State::Running), listed("42", Some(7), State::Pending)];
     assert_eq!(bench.list(both), (vec![], vec![started()]));
     let both = vec![listed("41", Some(7), State::Completed), listed("42", Some(7), State::Pending)];
     let (commands, _) = bench.list(both);
-    let [Command::Look { ids, .. }] = &commands[..] else { panic!("{commands:?}") };
-    assert_eq!(ids, &["42", "41"], "which of the two has run its folder tells");
+    let [Command::Inspect { ids, .. }] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!(ids, &["42", "41"], "the folder shows which of the two ran");
 }
 
 #[test]
-fn what_is_left_of_a_job_that_is_over_is_removed_and_nobody_elses() {
+fn leftover_entries_of_a_withdrawn_job_are_removed_and_no_others() {
     let mut bench = Bench::queued(true);
     bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
-    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     let late = || vec![listed("42", Some(7), State::Held), listed("43", Some(6), State::Held)];
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
     assert_eq!(bench.list(late()), (vec![remove.clone()], vec![]), "number 6 is of another journal");
     assert_eq!(bench.list(late()), (vec![], vec![]), "it is being removed");
     bench.tell(Event::Removed { job: JOB });
-    assert_eq!(bench.list(late()), (vec![remove], vec![]), "it is still there");
+    assert_eq!(bench.list(late()), (vec![remove], vec![]), "the entry is still listed");
     bench.tell(Event::Removed { job: JOB });
     let over = listed("42", Some(7), State::Cancelled);
     assert_eq!(bench.list(vec![over]), (vec![], vec![]));
 }
 
 #[test]
-fn a_held_job_is_released_or_dropped() {
+fn a_held_job_is_released_or_cancelled() {
     let mut bench = Bench::queued(true);
     assert_eq!(bench.list(vec![listed("41", Some(7), State::Held)]), (vec![], vec![]));
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
@@ -236,13 +243,13 @@ fn a_held_job_is_released_or_dropped() {
     assert_eq!(cancelled, (vec![terminate], vec![]));
     bench.tell(Event::Terminated { job: JOB });
     bench.list(vec![]);
-    let (commands, news) = bench.tell(Event::Unclaimed { job: JOB });
-    let gone = News::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None };
-    assert_eq!((commands, news), (vec![], vec![gone]), "nobody submits again what was cancelled");
+    let (commands, updates) = bench.tell(Event::Unclaimed { job: JOB });
+    let gone = StatusUpdate::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None };
+    assert_eq!((commands, updates), (vec![], vec![gone]), "a cancelled job is not submitted again");
 }
 
 #[test]
-fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
+fn commands_before_the_answer_to_a_submission_follow_it() {
     let check = |ask: fn(&mut External, Time, &mut Effects), held: bool, expected: Command| {
         let mut bench = Bench::new();
         bench.act(|external, now, effects| match held {
@@ -250,8 +257,8 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
             false => external.submit(now, submission(), effects),
         });
         bench.act(ask);
-        let (commands, news) = bench.tell(Event::Queued { job: JOB, ids: ids() });
-        assert_eq!((commands, news), (vec![expected], vec![]));
+        let (commands, updates) = bench.tell(Event::Queued { job: JOB, ids: ids() });
+        assert_eq!((commands, updates), (vec![expected], vec![]));
     };
     let ids = ids();
     check(
@@ -268,9 +275,9 @@ fn what_is_asked_for_before_a_job_is_queued_is_done_then() {
 }
 
 #[test]
-fn a_job_is_withdrawn_or_stays() {
+fn a_job_is_withdrawn_or_has_started() {
     let withdraw = |external: &mut External, now, effects: &mut Effects| external.withdraw(now, JOB, effects);
-    let check = |outcome, expected: News| {
+    let check = |outcome, expected: StatusUpdate| {
         let mut bench = Bench::queued(false);
         let command = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
         assert_eq!(bench.act(withdraw), (vec![command], vec![]));
@@ -278,19 +285,19 @@ fn a_job_is_withdrawn_or_stays() {
         assert_eq!(bench.external.unanswered(), []);
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![]));
     };
-    check(Withdrawal::Withdrawn, News::Withdrawn { job: JOB });
-    check(Withdrawal::Stays, News::Stays { job: JOB });
-    // That it vanished is found out twice, and told once.
+    check(WithdrawalOutcome::Withdrawn, StatusUpdate::Withdrawn { job: JOB });
+    check(WithdrawalOutcome::Started, StatusUpdate::NotWithdrawn { job: JOB });
+    // The disappearance is found twice, and reported once.
     let mut bench = Bench::queued(false);
     bench.act(withdraw);
     bench.list(vec![]);
     assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![], vec![]));
-    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
-    assert_eq!(news, [News::Withdrawn { job: JOB }]);
-    // One that runs is not even asked for.
+    let (_, updates) = bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
+    assert_eq!(updates, [StatusUpdate::Withdrawn { job: JOB }]);
+    // A running job is not withdrawn.
     let mut bench = Bench::queued(false);
     bench.list(vec![listed("41", Some(7), State::Running)]);
-    assert_eq!(bench.act(withdraw), (vec![], vec![News::Stays { job: JOB }]));
+    assert_eq!(bench.act(withdraw), (vec![], vec![StatusUpdate::NotWithdrawn { job: JOB }]));
 }
 
 /// Otherwise the release could prepare the folder that the withdrawal has put away, and start the job a second time.
@@ -301,40 +308,36 @@ fn a_withdrawal_waits_for_the_release_before_it() {
     let withdraw = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
     bench.act(|external, now, effects| external.release(now, JOB, effects));
     assert_eq!(bench.act(|external, now, effects| external.withdraw(now, JOB, effects)), (vec![], vec![]));
-    assert_eq!(
-        bench.external.unanswered(),
-        [Outer::External(release)],
-        "one after the other after a restart, too"
-    );
+    assert_eq!(bench.external.unanswered(), [Outer::External(release)], "in this order after a restart, too");
     assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![withdraw.clone()], vec![]));
     assert_eq!(bench.external.unanswered(), [Outer::External(withdraw)]);
-    let outcome = Withdrawal::Withdrawn;
+    let outcome = WithdrawalOutcome::Withdrawn;
     assert_eq!(
         bench.tell(Event::Withdrawal { job: JOB, outcome }),
-        (vec![], vec![News::Withdrawn { job: JOB }])
+        (vec![], vec![StatusUpdate::Withdrawn { job: JOB }])
     );
     assert_eq!(bench.external.unanswered(), []);
 }
 
-/// By our own hand: that is no end of the job, which goes on elsewhere.
+/// The withdrawal itself cancels the entry: the job has not ended, but goes on at another server.
 #[test]
 fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
-    for outcome in [Withdrawal::Withdrawn, Withdrawal::Stays] {
+    for outcome in [WithdrawalOutcome::Withdrawn, WithdrawalOutcome::Started] {
         let mut bench = Bench::queued(false);
         bench.list(vec![listed("41", Some(7), State::Pending)]);
         bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
         let cancelled = || vec![listed("41", Some(7), State::Cancelled)];
         assert_eq!(bench.list(cancelled()), (vec![], vec![]));
-        let (commands, news) = bench.tell(Event::Withdrawal { job: JOB, outcome });
-        let (expected, looks) = match outcome {
-            Withdrawal::Withdrawn => (News::Withdrawn { job: JOB }, 0),
-            // Somebody else had cancelled it.
-            Withdrawal::Stays => (News::Stays { job: JOB }, 1),
+        let (commands, updates) = bench.tell(Event::Withdrawal { job: JOB, outcome });
+        let (expected, inspections) = match outcome {
+            WithdrawalOutcome::Withdrawn => (StatusUpdate::Withdrawn { job: JOB }, 0),
+            // A user or an administrator had cancelled it.
+            WithdrawalOutcome::Started => (StatusUpdate::NotWithdrawn { job: JOB }, 1),
         };
-        assert_eq!((commands, news), (vec![], vec![expected]));
-        let (commands, news) = bench.list(cancelled());
-        let looked = commands.iter().filter(|command| matches!(command, Command::Look { .. })).count();
-        assert_eq!((looked, commands.len(), news), (looks, looks, vec![]), "{commands:?}");
+        assert_eq!((commands, updates), (vec![], vec![expected]));
+        let (commands, updates) = bench.list(cancelled());
+        let inspected = commands.iter().filter(|command| matches!(command, Command::Inspect { .. })).count();
+        assert_eq!((inspected, commands.len(), updates), (inspections, inspections, vec![]), "{commands:?}");
     }
 }
 
@@ -343,22 +346,23 @@ fn request() -> Request {
 }
 
 #[test]
-fn estimates_are_those_of_the_plan_behind_all_who_wait() {
+fn estimates_are_behind_all_waiting_jobs() {
     let mut bench = Bench::new();
-    let stranger = |id: &str, state| ListedJob {
+    let external_job = |id: &str, state| ListedJob {
         shape: CoreLayout { cores: 4, ..CoreLayout::default() },
         ..listed(id, None, state)
     };
-    let mut local = stranger("9", State::Running);
-    local.places = ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
-    bench.list(vec![local, stranger("10", State::Pending), stranger("11", State::Held)]);
+    let mut local = external_job("9", State::Running);
+    local.allocations =
+        ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
+    bench.list(vec![local, external_job("10", State::Pending), external_job("11", State::Held)]);
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let request = request();
     let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
     let found = bench.external.estimate(bench.now, &walltimes, Tuner::Exact);
     let mut nodes = Nodes::from_snapshot(bench.now, &bench.external.nodes(bench.now).unwrap()).unwrap();
     assert_eq!(found, nodes.estimate(bench.now, &walltimes, Tuner::Exact));
-    // Four cores are free for the first who waits; ours, that no listing shows yet, are planned behind it.
+    // Four cores are free for the first waiting job; ours, which no listing shows yet, is planned behind it.
     assert_eq!(bench.external.plan(bench.now, JOB).unwrap().procs, Procs(2));
     let Estimate { start, .. } = found.unwrap();
     assert!(start > bench.now, "{start}");
@@ -368,10 +372,9 @@ fn estimates_are_those_of_the_plan_behind_all_who_wait() {
     assert_eq!(bench.external.waiting(bench.now).len(), 2, "a held job has no known start");
 }
 
-/// A listing is older than what was done since: a job that was let go still stands in it as held, one that was withdrawn
-/// as waiting.
+/// A listing is older than later commands: it still shows a released job as held, and a withdrawn one as waiting.
 #[test]
-fn plans_reckon_with_what_was_done_since_the_listing() {
+fn plans_consider_commands_since_the_listing() {
     let check = |bench: &mut Bench, at_once, why: &str| {
         let (request, now) = (request(), bench.now);
         let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
@@ -383,34 +386,34 @@ fn plans_reckon_with_what_was_done_since_the_listing() {
         ..listed("41", Some(7), State::Held)
     };
     let mut bench = Bench::queued(true);
-    check(&mut bench, true, "two cores are kept for it, six are left");
+    check(&mut bench, true, "the job keeps two cores, six are left");
     bench.list(vec![taken()]);
-    check(&mut bench, false, "it is held, and will be let go");
+    check(&mut bench, false, "the job is held, and will be released");
     bench.act(|external, now, effects| external.release(now, JOB, effects));
     bench.tell(Event::Released { job: JOB });
-    check(&mut bench, false, "it was let go");
-    let waits_for = Some(listing::WaitReason::Other("JobHeldAdmin".to_owned()));
-    bench.list(vec![ListedJob { waits_for, ..taken() }]);
-    check(&mut bench, true, "somebody else holds it");
+    check(&mut bench, false, "the job was released");
+    let wait_reason = Some(listing::WaitReason::Other("JobHeldAdmin".to_owned()));
+    bench.list(vec![ListedJob { wait_reason, ..taken() }]);
+    check(&mut bench, true, "an administrator holds the job");
     bench.list(vec![ListedJob { state: State::Pending, ..taken() }]);
-    check(&mut bench, false, "it waits");
+    check(&mut bench, false, "the job waits");
     bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
-    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
-    check(&mut bench, true, "it is gone");
+    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
+    check(&mut bench, true, "the job was withdrawn");
 }
 
 #[test]
-fn a_cluster_of_which_nothing_was_listed_has_no_room() {
+fn a_cluster_without_a_listing_has_no_processors() {
     let external = External::new();
     assert_eq!((external.capacity(), external.next_due()), (Some(Procs(0)), None));
 }
 
 #[test]
-fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
+fn each_ended_run_of_a_local_job_is_reported_once() {
     let mut bench = Bench::queued(false);
     let local = |id, state| listed(id, None, state);
     let elsewhere = |state| ListedJob {
-        places: vec![NodeAllocation { node: "other".to_owned(), cores: None }],
+        allocations: vec![NodeAllocation { node: "other".to_owned(), cores: None }],
         ..listed("4", None, state)
     };
     let over = |id, ended| ListedJob {
@@ -418,18 +421,20 @@ fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
         started: Some(Time(50)),
         ..local(id, State::Failed)
     };
-    let placed = |job| ListedJob { places: local("", State::Running).places, ..job };
-    let kept = |news: &[News]| -> Vec<(i64, i64)> {
-        let one = |news: &News| match news {
-            News::Local(LocalJob { started: Some(started), ended: Some(ended), shape, .. }) => {
+    let placed = |job| ListedJob { allocations: local("", State::Running).allocations, ..job };
+    let ended_runs = |updates: &[StatusUpdate]| -> Vec<(i64, i64)> {
+        let one = |update: &StatusUpdate| match update {
+            StatusUpdate::LocalEnded(LocalJob {
+                started: Some(started), ended: Some(ended), shape, ..
+            }) => {
                 assert_eq!(shape.cores, Procs(2));
                 Some((started.0, ended.0))
             }
             _ => None,
         };
-        news.iter().filter_map(one).collect()
+        updates.iter().filter_map(one).collect()
     };
-    let begun = vec![
+    let first = vec![
         local("1", State::Running),
         local("2", State::Running),
         local("3", State::Running),
@@ -438,21 +443,21 @@ fn what_local_users_ran_is_kept_once_for_each_run_and_nothing_of_ours() {
         listed("41", Some(7), State::Running),
         placed(over("6", 80)),
     ];
-    let (_, news) = bench.list(begun.clone());
-    assert_eq!(kept(&news), [(50, 80)], "one that ran between two listings");
-    let present = bench.external.local_jobs();
+    let (_, updates) = bench.list(first.clone());
+    assert_eq!(ended_runs(&updates), [(50, 80)], "a job that ran between two listings");
+    let current = bench.external.local_jobs();
     let runs = |jobs: &[LocalJob]| jobs.iter().filter(|job| job.started.is_some()).count();
-    assert_eq!((present.len(), runs(&present)), (4, 3), "{present:?}");
-    assert_eq!(kept(&bench.list(begun).1), []);
-    // One has ended, one was stopped and waits again, one is listed no more; one never ran.
+    assert_eq!((current.len(), runs(&current)), (4, 3), "{current:?}");
+    assert_eq!(ended_runs(&bench.list(first).1), []);
+    // One run has ended, one was requeued, one is no longer listed; one job never ran.
     let next =
         vec![placed(over("1", 101)), local("2", State::Requeued), listed("41", Some(7), State::Failed)];
-    let (_, news) = bench.list(next);
+    let (_, updates) = bench.list(next);
     let now = bench.now.0;
-    assert_eq!(kept(&news), [(50, 101), (50, now), (50, now)]);
-    assert_eq!(kept(&bench.list(vec![placed(over("1", 101))]).1), []);
-    // Nobody saw the end of one that has a limit.
+    assert_eq!(ended_runs(&updates), [(50, 101), (50, now), (50, now)]);
+    assert_eq!(ended_runs(&bench.list(vec![placed(over("1", 101))]).1), []);
+    // Nothing shows the end of a job with a time limit.
     bench.list(vec![local("8", State::Running)]);
     bench.now = Time(10_000);
-    assert_eq!(kept(&bench.list(vec![]).1), [(50, 650)]);
+    assert_eq!(ended_runs(&bench.list(vec![]).1), [(50, 650)]);
 }

@@ -77,7 +77,7 @@ impl Launch {
             SubjobState::Over { exit, .. } => Some(format!("the subjob at {}: {exit}", subjob.server.name)),
             _ => None,
         });
-        let is_held = |state: &SubjobState| matches!(state, SubjobState::Held { .. });
+        let is_held = |state: &SubjobState| matches!(state, SubjobState::Prepared { .. });
         let missing = subjobs().find(|subjob| !is_held(&subjob.state)).map(|subjob| &subjob.server.name);
         let stage = match (lost, missing) {
             (Some(why), _) => Stage::GivenUp(why),

@@ -294,7 +294,7 @@ impl Launch {
         if state.rank() <= subjob.state.rank() {
             return false;
         }
-        if let SubjobState::Held { addresses } = &state {
+        if let SubjobState::Prepared { addresses } = &state {
             subjob.addresses.clone_from(addresses);
         }
         subjob.state = state;

@@ -250,7 +250,7 @@ impl Federation {
                 let (_, id) = told(to);
                 messages.push_back(Message::Coordinator(Event::Stands { from, id, state, reply: None }));
             }
-            server::Command::Subjob(SubjobCommand::Tell { id, state, .. })
+            server::Command::Subjob(SubjobCommand::Report { id, state, .. })
                 if !self.silent.contains(&server) =>
             {
                 let reply = Some(token(server, &id));
@@ -294,7 +294,7 @@ impl Federation {
         assert_eq!(self.archived.len(), 1);
         for server in &self.servers {
             let Usage { free, running, waiting } = server.usage();
-            assert_eq!((free, running, waiting, server.untold_subjobs()), (server.procs(), 0, 0, 0));
+            assert_eq!((free, running, waiting, server.unacknowledged_subjobs()), (server.procs(), 0, 0, 0));
         }
     }
 }

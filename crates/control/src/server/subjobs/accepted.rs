@@ -1,49 +1,49 @@
-//! A server's subjobs as data.
+//! The state of a server's subjobs.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::{Procs, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{BEYOND_TIMEOUT, KEPT_AFTER_END, TELL_AGAIN};
+use super::{KEPT_AFTER_END, PREPARE_GRACE, REPORT_RETRY};
 use crate::batch::Run;
 use crate::coallocation::{Addresses, Subjob, SubjobId, SubjobState};
 use crate::job::Exit;
 use crate::names::User;
 
-/// What a subjob has of a server, for people.
+/// A subjob as listed for users.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ListedSubjob {
-    /// The subjob, with the launch that it is of and the agent that decides about it.
+    /// The subjob's ID, with its launch and its coordinator.
     pub id: SubjobId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: User,
-    /// What its launch is called.
+    /// The name of its launch.
     pub name: String,
-    /// How many tasks it has.
+    /// Number of its tasks.
     pub tasks: u32,
     /// Its processors.
     pub procs: Procs,
-    /// How it stands.
+    /// Its state.
     pub state: SubjobState,
-    /// It is about to end.
+    /// It is being ended.
     pub ending: bool,
-    /// Since when it stands so.
+    /// When it entered this state.
     pub since: Time,
-    /// When its agent has last said something of it.
+    /// When its coordinator sent the last message about it.
     pub heard: Time,
 }
 
 /// The subjobs of a server.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub(in crate::server) struct Subjobs {
-    /// Those that are not over, or whose coordinator has not heard that they are.
-    pub(super) here: Vec<AcceptedSubjob>,
-    /// Those that are over, by when.
-    pub(super) past: VecDeque<(Time, SubjobId, SubjobState)>,
+    /// Subjobs that have not ended, or whose end was not acknowledged.
+    pub(super) current: Vec<AcceptedSubjob>,
+    /// Ended subjobs in the order of their ends.
+    pub(super) ended: VecDeque<(Time, SubjobId, SubjobState)>,
 }
 
-/// A subjob that was taken in.
+/// A subjob that the server has accepted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct AcceptedSubjob {
     pub(super) subjob: Subjob,
@@ -51,101 +51,103 @@ pub(super) struct AcceptedSubjob {
     pub(super) number: u32,
     pub(super) state: SubjobState,
     /// It has its processors.
-    pub(super) has_turn: bool,
-    /// Where its tasks listen, once that is known.
-    pub(super) listens: Addresses,
-    /// Where those listen that its tasks talk to.
+    pub(super) has_processors: bool,
+    /// The addresses of its tasks, once located.
+    pub(super) task_addresses: Addresses,
+    /// The addresses of the tasks that its tasks talk to.
     pub(super) peers: Addresses,
     /// How it runs, once it does.
     pub(super) run: Option<Run>,
-    /// It was decided that it ends.
+    /// Its end was decided.
     pub(super) ending: bool,
-    /// Why it ends, if that was found here.
-    pub(super) why: Option<Exit>,
-    pub(super) tell_at: Time,
+    /// Why it ends, if this server ended it.
+    pub(super) end_reason: Option<Exit>,
+    pub(super) report_at: Time,
     pub(super) pause: Span,
-    /// Since when it stands so.
+    /// When it entered this state.
     pub(super) since: Time,
-    /// When its coordinator has last said something of it.
+    /// When its coordinator sent the last message about it.
     pub(super) heard: Time,
 }
 
 impl Subjobs {
     pub(in crate::server) fn is_empty(&self) -> bool {
-        self.here.is_empty() && self.past.is_empty()
+        self.current.is_empty() && self.ended.is_empty()
     }
 
     pub(in crate::server) fn next_due(&self) -> Option<Time> {
-        let forget = self.past.front().map(|(at, ..)| *at + KEPT_AFTER_END);
-        let late = self.here.iter().filter_map(AcceptedSubjob::held_by);
-        self.here.iter().map(|taken| taken.tell_at).chain(late).chain(forget).min()
+        let forget = self.ended.front().map(|(at, ..)| *at + KEPT_AFTER_END);
+        let late = self.current.iter().filter_map(AcceptedSubjob::prepare_deadline);
+        self.current.iter().map(|accepted| accepted.report_at).chain(late).chain(forget).min()
     }
 
-    /// The job of that number runs so.
+    /// Records how the job of that number runs.
     pub(in crate::server) fn runs(&mut self, run: &Run) {
-        if let Some(taken) = self.here.iter_mut().find(|taken| taken.number == run.job.0) {
-            taken.run = Some(run.clone());
+        if let Some(accepted) = self.current.iter_mut().find(|accepted| accepted.number == run.job.0) {
+            accepted.run = Some(run.clone());
         }
     }
 
     pub(super) fn of(&mut self, id: &SubjobId) -> Option<&mut AcceptedSubjob> {
-        self.here.iter_mut().find(|taken| taken.subjob.id == *id)
+        self.current.iter_mut().find(|accepted| accepted.subjob.id == *id)
     }
 
     pub(super) fn state(&self, id: &SubjobId) -> SubjobState {
-        let here = self.here.iter().find(|taken| taken.subjob.id == *id).map(|taken| &taken.state);
-        let past = || self.past.iter().find(|(_, past, _)| past == id).map(|(.., state)| state);
-        here.or_else(past).cloned().unwrap_or(SubjobState::Unknown)
+        let current =
+            self.current.iter().find(|accepted| accepted.subjob.id == *id).map(|accepted| &accepted.state);
+        let ended = || self.ended.iter().find(|(_, ended, _)| ended == id).map(|(.., state)| state);
+        current.or_else(ended).cloned().unwrap_or(SubjobState::Unknown)
     }
 
     pub(super) fn remember(&mut self, now: Time, id: SubjobId, state: SubjobState) {
-        self.past.push_back((now, id, state));
+        self.ended.push_back((now, id, state));
     }
 
-    /// Those that were to be held by now and are not.
+    /// Subjobs that should be prepared by now and are not.
     pub(super) fn late(&self, now: Time) -> impl Iterator<Item = &AcceptedSubjob> {
-        self.here.iter().filter(move |taken| taken.held_by().is_some_and(|by| by <= now))
+        self.current.iter().filter(move |accepted| accepted.prepare_deadline().is_some_and(|by| by <= now))
     }
 
-    /// Goes on without those that are over and whose coordinators have not heard of that for long: they hold nothing.
-    pub(super) fn forget_unheard(&mut self, now: Time) {
-        let is_old =
-            |taken: &mut AcceptedSubjob| taken.state.is_over() && taken.since + KEPT_AFTER_END <= now;
-        let old: Vec<AcceptedSubjob> = self.here.extract_if(.., is_old).collect();
-        for taken in old {
-            self.remember(now, taken.subjob.id, taken.state);
+    /// Drops subjobs that ended long ago without an acknowledgement: they hold no resources.
+    pub(super) fn forget_unacknowledged(&mut self, now: Time) {
+        let is_old = |accepted: &mut AcceptedSubjob| {
+            accepted.state.is_over() && accepted.since + KEPT_AFTER_END <= now
+        };
+        let old: Vec<AcceptedSubjob> = self.current.extract_if(.., is_old).collect();
+        for accepted in old {
+            self.remember(now, accepted.subjob.id, accepted.state);
         }
     }
 }
 
 impl AcceptedSubjob {
-    /// One that was just taken in.
+    /// A subjob that was just accepted.
     pub(super) fn new(now: Time, subjob: Subjob, number: u32) -> AcceptedSubjob {
         AcceptedSubjob {
             subjob,
             number,
             state: SubjobState::Queued,
-            has_turn: false,
-            listens: Addresses::new(),
+            has_processors: false,
+            task_addresses: Addresses::new(),
             peers: Addresses::new(),
             run: None,
             ending: false,
-            why: None,
-            tell_at: now + TELL_AGAIN.0,
-            pause: TELL_AGAIN.0,
+            end_reason: None,
+            report_at: now + REPORT_RETRY.0,
+            pause: REPORT_RETRY.0,
             since: now,
             heard: now,
         }
     }
 
-    /// By when it is to be held, if it is not: until then its server has promised nothing.
-    fn held_by(&self) -> Option<Time> {
+    /// When the subjob must be prepared; none if it is. Until it is prepared, its server has promised nothing.
+    fn prepare_deadline(&self) -> Option<Time> {
         let waits = self.state == SubjobState::Queued && !self.ending;
-        waits.then(|| self.since + self.subjob.timeout + BEYOND_TIMEOUT)
+        waits.then(|| self.since + self.subjob.timeout + PREPARE_GRACE)
     }
 
-    /// The same for people.
-    pub(super) fn described(&self) -> ListedSubjob {
+    /// The subjob as listed for users.
+    pub(super) fn listed(&self) -> ListedSubjob {
         let Subjob { id, owner, name, tasks, procs, .. } = &self.subjob;
         ListedSubjob {
             id: id.clone(),
@@ -160,16 +162,16 @@ impl AcceptedSubjob {
         }
     }
 
-    /// It is further than it was: its coordinator is told at once, which is when that is due.
-    pub(super) fn is_now(&mut self, now: Time, state: SubjobState) {
+    /// Enters a state, which is reported to the coordinator at once.
+    pub(super) fn enter(&mut self, now: Time, state: SubjobState) {
         if self.state.word() != state.word() {
             self.since = now;
         }
         self.state = state;
-        (self.tell_at, self.pause) = (now, TELL_AGAIN.0);
+        (self.report_at, self.pause) = (now, REPORT_RETRY.0);
     }
 
-    /// A task of it has ended: so it runs, even if its batch system has not said so yet.
+    /// Records the end of a task. So the subjob runs, even if its batch system has not said so.
     pub(super) fn task_ended(&mut self, now: Time, task: String, exit: Exit) {
         let mut ended = match &self.state {
             SubjobState::Runs { ended } if !ended.contains_key(&task) => ended.clone(),
@@ -177,15 +179,15 @@ impl AcceptedSubjob {
             _ => return,
         };
         ended.insert(task, exit);
-        self.is_now(now, SubjobState::Runs { ended });
+        self.enter(now, SubjobState::Runs { ended });
     }
 
-    pub(super) fn is_over(&mut self, now: Time, exit: Exit) {
+    pub(super) fn end(&mut self, now: Time, exit: Exit) {
         let ended = match &self.state {
             SubjobState::Runs { ended } => ended.clone(),
             _ => BTreeMap::new(),
         };
-        let exit = self.why.take().unwrap_or(exit);
-        self.is_now(now, SubjobState::Over { ended, exit });
+        let exit = self.end_reason.take().unwrap_or(exit);
+        self.enter(now, SubjobState::Over { ended, exit });
     }
 }

@@ -1,4 +1,4 @@
-//! Queue orders of an embedded batch system: whose jobs they are, when they came, and that estimates know both.
+//! Queue orders of an embedded batch system: starts and estimates depend on owners and submission times.
 
 use super::*;
 use crate::replay::Machine;
@@ -7,8 +7,8 @@ fn of(owner: &str, key: u8, procs: u32, walltime: i64) -> Submit {
     Submit { owner: user(owner), ..rigid(key, procs, walltime) }
 }
 
-/// Which jobs run next when the first one has ended.
-fn after_the_first(policy: &str, submits: &[Submit]) -> Vec<u32> {
+/// The jobs that start next when the first one ends.
+fn starts_after_the_first(policy: &str, submits: &[Submit]) -> Vec<u32> {
     let mut bench = Bench::new(policy, 4);
     bench.accepted(of("alice", 200, 4, 20));
     bench.at(100);
@@ -22,9 +22,9 @@ fn after_the_first(policy: &str, submits: &[Submit]) -> Vec<u32> {
 }
 
 #[test]
-fn the_order_decides_who_is_next() {
+fn the_queue_order_decides_the_next_start() {
     let check = |policy: &str, submits: &[Submit], expected: &[u32]| {
-        assert_eq!(after_the_first(policy, submits), expected, "{policy}");
+        assert_eq!(starts_after_the_first(policy, submits), expected, "{policy}");
     };
     let submits = [of("alice", 1, 4, 20), of("bob", 2, 2, 9), of("alice", 3, 2, 30)];
     check("fcfs", &submits, &[2]);
@@ -33,12 +33,12 @@ fn the_order_decides_who_is_next() {
     // Alice has used 40 processor seconds, Bob none.
     check("fcfs/fair-share", &submits, &[3]);
     check("fcfs/fair-share", &[of("alice", 1, 4, 20), of("alice", 2, 2, 9)], &[2]);
-    // All have waited longer than that: the first goes first.
+    // All have waited longer than 5 s: first come, first served.
     check("fcfs/shortest/5s", &submits, &[2]);
 }
 
 #[test]
-fn users_are_told_what_they_may_expect_by_what_they_have_used() {
+fn estimates_under_fair_share_depend_on_the_usage_of_the_user() {
     let mut bench = Bench::new("fcfs/fair-share", 4);
     bench.accepted(of("alice", 1, 4, 20));
     bench.at(100);
@@ -64,7 +64,7 @@ fn users_are_told_what_they_may_expect_by_what_they_have_used() {
     assert_eq!(start(&mut bench, "alice"), Time(170), "behind it");
     let accepted = bench.accepted(of("bob", 3, 4, 7));
     assert_eq!(accepted.expected.start, Time(120));
-    // What users have used outlives the server.
+    // The usage of users is part of the server's state.
     let text = serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
     let state: ServerState = serde_json::from_str(&text).unwrap();
     bench.server = Server::from_state(bench.server.config().clone(), state).unwrap();

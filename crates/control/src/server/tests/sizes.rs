@@ -1,5 +1,5 @@
-//! The size that a server chooses for a moldable job: what the job records of it, and what a batch system is given that
-//! chooses among sizes itself.
+//! The size that a server chooses for a moldable job: the job's record of it, and what a batch system that chooses among
+//! sizes itself is offered.
 
 use pliant_policy::alternatives::Alternative;
 
@@ -20,7 +20,7 @@ fn moldable(key: u8) -> Submit {
 }
 
 #[test]
-fn a_job_records_what_it_gave_up_for_others() {
+fn a_job_records_the_earliest_size_that_it_did_not_get() {
     let check = |tuner: Tuner, busy: &[(u32, i64)], procs: u32, expected: Option<(u32, i64, u32)>| {
         let mut bench = bench("cbf", 16, tuner);
         for (key, (procs, walltime)) in (2..).zip(busy) {
@@ -36,13 +36,13 @@ fn a_job_records_what_it_gave_up_for_others() {
     check(Tuner::default(), &[], 16, None);
     check(Tuner::default(), &[(6, 1000), (2, 1000)], 4, Some((8, 400, 2)));
     check(Tuner::Exact, &[(6, 1000), (2, 1000)], 8, None);
-    // Two processors are left, and none complete it earlier.
+    // Two processors are left, and no size completes the job earlier.
     check(Tuner::default(), &[(14, 500)], 2, None);
 }
 
-/// OAR takes the size that completes first: it is offered several only if that is what is wanted.
+/// OAR takes the size that completes first, so it is offered several only under a greedy tuner.
 #[test]
-fn a_batch_system_that_chooses_is_given_the_chosen_size() {
+fn a_batch_system_that_chooses_sizes_is_offered_one_unless_the_tuner_is_greedy() {
     let offered = |tuner: Tuner| {
         let mut bench = bench(external::OAR, 0, tuner);
         let node = Node { name: "n1".to_owned(), cores: 4, ..Node::default() };

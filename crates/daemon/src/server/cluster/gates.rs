@@ -86,7 +86,7 @@ impl Cluster {
                 Ok(StartPermit::Given) => return Event::Released { job: number },
                 Ok(StartPermit::Refused) => {
                     tracing::info!(job = job.number, "its start was permitted too late: queued anew");
-                    return Event::Missed { job: number };
+                    return Event::ReleasedTooLate { job: number };
                 }
                 Err(error) => retry.after(&error).await,
             }

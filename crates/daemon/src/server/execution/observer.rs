@@ -102,12 +102,12 @@ pub(in crate::server) async fn details(mailbox: &Mailbox<Server>, execution: &Ex
 
 /// Reports how long the longest instance of a batch took, if the machine wants to know that of a job.
 async fn longest(mailbox: &Mailbox<Server>, dir: &Path, JobId(number): JobId) {
-    let wanted = mailbox.ask(move |server, _| server.wants_longest(number)).await;
+    let wanted = mailbox.ask(move |server, _| server.needs_longest_instance(number)).await;
     if wanted == Ok(true)
         && let Some(ms) = blocking(dir, longest_of_batch).await
     {
         // A server that has stopped finds out when it starts again.
-        let _ = mailbox.send(Event::Longest { number, ms });
+        let _ = mailbox.send(Event::LongestInstance { number, ms });
     }
 }
 

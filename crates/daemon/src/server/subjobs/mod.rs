@@ -11,7 +11,7 @@ mod task_ports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pliant_control::batch::external::DECIDED_WITHIN;
+use pliant_control::batch::external::RELEASE_TIMEOUT;
 use pliant_control::coallocation::{Addresses, PlacedTask, Subjob};
 use pliant_control::server::{Server, SubjobCommand};
 use pliant_model::{Procs, Span};
@@ -43,7 +43,7 @@ impl SubjobRun {
     /// The subjob of that number, if it is one.
     pub(super) fn of(machine: &Server, number: u32) -> Option<SubjobRun> {
         let (subjob, peers) = machine.subjob(number)?;
-        let listens = machine.subjob_listens(number).cloned().unwrap_or_default();
+        let listens = machine.subjob_task_addresses(number).cloned().unwrap_or_default();
         Some(SubjobRun { number, subjob: subjob.clone(), listens, peers: peers.clone() })
     }
 
@@ -53,10 +53,10 @@ impl SubjobRun {
     }
 
     /// What its supervisor reserves on that node while it waits there. The batch system gives it time for that
-    /// ([`DECIDED_WITHIN`] beyond what it is submitted for, which has its timeout in it already); the supervisor gives up a
+    /// ([`RELEASE_TIMEOUT`] beyond what it is submitted for, which has its timeout in it already); the supervisor gives up a
     /// little earlier.
     pub(super) fn reservation(&self) -> Reservation {
-        let timeout = self.subjob.timeout + DECIDED_WITHIN - GIVEN_UP_EARLIER;
+        let timeout = self.subjob.timeout + RELEASE_TIMEOUT - GIVEN_UP_EARLIER;
         Reservation {
             timeout_s: timeout.0.max(1) as u64,
             tasks: self.subjob.tasks.iter().map(|task| task.name.clone()).collect(),
@@ -133,7 +133,7 @@ impl SubjobDriver {
                     self.task_ports.locate(number, subjob);
                 }
             }
-            SubjobCommand::Tell { to, id, state } => {
+            SubjobCommand::Report { to, id, state } => {
                 if state.is_over() {
                     self.task_ports.free(&id);
                 }

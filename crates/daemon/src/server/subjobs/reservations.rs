@@ -16,7 +16,7 @@ impl proto::held_subjobs_server::HeldSubjobs for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let held = move |server: &mut Server, now| {
             let subjobs: Vec<ListedSubjob> =
-                server.held_subjobs().filter(|subjob| caller.may_touch(&subjob.owner)).collect();
+                server.list_subjobs().filter(|subjob| caller.may_touch(&subjob.owner)).collect();
             HeldSubjobs { now, subjobs }
         };
         let held = self.mailbox.ask(held).await.map_err(|_| stopping())?;
@@ -36,7 +36,7 @@ impl proto::held_subjobs_server::HeldSubjobs for Service {
         let id = SubjobId::try_from(request.into_inner())?;
         tracing::warn!(subjob = %id, by = %caller.user, "an operator ends a subjob");
         let (told, by) = (id.clone(), caller.user);
-        match self.subjob(|reply| SubjobEvent::GivenUp { reply, id, by }, 0).await? {
+        match self.subjob(|reply| SubjobEvent::EndedByOperator { reply, id, by }, 0).await? {
             SubjobState::Unknown => Err(Status::not_found(format!("no {told} is here"))),
             state => Ok(Response::new((&state).into())),
         }

@@ -48,7 +48,7 @@ impl TaskPorts {
             return;
         }
         for (subjob, _, state) in machine.subjobs() {
-            if let SubjobState::Held { addresses } = state {
+            if let SubjobState::Prepared { addresses } = state {
                 self.kept.lock().insert(subjob.id.clone(), Ports::keep_again(addresses));
             }
         }

@@ -114,7 +114,7 @@ impl World {
         let mut events = Vec::new();
         if let Said::Listing(listing) = said {
             if !std::mem::replace(&mut site.described, true) {
-                events.push(Event::Described { interval: Span(5), partition: None, expect: Expect::Limits });
+                events.push(Event::Configured { interval: Span(5), partition: None, expect: Expect::Limits });
             }
             let changes = listing.changes(&site.mirror);
             if !changes.is_empty() || site.told.is_none_or(|at| at + NOTHING_NEW <= now) {

@@ -129,20 +129,20 @@ impl Entry {
 
     fn phase(&self) -> Phase {
         match &self.stage {
-            Stage::Held | Stage::Pending => Phase::Waits,
-            Stage::Runs { .. } => Phase::Runs,
-            Stage::Over { .. } => Phase::Over,
+            Stage::Held | Stage::Pending => Phase::Waiting,
+            Stage::Runs { .. } => Phase::Running,
+            Stage::Over { .. } => Phase::Ended,
         }
     }
 
     /// True if it is not over.
     pub(super) fn is_there(&self) -> bool {
-        self.phase() != Phase::Over
+        self.phase() != Phase::Ended
     }
 
     /// True if it waits, and would whatever its owner did.
     fn is_kept(&self, now: u64) -> bool {
-        self.phase() == Phase::Waits && now < self.kept_until
+        self.phase() == Phase::Waiting && now < self.kept_until
     }
 
     /// Is held by its owner, or released. There is one hold: an administrator's is not the owner's to change.
@@ -192,14 +192,14 @@ impl Entry {
             state,
             partition: "main".to_owned(),
             shape: CoreLayout { cores: self.cores, ..CoreLayout::default() },
-            places,
+            allocations: places,
             walltime: Some(Span((self.walltime / 1000) as i64)),
             submitted: time(self.submitted),
             started: started.map(time),
             ended: ended.map(time),
             status,
             priority: u64::from(u32::MAX) - id,
-            waits_for: self.waits_for(id, now),
+            wait_reason: self.waits_for(id, now),
             ..ListedJob::default()
         }
     }
@@ -267,9 +267,9 @@ impl Controller {
             return Said::Unknown;
         };
         match job.phase() {
-            Phase::Waits => change(job),
-            Phase::Runs => return Said::Done,
-            Phase::Over => return Said::NotWaiting,
+            Phase::Waiting => change(job),
+            Phase::Running => return Said::Done,
+            Phase::Ended => return Said::NotWaiting,
         }
         Said::Done
     }

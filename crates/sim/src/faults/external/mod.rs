@@ -226,12 +226,12 @@ impl World {
             }
             Command::Remove { job, ids } => (job, withdraw(ids, true, false)),
             Command::Terminate { job, ids } => (job, Doing::Terminate { ids: ids.into(), looks: false }),
-            Command::Look { job, listed, .. } => (job, Doing::Look { listed }),
+            Command::Inspect { job, listed, .. } => (job, Doing::Look { listed }),
         };
         let machine = &self.servers[index].daemon.node.machine;
         let record = machine.job(job.0).map(|record| &record.handle);
         let is_ours = record.is_some();
-        let folder = record.or(machine.held_as(job.0)).cloned();
+        let folder = record.or(machine.prepared_as(job.0)).cloned();
         let (number, now) = (self.number(), self.queue.now());
         if let Some(site) = self.sites.get_mut(&index) {
             let task = Task { number: job.0, folder, is_ours, doing, turn: 0, begun: now };

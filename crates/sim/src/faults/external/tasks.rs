@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use pliant_control::batch::external::{Event, Queue, Withdrawal};
+use pliant_control::batch::external::{Event, Queue, WithdrawalOutcome};
 use pliant_control::job::Exit;
 use pliant_control::listing::{ListedJob, Phase};
 use pliant_control::names::Handle;
@@ -128,7 +128,7 @@ impl Task {
             tentative: queue.tentative,
         };
         match said {
-            None if queue.again => {
+            None if queue.resubmitted => {
                 *looks = true;
                 Next::Ask(Ask::Find(self.number))
             }
@@ -140,7 +140,7 @@ impl Task {
             None => Next::Ask(Ask::Submit(wish)),
             // There may be a job all the same.
             Some(_) => {
-                queue.again = true;
+                queue.resubmitted = true;
                 Next::Again
             }
         }
@@ -177,7 +177,7 @@ impl Task {
         Next::Tell(if rooms.decide(self.number, true) {
             Event::Released { job }
         } else {
-            Event::Missed { job }
+            Event::ReleasedTooLate { job }
         })
     }
 
@@ -234,7 +234,7 @@ impl Task {
                 *step = Step::Waits;
                 return look;
             }
-            (Step::Waits, Some(Said::Job(Some(Glance { phase: Phase::Waits, .. })))) => {
+            (Step::Waits, Some(Said::Job(Some(Glance { phase: Phase::Waiting, .. })))) => {
                 *step = Step::Cancel;
                 return Next::Ask(Ask::CancelWaiting(id));
             }
@@ -242,7 +242,7 @@ impl Task {
                 *step = Step::Over;
                 return look;
             }
-            (Step::Over, Some(Said::Job(Some(Glance { phase: Phase::Waits, .. })))) => {
+            (Step::Over, Some(Said::Job(Some(Glance { phase: Phase::Waiting, .. })))) => {
                 *step = Step::Look;
                 return Next::Again;
             }
@@ -274,7 +274,7 @@ impl Task {
         if is_away {
             rooms.remove(self.number);
         }
-        let outcome = if is_away { Withdrawal::Withdrawn } else { Withdrawal::Stays };
+        let outcome = if is_away { WithdrawalOutcome::Withdrawn } else { WithdrawalOutcome::Started };
         Next::Tell(Event::Withdrawal { job, outcome })
     }
 

@@ -155,7 +155,10 @@ impl World {
             let procs = machine.procs().0;
             // What subjobs have from their turn on, as servers say; that of jobs would leave little to be launched.
             let has_turn = |state: &SubjobState| {
-                matches!(state, SubjobState::Held { .. } | SubjobState::Committed | SubjobState::Runs { .. })
+                matches!(
+                    state,
+                    SubjobState::Prepared { .. } | SubjobState::Committed | SubjobState::Runs { .. }
+                )
             };
             let subjobs = machine.subjobs().filter(|(_, _, state)| has_turn(state));
             let taken: u32 = subjobs.map(|(subjob, ..)| subjob.procs.0).sum();
@@ -210,7 +213,7 @@ impl World {
             (_, Asked::Stands(from, id, state)) => {
                 let state = match state {
                     SubjobState::Queued if self.bug == Some(Bug::QueuedIsHeld) => {
-                        SubjobState::Held { addresses: BTreeMap::new() }
+                        SubjobState::Prepared { addresses: BTreeMap::new() }
                     }
                     state => state,
                 };

@@ -20,8 +20,10 @@ impl World {
             self.launches.decided.insert((id.launch.key, group));
             let Some(Peer::Server(index)) = self.peers.get(&server).copied() else { continue };
             let state = self.servers[index].daemon.node.machine.subjob_state(&id);
-            let is_held =
-                matches!(state, SubjobState::Held { .. } | SubjobState::Committed | SubjobState::Runs { .. });
+            let is_held = matches!(
+                state,
+                SubjobState::Prepared { .. } | SubjobState::Committed | SubjobState::Runs { .. }
+            );
             if !is_held {
                 self.wrong("alone", format!("it is decided that {id} runs, which {server} has as {state:?}"));
             }
@@ -82,7 +84,7 @@ impl World {
         }
         for server in &self.servers {
             let machine = &server.daemon.node.machine;
-            if machine.untold_subjobs() > 0 {
+            if machine.unacknowledged_subjobs() > 0 {
                 return Some(format!("{} has subjobs of launches", server.name));
             }
             let free = machine.usage().free;

@@ -27,7 +27,7 @@ impl World {
                 let pause = self.rng.random_range(1..2_000);
                 self.after(pause, WorldEvent::Launches(Moment::Located(index, life, id)));
             }
-            SubjobCommand::Tell { id, state, .. } => {
+            SubjobCommand::Report { id, state, .. } => {
                 let name = self.servers[index].name.clone();
                 let by = Party::Server(life, id.clone());
                 self.ask_launch(Peer::Server(index), AGENT, by, Asked::Stands(name, id, state));

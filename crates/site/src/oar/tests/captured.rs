@@ -82,27 +82,30 @@ fn jobs_as_they_were_meant() {
     assert_eq!((running.ours, &running.state), (Some(1), &State::Running));
     // Of the two sizes that it was submitted with OAR took the larger one.
     assert_eq!((running.shape.cores, running.walltime), (2, Some(Span(600))));
-    assert_eq!(running.places, [place("node1", 2)]);
+    assert_eq!(running.allocations, [place("node1", 2)]);
     assert_eq!(running.started, Some(Time(1_795_290_484)));
 
     let local = &jobs["2"];
-    assert_eq!((local.ours, &local.state, &*local.places), (None, &State::Running, &[place("node2", 2)][..]));
+    assert_eq!(
+        (local.ours, &local.state, &*local.allocations),
+        (None, &State::Running, &[place("node2", 2)][..])
+    );
 
     let waiting = &jobs["3"];
     assert_eq!((waiting.ours, &waiting.state), (Some(2), &State::Pending));
     // Of three sizes the largest is planned.
     assert_eq!((waiting.shape.cores, waiting.walltime), (4, Some(Span(600))));
     assert_eq!(waiting.planned.as_ref().map(|plan| plan.start), Some(Time(1_795_291_086)));
-    assert_eq!((waiting.started, &*waiting.places, &waiting.waits_for), (None, &[][..], &None));
+    assert_eq!((waiting.started, &*waiting.allocations, &waiting.wait_reason), (None, &[][..], &None));
 
-    assert_eq!(jobs["4"].waits_for, None, "what it waits for is in its plan");
-    assert_eq!((jobs["5"].ours, jobs["5"].phase()), (None, Phase::Waits), "a name that nothing can break");
+    assert_eq!(jobs["4"].wait_reason, None, "what it waits for is in its plan");
+    assert_eq!((jobs["5"].ours, jobs["5"].phase()), (None, Phase::Waiting), "a name that nothing can break");
     assert_eq!((&jobs["6"].state, &jobs["6"].planned), (&State::Held, &None));
     assert!(!jobs.contains_key("10"), "a job that gives way to all is in no other's way");
     let nodes = CoreLayout { cores: 2, nodes: Some(1), exclusive: true };
     assert_eq!(jobs["11"].shape, nodes, "a whole node");
     let reserved = &jobs["12"];
-    assert_eq!(reserved.waits_for, Some(WaitReason::Time(Time(1_795_297_704))));
+    assert_eq!(reserved.wait_reason, Some(WaitReason::Time(Time(1_795_297_704))));
 }
 
 #[test]
@@ -111,7 +114,7 @@ fn how_jobs_ended() {
     let check = |id: &str, state: State, status: Option<Status>, ran: bool| {
         let job = &jobs[id];
         assert_eq!((&job.state, job.status, job.ever_started()), (&state, status, ran), "{id}");
-        assert_eq!((job.phase(), job.started.is_some()), (Phase::Over, ran), "{id}");
+        assert_eq!((job.phase(), job.started.is_some()), (Phase::Ended, ran), "{id}");
     };
     check("13", State::Failed, Some(Status::Code(3)), true);
     check("14", State::TimedOut, None, true);

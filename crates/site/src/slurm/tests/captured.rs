@@ -78,7 +78,7 @@ fn every_job_of_the_queue_is_read() {
 
 #[test]
 fn what_became_of_others_jobs_is_told_once() {
-    let is_over = |job: &&ListedJob| job.ours.is_none() && job.phase() == Phase::Over;
+    let is_over = |job: &&ListedJob| job.ours.is_none() && job.phase() == Phase::Ended;
     let listed = |known: &mut Option<BTreeSet<String>>| -> Vec<String> {
         let mut jobs = queue().jobs;
         leave_out_over(&mut jobs, known);
@@ -109,7 +109,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
         ours: Some(5),
         state: State::Running,
         shape: shape(5, 2),
-        places: vec![place("alpha1", None), place("alpha2", None)],
+        allocations: vec![place("alpha1", None), place("alpha2", None)],
         walltime: Some(Span(600)),
         submitted: Time(1_795_279_869),
         started: Some(Time(1_795_279_869)),
@@ -121,7 +121,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
         ours: Some(6),
         state: State::Stopped,
         shape: CoreLayout { exclusive: true, ..shape(4, 1) },
-        places: vec![place("alpha3", Some(4))],
+        allocations: vec![place("alpha3", Some(4))],
         // It was asked for with 3 s more: Slurm rounds up to minutes.
         walltime: Some(Span(86_400 + 2 * 3600 + 4 * 60)),
         submitted: Time(1_795_279_869),
@@ -142,8 +142,8 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
     check(ListedJob {
         id: "1050_[]".to_owned(),
         shape: shape(3, 1),
-        further: 4,
-        at_once: Some(2),
+        more_tasks: 4,
+        max_running_tasks: Some(2),
         walltime: Some(Span(1800)),
         submitted,
         planned: Some(PlannedStart {
@@ -157,7 +157,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
     check(ListedJob {
         id: "1051_[]".to_owned(),
         shape: shape(12, 3),
-        further: 13,
+        more_tasks: 13,
         walltime: None,
         submitted,
         priority: 4_294_900_714,
@@ -168,7 +168,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
         shape: shape(1, 1),
         walltime: Some(Span(600)),
         submitted,
-        waits_for: Some(WaitReason::Time(Time(1_795_287_071))),
+        wait_reason: Some(WaitReason::Time(Time(1_795_287_071))),
         priority: 4_294_900_716,
         ..ListedJob::default()
     });
@@ -178,7 +178,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
         walltime: Some(Span(900)),
         submitted,
         planned: Some(PlannedStart { start: Time(1_795_289_769), nodes: vec!["alpha1".to_owned()] }),
-        needs: vec!["nodes alpha1".to_owned()],
+        requirements: vec!["nodes alpha1".to_owned()],
         priority: 4_294_900_711,
         ..ListedJob::default()
     });
@@ -199,7 +199,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
 fn what_waiting_jobs_wait_for_is_told() {
     let queue = queue();
     let check = |id: &str, expected: WaitReason| {
-        let found = queue.jobs.iter().find(|job| job.id == id).and_then(|job| job.waits_for.clone());
+        let found = queue.jobs.iter().find(|job| job.id == id).and_then(|job| job.wait_reason.clone());
         assert_eq!(found, Some(expected), "{id}");
     };
     check("1047", WaitReason::Jobs("afterok:1041(unfulfilled)".to_owned()));
@@ -292,7 +292,7 @@ fn how_jobs_ended_is_told_by_the_accounts() {
     assert_eq!(jobs[0].status, Some(Status::Code(3)));
     assert_eq!((jobs[0].started, jobs[0].ended), (Some(Time(1_795_279_952)), Some(Time(1_795_279_952))));
     assert_eq!(jobs[4].started, Some(Time(1_795_279_954)));
-    assert_eq!(jobs[4].places, [place("alpha1", None), place("alpha2", None)]);
+    assert_eq!(jobs[4].allocations, [place("alpha1", None), place("alpha2", None)]);
 }
 
 #[test]
@@ -345,11 +345,11 @@ fn cores_are_told_by_node_and_must_fit_the_job() {
     let check = |told: &[(&str, u32)], fits: bool| {
         let mut job = ListedJob {
             shape: CoreLayout { cores: 5, ..CoreLayout::default() },
-            places: vec![place("alpha1", None), place("alpha2", None)],
+            allocations: vec![place("alpha1", None), place("alpha2", None)],
             ..ListedJob::default()
         };
         assert_eq!(fill(&mut job, &spread(told)), fits, "{told:?}");
-        assert_eq!(job.places[0].cores.is_some(), fits, "{told:?}");
+        assert_eq!(job.allocations[0].cores.is_some(), fits, "{told:?}");
     };
     check(&[("alpha1", 2), ("alpha2", 3)], true);
     check(&[("alpha1", 2), ("alpha2", 2)], false);

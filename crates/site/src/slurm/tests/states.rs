@@ -5,7 +5,7 @@ use pliant_model::{Span, Time};
 
 use crate::batch_system::commands::Call;
 use crate::slurm::error::failed;
-use crate::slurm::states::{instant, state, status, unusable, waits_for, walltime};
+use crate::slurm::states::{instant, state, status, unusable, wait_reason, walltime};
 
 /// What squeue names when it is asked for a state that there is none of, and what later versions and sacct add.
 const STATES: &str = "PENDING,RUNNING,SUSPENDED,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,\
@@ -23,28 +23,28 @@ fn every_state_of_a_job_is_known() {
         assert_eq!(found.phase(), phase, "{word}");
         assert_eq!(found, expected, "{word} {reason}");
     };
-    check("PENDING", "Priority", State::Pending, Some(Phase::Waits));
-    check("PENDING", "JobHeldUser", State::Held, Some(Phase::Waits));
-    check("PENDING", "JobHeldAdmin", State::Held, Some(Phase::Waits));
-    check("PENDING", "job requeued in held state", State::Held, Some(Phase::Waits));
-    check("PENDING", "launch failed requeued held", State::Held, Some(Phase::Waits));
-    check("SPECIAL_EXIT", "None", State::Held, Some(Phase::Waits));
-    check("REQUEUED", "None", State::Requeued, Some(Phase::Waits));
-    check("CONFIGURING", "None", State::Configuring, Some(Phase::Runs));
+    check("PENDING", "Priority", State::Pending, Some(Phase::Waiting));
+    check("PENDING", "JobHeldUser", State::Held, Some(Phase::Waiting));
+    check("PENDING", "JobHeldAdmin", State::Held, Some(Phase::Waiting));
+    check("PENDING", "job requeued in held state", State::Held, Some(Phase::Waiting));
+    check("PENDING", "launch failed requeued held", State::Held, Some(Phase::Waiting));
+    check("SPECIAL_EXIT", "None", State::Held, Some(Phase::Waiting));
+    check("REQUEUED", "None", State::Requeued, Some(Phase::Waiting));
+    check("CONFIGURING", "None", State::Configuring, Some(Phase::Running));
     // A job that runs keeps the reason it was held for in vain.
-    check("RUNNING", "JobHeldAdmin", State::Running, Some(Phase::Runs));
-    check("STOPPED", "None", State::Stopped, Some(Phase::Runs));
-    check("CANCELLED by 1000", "", State::Cancelled, Some(Phase::Over));
-    check("TIMEOUT", "TimeLimit", State::TimedOut, Some(Phase::Over));
-    check("BOOT_FAIL", "None", State::NodeFailed, Some(Phase::Over));
-    check("DEADLINE", "DeadLine", State::Expired, Some(Phase::Over));
+    check("RUNNING", "JobHeldAdmin", State::Running, Some(Phase::Running));
+    check("STOPPED", "None", State::Stopped, Some(Phase::Running));
+    check("CANCELLED by 1000", "", State::Cancelled, Some(Phase::Ended));
+    check("TIMEOUT", "TimeLimit", State::TimedOut, Some(Phase::Ended));
+    check("BOOT_FAIL", "None", State::NodeFailed, Some(Phase::Ended));
+    check("DEADLINE", "DeadLine", State::Expired, Some(Phase::Ended));
     check("TELEPORTED", "None", State::Unknown("TELEPORTED".to_owned()), None);
 }
 
 #[test]
 fn reasons_are_sorted_by_what_they_mean() {
     let check = |reason: &str, expected: Option<WaitReason>| {
-        assert_eq!(waits_for(reason, "afterok:7", Some(Time(9))), expected, "{reason}");
+        assert_eq!(wait_reason(reason, "afterok:7", Some(Time(9))), expected, "{reason}");
     };
     let owned = ToOwned::to_owned;
     for usual in ["None", "Priority", "Resources", "", "JobHeldUser"] {

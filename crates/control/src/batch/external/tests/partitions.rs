@@ -1,4 +1,4 @@
-//! Where jobs go: the partition that is named or the default one, what it takes, and what is refused for good or for now.
+//! The target partition: the configured or the default one, its limits, and refusals.
 
 use crate::payload::Payload;
 use pliant_model::Speed;
@@ -9,13 +9,13 @@ use crate::listing::Partition;
 use crate::names::Key;
 use crate::names::Token;
 use crate::reason::{Cause, DiscoverySummary};
-use crate::server::{self, Answer, Refused, Server, ServerConfig, Submit};
+use crate::server::{self, AdmissionRefusal, Answer, Server, ServerConfig, Submit};
 
 fn partition(name: &str) -> Partition {
     Partition { name: name.to_owned(), is_default: name == "main", ..Partition::default() }
 }
 
-/// Two nodes of four cores in `main`, of which the second is in `night` too, and one of eight in `large`.
+/// Two nodes of four cores in `main`, the second of them also in `night`, and one of eight in `large`.
 fn listing(partitions: Vec<Partition>) -> Listing {
     let mut nodes = vec![node("n1", 4), node("n2", 4), node("n3", 8)];
     nodes[1].partitions.push("night".to_owned());
@@ -38,19 +38,19 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
         waiting_per_user: 10,
     };
     let mut server = Server::new(config, Time(0)).unwrap();
-    let described = Event::Described {
+    let configured = Event::Configured {
         interval: Span(30),
         partition: partition.map(str::to_owned),
         expect: Expect::Limits,
     };
     let changes = listing.map(|listing| Event::Listed(listing.changes(&Listing::default())));
-    for event in [described].into_iter().chain(changes) {
+    for event in [configured].into_iter().chain(changes) {
         server.on(Time(10), server::Event::Batch(batch::Event::External(event)), &mut Vec::new());
     }
     server
 }
 
-fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -> Option<Refused> {
+fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -> Option<AdmissionRefusal> {
     let submit = Submit {
         key: Key((u128::from(procs) << 64 | walltime_s as u128).to_be_bytes()),
         owner: "ann".parse().unwrap(),
@@ -74,7 +74,7 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
 }
 
 #[test]
-fn the_default_partition_counts_where_none_is_named() {
+fn without_a_configured_partition_the_default_one_counts() {
     let check = |named: Option<&str>, partitions: Vec<Partition>, procs: u32| {
         let server = server(named, Some(&listing(partitions)));
         assert_eq!(server.procs(), Procs(procs), "{named:?}");
@@ -84,22 +84,22 @@ fn the_default_partition_counts_where_none_is_named() {
     check(Some("large"), all(), 8);
     check(Some("gone"), all(), 0);
     check(None, vec![partition("large")], 0);
-    // Not listed at all.
+    // A listing without partitions.
     check(None, vec![], 16);
     check(Some("night"), vec![], 4);
 }
 
 #[test]
-fn jobs_of_other_partitions_are_not_in_the_way() {
+fn jobs_of_other_partitions_are_not_planned() {
     let mut bench = Bench::new();
-    bench.tell(Event::Described { interval: Span(30), partition: None, expect: Expect::Limits });
-    let waits = |partition: &str| ListedJob {
+    bench.tell(Event::Configured { interval: Span(30), partition: None, expect: Expect::Limits });
+    let waiting = |partition: &str| ListedJob {
         partition: partition.to_owned(),
         shape: CoreLayout { cores: 8, ..CoreLayout::default() },
         ..listed("9", None, State::Pending)
     };
     for (partition, planned) in [("large", 0), ("main", 1), ("large,main", 1)] {
-        let jobs = vec![waits(partition)];
+        let jobs = vec![waiting(partition)];
         let next = Listing { jobs, at: bench.now + Span(1), ..listing(all()) };
         let changes = next.changes(&bench.listing);
         bench.listing = next;
@@ -109,14 +109,14 @@ fn jobs_of_other_partitions_are_not_in_the_way() {
 }
 
 #[test]
-fn what_never_starts_there_is_refused_with_its_cause() {
+fn jobs_beyond_the_limits_of_a_partition_are_refused() {
     let limited = Partition { walltime: Some(Span(600)), nodes: Some(1), ..partition("main") };
     let mut lyon = server(None, Some(&listing(vec![limited])));
     assert_eq!(refused(&mut lyon, 4, 600, Speedup::Rigid), None);
-    let too_long = Refused::TooLong { walltime: Span(601), most: Span(600) };
+    let too_long = AdmissionRefusal::TooLong { walltime: Span(601), most: Span(600) };
     assert_eq!(refused(&mut lyon, 4, 601, Speedup::Rigid), Some(too_long));
-    // Two nodes have them, one has not.
-    let too_large = Refused::TooLarge { needed: Procs(5), available: Procs(4) };
+    // Two nodes have them; the partition allows one.
+    let too_large = AdmissionRefusal::TooLarge { needed: Procs(5), available: Procs(4) };
     assert_eq!(refused(&mut lyon, 5, 60, Speedup::Rigid), Some(too_large));
     // 1200 s on one core, 300 s on four.
     let linear = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };
@@ -126,7 +126,7 @@ fn what_never_starts_there_is_refused_with_its_cause() {
 }
 
 #[test]
-fn what_takes_no_jobs_at_the_moment_says_so() {
+fn a_closed_partition_gives_its_reason() {
     let check = |named: Option<&str>, listing: Option<&Listing>, expected: &str| {
         let mut server = server(named, listing);
         let refused = refused(&mut server, 1, 60, Speedup::Rigid).unwrap();
@@ -141,9 +141,9 @@ fn what_takes_no_jobs_at_the_moment_says_so() {
 }
 
 #[test]
-fn the_early_end_of_a_local_job_is_told_and_one_at_its_limit_is_not() {
+fn the_early_end_of_a_local_job_frees_processors() {
     let mut server = server(None, Some(&listing(all())));
-    let mut told = |jobs: Vec<ListedJob>, before: &Listing, at: i64| {
+    let mut freed_by = |jobs: Vec<ListedJob>, before: &Listing, at: i64| {
         let next = Listing { partitions: all(), ..Listing::new(Time(at), listing(all()).nodes, jobs) };
         let event = server::Event::Batch(batch::Event::External(Event::Listed(next.changes(before))));
         let mut commands = Vec::new();
@@ -151,17 +151,17 @@ fn the_early_end_of_a_local_job_is_told_and_one_at_its_limit_is_not() {
         let freed = commands.iter().filter(|command| **command == server::Command::Freed).count();
         (next, freed)
     };
-    // Both began at 50, for 600 s.
+    // Both started at 50 with a time limit of 600 s.
     let runs = |id: &str| listed(id, None, State::Running);
-    let (first, freed) = told(vec![runs("1"), runs("2")], &listing(all()), 60);
+    let (first, freed) = freed_by(vec![runs("1"), runs("2")], &listing(all()), 60);
     assert_eq!(freed, 0);
-    let (second, freed) = told(vec![runs("2")], &first, 300);
-    assert_eq!(freed, 1, "one has ended early");
-    assert_eq!(told(vec![], &second, 700).1, 0, "the other at its limit");
+    let (second, freed) = freed_by(vec![runs("2")], &first, 300);
+    assert_eq!(freed, 1, "one job has ended early");
+    assert_eq!(freed_by(vec![], &second, 700).1, 0, "the other one at its time limit");
 }
 
 #[test]
-fn nothing_is_planned_in_a_partition_that_is_down() {
+fn no_job_is_planned_in_a_partition_that_is_down() {
     let mut bench = Bench::queued(false);
     let mut plan = |stopped| {
         let mut next = Listing::new(

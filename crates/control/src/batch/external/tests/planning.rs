@@ -1,4 +1,4 @@
-//! How often is planned, what ended jobs teach, and snapshots.
+//! The number of plans, runtimes learned from ended jobs, and snapshots.
 
 use super::*;
 use crate::listing::Node;
@@ -9,19 +9,19 @@ fn submit(external: &mut External, now: Time, number: u32) {
 }
 
 #[test]
-fn those_of_a_burst_cost_one_plan() {
+fn a_burst_of_jobs_costs_one_plan() {
     let mut bench = Bench::new();
     let (external, now) = (&mut bench.external, bench.now);
     let first = external.plans;
     for number in 1..=100 {
-        // As an admission does.
-        assert!(external.planned(now).is_some());
+        // An admission does the same.
+        assert!(external.current_plan(now).is_some());
         submit(external, now, number);
         let queued = Event::Queued { job: JobId(number), ids: vec![number.to_string()] };
         external.on(now, batch::Event::External(queued), &mut Effects::default());
     }
     assert_eq!(external.plans - first, 1);
-    // Two nodes of four cores, ten minutes each: pairs, one behind the other.
+    // Two nodes of four cores, ten minutes each: two jobs at a time.
     let start = |external: &mut External, number| external.plan(now, JobId(number)).unwrap().start;
     assert_eq!(start(external, 1), now);
     assert_eq!(start(external, 100), now + Span(49 * 600));
@@ -30,76 +30,76 @@ fn those_of_a_burst_cost_one_plan() {
     assert_eq!(external.plans - first, 2, "time has passed");
     external.on(later, batch::Event::External(Event::Listed(Changes::default())), &mut Effects::default());
     assert!(external.plan(later, JobId(100)).is_some());
-    assert_eq!(external.plans - first, 3, "something was listed");
+    assert_eq!(external.plans - first, 3, "a listing came");
 }
 
-/// Jobs of a user that take a minute of ten, one after the other; the last one goes on.
-fn taught(expect: Expect, told: bool) -> Bench {
+/// A mirror with jobs of one user, of a minute each with a limit of ten; the last one still runs.
+fn with_ended_jobs(expect: Expect, listed_end: bool) -> Bench {
     let mut bench = Bench::new();
-    bench.tell(Event::Described { interval: Span(30), partition: Some("main".to_owned()), expect });
+    bench.tell(Event::Configured { interval: Span(30), partition: Some("main".to_owned()), expect });
     for number in 0..8 {
-        let begin = bench.now;
+        let start = bench.now;
         let job = |state| ListedJob {
             owner: "1000".to_owned(),
             shape: CoreLayout { cores: 8, ..CoreLayout::default() },
-            places: ["n1", "n2"]
+            allocations: ["n1", "n2"]
                 .map(|node| NodeAllocation { node: node.to_owned(), cores: Some(4) })
                 .to_vec(),
-            started: Some(begin),
+            started: Some(start),
             ..listed(&format!("{}", 100 + number), None, state)
         };
         bench.list(vec![job(State::Running)]);
         if number == 7 {
             break;
         }
-        bench.now = begin + Span(55);
+        bench.now = start + Span(55);
         bench.list(vec![job(State::Running)]);
-        bench.now = begin + Span(63);
-        let over = ListedJob { ended: Some(begin + Span(60)), ..job(State::Completed) };
-        bench.list(if told { vec![over] } else { vec![] });
+        bench.now = start + Span(63);
+        let over = ListedJob { ended: Some(start + Span(60)), ..job(State::Completed) };
+        bench.list(if listed_end { vec![over] } else { vec![] });
     }
     bench
 }
 
 #[test]
-fn jobs_are_expected_to_end_as_those_before_them() {
-    // Told that it was over, or listed no more: then it is known to eight seconds, and the middle is taken.
-    for (expect, told, within) in [
+fn jobs_are_expected_to_end_like_earlier_ones() {
+    // If the end is only known from two listings eight seconds apart, the middle is taken.
+    for (expect, listed_end, within) in [
         (Expect::Limits, true, 590..=600),
         (Expect::History, true, 58..=60),
         (Expect::History, false, 56..=62),
     ] {
-        let mut bench = taught(expect, told);
+        let mut bench = with_ended_jobs(expect, listed_end);
         let began = bench.listing.jobs[0].started.unwrap();
         bench.act(|external, now, effects| external.submit(now, submission(), effects));
         let Estimate { start, .. } = bench.external.plan(bench.now, JOB).unwrap();
-        assert!(within.contains(&(start - began).0), "{expect} {told}: {} s", (start - began).0);
+        assert!(within.contains(&(start - began).0), "{expect} {listed_end}: {} s", (start - began).0);
     }
 }
 
 #[test]
 fn nothing_is_learned_from_listings_that_are_far_apart() {
-    let mut bench = taught(Expect::History, false);
-    let before = bench.external.used.dump();
+    let mut bench = with_ended_jobs(Expect::History, false);
+    let before = bench.external.limit_usage.dump();
     bench.now += Span(200);
     bench.list(vec![]);
-    assert_eq!(bench.external.used.dump(), before);
+    assert_eq!(bench.external.limit_usage.dump(), before);
 }
 
 #[test]
-fn a_snapshot_that_is_none_is_refused() {
-    let mut bench = taught(Expect::History, true);
+fn a_malformed_dump_is_refused() {
+    let mut bench = with_ended_jobs(Expect::History, true);
     let text = serde_json::to_string(&bench.external.dump(bench.now)).unwrap();
     assert!(serde_json::from_str::<batch::Dump>(&text).is_ok());
     for (broken, with) in [("\"mirror\"", "\"miror\""), ("\"start\"", "\"never\""), ("\"running\"", "[]")] {
-        let text_of_none = text.replacen(broken, with, 1);
-        assert_ne!(text_of_none, text, "{broken}");
-        assert!(serde_json::from_str::<batch::Dump>(&text_of_none).is_err(), "{broken}");
+        let broken_text = text.replacen(broken, with, 1);
+        assert_ne!(broken_text, text, "{broken}");
+        assert!(serde_json::from_str::<batch::Dump>(&broken_text).is_err(), "{broken}");
     }
 }
 
 #[test]
-fn a_controller_that_says_nothing_of_nodes_leaves_no_room() {
+fn a_listing_without_nodes_has_no_processors() {
     let mut external = External::new();
     let empty = Listing::new(Time(5), Vec::<Node>::new(), vec![]);
     let changes = empty.changes(&Listing::default());
@@ -108,13 +108,13 @@ fn a_controller_that_says_nothing_of_nodes_leaves_no_room() {
 }
 
 #[test]
-fn a_job_that_is_listed_before_it_was_said_to_be_queued_is_there_once() {
+fn a_job_that_is_listed_before_its_submission_is_answered_counts_once() {
     for (state, waiting) in [(State::Pending, 1), (State::Running, 0)] {
         let mut bench = Bench::new();
         bench.act(|external, now, effects| external.submit(now, submission(), effects));
         bench.list(vec![listed("41", Some(7), state.clone())]);
         assert_eq!(bench.external.usage().waiting, waiting, "{state:?}");
-        assert!(bench.external.planned(bench.now).is_some(), "{state:?}");
+        assert!(bench.external.current_plan(bench.now).is_some(), "{state:?}");
         assert_eq!(bench.external.waiting(bench.now).len(), waiting as usize, "{state:?}");
     }
 }

@@ -113,7 +113,7 @@ fn of_a_launch_that_nobody_knows_the_verdict_is_the_end() {
     let config = there.coordinator.config().clone();
     there.coordinator = Coordinator::new(config);
     there.pass(70);
-    assert_eq!(there.servers[0].untold_subjobs(), 0);
+    assert_eq!(there.servers[0].unacknowledged_subjobs(), 0);
     assert_eq!(there.servers[0].usage().free, Procs(2));
 }
 

@@ -12,7 +12,7 @@ impl Federation {
     fn give_up(&mut self, server: usize) {
         let (id, by) = (self.subjob_at(server), "root".parse().unwrap());
         let reply = token(server, &id);
-        self.tell_server(server, server::Event::Subjob(SubjobEvent::GivenUp { reply, id, by }));
+        self.tell_server(server, server::Event::Subjob(SubjobEvent::EndedByOperator { reply, id, by }));
     }
 
     /// Four tasks at two servers, of which the second one holds its subjob, and nobody hears anybody any more.
@@ -39,11 +39,11 @@ fn what_is_held_waits_for_its_agent_and_what_is_not_is_given_up() {
     );
     there.now += Span(30 * 86_400);
     there.deliver(VecDeque::new());
-    assert_eq!((free(&there), there.servers[0].untold_subjobs()), ([2, 0], 0));
-    let held: Vec<_> = there.servers[1].held_subjobs().collect();
-    assert_eq!((held[0].state.word(), held[0].since, held[0].heard), ("held", Time(0), Time(0)));
+    assert_eq!((free(&there), there.servers[0].unacknowledged_subjobs()), ([2, 0], 0));
+    let held: Vec<_> = there.servers[1].list_subjobs().collect();
+    assert_eq!((held[0].state.word(), held[0].since, held[0].heard), ("prepared", Time(0), Time(0)));
     there.give_up(1);
-    assert_eq!((free(&there), there.servers[1].held_subjobs().count()), ([2, 2], 0));
+    assert_eq!((free(&there), there.servers[1].list_subjobs().count()), ([2, 2], 0));
     there.silent.clear();
     there.pass(70);
     there.is_over(&End::NotReserved("the subjob at s0 was not held within a timeout of 300 s".to_owned()));

@@ -1,4 +1,4 @@
-//! What was asked for and came to nothing: cancellations that cross with others, copies, and killed controllers.
+//! Commands without the intended effect: crossing cancellations, duplicates, and killed controllers.
 
 use super::*;
 
@@ -10,21 +10,21 @@ fn cancel(external: &mut External, now: Time, effects: &mut Effects) {
     external.cancel(now, JOB, effects);
 }
 
-fn cancelled() -> News {
-    News::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None }
+fn cancelled() -> StatusUpdate {
+    StatusUpdate::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None }
 }
 
 #[test]
-fn a_job_that_is_cancelled_while_it_is_withdrawn_goes_nowhere() {
+fn a_job_that_is_cancelled_during_its_withdrawal_ends() {
     let mut bench = Bench::queued(false);
     bench.act(withdraw);
     bench.act(cancel);
-    let (_, news) = bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
-    assert_eq!(news, [cancelled()]);
+    let (_, updates) = bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
+    assert_eq!(updates, [cancelled()]);
 }
 
 #[test]
-fn a_job_that_is_cancelled_before_its_submission_is_answered_is_not_begun() {
+fn a_job_that_is_cancelled_before_its_submission_is_answered_does_not_start() {
     let mut bench = Bench::new();
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let folder = Command::Terminate { job: JOB, ids: vec![] };
@@ -34,16 +34,16 @@ fn a_job_that_is_cancelled_before_its_submission_is_answered_is_not_begun() {
     assert!(matches!(&unanswered[..], [Outer::External(first), _] if *first == folder), "{unanswered:?}");
     let terminate = Command::Terminate { job: JOB, ids: ids() };
     assert_eq!(bench.tell(Event::Queued { job: JOB, ids: ids() }), (vec![terminate], vec![]));
-    // Slurm says that it was begun, its supervisor did not begin it.
+    // Slurm reports a start, but the supervisor did not start it.
     bench.tell(Event::Terminated { job: JOB });
     bench.list(vec![listed("41", Some(7), State::Cancelled)]);
     let exit = Exit::NotStarted("its batch script ended before it began".to_owned());
-    let (_, news) = bench.tell(Event::Ended { job: JOB, exit, started: None, elapsed_ms: None });
-    assert_eq!(news, [cancelled()]);
+    let (_, updates) = bench.tell(Event::Ended { job: JOB, exit, started: None, elapsed_ms: None });
+    assert_eq!(updates, [cancelled()]);
 }
 
 #[test]
-fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
+fn commands_that_a_killed_controller_forgot_are_repeated() {
     // Released, and held again.
     let mut bench = Bench::queued(true);
     bench.act(|external, now, effects| external.release(now, JOB, effects));
@@ -52,11 +52,11 @@ fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
     let release = Command::Release { job: JOB, ids: ids(), alternatives: Vec::new(), tentative: false };
     let (held, by_others) =
         (listed("41", Some(7), State::Held), listing::WaitReason::Other("JobHeldAdmin".to_owned()));
-    let theirs = ListedJob { waits_for: Some(by_others), ..held.clone() };
-    assert_eq!(bench.list(vec![theirs]), (vec![], vec![]), "somebody else holds it");
+    let held_by_admin = ListedJob { wait_reason: Some(by_others), ..held.clone() };
+    assert_eq!(bench.list(vec![held_by_admin]), (vec![], vec![]), "an administrator holds it");
     assert_eq!(bench.list(vec![held.clone()]), (vec![release], vec![]));
     assert_eq!(bench.list(vec![held.clone()]), (vec![], vec![]), "it is being released");
-    // Cancelled, and there again.
+    // Cancelled, and listed again.
     bench.tell(Event::Released { job: JOB });
     bench.act(cancel);
     bench.tell(Event::Terminated { job: JOB });
@@ -65,33 +65,33 @@ fn what_a_killed_controller_has_forgotten_is_asked_for_again() {
 }
 
 #[test]
-fn what_was_not_removed_when_a_server_went_down_is_removed_when_it_is_there_again() {
+fn unfinished_removals_are_repeated_after_a_restart() {
     let mut bench = Bench::queued(false);
     bench.act(withdraw);
-    bench.tell(Event::Withdrawal { job: JOB, outcome: Withdrawal::Withdrawn });
+    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     let (commands, _) = bench.list(vec![listed("42", Some(7), State::Held)]);
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
     assert_eq!(commands, std::slice::from_ref(&remove));
-    assert_eq!(bench.again().unanswered(), [Outer::External(remove)]);
+    assert_eq!(bench.restored().unanswered(), [Outer::External(remove)]);
 }
 
 #[test]
-fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
-    let copies = |first: ListedJob| vec![first, listed("42", Some(7), State::Held)];
+fn a_job_ends_with_the_duplicate_that_ran() {
+    let duplicates = |first: ListedJob| vec![first, listed("42", Some(7), State::Held)];
     let ran = ListedJob {
-        places: vec![NodeAllocation { node: "n1".to_owned(), cores: None }],
+        allocations: vec![NodeAllocation { node: "n1".to_owned(), cores: None }],
         ..listed("41", Some(7), State::Completed)
     };
     let mut bench = Bench::queued(false);
-    let (commands, _) = bench.list(copies(ran.clone()));
-    let [Command::Look { listed: found, .. }] = &commands[..] else { panic!("{commands:?}") };
+    let (commands, _) = bench.list(duplicates(ran.clone()));
+    let [Command::Inspect { listed: found, .. }] = &commands[..] else { panic!("{commands:?}") };
     assert_eq!(found.as_deref(), Some(&ran));
-    let (_, news) = bench.tell(ended(Exit::Code(0)));
-    assert_eq!(news, [started(), end(Exit::Code(0))]);
+    let (_, updates) = bench.tell(ended(Exit::Code(0)));
+    assert_eq!(updates, [started(), end(Exit::Code(0))]);
 
     let mut bench = Bench::queued(false);
-    bench.list(copies(ran));
-    for not_begun in [
+    bench.list(duplicates(ran));
+    for not_started in [
         Event::Unclaimed { job: JOB },
         Event::Ended {
             job: JOB,
@@ -100,20 +100,20 @@ fn a_job_ends_with_the_copy_that_ran_and_not_with_one_that_could_not_begin() {
             elapsed_ms: None,
         },
     ] {
-        assert_eq!(bench.tell(not_begun), (vec![], vec![]));
+        assert_eq!(bench.tell(not_started), (vec![], vec![]));
     }
 }
 
-/// The withdrawal has put its folder away, or somebody has begun it: only the answer says which.
+/// The withdrawal has locked its folder, or the duplicate has claimed it: only the answer says which.
 #[test]
-fn a_copy_that_starts_while_its_job_is_withdrawn_is_no_start_of_the_job() {
-    let check = |outcome, expected: &[News]| {
+fn a_duplicate_that_starts_during_a_withdrawal_is_not_the_start_of_the_job() {
+    let check = |outcome, expected: &[StatusUpdate]| {
         let mut bench = Bench::queued(false);
         bench.act(withdraw);
-        let copies = vec![listed("41", Some(7), State::Pending), listed("42", Some(7), State::Running)];
-        assert_eq!(bench.list(copies), (vec![], vec![]));
+        let duplicates = vec![listed("41", Some(7), State::Pending), listed("42", Some(7), State::Running)];
+        assert_eq!(bench.list(duplicates), (vec![], vec![]));
         assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }).1, expected);
     };
-    check(Withdrawal::Withdrawn, &[News::Withdrawn { job: JOB }]);
-    check(Withdrawal::Stays, &[started(), News::Stays { job: JOB }]);
+    check(WithdrawalOutcome::Withdrawn, &[StatusUpdate::Withdrawn { job: JOB }]);
+    check(WithdrawalOutcome::Started, &[started(), StatusUpdate::NotWithdrawn { job: JOB }]);
 }

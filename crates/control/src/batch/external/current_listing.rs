@@ -1,4 +1,4 @@
-//! What a batch system lists, as far as it is still true: a listing is older than what was done since.
+//! The last listing, corrected by what was done since.
 
 use std::borrow::Cow;
 
@@ -8,39 +8,38 @@ use super::External;
 use crate::listing::{ListedJob, Listing, Phase, State};
 
 impl External {
-    /// The last listing without our jobs that have been withdrawn since, and with those that are or were held until now
-    /// in their places: they will start in their turn, or be withdrawn soon. Otherwise whoever is asked next where a job
-    /// would complete early would be told of room that is given away already.
-    pub(super) fn present(&self) -> Cow<'_, Listing> {
-        let is_old = |job: &ListedJob| self.is_gone(job) || self.is_held_by_us(job);
+    /// The last listing without our jobs that were withdrawn since, and with our held jobs as pending: they will start or be
+    /// withdrawn soon. Otherwise estimates would offer processors that are already promised.
+    pub(super) fn current_listing(&self) -> Cow<'_, Listing> {
+        let is_old = |job: &ListedJob| self.is_obsolete(job) || self.is_held_by_us(job);
         if !self.mirror.jobs.iter().any(is_old) {
             return Cow::Borrowed(&self.mirror);
         }
         let mut listing = self.mirror.clone();
-        listing.jobs.retain(|job| !self.is_gone(job));
+        listing.jobs.retain(|job| !self.is_obsolete(job));
         for job in &mut listing.jobs {
             if self.is_held_by_us(job) {
-                (job.state, job.waits_for) = (State::Pending, None);
+                (job.state, job.wait_reason) = (State::Pending, None);
             }
         }
         Cow::Owned(listing)
     }
 
-    /// It is one that waits here for this server.
+    /// True if the entry is of a job that waits for this server.
     pub(super) fn is_ours(&self, listed: &ListedJob) -> bool {
         listed.ours.is_some_and(|number| self.jobs.contains_key(&JobId(number)))
     }
 
-    /// It was ours, and waits here no more.
-    fn is_gone(&self, listed: &ListedJob) -> bool {
+    /// True if the entry is of a job of ours that no longer waits.
+    fn is_obsolete(&self, listed: &ListedJob) -> bool {
         let of_this_journal = |number| {
             self.numbers.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&number))
                 && !self.jobs.contains_key(&number)
         };
-        listed.phase() == Phase::Waits && listed.ours.map(JobId).is_some_and(of_this_journal)
+        listed.phase() == Phase::Waiting && listed.ours.map(JobId).is_some_and(of_this_journal)
     }
 
-    /// It is listed as held because we hold it, or did when the listing was made; not because somebody else does.
+    /// True if the entry is held by this server, now or when the listing was made.
     fn is_held_by_us(&self, listed: &ListedJob) -> bool {
         let by_us = |number| {
             self.jobs

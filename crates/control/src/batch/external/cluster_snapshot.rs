@@ -1,4 +1,4 @@
-//! From what a batch system lists to the snapshot that its plans are made from.
+//! Builds the snapshot that plans are made from, from a listing.
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
@@ -6,41 +6,40 @@ use pliant_policy::nodes::{
     AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Rules, Shape,
 };
 
-use super::target::Target;
+use super::target_partition::TargetPartition;
 use crate::listing::{self, ListedJob, Listing, Phase, State, WaitReason};
 
-/// What a job without a limit is taken to need.
+/// The walltime of a job without a time limit.
 pub const WITHOUT_LIMIT: Span = Span(365 * 86_400);
-/// Of the waiting tasks of one array so many are planned: the others come behind these.
+/// The most waiting tasks of an array that are planned.
 const TASKS_MAX: u32 = 1_000;
 
-/// A snapshot, and which of its waiting jobs are which of the listing's, by position. Of an array's tasks only the first
-/// is told.
+/// A snapshot, and the positions of its waiting jobs in the listing. Of an array only the first task is in `ids`.
 pub(super) struct ListedSnapshot {
     pub(super) snapshot: ClusterSnapshot,
     pub(super) ids: Vec<(JobId, usize)>,
 }
 
-/// The snapshot of a listing, with jobs that it does not show yet at the end of the queue. Our jobs have their own
-/// numbers, others the highest there are. `expected` says how long a job runs that has run for so long, if that is known
-/// better than by its limit.
-pub(super) fn draw(
+/// Builds the snapshot of a listing, with jobs that it does not show yet at the end of the queue. Our jobs keep their
+/// numbers; others get the highest numbers. `expected` predicts the runtime of a job that has run for a given time, if that
+/// is known better than by its walltime.
+pub(super) fn listed_snapshot(
     listing: &Listing,
     rules: &Rules,
-    target: Target<'_>,
+    target: TargetPartition<'_>,
     expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
 ) -> ListedSnapshot {
     let ours: Vec<&listing::Node> = target.nodes().collect();
-    let mut strangers = (0..=u32::MAX).rev();
+    let mut external_numbers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
     let mut number = |listed: &ListedJob| match listed.ours {
         Some(number) if seen.insert(number) => JobId(number),
-        // A job of ours that is there twice counts twice, and is ours once.
-        _ => JobId(strangers.next().unwrap_or(u32::MAX)),
+        // A duplicate of our job takes resources, too, and counts as an external job.
+        _ => JobId(external_numbers.next().unwrap_or(u32::MAX)),
     };
     let mut running = Vec::new();
-    for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Runs) {
+    for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Running) {
         let on = shares(job, &ours);
         if !on.is_empty() {
             let started = job.started.unwrap_or(listing.at);
@@ -53,7 +52,7 @@ pub(super) fn draw(
     let may_start = |job: &ListedJob| target.takes(&job.partition) && job.shape.cores > 0;
     let all = listing.jobs.iter().enumerate();
     let mut waiting: Vec<(usize, &ListedJob)> =
-        all.filter(|(_, job)| job.phase() == Phase::Waits && may_start(job)).collect();
+        all.filter(|(_, job)| job.phase() == Phase::Waiting && may_start(job)).collect();
     waiting.sort_by(|(_, a), (_, b)| {
         let key = |job: &ListedJob| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
@@ -63,7 +62,7 @@ pub(super) fn draw(
     for (index, job) in waiting {
         for task in 0..tasks(job) {
             let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
-            let one = Pending { expected, ..waits(job, number(job), target, largest) };
+            let one = Pending { expected, ..pending_job(job, number(job), target, largest) };
             if task == 0 {
                 ids.push((one.job, index));
             }
@@ -93,57 +92,57 @@ fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
         let whole = || job.shape.exclusive.then(|| nodes[node].cores);
         Some(NodeShare { node: node as u32, cores: place.cores.or_else(whole).map(Procs) })
     };
-    job.places.iter().filter_map(share).collect()
+    job.allocations.iter().filter_map(share).collect()
 }
 
-/// The cores of the largest node.
-pub(super) fn largest(target: Target<'_>) -> u32 {
+/// The number of cores of the largest node.
+pub(super) fn largest(target: TargetPartition<'_>) -> u32 {
     target.nodes().map(|node| node.cores).max().unwrap_or(1).max(1)
 }
 
-/// How many jobs a listed one stands for, as far as they are planned.
+/// The number of jobs that a listed entry stands for, as far as they are planned.
 pub(super) fn tasks(job: &ListedJob) -> usize {
-    1 + job.further.min(TASKS_MAX) as usize
+    1 + job.more_tasks.min(TASKS_MAX) as usize
 }
 
-/// Whether a job is on a node that ours may have.
-pub(super) fn is_on(job: &ListedJob, target: Target<'_>) -> bool {
-    job.places.iter().any(|place| target.nodes().any(|node| node.name == place.node))
+/// Whether a job is on a node of the target partition.
+pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
+    job.allocations.iter().any(|place| target.nodes().any(|node| node.name == place.node))
 }
 
-/// Whether a waiting job may have a plan, as far as it is listed.
-pub(super) fn may_be_planned(job: &ListedJob, target: Target<'_>) -> bool {
+/// Whether a listed waiting job can have a plan.
+pub(super) fn may_be_planned(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     let usable = target.nodes().filter(|node| node.unusable.is_none()).map(|node| node.cores);
     !is_blocked(job, target) && usable.sum::<u32>() >= job.shape.cores
 }
 
-fn is_blocked(job: &ListedJob, target: Target<'_>) -> bool {
-    let waits_for = job.waits_for.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
-    job.state == State::Held || waits_for || target.is_stopped()
+fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {
+    let wait_reason = job.wait_reason.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
+    job.state == State::Held || wait_reason || target.is_stopped()
 }
 
-fn waits(job: &ListedJob, number: JobId, target: Target<'_>, largest: u32) -> Pending {
-    let begin: Option<Time> = match job.waits_for {
+fn pending_job(job: &ListedJob, number: JobId, target: TargetPartition<'_>, largest: u32) -> Pending {
+    let begin: Option<Time> = match job.wait_reason {
         Some(WaitReason::Time(begin)) => Some(begin),
         _ => None,
     };
     let blocked = is_blocked(job, target);
-    // Where is told by names of nodes that may be of other partitions; when is what counts.
+    // Published nodes may be outside of the partition, so only the start is used.
     let published = job.planned.as_ref().map(|plan| PublishedStart { start: plan.start, nodes: Vec::new() });
     Pending { begin, blocked, published, ..Pending::of(number, shape(job, largest), bounded(job.walltime)) }
 }
 
-/// What a job asks for, on nodes of at most `largest` cores.
+/// The cores and nodes that a job requests, on nodes of at most `largest` cores.
 pub(super) fn shape(job: &ListedJob, largest: u32) -> Shape {
     Shape {
-        // What is listed is the least number that will do. More than its cores need were asked for.
+        // The listing gives the least number of nodes. A higher one than its cores need was requested.
         nodes: job.shape.nodes.filter(|nodes| *nodes > job.shape.cores.div_ceil(largest)),
         exclusive: job.shape.exclusive,
         ..Shape::of(Procs(job.shape.cores))
     }
 }
 
-/// A walltime that plans can have.
+/// The walltime for plans.
 pub(super) fn bounded(walltime: Option<Span>) -> Span {
     walltime.unwrap_or(WITHOUT_LIMIT).clamp(Span(1), WITHOUT_LIMIT)
 }

@@ -1,35 +1,35 @@
-//! Where jobs are submitted to: the partition that is named, else the default one, and what it takes.
+//! The partition to which jobs are submitted: the configured one, else the default one.
 
 use pliant_model::Procs;
 
 use crate::batch::Bounds;
 use crate::listing::{Listing, Node, Partition};
 
-/// A partition of a listing, as far as the listing tells of partitions.
+/// The target partition of a listing.
 #[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct TargetPartition<'a> {
     listing: &'a Listing,
     named: Option<&'a str>,
     partition: Option<&'a Partition>,
 }
 
-impl<'a> Target<'a> {
-    pub(super) fn of(listing: &'a Listing, named: Option<&'a str>) -> Target<'a> {
+impl<'a> TargetPartition<'a> {
+    pub(super) fn of(listing: &'a Listing, named: Option<&'a str>) -> TargetPartition<'a> {
         let is_it = |one: &&Partition| named.map_or(one.is_default, |name| one.name == name);
-        Target { listing, named, partition: listing.partitions.iter().find(is_it) }
+        TargetPartition { listing, named, partition: listing.partitions.iter().find(is_it) }
     }
 
-    /// Its name; none if every node will do.
+    /// Its name; none if jobs may use all nodes.
     fn name(&self) -> Option<&'a str> {
         self.named.or(self.partition.map(|partition| partition.name.as_str()))
     }
 
-    /// True if there are partitions, and none is meant.
+    /// True if there are partitions, but not this one.
     fn is_missing(&self) -> bool {
         self.partition.is_none() && !self.listing.partitions.is_empty()
     }
 
-    /// The nodes that jobs may have.
+    /// The nodes that jobs may use.
     pub(super) fn nodes(self) -> impl Iterator<Item = &'a Node> {
         let is_ours = move |node: &&Node| {
             !self.is_missing() && self.name().is_none_or(|name| node.partitions.iter().any(|one| one == name))
@@ -37,22 +37,22 @@ impl<'a> Target<'a> {
         self.listing.nodes.iter().filter(is_ours)
     }
 
-    /// The processors of these.
+    /// The processors of these nodes.
     pub(super) fn capacity(self) -> Procs {
         Procs(self.nodes().map(|node| node.cores).sum())
     }
 
-    /// Whether jobs of these partitions, with commas between, may start there.
+    /// Whether jobs of these partitions, separated by commas, may start in this one.
     pub(super) fn takes(self, partitions: &str) -> bool {
         self.name().is_none_or(|name| partitions.split(',').any(|one| one == name))
     }
 
-    /// Whether every job has its nodes to itself.
+    /// Whether nodes are not shared between jobs.
     pub(super) fn is_exclusive(self) -> bool {
         self.partition.is_some_and(|partition| partition.exclusive)
     }
 
-    /// Why no job is taken.
+    /// Why no job is accepted.
     pub(super) fn closed(self) -> Option<String> {
         if self.is_missing() {
             return Some(match self.named {
@@ -67,12 +67,12 @@ impl<'a> Target<'a> {
         Some(format!("partition {} is {why}", partition.name))
     }
 
-    /// Whether what waits there is not started at the moment.
+    /// Whether waiting jobs do not start at the moment.
     pub(super) fn is_stopped(&self) -> bool {
         self.partition.is_some_and(|partition| partition.stopped)
     }
 
-    /// The largest job that is ever started.
+    /// The largest job that can start.
     pub(super) fn bounds(self) -> Bounds {
         let largest = |most: u32| {
             let mut cores: Vec<u32> = self.nodes().map(|node| node.cores).collect();

@@ -1,27 +1,26 @@
-//! Copies of waiting jobs, step by step: see [`crate::handoff`]. The first that asks starts, whoever is slow, silent or
-//! late.
+//! Siblings of waiting jobs, step by step (see [`crate::handoff`]): the first that asks starts, even if others are slow.
 
 use pliant_model::{MoveReason, Time};
 
-use super::handoff_bench::{Bench, Wanted, config, handle, name, order_answer};
+use super::handoff_bench::{Bench, PendingCall, config, handle, name, proposal_outcome};
 use super::*;
 use crate::handoff::{Call, HandoffDecision, MoveOutcome, Reply, StayReason};
 use crate::replay::Machine;
 
-const HELD: [&str; 2] = ["nancy", "oslo"];
+const TARGETS: [&str; 2] = ["nancy", "oslo"];
 
 impl Bench {
-    /// `lyon.2` waits at `lyon`, and copies of it at the two others, which are busy until 500 and 300.
-    fn with_copies() -> Bench {
+    /// `lyon.2` waits at `lyon`, with siblings at the two others, which are busy until 500 and 300.
+    fn with_siblings() -> Bench {
         let mut bench = Bench::new();
         for (key, at, walltime) in [(3, "nancy", 400), (4, "oslo", 200)] {
             bench.submit(at, key, walltime);
         }
         bench.at(100);
-        for to in HELD {
+        for to in TARGETS {
             assert_eq!(bench.propose("lyon.2", "lyon", to, true), []);
             let answers = bench.step();
-            assert!(matches!(order_answer(&answers), MoveOutcome::Copied(_)), "{answers:?}");
+            assert!(matches!(proposal_outcome(&answers), MoveOutcome::SiblingQueued(_)), "{answers:?}");
         }
         bench.at(101);
         bench
@@ -33,8 +32,8 @@ impl Bench {
         self.tell(at, |_| Event::Due);
     }
 
-    /// Makes the call of a copy whose turn has come.
-    fn ask(&mut self, call: &Wanted) -> HandoffDecision {
+    /// Makes the call of a sibling that is ready.
+    fn ask(&mut self, call: &PendingCall) -> HandoffDecision {
         assert_eq!((call.to.as_str(), &call.call), ("lyon", &Call::Ready));
         let id = call.id.clone();
         match &self.tell("lyon", |reply| Event::Ready { reply, id })[..] {
@@ -43,21 +42,21 @@ impl Bench {
         }
     }
 
-    fn judged(&mut self, at: &str, call: &Wanted, decision: HandoffDecision) {
+    fn decided(&mut self, at: &str, call: &PendingCall, decision: HandoffDecision) {
         let id = call.id.clone();
-        self.tell(at, |_| Event::Judged { id, decision });
+        self.tell(at, |_| Event::Decided { id, decision });
     }
 
-    fn copies(&self) -> usize {
-        self.servers[&name("lyon")].copies().count()
+    fn siblings(&self) -> usize {
+        self.servers[&name("lyon")].siblings().count()
     }
 
     fn running(&self, at: &str) -> u32 {
         self.servers[&name(at)].jobs().filter(|job| job.state == JobState::Active).count() as u32
     }
 
-    /// The calls that are wanted, by whom and what; none of them is made.
-    fn wants(&mut self) -> Vec<(String, Call)> {
+    /// Takes all pending calls, with their receivers, without making them.
+    fn take_calls(&mut self) -> Vec<(String, Call)> {
         self.calls.drain(..).map(|one| (one.to.to_string(), one.call)).collect()
     }
 }
@@ -65,83 +64,83 @@ impl Bench {
 const COMMIT: HandoffDecision = HandoffDecision::Commit { cancelled: false, attempts: 2 };
 
 #[test]
-fn the_first_copy_that_is_ready_runs_and_the_others_are_gone() {
-    let mut bench = Bench::with_copies();
+fn the_first_ready_sibling_runs_and_the_others_are_aborted() {
+    let mut bench = Bench::with_siblings();
     let wait = bench.servers.get_mut(&name("lyon")).unwrap().explain(
         Time(101),
         2,
         &Caller { user: "alice".parse().unwrap(), operator: false },
     );
-    assert_eq!(wait.unwrap().waits.unwrap().copies, HELD.map(name));
-    assert_eq!(bench.servers[&name("oslo")].usage().waiting, 1, "it waits in its place");
+    assert_eq!(wait.unwrap().waits.unwrap().siblings, TARGETS.map(name));
+    assert_eq!(bench.servers[&name("oslo")].usage().waiting, 1, "the sibling waits in the queue");
     assert_eq!(bench.calls, []);
     bench.ended("oslo", 1);
-    let ready = bench.wanted();
-    assert_eq!(bench.running("oslo"), 0, "nothing starts before the source has let it go");
+    let ready = bench.pending_call();
+    assert_eq!(bench.running("oslo"), 0, "nothing starts before the source commits");
     assert_eq!(bench.ask(&ready), COMMIT);
     let mut calls = std::mem::take(&mut bench.calls);
     let abort = calls.pop().unwrap();
     let commit = calls.pop().unwrap();
     assert_eq!((abort.to.as_str(), &abort.call), ("nancy", &Call::Abort));
     assert_eq!(commit.call, Call::Commit { cancelled: false, attempts: 2 });
-    bench.judged("oslo", &ready, COMMIT);
-    assert_eq!(bench.has("oslo", "lyon.2"), Some((JobState::Active, "oslo")));
+    bench.decided("oslo", &ready, COMMIT);
+    assert_eq!(bench.record("oslo", "lyon.2"), Some((JobState::Active, "oslo")));
     assert_eq!(bench.make(commit.clone()), Reply::Done);
     bench.answered(&commit, Reply::Done);
     let lyon = bench.servers[&name("lyon")].job(2).unwrap();
     assert_eq!(lyon.hops.last().unwrap().reason, MoveReason::FirstStart);
     assert_eq!(bench.make(abort), Reply::Done);
-    assert_eq!((bench.holds("nancy"), bench.holds("oslo"), bench.copies()), (0, 0, 0));
+    assert_eq!((bench.prepared("nancy"), bench.prepared("oslo"), bench.siblings()), (0, 0, 0));
     assert_eq!(bench.servers[&name("nancy")].usage().waiting, 0);
     bench.ended("lyon", 1);
-    assert_eq!((bench.running("lyon"), bench.calls.len()), (0, 0), "it runs elsewhere");
+    assert_eq!((bench.running("lyon"), bench.calls.len()), (0, 0), "it runs at oslo");
 }
 
 #[test]
-fn of_two_that_are_ready_the_first_to_ask_runs() {
-    let mut bench = Bench::with_copies();
+fn of_two_ready_siblings_the_first_to_ask_runs() {
+    let mut bench = Bench::with_siblings();
     bench.ended("nancy", 1);
-    let nancy = bench.wanted();
+    let nancy = bench.pending_call();
     bench.ended("oslo", 1);
-    let oslo = bench.wanted();
+    let oslo = bench.pending_call();
     assert_eq!(bench.ask(&oslo), COMMIT);
     assert_eq!(bench.ask(&nancy), HandoffDecision::Abort);
-    assert_eq!(bench.ask(&oslo), COMMIT, "however often it asks");
-    bench.judged("nancy", &nancy, HandoffDecision::Abort);
-    bench.judged("oslo", &oslo, COMMIT);
+    assert_eq!(bench.ask(&oslo), COMMIT, "asking again gives the same decision");
+    bench.decided("nancy", &nancy, HandoffDecision::Abort);
+    bench.decided("oslo", &oslo, COMMIT);
     assert_eq!((bench.running("nancy"), bench.running("oslo")), (0, 1));
-    assert_eq!(bench.servers[&name("nancy")].usage().free, Procs(4), "what it had taken is free again");
+    assert_eq!(bench.servers[&name("nancy")].usage().free, Procs(4), "its processors are free again");
 }
 
 #[test]
-fn a_job_that_starts_where_it_is_or_is_cancelled_there_aborts_its_copies() {
+fn a_job_that_starts_or_is_cancelled_at_its_source_aborts_its_siblings() {
     for cancelled in [false, true] {
-        let mut bench = Bench::with_copies();
+        let mut bench = Bench::with_siblings();
         match cancelled {
             true => drop(bench.cancel("lyon.2", "lyon")),
             false => bench.ended("lyon", 1),
         }
-        let aborts = HELD.map(|at| (at.to_owned(), Call::Abort));
-        assert_eq!((bench.wants(), bench.copies()), (aborts.to_vec(), 0));
-        // Both are lost: the copies find out when their turn has come.
+        let aborts = TARGETS.map(|at| (at.to_owned(), Call::Abort));
+        assert_eq!((bench.take_calls(), bench.siblings()), (aborts.to_vec(), 0));
+        // Both aborts are lost: a sibling learns of the decision when it is ready,
         bench.ended("oslo", 1);
-        let ready = bench.wanted();
+        let ready = bench.pending_call();
         assert_eq!(bench.ask(&ready), HandoffDecision::Abort);
-        bench.judged("oslo", &ready, HandoffDecision::Abort);
-        assert_eq!((bench.holds("oslo"), bench.running("oslo")), (0, 0));
-        // Or when they have waited for long.
+        bench.decided("oslo", &ready, HandoffDecision::Abort);
+        assert_eq!((bench.prepared("oslo"), bench.running("oslo")), (0, 0));
+        // or when it has waited for long.
         bench.now = Time(700);
         bench.tell("nancy", |_| Event::Due);
-        assert_eq!(bench.wants(), [("lyon".to_owned(), Call::Inquire)]);
+        assert_eq!(bench.take_calls(), [("lyon".to_owned(), Call::Inquire)]);
     }
 }
 
-/// The source is away: processors are not kept for a copy for ever, and it never runs without a commit.
+/// The source is down: the sibling keeps its processors for a while only, and never runs without a commit.
 #[test]
-fn a_copy_that_hears_nothing_steps_back_and_queues_again() {
-    let mut bench = Bench::with_copies();
+fn a_ready_sibling_without_a_decision_yields_and_is_queued_again() {
+    let mut bench = Bench::with_siblings();
     bench.ended("oslo", 1);
-    let ready = bench.wanted();
+    let ready = bench.pending_call();
     bench.submit("oslo", 5, 50);
     for now in 102..131 {
         bench.now = Time(now);
@@ -152,32 +151,32 @@ fn a_copy_that_hears_nothing_steps_back_and_queues_again() {
     bench.calls.clear();
     bench.now = Time(131);
     bench.tell("oslo", |_| Event::Due);
-    assert_eq!(bench.wanted().call, Call::Inquire);
+    assert_eq!(bench.pending_call().call, Call::Inquire);
     bench.tell("oslo", |_| Event::Due);
-    assert_eq!((bench.holds("oslo"), bench.running("oslo")), (1, 1), "the next one runs");
-    bench.judged("oslo", &ready, HandoffDecision::Undecided);
+    assert_eq!((bench.prepared("oslo"), bench.running("oslo")), (1, 1), "the next job runs");
+    bench.decided("oslo", &ready, HandoffDecision::Undecided);
     bench.ended("oslo", 3);
-    assert_eq!(bench.wanted(), ready, "its turn has come again");
+    assert_eq!(bench.pending_call(), ready, "it is ready again");
     assert_eq!(bench.ask(&ready), COMMIT);
-    bench.judged("oslo", &ready, COMMIT);
-    assert_eq!(bench.has("oslo", "lyon.2"), Some((JobState::Active, "oslo")));
+    bench.decided("oslo", &ready, COMMIT);
+    assert_eq!(bench.record("oslo", "lyon.2"), Some((JobState::Active, "oslo")));
 }
 
-/// The commit comes when the copy has stepped back: it is an ordinary job from then on, which may be moved, and attempts
-/// that the source had made for other copies are behind it.
+/// The commit arrives after the sibling has yielded: from then on it is an ordinary job, which may be moved. Its attempts
+/// are numbered after those that the source made for other siblings.
 #[test]
-fn a_copy_that_has_stepped_back_is_taken_by_a_late_commit() {
+fn a_late_commit_takes_over_a_sibling_that_has_yielded() {
     let mut bench = Bench::new();
     for (key, at) in [(3, "nancy"), (4, "oslo")] {
         bench.submit(at, key, 400);
     }
     bench.at(100);
-    for to in HELD {
+    for to in TARGETS {
         bench.propose("lyon.2", "lyon", to, true);
         bench.step();
     }
     bench.ended("nancy", 1);
-    let ready = bench.wanted();
+    let ready = bench.pending_call();
     bench.submit("nancy", 5, 600);
     bench.now = Time(130);
     bench.tell("nancy", |_| Event::Due);
@@ -185,62 +184,62 @@ fn a_copy_that_has_stepped_back_is_taken_by_a_late_commit() {
     bench.calls.clear();
     assert_eq!(bench.ask(&ready), COMMIT);
     bench.calls.clear();
-    bench.judged("nancy", &ready, COMMIT);
-    assert_eq!(bench.has("nancy", "lyon.2"), Some((JobState::Queued, "nancy")));
+    bench.decided("nancy", &ready, COMMIT);
+    assert_eq!(bench.record("nancy", "lyon.2"), Some((JobState::Queued, "nancy")));
     bench.propose("lyon.2", "nancy", "oslo", false);
-    assert_eq!(bench.wanted().id.attempt, 3, "the second one was that of the copy there");
+    assert_eq!(bench.pending_call().id.attempt, 3, "the second attempt was for the sibling at oslo");
 }
 
-/// Somebody has changed the policy: the move takes the place of the copy that waits where it goes, and the others go.
+/// The policy was changed: a move replaces the sibling at its target, and the other siblings are aborted.
 #[test]
-fn a_job_with_copies_may_be_moved() {
-    let mut bench = Bench::with_copies();
+fn a_job_with_siblings_may_be_moved() {
+    let mut bench = Bench::with_siblings();
     bench.propose("lyon.2", "lyon", "nancy", false);
     let calls = std::mem::take(&mut bench.calls);
     let [prepare, abort] = &calls[..] else { panic!("{calls:?}") };
     assert_eq!((abort.call.clone(), abort.id.attempt, prepare.id.attempt), (Call::Abort, 1, 3));
-    // In the order in which they are sent: the abort is of the earlier attempt.
+    // In the order in which they are sent: the abort is for the earlier attempt.
     let prepared = bench.make(prepare.clone());
-    assert_eq!((bench.make(abort.clone()), bench.holds("nancy")), (Reply::Done, 1));
+    assert_eq!((bench.make(abort.clone()), bench.prepared("nancy")), (Reply::Done, 1));
     bench.answered(prepare, prepared);
     let ends = [("nancy", Call::Commit { cancelled: false, attempts: 3 }), ("oslo", Call::Abort)];
-    assert_eq!(bench.wants(), ends.map(|(to, call)| (to.to_owned(), call)));
-    assert_eq!(bench.copies(), 0);
+    assert_eq!(bench.take_calls(), ends.map(|(to, call)| (to.to_owned(), call)));
+    assert_eq!(bench.siblings(), 0);
 }
 
 #[test]
-fn a_copy_whose_answer_was_lost_asks_again_and_one_that_is_refused_is_none() {
+fn a_sibling_whose_reply_was_lost_asks_again_and_a_refused_one_is_dropped() {
     let mut bench = Bench::new();
     bench.propose("lyon.2", "lyon", "oslo", true);
-    let prepare = bench.wanted();
+    let prepare = bench.pending_call();
     let prepared = bench.make(prepare.clone());
     bench.at(100);
-    let ready = bench.wanted();
-    assert_eq!(bench.ask(&ready), HandoffDecision::Undecided, "what it would get is not known");
+    let ready = bench.pending_call();
+    assert_eq!(bench.ask(&ready), HandoffDecision::Undecided, "the source has not received the estimate");
     let twice = bench.propose("lyon.2", "lyon", "oslo", true);
-    assert_eq!(order_answer(&twice), &MoveOutcome::Stays(StayReason::OnItsWay));
+    assert_eq!(proposal_outcome(&twice), &MoveOutcome::Stays(StayReason::AlreadyMoving));
     bench.answered(&prepare, prepared);
     assert_eq!(bench.ask(&ready), HandoffDecision::Commit { cancelled: false, attempts: 1 });
     bench.calls.clear();
     let mut bench = Bench::new();
     bench.propose("lyon.2", "lyon", "oslo", true);
-    let prepare = bench.wanted();
+    let prepare = bench.pending_call();
     let answers = bench.answered(&prepare, Reply::Refused("full".to_owned()));
-    assert!(matches!(order_answer(&answers), MoveOutcome::Stays(StayReason::Refused(_))));
-    assert_eq!(bench.copies(), 0);
+    assert!(matches!(proposal_outcome(&answers), MoveOutcome::Stays(StayReason::Refused(_))));
+    assert_eq!(bench.siblings(), 0);
 }
 
-/// A server made again from its state in any phase says and does the same as one that goes on.
+/// In any phase, a server restored from its state behaves as one that was not restarted.
 #[test]
-fn a_server_with_copies_may_be_made_again_between_any_two_steps() {
-    let again = |bench: &mut Bench| {
+fn a_server_with_siblings_can_be_restored_between_any_two_steps() {
+    let restore = |bench: &mut Bench| {
         for (name, server) in &mut bench.servers {
             let text = serde_json::to_string(&server.dump(bench.now)).unwrap();
             *server = Server::from_state(config(name), serde_json::from_str(&text).unwrap()).unwrap();
         }
     };
-    let run = |again_after: Option<usize>| {
-        let mut bench = Bench::with_copies();
+    let run = |restore_after: Option<usize>| {
+        let mut bench = Bench::with_siblings();
         let mut commands = Vec::new();
         for step in 0..5 {
             match step {
@@ -250,14 +249,14 @@ fn a_server_with_copies_may_be_made_again_between_any_two_steps() {
                     let ready = bench.calls.pop().unwrap();
                     bench.calls.clear();
                     let decision = bench.ask(&ready);
-                    bench.judged("oslo", &ready, decision);
+                    bench.decided("oslo", &ready, decision);
                 }
                 3 => bench.at(140),
                 _ => bench.at(900),
             }
             commands.push(bench.commands.clone());
-            if again_after == Some(step) {
-                again(&mut bench);
+            if restore_after == Some(step) {
+                restore(&mut bench);
             }
         }
         assert_eq!(bench.servers[&name("oslo")].number_of(&handle("lyon.2")), Some(2));
@@ -267,6 +266,6 @@ fn a_server_with_copies_may_be_made_again_between_any_two_steps() {
     };
     let expected = run(None);
     for step in 0..5 {
-        assert_eq!(run(Some(step)), expected, "made again after step {step}");
+        assert_eq!(run(Some(step)), expected, "restored after step {step}");
     }
 }

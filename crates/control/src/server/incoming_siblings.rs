@@ -1,0 +1,131 @@
+//! Siblings of other servers' jobs that wait here: the target's side (see [`crate::handoff`]).
+//!
+//! A sibling is a prepared job with a place in the queue. Once it is ready to start, its source decides. A sibling that
+//! has yielded is not in the batch system; when it is queued again it gets a new number, so that updates about the old
+//! number do not concern it.
+
+use pliant_model::{Estimate, JobId, Span, Time};
+use pliant_policy::batch::Submission;
+use serde::{Deserialize, Serialize};
+
+use super::target::{self, PreparedJob};
+use super::{Command, Server};
+use crate::handoff::{Call, HandoffId};
+use crate::job::JobRecord;
+
+/// How often the source of a waiting sibling is asked, in case its abort was lost. Rare, as a sibling may wait long, and
+/// asks anyway when it is ready.
+pub(super) const INQUIRE_EVERY: Span = Span(600);
+/// How often the source is asked about a ready sibling, and how long a ready sibling keeps its processors.
+const READY: (Span, Span) = (Span(2), Span(30));
+
+/// The state of a sibling.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum SiblingState {
+    /// In the queue.
+    #[default]
+    Waiting,
+    /// Has had its processors since that time.
+    Ready(Time),
+    /// Has given its processors back, and is not in the batch system until the source answers.
+    Yielded,
+}
+
+impl Server {
+    /// A sibling has its processors: asks the source.
+    pub(super) fn sibling_ready(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
+            return;
+        };
+        prepared.sibling_state = SiblingState::Ready(now);
+        prepared.query(now + READY.0, Call::Ready, commands);
+    }
+
+    /// Asks sources about siblings. A sibling that has been ready for too long yields.
+    pub(super) fn query_sources_of_siblings(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let mut yielding = Vec::new();
+        for prepared in self
+            .prepared
+            .values_mut()
+            .filter(|prepared| prepared.handoff.sibling && prepared.inquire_at <= now)
+        {
+            match prepared.sibling_state {
+                SiblingState::Waiting => prepared.query(now + INQUIRE_EVERY, Call::Inquire, commands),
+                SiblingState::Yielded => prepared.query(now + target::INQUIRE_EVERY, Call::Inquire, commands),
+                SiblingState::Ready(since) if since + READY.1 > now => {
+                    prepared.query(now + READY.0, Call::Ready, commands)
+                }
+                SiblingState::Ready(_) => {
+                    yielding.push(JobId(prepared.number));
+                    prepared.yield_processors(now, &mut self.next);
+                    prepared.query(now + target::INQUIRE_EVERY, Call::Inquire, commands);
+                }
+            }
+        }
+        for job in yielding {
+            self.with_batch(now, commands, |batch, effects| batch.cancel(now, job, effects));
+        }
+    }
+
+    /// The source is up and has not decided: a sibling that yielded is queued again.
+    pub(super) fn requeue_yielded(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
+        let has_yielded = |prepared: &&mut PreparedJob| {
+            prepared.handoff.id == *id && prepared.sibling_state == SiblingState::Yielded
+        };
+        let Some(prepared) = self.prepared.get_mut(&id.job).filter(has_yielded) else { return };
+        (prepared.sibling_state, prepared.inquire_at) = (SiblingState::Waiting, now + INQUIRE_EVERY);
+        let submission = prepared.submission();
+        self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
+    }
+}
+
+impl Server {
+    /// A sibling was committed after it had lost its processors: queues it again like any other job.
+    pub(super) fn requeue_released_too_late(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        let Some(mut entry) = self.jobs.remove(&number) else { return };
+        entry.number = self.next;
+        self.next += 1;
+        let JobRecord { handle, key, procs, walltime, submitted, owner, .. } = &entry.record;
+        let submission = Submission {
+            job: JobId(entry.number),
+            procs: *procs,
+            walltime: *walltime,
+            submit: *submitted,
+            owner: owner.owner(),
+        };
+        self.keys.insert(*key, entry.number);
+        self.numbers.insert(handle.clone(), entry.number);
+        // It may be in the course of another handoff, or have siblings.
+        if let Some(outgoing) = self.outgoing.remove(&number) {
+            self.outgoing.insert(entry.number, outgoing);
+        }
+        if let Some(siblings) = self.siblings.remove(&number) {
+            self.siblings.insert(entry.number, siblings);
+        }
+        self.jobs.insert(entry.number, entry);
+        self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
+    }
+}
+
+impl PreparedJob {
+    /// The job as it is submitted to the batch system.
+    pub(super) fn submission(&self) -> Submission {
+        let Estimate { procs, walltime, .. } = self.estimate;
+        let (submit, owner) = (self.handoff.submitted, self.handoff.owner.owner());
+        Submission { job: JobId(self.number), procs, walltime, submit, owner }
+    }
+
+    /// Records that the job has left the batch system; it is queued again under the next number.
+    pub(super) fn yield_processors(&mut self, now: Time, next: &mut u32) {
+        (self.sibling_state, self.number, self.inquire_at) = (SiblingState::Yielded, *next, now);
+        *next += 1;
+    }
+
+    /// Calls the source, and sets when it is called again.
+    fn query(&mut self, repeat_at: Time, call: Call, commands: &mut Vec<Command>) {
+        self.inquire_at = repeat_at;
+        let (to, id) = (self.handoff.from.clone(), self.handoff.id.clone());
+        commands.push(Command::Call { to, id, call });
+    }
+}
