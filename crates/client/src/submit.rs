@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
 use pliant_control::client::{self, Command, Event, Outcome};
-use pliant_control::job::{Compared, JobRecord};
+use pliant_control::job::{ComparedEstimate, JobRecord};
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_control::server::Refused;
@@ -106,7 +106,7 @@ impl Client {
         loop {
             match &event {
                 Event::Found(found) => step(SubmissionStep::Compared(found))?,
-                Event::NoAgent(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
+                Event::AgentUnreachable(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
                     why.clone_from(reason);
                 }
                 Event::Refused(refused) => why = refused.to_string(),
@@ -122,7 +122,7 @@ impl Client {
                 Command::Discover => {
                     match self.discover(&order.question(), BEST, order.only.as_ref()).await {
                         Ok(found) => Event::Found(found),
-                        Err(error) if error.may_pass() => Event::NoAgent(error.to_string()),
+                        Err(error) if error.may_pass() => Event::AgentUnreachable(error.to_string()),
                         Err(error) => return Err(error),
                     }
                 }
@@ -168,7 +168,7 @@ impl Client {
         to: &Name,
         address: &str,
         latest: Option<Time>,
-        (compared, survey): (Vec<Compared>, DiscoverySummary),
+        (compared, survey): (Vec<ComparedEstimate>, DiscoverySummary),
         limit: Duration,
     ) -> Event {
         let mut server = match self.server(to, address) {

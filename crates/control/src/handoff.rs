@@ -39,7 +39,7 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{Compared, Hop, Work, is_false};
+use crate::job::{ComparedEstimate, Hop, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
@@ -163,7 +163,7 @@ pub struct Handoff {
     /// When the federation accepted it.
     pub submitted: Time,
     /// The estimates that were compared at first.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedEstimate>,
     /// What came of asking the others at first.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub survey: DiscoverySummary,
@@ -286,7 +286,7 @@ pub struct Movable {
     /// The servers that have a copy of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<Name>,
-    /// The servers that it is not to go back to for now ([`crate::job::avoided`]).
+    /// The servers that it is not to go back to for now ([`crate::job::avoided_servers`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoids: Vec<Name>,
 }

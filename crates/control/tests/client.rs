@@ -3,11 +3,11 @@
 
 use pliant_control::agent::DiscoveryResult;
 use pliant_control::client::{Command, Event, Outcome, Submission};
+use pliant_control::estimation_vector::EstimationVector;
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_control::server::Refused;
-use pliant_control::vector::EstimationVector;
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 
 fn vector(server: &str, start: i64) -> EstimationVector {
@@ -52,8 +52,8 @@ fn accepted() -> Event {
         survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
-        taught: None,
-        ran: None,
+        unit_runtime: None,
+        runtime: None,
         size_choice: None,
     }))
 }
@@ -216,7 +216,7 @@ fn when_nobody_can_there_is_no_point_in_waiting() {
 
 #[test]
 fn without_an_agent_it_is_tried_until_time_is_up() {
-    let down = || Event::NoAgent("master: down".to_owned());
+    let down = || Event::AgentUnreachable("master: down".to_owned());
     check(
         2,
         vec![(0, Event::Begin), (0, down()), (1, Event::Due), (2, down())],
@@ -299,6 +299,6 @@ fn without_servers_it_is_tried_until_time_is_up() {
     check(
         5,
         events.concat(),
-        &["ask", "wake 1", "ask", "wake 3", "ask", "wake 5", "ask", "refused (no server is there)"],
+        &["ask", "wake 1", "ask", "wake 3", "ask", "wake 5", "ask", "refused (no server is up)"],
     );
 }

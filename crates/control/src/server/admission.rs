@@ -9,7 +9,7 @@ use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Server, ServerJob, tell};
-use crate::job::{Compared, JobRecord, JobState, Work};
+use crate::job::{ComparedEstimate, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, DiscoverySummary, Reason};
 use crate::runtime_sample::RuntimeSample;
@@ -36,7 +36,7 @@ pub struct Submit {
     /// The latest completion that the client takes here; none takes any.
     pub latest: Option<Time>,
     /// The estimates that were compared.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedEstimate>,
     /// What came of asking the others.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub survey: DiscoverySummary,
@@ -214,8 +214,8 @@ impl Server {
             // What was not sized for the federation means nothing elsewhere.
             pinned: pinned || own_time,
             hops: Vec::new(),
-            taught: None,
-            ran: None,
+            unit_runtime: None,
+            runtime: None,
             size_choice,
         };
         let Estimate { procs, walltime, .. } = expected;

@@ -392,7 +392,7 @@ impl Server {
         caller: &Caller,
         commands: &mut Vec<Command>,
     ) -> Option<Answer> {
-        let kept = self.jobs.get(&number).filter(|kept| caller.may_touch(&kept.record.owner));
+        let kept = self.jobs.get(&number).filter(|kept| caller.may_access(&kept.record.owner));
         let Some(kept) = kept else { return Some(Answer::NoSuchJob) };
         if *kept.record.server() != self.config.name {
             return Some(Answer::Elsewhere(Box::new(kept.record.clone())));
@@ -406,7 +406,7 @@ impl Server {
 
     /// Withdraws a job for its owner if it has not started. One that is on its way elsewhere is left alone.
     fn recall(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
-        let kept = self.jobs.get_mut(&number).filter(|kept| caller.may_touch(&kept.record.owner));
+        let kept = self.jobs.get_mut(&number).filter(|kept| caller.may_access(&kept.record.owner));
         let Some(kept) = kept else { return Answer::NoSuchJob };
         if *kept.record.server() != self.config.name {
             return Answer::Elsewhere(Box::new(kept.record.clone()));

@@ -181,8 +181,8 @@ impl Server {
         let whole = Ran { shape, got: record.procs, elapsed };
         let unit = sample.as_ref().map(|sample| whole.unit_ms(sample.units(Level::Executable)));
         let ran = whole.unit_ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));
-        record.taught = unit.map(|unit| SpanMs(unit.0));
-        record.ran = Some(SpanMs(ran.0));
+        record.unit_runtime = unit.map(|unit| SpanMs(unit.0));
+        record.runtime = Some(SpanMs(ran.0));
         let categories = categories(record, sample.as_ref());
         self.runtimes.record_scaled(&categories, unit.unwrap_or(ran), ran);
     }

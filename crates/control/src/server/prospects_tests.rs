@@ -149,7 +149,7 @@ fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
     accept(&mut server, 8, submit(4, "fit", 1, 200, 10.0));
     end(&mut server, 60, 4, Exit::Code(1), 50_000);
     // The agents above are told the same.
-    let taught = |number| server.job(number).unwrap().taught;
+    let taught = |number| server.job(number).unwrap().unit_runtime;
     assert_eq!([1, 2, 3, 4].map(taught), [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]);
     let check = |server: &mut Server| {
         let told = asked(server, 60, &instance("fit", 1, 20, 3.0));
@@ -247,7 +247,7 @@ fn a_script_that_is_called_like_a_service_says_nothing_of_it() {
         end(&mut server, begin + 9, key.into(), Exit::Code(0), 9_000);
     }
     let record = server.job(3).unwrap();
-    assert_eq!((record.taught, record.ran), (None, Some(SpanMs(9_000))));
+    assert_eq!((record.unit_runtime, record.runtime), (None, Some(SpanMs(9_000))));
     let fit = instance("fit", 1, 20, 1.0);
     assert_eq!(asked(&mut server, 40, &fit).told, RuntimeSource::Walltime);
     // The next one is expected to take as long as his others of that name, and nobody else's is.
@@ -274,7 +274,7 @@ fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
         end(&mut server, begin + 1, key.into(), Exit::Code(0), 500);
     }
     let record = server.job(6).unwrap();
-    assert_eq!((record.taught, record.ran), (Some(SpanMs(1)), Some(SpanMs(1_000))));
+    assert_eq!((record.unit_runtime, record.runtime), (Some(SpanMs(1)), Some(SpanMs(1_000))));
     // What is told of her is for other services, whatever these make of their arguments.
     accept(&mut server, 100, submit(7, "other", 1, 100, 40.0));
     let each = instance("each", 1, 20, 1_000.0);
@@ -291,7 +291,7 @@ fn users_and_all_are_known_by_what_ran_and_not_by_the_units_of_services() {
     accept(&mut server, 110, Submit { sample: sample.clone(), ..submit(8, "batch", 1, 100, 1.0) });
     end(&mut server, 120, 8, Exit::Code(0), 10_000);
     let record = server.job(8).unwrap();
-    assert_eq!((record.taught, record.ran), (Some(SpanMs(500)), Some(SpanMs(2_000))));
+    assert_eq!((record.unit_runtime, record.runtime), (Some(SpanMs(500)), Some(SpanMs(2_000))));
     // 8 s in all by the 7 jobs of hers, and this one has ten instances.
     accept(&mut server, 130, Submit { sample, ..submit(9, "batch", 1, 100, 1.0) });
     assert_eq!(free(&asked(&mut server, 130, &each)), [(5_715, 1)]);

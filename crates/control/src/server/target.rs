@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::turn::{self, SiblingState};
 use super::{Answer, Command, Refused, Server, ServerJob, tell};
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
-use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
+use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided_servers};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 
@@ -81,7 +81,7 @@ impl Server {
         if let Some(why) = self.closed_to_others() {
             return Err(why);
         }
-        if avoided(&handoff.hops, now).contains(&self.config.name) {
+        if avoided_servers(&handoff.hops, now).contains(&self.config.name) {
             return Err("it has waited here without a plan, and does not come back so soon".to_owned());
         }
         let latest = (!handoff.copy).then_some(handoff.latest);
@@ -248,8 +248,8 @@ impl Server {
             survey,
             pinned: false,
             hops,
-            taught: None,
-            ran: None,
+            unit_runtime: None,
+            runtime: None,
             size_choice,
         };
         self.keys.insert(key, number);

@@ -184,7 +184,7 @@ impl Coordinator {
     /// The key of a launch that the caller may know of.
     fn known(&self, id: &LaunchId, caller: &Caller) -> Option<Key> {
         let launch = self.launches.get(&id.key).filter(|_| id.agent == self.config.own.name)?;
-        caller.may_touch(&launch.owner).then_some(id.key)
+        caller.may_access(&launch.owner).then_some(id.key)
     }
 
     fn answer(&self, key: &Key) -> Answer {

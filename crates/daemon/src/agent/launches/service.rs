@@ -187,7 +187,7 @@ impl Open {
     async fn archived(&self, id: &LaunchId, caller: &Caller) -> Result<LaunchRecord, Status> {
         let record = archive::find(&self.archive, id.key).await?;
         // Only the owner may know whether it exists.
-        let record = record.filter(|record| record.id == *id && caller.may_touch(&record.owner));
+        let record = record.filter(|record| record.id == *id && caller.may_access(&record.owner));
         record.ok_or_else(|| no_such_launch(id))
     }
 }
