@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(entry.len(), payload.bytes() + 2, "nothing is escaped twice");
         assert_eq!(serde_json::from_str::<Vec<Payload>>(&entry).unwrap(), std::slice::from_ref(&payload));
         let value = serde_json::to_value(&payload).unwrap();
-        assert_eq!(serde_json::from_value::<Payload>(value).unwrap(), payload, "by way of a tree as well");
+        assert_eq!(serde_json::from_value::<Payload>(value).unwrap(), payload, "also by way of a JSON value");
         assert!(Arc::ptr_eq(&payload.0, &payload.clone().0), "copies share one text");
     }
 }

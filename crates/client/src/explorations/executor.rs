@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use pliant_control::names::Name;
-use pliant_control::optional::explore::{Command, Event, ExplorationClient, Outcome, Submission};
+use pliant_control::optional::explore::{Command, Event, ExplorationClient, ExplorationOutcome, Submission};
 use pliant_control::optional::server::RequestState;
 use pliant_control::reason::Cause;
 use pliant_model::TimeMs;
@@ -56,7 +56,7 @@ pub(super) struct ExplorationExecutor {
     poll: Poll<Found>,
     /// Servers that refuse this exploration for good.
     barred: BTreeSet<Name>,
-    outcome: Option<Outcome>,
+    outcome: Option<ExplorationOutcome>,
     /// All cancellations are acknowledged.
     is_settled: bool,
 }

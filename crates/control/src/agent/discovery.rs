@@ -57,9 +57,9 @@ impl Agent {
         let mut missing = BTreeSet::new();
         let mut found = DiscoveryResult::default();
         for (name, child) in &self.children {
-            let has = |wanted: &Name| child.servers.iter().any(|server| server.name == *wanted);
-            let wanted = query.only.as_ref().is_none_or(has);
-            if wanted && !child.attached {
+            let has = |chosen: &Name| child.servers.iter().any(|server| server.name == *chosen);
+            let is_chosen = query.only.as_ref().is_none_or(has);
+            if is_chosen && !child.attached {
                 let asked =
                     |server: &&ServerInfo| query.only.as_ref().is_none_or(|only| server.name == *only);
                 let absent = child.servers.iter().filter(asked).map(|server| server.name.clone());
@@ -67,7 +67,7 @@ impl Agent {
             }
             // An agent without servers has no server to query.
             let has_servers = child.kind == ChildKind::Server || !child.servers.is_empty();
-            if child.attached && wanted && has_servers {
+            if child.attached && is_chosen && has_servers {
                 missing.insert(name.clone());
                 let query = Box::new(DiscoveryQuery { timeout: Some(below), ..query.clone() });
                 commands.push(Command::Query { child: name.clone(), discovery, query });

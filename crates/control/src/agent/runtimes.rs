@@ -149,16 +149,16 @@ mod tests {
         for (sequence, unit_runtime) in [(1, 20_000), (2, 40_000), (3, 60_000)] {
             ends(&mut agent, sequence, "fit", Some(unit_runtime));
         }
-        // One that failed, and one of a server that tells nothing of the kind.
+        // A failed job, and a job of a server that reports no runtimes.
         handle(&mut agent, 4, record(4, JobState::Failed));
         ends(&mut agent, 5, "fit", None);
         ends(&mut agent, 6, "sum", Some(200_000));
-        // The same news again, also under a new number.
+        // The same status update again, also under a new number.
         ends(&mut agent, 6, "sum", Some(200_000));
         let mut again = record(6, JobState::Completed);
         (again.name, again.unit_runtime) = ("sum".to_owned(), Some(SpanMs(200_000)));
         handle(&mut agent, 7, again);
-        // A user's own script, which is called like a service and says only how long it ran.
+        // A user's own script with the name of a service, which reports only its runtime.
         let mut script = record(8, JobState::Completed);
         (script.name, script.runtime) = ("fit".to_owned(), Some(SpanMs(80_000)));
         handle(&mut agent, 8, script);
@@ -169,22 +169,22 @@ mod tests {
             "all : 5 of 80000 (63246), 60000, 200000",
         ];
         assert_eq!(summaries(&agent), expected);
-        // Before the first one nothing was known. 40 s and 60 s were predicted as 20 s and 30 s by all jobs, 200 s as 40 s and
+        // The first job had no prediction. 40 s and 60 s were predicted as 20 s and 30 s by all jobs, 200 s as 40 s and
         // 80 s as 80 s by the user's.
         let errors = agent.runtime_errors();
         assert_eq!((errors.jobs, errors.absolute, errors.runtimes), (4, 210_000, 380_000));
         // Only the last one was no longer than four of five jobs of its user.
         let errors_of_quantile = agent.quantile_errors();
         assert_eq!((errors_of_quantile.jobs, errors_of_quantile.within), (4, 1));
-        let foreseen = |service: &str, user: &str| {
+        let expected_runtime = |service: &str, user: &str| {
             let found = agent.expectation(service, &user.parse().unwrap()).unwrap();
             (found.runtime.0, found.level, found.jobs)
         };
-        assert_eq!(foreseen("fit", "bob"), (40_000, Level::Executable, 3));
-        // One job of a service says little, and so do those of a user of whom there are none.
-        assert_eq!(foreseen("sum", "alice"), (80_000, Level::User, 5));
-        assert_eq!(foreseen("sum", "bob"), (80_000, Level::All, 5));
-        // All of it survives.
+        assert_eq!(expected_runtime("fit", "bob"), (40_000, Level::Executable, 3));
+        // A service with one job and a user without jobs have too few samples.
+        assert_eq!(expected_runtime("sum", "alice"), (80_000, Level::User, 5));
+        assert_eq!(expected_runtime("sum", "bob"), (80_000, Level::All, 5));
+        // A restored agent has the same statistics.
         let state = serde_json::to_string(&agent.dump(Time(200))).unwrap();
         let restored = Agent::from_state(agent.config().clone(), serde_json::from_str(&state).unwrap());
         assert_eq!(summaries(&restored), expected);
@@ -202,14 +202,14 @@ mod tests {
             handle(&mut agent, sequence.into(), ended);
         }
         let user = "alice".parse().unwrap();
-        let foreseen =
+        let expected_runtime =
             |service| agent.expectation(service, &user).map(|found| (found.runtime.0, found.level));
-        assert_eq!(foreseen("fit"), Some((1, Level::Executable)));
-        assert_eq!(foreseen("sum"), Some((200, Level::User)));
-        // All were as predicted: by all jobs, and then by those of the service.
+        assert_eq!(expected_runtime("fit"), Some((1, Level::Executable)));
+        assert_eq!(expected_runtime("sum"), Some((200, Level::User)));
+        // All runtimes were as predicted: by all jobs, and then by those of the service.
         let errors = agent.runtime_errors();
         assert_eq!((errors.jobs, errors.absolute, errors.runtimes), (5, 0, 403));
-        // Nothing is learned of a job that says nothing of its runtime.
+        // A job without a runtime is not learned.
         let mut silent = record(7, JobState::Completed);
         silent.name = "secret.sh".to_owned();
         handle(&mut agent, 7, silent);

@@ -20,7 +20,7 @@ use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Leve
 
 use super::{Refused, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
-use crate::multi_job::{Expectation, Places, Prospects};
+use crate::multi_job::{Expectation, FreeSlots, InstanceProspects};
 use crate::names::User;
 use crate::runtime_sample::RuntimeSample;
 
@@ -58,7 +58,7 @@ impl Server {
         user: &User,
         instance: &Instance,
         without: &[u32],
-    ) -> Result<Prospects, Refused> {
+    ) -> Result<InstanceProspects, Refused> {
         let speed = self.config.speed;
         let Work { procs, walltime, speedup } = instance.work.clone();
         let alone = Work { procs, walltime: walltime + instance.spare, speedup };
@@ -82,15 +82,15 @@ impl Server {
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
         let free = places(&offer.free, instance.work.procs.0).into_iter();
-        let free = free.map(|step| Places { at: SpanMs(step.at.0), places: step.processors }).collect();
+        let free = free.map(|step| FreeSlots { at: SpanMs(step.at.0), slots: step.processors }).collect();
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;
         let refused = Vec::new();
-        Ok(Prospects {
+        Ok(InstanceProspects {
             free,
             instance: length,
             scale,
-            told: source,
+            source,
             jobs,
             failures,
             batch_most,

@@ -6,7 +6,7 @@ use pliant_policy::runtimes::Level;
 
 use super::prospects::Instance;
 use super::*;
-use crate::multi_job::{Expectation, Places, Prospects, RuntimeSource};
+use crate::multi_job::{Expectation, FreeSlots, InstanceProspects, RuntimeSource};
 use crate::names::Token;
 use crate::replay::Machine;
 
@@ -73,12 +73,12 @@ fn instance(service: &str, procs: u32, walltime: i64, scale: f64) -> Instance {
     Instance { service: service.to_owned(), scale, work, spare: Span::ZERO, elsewhere: None }
 }
 
-fn asked(server: &mut Server, now: i64, instance: &Instance) -> Prospects {
+fn asked(server: &mut Server, now: i64, instance: &Instance) -> InstanceProspects {
     server.prospects(Time(now), &alice(), instance, &[]).unwrap()
 }
 
-fn free(prospects: &Prospects) -> Vec<(i64, u32)> {
-    prospects.free.iter().map(|Places { at, places }| (at.0, *places)).collect()
+fn free(prospects: &InstanceProspects) -> Vec<(i64, u32)> {
+    prospects.free.iter().map(|FreeSlots { at, slots }| (at.0, *slots)).collect()
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn without_statistics_walltimes_are_what_is_expected() {
     accept(&mut server, 0, submit(1, "long", 3, 100, 1.0));
     accept(&mut server, 0, submit(2, "long", 2, 60, 1.0));
     let told = asked(&mut server, 10, &instance("short", 1, 8, 1.0));
-    assert_eq!((told.instance, told.told), (SpanMs(4_000), RuntimeSource::Walltime));
+    assert_eq!((told.instance, told.source), (SpanMs(4_000), RuntimeSource::Walltime));
     // 50 s on three processors, 40 s of which are left; then two of them for 30 s.
     assert_eq!((free(&told), told.jobs), (vec![(40_000, 2), (70_000, 2)], 2));
     // Instances of two processors take two each.
@@ -153,24 +153,24 @@ fn what_jobs_took_is_known_of_the_next_ones_and_kept() {
     assert_eq!([1, 2, 3, 4].map(taught), [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]);
     let check = |server: &mut Server| {
         let told = asked(server, 60, &instance("fit", 1, 20, 3.0));
-        assert_eq!((told.instance, told.told), (SpanMs(300), RuntimeSource::Statistics { jobs: 3 }));
+        assert_eq!((told.instance, told.source), (SpanMs(300), RuntimeSource::Statistics { jobs: 3 }));
         assert_eq!((told.failures, told.jobs), (1, 0));
         // Nobody has run that one here. What is known elsewhere is for speed 1, and no reason to exceed the walltime.
         let other = instance("other", 1, 20, 3.0);
-        assert_eq!(asked(server, 60, &other).told, RuntimeSource::Walltime);
+        assert_eq!(asked(server, 60, &other).source, RuntimeSource::Walltime);
         let elsewhere = |ms, level| Some(Expectation { runtime: SpanMs(ms), level, jobs: 7 });
         let heard = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
         let told = asked(server, 60, &heard(500, Level::User));
         let by = |level| RuntimeSource::Federation { level, jobs: 7 };
         // What its arguments make of a service says nothing of other services.
-        assert_eq!((told.instance, told.told), (SpanMs(250), by(Level::User)));
+        assert_eq!((told.instance, told.source), (SpanMs(250), by(Level::User)));
         let told = asked(server, 60, &heard(500, Level::Executable));
-        assert_eq!((told.instance, told.told), (SpanMs(750), by(Level::Executable)));
+        assert_eq!((told.instance, told.source), (SpanMs(750), by(Level::Executable)));
         let told = asked(server, 60, &heard(50_000, Level::All));
-        assert_eq!((told.instance, told.told), (SpanMs(10_000), RuntimeSource::Walltime));
+        assert_eq!((told.instance, told.source), (SpanMs(10_000), RuntimeSource::Walltime));
         // What it has seen itself counts for more.
         let known = Instance { elsewhere: elsewhere(9, Level::Executable), ..instance("fit", 1, 20, 3.0) };
-        assert_eq!(asked(server, 60, &known).told, RuntimeSource::Statistics { jobs: 3 });
+        assert_eq!(asked(server, 60, &known).source, RuntimeSource::Statistics { jobs: 3 });
     };
     check(&mut server);
     // What runs is expected to take what others of its service took, and not its walltime.
@@ -228,7 +228,7 @@ fn a_server_full_of_jobs_that_nobody_has_seen_the_like_of_is_not_about_to_be_fre
     (3..=6).for_each(|number| end(&mut server, 40, number, Exit::Cancelled, 10_000));
 
     short(&mut server, 7);
-    let told = asked(&mut server, 75, &instance("other", 1, 20, 1.0)).told;
+    let told = asked(&mut server, 75, &instance("other", 1, 20, 1.0)).source;
     assert_eq!(told, RuntimeSource::Statistics { jobs: 3 });
     fills(&mut server, 100, 8);
     assert_eq!(free_at(&mut server, 100), [(1_000, 4)]);
@@ -249,7 +249,7 @@ fn a_script_that_is_called_like_a_service_says_nothing_of_it() {
     let record = server.job(3).unwrap();
     assert_eq!((record.unit_runtime, record.runtime), (None, Some(SpanMs(9_000))));
     let fit = instance("fit", 1, 20, 1.0);
-    assert_eq!(asked(&mut server, 40, &fit).told, RuntimeSource::Walltime);
+    assert_eq!(asked(&mut server, 40, &fit).source, RuntimeSource::Walltime);
     // The next one is expected to take as long as his others of that name, and nobody else's is.
     for key in 4..=6 {
         let begin = 10 * i64::from(key);

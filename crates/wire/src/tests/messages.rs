@@ -58,7 +58,7 @@ macro_rules! for_each_message {
             pages_of_histories: HistoryPage;
             queries_of_local_jobs: LocalJobsQuery;
             pages_of_local_jobs: LocalJobsPage;
-            prospects_of_instances: multi_job::Prospects;
+            prospects_of_instances: multi_job::InstanceProspects;
             questions_of_explorations: ExplorationRequest;
             answers_to_explorations: ExplorationReply;
             shares_of_users: Shares;

@@ -67,7 +67,7 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
     let ran = ["a", "b", "c", "late"];
     ran.iter().for_each(|task| talkers.open(task));
     let record = reaches(&federation.client("alice"), &id.parse().unwrap(), LaunchState::Over).await;
-    assert_eq!(record.end, Some(End::Completed), "{record:?}");
+    assert_eq!(record.end, Some(LaunchEnd::Completed), "{record:?}");
     assert_eq!(talkers.began(), ran.map(|task| (task.to_owned(), 1)).into());
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
@@ -100,7 +100,7 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
 
     talkers.open("a");
     let record = reaches(&federation.client("alice"), &id.parse().unwrap(), LaunchState::Over).await;
-    assert_eq!((record.end, talkers.began().len()), (Some(End::Completed), 1), "nothing else has run");
+    assert_eq!((record.end, talkers.began().len()), (Some(LaunchEnd::Completed), 1), "nothing else has run");
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
 }

@@ -15,7 +15,7 @@ impl World<'_> {
         }
         let forgets = self.bug == Some(Bug::ForgetsSent)
             && event == explore::Event::Resumed
-            && self.clients[user].node.machine.looks_for_servers();
+            && self.clients[user].node.machine.is_discovering();
         let (now, node) = (self.queue.now(), &mut self.clients[user].node);
         node.tell(now, event, true);
         let commands = node.commit(now, false);
