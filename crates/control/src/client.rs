@@ -72,12 +72,12 @@ pub enum Command {
     /// Send [`Event::Due`] at that time.
     WakeAt(Time),
     /// The submission has ended.
-    Done(Box<Outcome>),
+    Done(Box<SubmissionOutcome>),
 }
 
 /// The outcome of a submission.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub enum SubmissionOutcome {
     /// A server accepted it as this job.
     Accepted(Box<JobRecord>),
     /// No server takes it; the reasons, by server.
@@ -157,7 +157,7 @@ impl Submission {
                 None => self.discover(),
             },
             (State::Resuming | State::Submitting, Event::Accepted(record)) => {
-                self.end(Outcome::Accepted(record))
+                self.end(SubmissionOutcome::Accepted(record))
             }
             (State::Resuming, Event::Refused(refused)) => self.refused_in_doubt(refused.to_string()),
             (State::Resuming, Event::Rejected(reason)) => self.refused_in_doubt(reason.why),
@@ -319,13 +319,13 @@ impl Submission {
         let candidate = self.candidates.get(self.next).map(|one| &one.server);
         let in_doubt = self.in_doubt.take().zip(self.sent_to.as_ref().or(candidate));
         let outcome = match in_doubt {
-            Some((why, at)) => Outcome::Unknown { server: at.clone(), why },
-            None => Outcome::Refused(std::mem::take(&mut self.reasons)),
+            Some((why, at)) => SubmissionOutcome::Unknown { server: at.clone(), why },
+            None => SubmissionOutcome::Refused(std::mem::take(&mut self.reasons)),
         };
         self.end(outcome)
     }
 
-    fn end(&mut self, outcome: Outcome) -> Command {
+    fn end(&mut self, outcome: SubmissionOutcome) -> Command {
         self.state = State::Ended;
         Command::Done(Box::new(outcome))
     }

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_has_a_word_of_its_own_and_is_written_as_it() {
+    fn each_state_has_a_distinct_name_that_is_also_serialized() {
         for state in JobState::ALL {
             assert_eq!(JobState::from_word(state.word()), Some(state));
             assert_eq!(serde_json::to_string(&state).unwrap(), format!("\"{}\"", state.word()));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_does_not_go_back_to_where_it_was_not_planned_for_longer_each_time() {
+    fn a_job_avoids_servers_that_did_not_plan_it_for_growing_times() {
         const H: i64 = 3_600;
         let hop = |from: &str, at, before| Hop {
             from: from.parse().unwrap(),

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_labels() {
+    fn invalid_names_are_rejected() {
         for good in ["a", "lyon", "g5k-2", "0x"] {
             assert_eq!(good.parse::<Name>().unwrap().as_str(), good);
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_words() {
+    fn invalid_users_are_rejected() {
         for good in ["alice", "Bob.B", "x_1@site"] {
             assert_eq!(good.parse::<User>().unwrap().as_str(), good);
         }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_is_part_of_what_holds_it() {
+    fn a_payload_is_embedded_in_its_container() {
         let script = "#!/bin/sh\necho \"one\"\n".repeat(1_000);
         let payload = Payload::of(&[&script]);
         assert_eq!(payload.read::<Vec<String>>().unwrap(), [script.as_str()]);

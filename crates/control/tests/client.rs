@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 use pliant_control::agent::DiscoveryResult;
-use pliant_control::client::{Command, Event, Outcome, Submission};
+use pliant_control::client::{Command, Event, Submission, SubmissionOutcome};
 use pliant_control::estimation_vector::EstimationVector;
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::{Key, Name};
@@ -85,15 +85,15 @@ fn check_of(mut submission: Submission, events: Vec<(i64, Event)>, expected: &[&
             Command::Repeat { server } => format!("{server} again"),
             Command::WakeAt(at) => format!("wake {at}"),
             Command::Done(outcome) => match *outcome {
-                Outcome::Accepted(_) => "accepted".to_owned(),
-                Outcome::Refused(reasons) => {
+                SubmissionOutcome::Accepted(_) => "accepted".to_owned(),
+                SubmissionOutcome::Refused(reasons) => {
                     let reason = |(server, why): &(Option<Name>, Reason)| match server {
                         Some(server) => format!("{server}: {why}"),
                         None => why.to_string(),
                     };
                     format!("refused ({})", reasons.iter().map(reason).collect::<Vec<_>>().join("; "))
                 }
-                Outcome::Unknown { server, why } => format!("unknown at {server} ({why})"),
+                SubmissionOutcome::Unknown { server, why } => format!("unknown at {server} ({why})"),
             },
         });
     }

@@ -34,7 +34,7 @@ use crate::server_info::ServerInfo;
 pub use index::ReportedMove;
 pub use offers::ExplorationServer;
 pub use reallocation::{ProposedMove, ReallocationChange, ReallocationConfig, ReallocationReport};
-pub use runtimes::{CALIBRATED, RuntimeOf};
+pub use runtimes::{CALIBRATED, RuntimeSummary};
 pub use snapshot::AgentState;
 
 /// The configuration of an agent.

@@ -31,7 +31,7 @@ const SUMMARIES_MAX: usize = 1_000;
 
 /// Runtime statistics of a service, a user or all jobs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct RuntimeOf {
+pub struct RuntimeSummary {
     /// The level: a service, a user or all jobs.
     pub level: Level,
     /// The service or the user; none of all jobs.
@@ -79,8 +79,8 @@ impl Agent {
     }
 
     /// Runtime statistics of every service, every user and all jobs; those with the most jobs if there are many.
-    pub fn runtimes(&self) -> Vec<RuntimeOf> {
-        let known = |one: Summary| RuntimeOf {
+    pub fn runtimes(&self) -> Vec<RuntimeSummary> {
+        let known = |one: Summary| RuntimeSummary {
             level: one.level,
             name: one.key,
             jobs: one.jobs,
@@ -135,8 +135,8 @@ mod tests {
     }
 
     fn summaries(agent: &Agent) -> Vec<String> {
-        let one = |one: RuntimeOf| {
-            let RuntimeOf { level, name, jobs, mean, deviation, median, p95 } = one;
+        let one = |one: RuntimeSummary| {
+            let RuntimeSummary { level, name, jobs, mean, deviation, median, p95 } = one;
             let name = name.unwrap_or_default();
             format!("{level} {name}: {jobs} of {} ({}), {}, {}", mean.0, deviation.0, median.0, p95.0)
         };

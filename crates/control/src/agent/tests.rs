@@ -159,7 +159,7 @@ fn equal_completions_go_by_rank_and_then_by_name() {
 }
 
 #[test]
-fn a_child_that_does_not_answer_is_left_out_and_named() {
+fn a_silent_child_is_left_out_and_named() {
     let mut bench = Bench::new(true);
     bench.attach("a");
     bench.attach("b");
@@ -240,7 +240,7 @@ fn a_restored_agent_behaves_the_same() {
 }
 
 #[test]
-fn an_answer_stays_short_however_many_refuse() {
+fn an_answer_lists_only_the_first_refusals() {
     let mut bench = Bench::new(true);
     for child in ["a", "b"] {
         bench.attach(child);
@@ -318,7 +318,7 @@ fn hop(from: &str, to: &str, attempt: u32) -> Hop {
 
 /// A local agent gets a status update that a job has gone to another agent's server, and no later one.
 #[test]
-fn a_job_that_goes_to_another_agents_server_is_left_to_that_agent() {
+fn a_job_moved_to_another_agents_server_is_archived() {
     for (root, to, kept) in [(false, "c", false), (false, "b", true), (true, "c", true)] {
         let mut bench = Bench::new(root);
         for server in ["a", "b"] {

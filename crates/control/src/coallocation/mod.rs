@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launch_is_read_as_it_is_written() {
+    fn launch_ids_round_trip_as_text() {
         let id = LaunchId { agent: "master".parse().unwrap(), key: Key([0xa7; 16]) };
         assert_eq!(id.to_string().parse(), Ok(id));
         for none in ["master", "master/", "/a7", "master/a7", "Master/a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7"] {

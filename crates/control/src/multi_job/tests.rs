@@ -41,7 +41,7 @@ fn name(text: &str) -> Name {
 }
 
 /// Servers that run their batches one after the other, with faults.
-struct World {
+struct Bench {
     machine: MultiJob,
     rng: ChaCha8Rng,
     /// The recorded events, for a restarted client.
@@ -57,9 +57,9 @@ struct World {
     cancelled: Vec<u32>,
 }
 
-impl World {
-    fn new(plan: Plan, seed: u64) -> World {
-        World {
+impl Bench {
+    fn new(plan: Plan, seed: u64) -> Bench {
+        Bench {
             runs: vec![0; plan.instances as usize],
             machine: MultiJob::new(plan),
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -144,7 +144,7 @@ impl World {
 fn every_instance_is_done_once_despite_faults() {
     for seed in 0..20 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut world = World::new(Plan { once: seed % 2 == 1, ..plan(3_000, 2) }, seed);
+        let mut bench = Bench::new(Plan { once: seed % 2 == 1, ..plan(3_000, 2) }, seed);
         let servers = [("lyon", 4, 20), ("nancy", 2, 10), ("rennes", 1, 40)];
         let statistics = |jobs| RuntimeSource::Statistics { jobs };
         let all = || {
@@ -153,88 +153,88 @@ fn every_instance_is_done_once_despite_faults() {
             };
             servers.iter().map(one).collect::<Vec<_>>()
         };
-        world.handle(Event::Begin);
-        world.handle(found_all(all()));
+        bench.handle(Event::Begin);
+        bench.handle(found_all(all()));
         let mut steps = 0;
-        while !world.done {
+        while !bench.done {
             match random.next_u32() % 12 {
-                0 => world.handle(found_all(all())),
+                0 => bench.handle(found_all(all())),
                 // A server is down for a while.
-                1 => world.handle(found_all(all().into_iter().skip(1).collect())),
-                2 => world.restart(),
+                1 => bench.handle(found_all(all().into_iter().skip(1).collect())),
+                2 => bench.restart(),
                 3 => {
-                    if let Some((batch, ..)) = world.open.pop_back() {
-                        world.handle(Event::Refused { batch, cause: Cause::TooMany });
-                        world.handle(found_all(all()));
+                    if let Some((batch, ..)) = bench.open.pop_back() {
+                        bench.handle(Event::Refused { batch, cause: Cause::TooMany });
+                        bench.handle(found_all(all()));
                     }
                 }
-                _ => world.step(None, |_| false, 15),
+                _ => bench.step(None, |_| false, 15),
             }
-            if world.open.is_empty() {
-                world.handle(found_all(all()));
+            if bench.open.is_empty() {
+                bench.handle(found_all(all()));
             }
             steps += 1;
-            assert!(steps < 20_000, "no end: {:?}", world.machine.progress());
+            assert!(steps < 20_000, "no end: {:?}", bench.machine.progress());
         }
-        assert!(world.runs.iter().all(|runs| *runs == 1), "seed {seed}");
-        assert_eq!(world.machine.progress().done, 3_000);
+        assert!(bench.runs.iter().all(|runs| *runs == 1), "seed {seed}");
+        assert_eq!(bench.machine.progress().done, 3_000);
         for (server, slots, _) in servers {
-            assert!(world.most_open[&name(server)] <= slots as usize + 2, "{server} is flooded");
+            assert!(bench.most_open[&name(server)] <= slots as usize + 2, "{server} is flooded");
         }
     }
 }
 
 #[test]
 fn a_failing_instance_is_retried_up_to_the_limit() {
-    let mut world = World::new(plan(100, 2), 1);
-    world.handle(found_all(vec![(name("lyon"), prospects(2, 10, RuntimeSource::Walltime))]));
+    let mut bench = Bench::new(plan(100, 2), 1);
+    bench.handle(found_all(vec![(name("lyon"), prospects(2, 10, RuntimeSource::Walltime))]));
     let mut step = 0;
-    while !world.done {
+    while !bench.done {
         // Every third batch is lost after one instance; 7 always fails.
         let lost = (step % 3 == 2).then_some(1);
-        world.step(lost, |instance| instance == 7, 10);
+        bench.step(lost, |instance| instance == 7, 10);
         step += 1;
         assert!(step < 1_000);
     }
-    let progress = world.machine.progress();
+    let progress = bench.machine.progress();
     assert_eq!(progress.done + progress.failed, 100);
-    assert!(world.machine.given_up().any(|instance| instance == 7), "{progress:?}");
-    assert!(world.runs[7] <= 3 && !world.machine.is_done(7));
+    assert!(bench.machine.given_up().any(|instance| instance == 7), "{progress:?}");
+    assert!(bench.runs[7] <= 3 && !bench.machine.is_done(7));
     assert!(progress.retried > 2);
     // No completed instance runs again.
-    assert!((0..100).all(|instance| instance == 7 || world.runs[instance] <= 1), "{:?}", world.runs);
+    assert!((0..100).all(|instance| instance == 7 || bench.runs[instance] <= 1), "{:?}", bench.runs);
 }
 
 #[test]
 fn shares_follow_learned_runtimes() {
-    let mut world = World::new(plan(10_000, 0), 1);
+    let mut bench = Bench::new(plan(10_000, 0), 1);
     let found = |source| {
         vec![(name("lyon"), prospects(2, 10_000, source)), (name("nancy"), prospects(2, 10_000, source))]
     };
-    world.handle(found_all(found(RuntimeSource::Walltime)));
-    let (shares, _) = world.machine.shares();
+    bench.handle(found_all(found(RuntimeSource::Walltime)));
+    let (shares, _) = bench.machine.shares();
     let first: Vec<u64> = shares.iter().map(|share| share.instances).collect();
     assert!(first[0].abs_diff(first[1]) < 20, "{first:?}");
-    assert!(world.batches.iter().all(|size| *size <= 4), "nothing is known yet: {:?}", world.batches);
+    assert!(bench.batches.iter().all(|size| *size <= 4), "nothing is known yet: {:?}", bench.batches);
     // Instances on lyon take a third of the time.
     for _ in 0..8 {
-        let took = if world.open[0].1 == name("lyon") { 100 } else { 300 };
-        world.step(None, |_| false, took);
+        let took = if bench.open[0].1 == name("lyon") { 100 } else { 300 };
+        bench.step(None, |_| false, took);
     }
-    world.handle(found_all(found(RuntimeSource::Walltime)));
-    let (shares, makespan) = world.machine.shares();
+    bench.handle(found_all(found(RuntimeSource::Walltime)));
+    let (shares, makespan) = bench.machine.shares();
     assert_eq!(shares[0].instance, SpanMs(100));
     assert!(matches!(shares[1].source, RuntimeSource::Own { instances } if instances >= 3));
     let ratio = shares[0].instances as f64 / shares[1].instances as f64;
     assert!((2.5..3.5).contains(&ratio), "{shares:?}");
     assert!(
         makespan < SpanMs(400_000)
-            && world.machine.left(SpanMs::ZERO, &BTreeMap::new()).unwrap() < SpanMs(500_000)
+            && bench.machine.left(SpanMs::ZERO, &BTreeMap::new()).unwrap() < SpanMs(500_000)
     );
     // Statistics of the service come from the server itself; those of the user's other jobs count less.
     let of_federation = |level| found(RuntimeSource::Federation { level, jobs: 9 });
-    let source = |world: &World| world.machine.shares().0[1].source;
-    let mut fresh = World::new(plan(10_000, 0), 1);
+    let source = |bench: &Bench| bench.machine.shares().0[1].source;
+    let mut fresh = Bench::new(plan(10_000, 0), 1);
     fresh.handle(found_all(of_federation(Level::All)));
     assert!(fresh.batches.iter().all(|size| *size <= 4), "{:?}", fresh.batches);
     assert_eq!(source(&fresh), RuntimeSource::Federation { level: Level::All, jobs: 9 });
@@ -249,20 +249,20 @@ fn shares_follow_learned_runtimes() {
     fresh.handle(found_all(servers(Level::Executable)));
     assert_eq!(source(&fresh), RuntimeSource::Federation { level: Level::Executable, jobs: 9 });
     // With known short runtimes, batches are large: about half a minute.
-    assert!(world.batches.contains(&300) && world.batches.contains(&100), "{:?}", world.batches);
+    assert!(bench.batches.contains(&300) && bench.batches.contains(&100), "{:?}", bench.batches);
 }
 
 #[test]
 fn the_last_batches_of_a_share_are_small() {
-    let mut world = World::new(plan(2_000, 0), 1);
-    world.handle(found_all(vec![(name("lyon"), prospects(4, 1, RuntimeSource::Statistics { jobs: 9 }))]));
-    while !world.done {
-        world.step(None, |_| false, 1);
+    let mut bench = Bench::new(plan(2_000, 0), 1);
+    bench.handle(found_all(vec![(name("lyon"), prospects(4, 1, RuntimeSource::Statistics { jobs: 9 }))]));
+    while !bench.done {
+        bench.step(None, |_| false, 1);
     }
-    assert_eq!(world.batches[0], 250);
-    assert_eq!(world.batches.last(), Some(&1));
-    assert!(world.batches.windows(2).all(|pair| pair[0] >= pair[1]), "{:?}", world.batches);
-    assert!(world.batches.len() < 60, "{}", world.batches.len());
+    assert_eq!(bench.batches[0], 250);
+    assert_eq!(bench.batches.last(), Some(&1));
+    assert!(bench.batches.windows(2).all(|pair| pair[0] >= pair[1]), "{:?}", bench.batches);
+    assert!(bench.batches.len() < 60, "{}", bench.batches.len());
 }
 
 #[test]
@@ -436,40 +436,40 @@ fn cancelling_ends_open_batches_and_submits_no_more() {
     let source = RuntimeSource::Statistics { jobs: 9 };
     let servers =
         vec![(name("lyon"), prospects(2, 1_000, source)), (name("nancy"), prospects(2, 1_000, source))];
-    let mut world = World::new(plan(1_000, 2), 1);
-    world.handle(found_all(servers.clone()));
-    let batches = world.open.len() as u32;
-    world.step(None, |instance| instance == 3, 1_000);
-    let before = world.machine.progress();
+    let mut bench = Bench::new(plan(1_000, 2), 1);
+    bench.handle(found_all(servers.clone()));
+    let batches = bench.open.len() as u32;
+    bench.step(None, |instance| instance == 3, 1_000);
+    let before = bench.machine.progress();
     assert_eq!((before.failed, before.retried, before.cancelled), (0, 1, 0));
-    let open: Vec<u32> = world.open.iter().map(|(batch, ..)| *batch).collect();
-    world.handle(Event::Cancel);
-    assert_eq!((&world.cancelled, world.done), (&open, false));
+    let open: Vec<u32> = bench.open.iter().map(|(batch, ..)| *batch).collect();
+    bench.handle(Event::Cancel);
+    assert_eq!((&bench.cancelled, bench.done), (&open, false));
     // One has run an instance meanwhile, one was refused, and a restarted client cancels the others again.
-    let (batch, _, instances) = world.open[0].clone();
-    world.step(Some(1), |_| false, 1_000);
-    assert!(world.machine.is_done(instances[0]) && !world.cancelled[1..].contains(&batch));
-    let (refused, ..) = world.open.pop_front().unwrap();
-    world.handle(Event::Refused { batch: refused, cause: Cause::TooMany });
-    world.restart();
-    world.cancelled.clear();
-    world.handle(Event::Begin);
-    assert_eq!(world.cancelled, open[2..]);
-    world.handle(found_all(servers));
-    while !world.open.is_empty() {
-        assert!(!world.done);
-        world.step(Some(0), |_| false, 1_000);
+    let (batch, _, instances) = bench.open[0].clone();
+    bench.step(Some(1), |_| false, 1_000);
+    assert!(bench.machine.is_done(instances[0]) && !bench.cancelled[1..].contains(&batch));
+    let (refused, ..) = bench.open.pop_front().unwrap();
+    bench.handle(Event::Refused { batch: refused, cause: Cause::TooMany });
+    bench.restart();
+    bench.cancelled.clear();
+    bench.handle(Event::Begin);
+    assert_eq!(bench.cancelled, open[2..]);
+    bench.handle(found_all(servers));
+    while !bench.open.is_empty() {
+        assert!(!bench.done);
+        bench.step(Some(0), |_| false, 1_000);
     }
-    let end = world.machine.progress();
+    let end = bench.machine.progress();
     assert_eq!((end.batches, end.done, end.failed), (batches + 1, before.done + 1, 0), "{end:?}");
     assert_eq!((end.open, end.cancelled, end.retried), (0, 1_000 - end.done, 1));
-    let left = world.machine.left(SpanMs::ZERO, &BTreeMap::new());
-    assert!(world.done && left.is_none_or(|left| left == SpanMs::ZERO));
+    let left = bench.machine.left(SpanMs::ZERO, &BTreeMap::new());
+    assert!(bench.done && left.is_none_or(|left| left == SpanMs::ZERO));
     // Again no instance ran.
-    world.restart();
-    world.done = false;
-    world.handle(Event::Begin);
-    assert!(world.done && world.open.is_empty());
+    bench.restart();
+    bench.done = false;
+    bench.handle(Event::Begin);
+    assert!(bench.done && bench.open.is_empty());
 }
 
 #[test]

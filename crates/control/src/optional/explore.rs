@@ -23,7 +23,7 @@ use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{self, Dispatcher, Kind, Prospects};
 use serde::{Deserialize, Serialize};
 
-use self::moving::Moving;
+use self::moving::PendingMoves;
 use crate::names::Name;
 
 pub use pliant_policy::optional::{Dispatch, Plan};
@@ -94,7 +94,7 @@ pub enum Command {
         most: u32,
     },
     /// Submit a request, until it is answered.
-    Submit(Submission),
+    Submit(RequestSubmission),
     /// Cancel the rest of this exploration at a server.
     Cancel {
         /// The server.
@@ -110,7 +110,7 @@ pub enum Command {
         attempt: u32,
     },
     /// Cancel a request and report its outcome: [`Event::Ended`] if it had ended, [`Event::Withdrawn`] if not.
-    Recall(Submission),
+    Recall(RequestSubmission),
     /// Query the prospects of a server. A server that does not answer is left out.
     Expect {
         /// The server.
@@ -133,7 +133,7 @@ pub enum Command {
 
 /// A request and the server that it is submitted to.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Submission {
+pub struct RequestSubmission {
     /// Its number in the exploration, which determines its arguments.
     pub number: u32,
     /// The server.
@@ -189,8 +189,8 @@ pub struct ExplorationClient {
     /// Sent optional requests without a status since the client restarted: they may have ended while it was down.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     without_status: BTreeSet<u32>,
-    #[serde(default, skip_serializing_if = "Moving::is_idle")]
-    moving: Moving,
+    #[serde(default, skip_serializing_if = "PendingMoves::is_idle")]
+    moving: PendingMoves,
     /// Mandatory requests that have not ended.
     open: u32,
     progress: Progress,
@@ -208,7 +208,7 @@ impl ExplorationClient {
         ExplorationClient {
             phase: Phase::Idle,
             without_status: BTreeSet::new(),
-            moving: Moving::default(),
+            moving: PendingMoves::default(),
             open: plan.mandatory.min(plan.most),
             progress: Progress::default(),
             mandatory_done: None,

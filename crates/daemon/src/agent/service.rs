@@ -297,7 +297,7 @@ impl Service {
         let limit = Duration::from_secs(self.timeout.0 as u64 + 5);
         let found = reply.within(limit).await.map_err(late)?;
         metrics::histogram!(names::DISCOVERY_SECONDS).record(begun.elapsed().as_secs_f64());
-        let outcome = if found.vectors.is_empty() { "nobody" } else { "found" };
+        let outcome = if found.vectors.is_empty() { "refused" } else { "found" };
         metrics::counter!(names::DISCOVERIES, "outcome" => outcome).increment(1);
         let best = found.vectors.first().map(|vector| vector.server.to_string());
         tracing::info!(%user, best, answers = found.vectors.len(), "discovery");

@@ -2,7 +2,7 @@
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{DiscoveryQuery, DiscoverySubject};
-use pliant_control::client::{self, Command, Outcome, Submission};
+use pliant_control::client::{self, Command, Submission, SubmissionOutcome};
 use pliant_control::job::ComparedEstimate;
 use pliant_control::names::{Handle, Name};
 use pliant_control::payload::Payload;
@@ -129,8 +129,8 @@ impl World {
             }
             Command::Done(outcome) => {
                 let handle = match *outcome {
-                    Outcome::Accepted(record) => Some(record.handle),
-                    Outcome::Refused(_) | Outcome::Unknown { .. } => None,
+                    SubmissionOutcome::Accepted(record) => Some(record.handle),
+                    SubmissionOutcome::Refused(_) | SubmissionOutcome::Unknown { .. } => None,
                 };
                 self.client_has(number, handle);
             }

@@ -2,7 +2,7 @@
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{self, DiscoveryQuery, DiscoverySubject, Requester};
-use pliant_control::client::{self, Command, Outcome, Submission};
+use pliant_control::client::{self, Command, Submission, SubmissionOutcome};
 use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Token;
 use pliant_control::names::{Key, Name, User};
@@ -170,11 +170,11 @@ impl Driver<'_> {
     }
 
     /// A submission of the federation is over; `fits` if some cluster is large enough.
-    fn done(&mut self, number: u32, fits: bool, outcome: Outcome) {
+    fn done(&mut self, number: u32, fits: bool, outcome: SubmissionOutcome) {
         let why = match outcome {
-            Outcome::Accepted(_) => return,
-            Outcome::Refused(reasons) => sentence(&reasons),
-            Outcome::Unknown { server, why } => format!("{server} may have accepted it: {why}"),
+            SubmissionOutcome::Accepted(_) => return,
+            SubmissionOutcome::Refused(reasons) => sentence(&reasons),
+            SubmissionOutcome::Unknown { server, why } => format!("{server} may have accepted it: {why}"),
         };
         if !fits {
             let Some(Submitted { job, .. }) = self.submitted.get(&number) else { return };

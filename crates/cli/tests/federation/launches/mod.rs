@@ -210,10 +210,7 @@ async fn a_task_is_spawned_where_it_fits_and_hears_those_that_run() {
     ["a", "b", "c", "late"].iter().for_each(|task| talkers.open(task));
     let record = reaches(&alice, &id, LaunchState::Over).await;
     assert_eq!(record.end, Some(LaunchEnd::Completed), "{record:?}");
-    refused(
-        alice.spawn(&id, &SpawnSpec { key: fresh_key(), ..more }).await,
-        &["expected a launch that runs"],
-    );
+    refused(alice.spawn(&id, &SpawnSpec { key: fresh_key(), ..more }).await, &["expected a running launch"]);
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
 }

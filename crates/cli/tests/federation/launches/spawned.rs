@@ -83,7 +83,7 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
     type Wrong<'a> = (&'a [(&'a str, &'a str)], &'a [[&'a str; 2]], &'a [&'a str]);
     let wrong: [Wrong<'_>; 4] = [
         (pair, &[["b", "c"], ["a", "nobody"]], &["joining.toml:15:11: ", "found `a`", "at least one end"]),
-        (pair, &[["b", "c"], ["c", "nobody"]], &["that `c` talks to", "found `nobody`"]),
+        (pair, &[["b", "c"], ["c", "nobody"]], &["neighbours of `c`", "found `nobody`"]),
         (&[("b", "0"), ("a", "0")], &[["b", "a"]], &["`a`"]),
         (&[], &[], &["task"]),
     ];

@@ -89,53 +89,53 @@ fn servers_are_asked_about_other_instances_if_none_takes_the_next_one() {
 
 #[test]
 fn an_unplaced_instance_stays_failed_after_a_restart() {
-    let mut world = World::new(plan(3, 0), 1);
+    let mut bench = Bench::new(plan(3, 0), 1);
     let servers = || vec![(name("lyon"), free_at(0, 1, 10)), (name("nancy"), free_at(0, 1, 10))];
-    world.handle(Event::Begin);
-    world.handle(found_all(servers()));
-    assert!(!world.machine.is_refused());
-    while world.unplaced.is_empty() {
-        match world.open.pop_front() {
+    bench.handle(Event::Begin);
+    bench.handle(found_all(servers()));
+    assert!(!bench.machine.is_refused());
+    while bench.unplaced.is_empty() {
+        match bench.open.pop_front() {
             Some((batch, _, instances)) if instances.contains(&0) => {
-                world.handle(Event::Refused { batch, cause: Cause::TooLong });
+                bench.handle(Event::Refused { batch, cause: Cause::TooLong });
             }
             Some(batch) => {
-                world.open.push_front(batch);
-                world.step(None, |_| false, 10);
+                bench.open.push_front(batch);
+                bench.step(None, |_| false, 10);
             }
-            None => panic!("neither a batch nor an end: {:?}", world.machine.progress()),
+            None => panic!("neither a batch nor an end: {:?}", bench.machine.progress()),
         }
     }
-    assert_eq!((world.unplaced.as_slice(), world.done), (&[0][..], false));
+    assert_eq!((bench.unplaced.as_slice(), bench.done), (&[0][..], false));
     // A server that was down may take it, as long as it has not failed.
-    let other = |world: &mut World| {
+    let other = |bench: &mut Bench| {
         let mut all = servers();
         all.push((name("rennes"), free_at(0, 1, 10)));
-        world.handle(found_all(all));
+        bench.handle(found_all(all));
     };
-    other(&mut world);
-    let (batch, server, instances) = world.open.pop_front().unwrap();
+    other(&mut bench);
+    let (batch, server, instances) = bench.open.pop_front().unwrap();
     assert_eq!((server.as_str(), instances.as_slice()), ("rennes", &[0][..]));
-    world.handle(Event::Refused { batch, cause: Cause::Invalid });
-    assert_eq!(world.unplaced, [0, 0]);
-    world.handle(Event::Unplaced { instance: 0 });
-    assert!(world.done);
-    world.restart();
-    let Progress { done, failed, .. } = world.machine.progress();
+    bench.handle(Event::Refused { batch, cause: Cause::Invalid });
+    assert_eq!(bench.unplaced, [0, 0]);
+    bench.handle(Event::Unplaced { instance: 0 });
+    assert!(bench.done);
+    bench.restart();
+    let Progress { done, failed, .. } = bench.machine.progress();
     assert_eq!((done, failed), (2, 1));
-    other(&mut world);
-    assert!(world.open.is_empty(), "it has failed for good");
+    other(&mut bench);
+    assert!(bench.open.is_empty(), "it has failed for good");
 }
 
 #[test]
 fn a_sweep_is_refused_when_enough_of_its_instances_are() {
     for (instances, expected) in [(3, 3), (10_000, 64)] {
-        let mut world = World::new(plan(instances, 0), 1);
-        world.handle(found_all(vec![(name("lyon"), free_at(0, 1, 10)), (name("nancy"), free_at(0, 1, 10))]));
-        while !world.machine.is_refused() {
-            let (batch, ..) = world.open.pop_front().expect("the sweep is refused while batches are open");
-            world.handle(Event::Refused { batch, cause: Cause::Invalid });
+        let mut bench = Bench::new(plan(instances, 0), 1);
+        bench.handle(found_all(vec![(name("lyon"), free_at(0, 1, 10)), (name("nancy"), free_at(0, 1, 10))]));
+        while !bench.machine.is_refused() {
+            let (batch, ..) = bench.open.pop_front().expect("the sweep is refused while batches are open");
+            bench.handle(Event::Refused { batch, cause: Cause::Invalid });
         }
-        assert_eq!(world.machine.refused_everywhere().count(), expected);
+        assert_eq!(bench.machine.refused_everywhere().count(), expected);
     }
 }

@@ -4,13 +4,13 @@
 //! without its knowledge. It *recalls* each of these, so that its server reports the outcome, and leaves when all are
 //! answered or their servers are lost.
 
-use super::{Command, ExplorationClient, ExplorationOutcome, Moving, Phase};
+use super::{Command, ExplorationClient, ExplorationOutcome, PendingMoves, Phase};
 
 impl ExplorationClient {
     /// Submits open requests again under their numbers. Past the deadline, without open mandatory requests, it only asks
     /// for outcomes. A client that waited for the next discovery discovers now, because its timer is lost.
     pub(super) fn resume(&mut self, passed: bool, commands: &mut Vec<Command>) {
-        self.moving = Moving::default();
+        self.moving = PendingMoves::default();
         if matches!(self.phase, Phase::Pausing | Phase::Recalling) {
             self.phase = Phase::Discovering;
         }

@@ -16,7 +16,7 @@ use crate::names::Name;
 
 /// Requests that are being moved, and open queries.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-pub(super) struct Moving {
+pub(super) struct PendingMoves {
     /// When servers are queried next.
     next: Option<TimeMs>,
     /// Servers that have not answered the query.
@@ -27,10 +27,10 @@ pub(super) struct Moving {
     targets: BTreeMap<u32, Name>,
 }
 
-impl Moving {
+impl PendingMoves {
     /// True if there is no state to keep.
     pub(super) fn is_idle(&self) -> bool {
-        *self == Moving::default()
+        *self == PendingMoves::default()
     }
 
     /// Records that a request is no longer being withdrawn.

@@ -1,9 +1,9 @@
-//! Submission of requests to the servers that the dispatcher chooses.
+//! RequestSubmission of requests to the servers that the dispatcher chooses.
 
 use pliant_model::TimeMs;
 use pliant_policy::optional::{NextMandatory, ObsoleteRequest, Placed};
 
-use super::{Command, ExplorationClient, PAUSE, Phase, Submission};
+use super::{Command, ExplorationClient, PAUSE, Phase, RequestSubmission};
 use crate::names::Name;
 
 impl ExplorationClient {
@@ -38,10 +38,10 @@ impl ExplorationClient {
         }
     }
 
-    pub(super) fn submission(&self, number: u32, server: Name) -> Submission {
+    pub(super) fn submission(&self, number: u32, server: Name) -> RequestSubmission {
         let (weight, deadline) = (self.plan().weight, self.plan().deadline);
         let (kind, attempt) = (self.dispatcher.kind(number), self.dispatcher.attempt(number));
-        Submission { number, server, kind, attempt, weight, deadline }
+        RequestSubmission { number, server, kind, attempt, weight, deadline }
     }
 
     pub(super) fn send(&self, placed: Placed<Name>, commands: &mut Vec<Command>) {
