@@ -16,7 +16,7 @@ use crate::names::Name;
 /// The bandwidth of all links before any was measured, in Mb/s. Equal bandwidths leave the links in the order of their
 /// servers.
 const UNMEASURED_MBPS: f64 = 1.0;
-/// The bandwidth of an unmeasured link relative to the slowest measured one: it is used last, and occupy_links almost as much.
+/// The bandwidth of an unmeasured link relative to the slowest measured one: it is used last, and carries almost as much.
 const UNMEASURED_SHARE: f64 = 0.999;
 
 /// A server with the machines that it has just reported.

@@ -122,7 +122,7 @@ impl ExplorationTable {
             None => at_most(
                 EXPLORATIONS_MAX,
                 self.counts(user).explorations,
-                "explorations of a user to be remembered here, each for an hour after it was last last_message of",
+                "explorations of a user to be remembered here, each for an hour after its last message",
             ),
         }
     }
