@@ -5,7 +5,7 @@ use pliant_control::payload::Payload;
 use std::path::Path;
 
 use pliant_client::InputPaths;
-use pliant_control::coallocation::{Application, Spawned, TaskEdge, TaskSpec};
+use pliant_control::coallocation::{Application, SpawnedTask, TaskEdge, TaskSpec};
 use pliant_staging::FileSpec;
 use pliant_trace::tig::{self, read_application, read_joining_tasks};
 use pliant_wire::{Program, TaskProgram};
@@ -42,7 +42,7 @@ pub(crate) fn read(path: &Path) -> Result<LaunchDescription, Failure> {
 }
 
 /// The tasks of a file that are added to a launch, with the paths of their input files.
-pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure> {
+pub(crate) fn joining(path: &Path) -> Result<(Vec<SpawnedTask>, InputPaths), Failure> {
     let mut paths = InputPaths::new();
     let task = |task: tig::JoiningTask| {
         let tig::JoiningTask { name, rcr, program: runs, inputs, talks } = task;
@@ -50,7 +50,7 @@ pub(crate) fn joining(path: &Path) -> Result<(Vec<Spawned>, InputPaths), Failure
         let program = program(&asked, runs)?;
         let inputs = files_of(&asked, &inputs, path, &mut paths)?;
         let payload = Payload::of(&TaskProgram { program, inputs });
-        Ok(Spawned { task: TaskSpec { name, rcr, payload }, talks })
+        Ok(SpawnedTask { task: TaskSpec { name, rcr, payload }, neighbours: talks })
     };
     let tasks = read_joining_tasks(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
     Ok((tasks, paths))

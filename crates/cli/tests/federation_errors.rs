@@ -138,7 +138,7 @@ fn wrong_words_are_refused_before_anybody_is_asked() {
         let said = go(dir.path(), &format!("{arguments} --config alice/client.toml"), None);
         refused(&said, arguments, code, error, hint);
     };
-    check("status lyon", 2, "expected a job handle like `lyon.17`, found `lyon`", "");
+    check("status lyon", 2, "expected a job ID like `lyon.17`, found `lyon`", "");
     check("submit pi samples", 2, "expected KEY=VALUE", "");
     check("submit job.sh", 2, "expected the name of a service, found `job.sh`", "pliant servers --services");
     check(

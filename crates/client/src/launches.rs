@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_control::coallocation::{
-    self as launch, ClientAction, LaunchId, LaunchRecord, LaunchUpdate, Link, Outcome, Spawn, SubjobId,
-    SubjobState,
+    self as launch, ClientAction, LaunchId, LaunchOutcome, LaunchRecord, LaunchUpdate, Link, SpawnSpec,
+    SubjobId, SubjobState,
 };
 use pliant_control::names::Name;
 use pliant_model::Time;
@@ -43,7 +43,7 @@ impl Client {
     ) -> Result<LaunchRecord, ClientError> {
         let clock = Clock::start(Time(0));
         let until = Time(clock.now().0 + timeout.as_secs() as i64);
-        let mut machine = launch::Client::new(until);
+        let mut machine = launch::LaunchClient::new(until);
         let mut connection = LaunchConnection { client: self, agent: 0, sent: false };
         let message = proto::LaunchRequest::from(request);
         let mut sender = InputSender::new(self, request.key, &request.application.tasks, inputs)?;
@@ -65,7 +65,7 @@ impl Client {
             let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
             event = match want {
                 ClientAction::Launch => connection.launch(&message).await,
-                ClientAction::Look => connection.find(request).await,
+                ClientAction::Query => connection.find(request).await,
                 ClientAction::Cancel => connection.cancel(request).await,
                 ClientAction::WakeAt(at) => {
                     tokio::select! {
@@ -92,7 +92,7 @@ impl Client {
     /// # Errors
     ///
     /// If it is not accepted, or the agent does not answer.
-    pub async fn spawn(&self, launch: &LaunchId, spawn: &Spawn) -> Result<LaunchRecord, ClientError> {
+    pub async fn spawn(&self, launch: &LaunchId, spawn: &SpawnSpec) -> Result<LaunchRecord, ClientError> {
         let request = SpawnRequest { launch: launch.clone(), spawn: spawn.clone() };
         let (agent, mut launches) = self.launches_at(launch)?;
         let reply = launches.spawn(self.request(proto::SpawnRequest::from(&request))).await;
@@ -310,11 +310,11 @@ fn accepted(
     answer.map_err(ClientError::usage)
 }
 
-fn ended(outcome: Outcome) -> Result<LaunchRecord, ClientError> {
+fn ended(outcome: LaunchOutcome) -> Result<LaunchRecord, ClientError> {
     match outcome {
-        Outcome::Over(record) => Ok(record),
-        Outcome::Refused(why) => Err(ClientError::usage(why)),
-        Outcome::Unknown(why) => Err(ClientError::absent(format!(
+        LaunchOutcome::Over(record) => Ok(record),
+        LaunchOutcome::Refused(why) => Err(ClientError::usage(why)),
+        LaunchOutcome::Unknown(why) => Err(ClientError::absent(format!(
             "whether the launch was accepted is not known ({why}): launch again with the same key to find out"
         ))),
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_control::access::Caller;
-use pliant_control::agent::{DiscoveryResult, DiscoverySubject, ReallocationConfig, Report};
+use pliant_control::agent::{DiscoveryResult, DiscoverySubject, ReallocationConfig, ReallocationReport};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
 use pliant_control::multi_job::Expectation;
@@ -280,21 +280,27 @@ impl Client {
     }
 
     /// Starts a reallocation cycle; for operators. A dry run moves no job.
-    pub async fn reallocate(&self, dry_run: bool) -> Result<Report, ClientError> {
+    pub async fn reallocate(&self, dry_run: bool) -> Result<ReallocationReport, ClientError> {
         self.reallocation_cycle(proto::ReallocateRequest { dry_run, policy: None }).await
     }
 
     /// A dry run of a reallocation cycle under that policy; for operators.
-    pub async fn would_reallocate(&self, moving: &ReallocationConfig) -> Result<Report, ClientError> {
+    pub async fn would_reallocate(
+        &self,
+        moving: &ReallocationConfig,
+    ) -> Result<ReallocationReport, ClientError> {
         self.reallocation_cycle(proto::ReallocateRequest { dry_run: true, policy: Some(moving.into()) }).await
     }
 
-    async fn reallocation_cycle(&self, request: proto::ReallocateRequest) -> Result<Report, ClientError> {
+    async fn reallocation_cycle(
+        &self,
+        request: proto::ReallocateRequest,
+    ) -> Result<ReallocationReport, ClientError> {
         let ask = |mut agent: AgentClient<Channel>, mut request: Request<proto::ReallocateRequest>| async move {
             request.set_timeout(REALLOCATION);
             agent.reallocate(request).await
         };
-        Report::try_from(self.ask_agent(request, ask).await?).map_err(ClientError::protocol)
+        ReallocationReport::try_from(self.ask_agent(request, ask).await?).map_err(ClientError::protocol)
     }
 
     /// Waits until a job has ended, and reports each change of its state. Survives restarts of the server.

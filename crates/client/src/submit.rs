@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
-use pliant_control::client::{self, Command, Event, Outcome};
-use pliant_control::job::{Compared, JobRecord};
+use pliant_control::client::{self, Command, Event, SubmissionOutcome};
+use pliant_control::job::{ComparedEstimate, JobRecord};
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_control::server::AdmissionRefusal;
@@ -106,7 +106,7 @@ impl Client {
         loop {
             match &event {
                 Event::Found(found) => step(SubmissionStep::Compared(found))?,
-                Event::NoAgent(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
+                Event::AgentUnreachable(reason) | Event::Unreachable(reason) | Event::Interrupted(reason) => {
                     why.clone_from(reason);
                 }
                 Event::Refused(refused) => why = refused.to_string(),
@@ -122,7 +122,7 @@ impl Client {
                 Command::Discover => {
                     match self.discover(&order.question(), BEST, order.only.as_ref()).await {
                         Ok(found) => Event::Found(found),
-                        Err(error) if error.may_pass() => Event::NoAgent(error.to_string()),
+                        Err(error) if error.may_pass() => Event::AgentUnreachable(error.to_string()),
                         Err(error) => return Err(error),
                     }
                 }
@@ -168,7 +168,7 @@ impl Client {
         to: &Name,
         address: &str,
         latest: Option<Time>,
-        (compared, survey): (Vec<Compared>, DiscoverySummary),
+        (compared, survey): (Vec<ComparedEstimate>, DiscoverySummary),
         limit: Duration,
     ) -> Event {
         let mut server = match self.server(to, address) {
@@ -259,14 +259,14 @@ fn rejected(why: String) -> Event {
     Event::Rejected(Cause::Invalid.because(why))
 }
 
-fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, ClientError> {
+fn ended(outcome: SubmissionOutcome, only: Option<&Name>) -> Result<Box<JobRecord>, ClientError> {
     match outcome {
-        Outcome::Accepted(record) => Ok(record),
-        Outcome::Refused(reasons) if reasons.is_empty() => Err(match only {
+        SubmissionOutcome::Accepted(record) => Ok(record),
+        SubmissionOutcome::Refused(reasons) if reasons.is_empty() => Err(match only {
             Some(name) => ClientError::absent(format!("server {name} is not connected to the federation")),
             None => ClientError::absent("no server is connected to the federation"),
         }),
-        Outcome::Refused(reasons) => {
+        SubmissionOutcome::Refused(reasons) => {
             let text = grouped(&reasons).join("\n  ");
             // Without an answer of a server it may work later.
             let is_unanswered = reasons.iter().all(|(server, _)| server.is_none());
@@ -276,7 +276,7 @@ fn ended(outcome: Outcome, only: Option<&Name>) -> Result<Box<JobRecord>, Client
             }
             .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))
         }
-        Outcome::Unknown { server, why } => Err(ClientError::failed(format!(
+        SubmissionOutcome::Unknown { server, why } => Err(ClientError::failed(format!(
             "whether server {server} accepted the job is not known ({why}): submit again with the same key"
         ))),
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pliant_control::coallocation::{End, LaunchRecord, LaunchState, TaskSpec};
+use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState, TaskSpec};
 use pliant_control::names::{Key, Name};
 use pliant_staging::{Checksum, FileSpec};
 use pliant_wire::proto::task_files_client::TaskFilesClient;
@@ -119,7 +119,7 @@ impl InputSender {
     /// The record of a launch that is over, or an error if a failed upload may be why its subjobs were not prepared.
     pub(super) fn explained(&self, record: LaunchRecord) -> Result<LaunchRecord, ClientError> {
         match (&record.end, &self.problem) {
-            (Some(end @ End::NotReserved(_)), Some(problem)) if !self.files.is_empty() => {
+            (Some(end @ LaunchEnd::NotReserved(_)), Some(problem)) if !self.files.is_empty() => {
                 Err(ClientError::failed(format!(
                     "{}: {end}; its input files were not sent: {problem}",
                     record.id

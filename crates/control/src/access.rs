@@ -1,21 +1,21 @@
-//! Who may do what. A user is who its certificate says (paper 004 left this as future work).
+//! Authorization. A user is identified by a certificate (paper 004 left this as future work).
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::User;
 
-/// Somebody who asks, as proven by a certificate.
+/// A caller, as proven by a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Caller {
-    /// Who.
+    /// The caller's user name.
     pub user: User,
-    /// True if the certificate makes them an operator of the federation.
+    /// True if the certificate makes the caller an operator of the federation.
     pub operator: bool,
 }
 
 impl Caller {
-    /// Whether they may see, cancel or fetch a job of `owner`: only the owner and operators.
-    pub fn may_touch(&self, owner: &User) -> bool {
+    /// True if the caller may see, cancel or fetch a job of `owner`: only the owner and operators may.
+    pub fn may_access(&self, owner: &User) -> bool {
         self.operator || self.user == *owner
     }
 }
@@ -25,12 +25,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_owner_and_operators_touch_a_job() {
+    fn only_the_owner_and_operators_may_access_a_job() {
         let user = |name: &str| name.parse::<User>().unwrap();
         let caller = |name: &str, operator| Caller { user: user(name), operator };
-        assert!(caller("alice", false).may_touch(&user("alice")));
-        assert!(!caller("bob", false).may_touch(&user("alice")));
-        assert!(!caller("Alice", false).may_touch(&user("alice")), "names are exact");
-        assert!(caller("root", true).may_touch(&user("alice")));
+        assert!(caller("alice", false).may_access(&user("alice")));
+        assert!(!caller("bob", false).may_access(&user("alice")));
+        assert!(!caller("Alice", false).may_access(&user("alice")), "names are exact");
+        assert!(caller("root", true).may_access(&user("alice")));
     }
 }

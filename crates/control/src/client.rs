@@ -1,85 +1,89 @@
-//! One submission, from the question to a handle (paper 000, Figure 1: the client asks the agent, then talks to
-//! the server directly).
+//! One submission, from discovery to an accepted job (paper 000, Figure 1: the client asks the agent, then talks to the
+//! server directly).
 //!
-//! The client goes to the best server first. One that cannot be reached before anything was sent, or that
-//! refuses because its estimate was stale, is passed over; when all are, the agent is asked again, and from the third
-//! time on any completion is taken. It is asked until time is up as long as some server could not be reached, or none is there. Once a submission has gone out to a server without an answer, it may
-//! have been accepted: the same key is sent to the *same* server until an answer comes or time is up, never to
-//! another one, so no job runs twice. A client that starts again with a key that it may have sent begins there.
+//! The client tries the best server first. It skips a server that cannot be reached before anything was sent, or that
+//! refuses because its estimate was outdated. When all candidates are used up, the client discovers again; from the third
+//! discovery on it takes any completion. It keeps discovering until its time is up while some server is unreachable or none
+//! is up.
+//!
+//! Once a submission was sent to a server without an answer, that server may have accepted it. The client sends the same
+//! key to the *same* server until an answer comes or its time is up, and never to another server, so that no job runs
+//! twice. A restarted client with a key that may have been sent begins there.
 
 use pliant_model::{Span, Time};
 use pliant_policy::completion::tolerated;
 
 use crate::agent::DiscoveryResult;
-use crate::job::{Compared, JobRecord};
+use crate::estimation_vector::{EstimationVector, keep_best};
+use crate::job::{ComparedEstimate, JobRecord};
 use crate::names::Name;
 use crate::reason::{Cause, DiscoverySummary, Reason};
 use crate::server::AdmissionRefusal;
-use crate::vector::{EstimationVector, cut};
 
-/// From which time on that the agent is asked any completion is taken.
-const ROUNDS: u32 = 3;
+/// From this discovery on the client takes any completion.
+const LENIENT_DISCOVERY: u32 = 3;
 /// The longest wait between two attempts.
 const LONGEST_PAUSE: Span = Span(8);
 
-/// What happened to the client.
+/// An event of a submission.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// It is to begin.
+    /// The driver starts the submission.
     Begin,
-    /// The agent answered.
+    /// The agent answered the discovery.
     Found(DiscoveryResult),
     /// No agent could be reached.
-    NoAgent(String),
+    AgentUnreachable(String),
     /// The server accepted.
     Accepted(Box<JobRecord>),
     /// The server refused.
     Refused(AdmissionRefusal),
-    /// The server refused for a reason that another one would have as well (an argument, a checksum).
+    /// The server refused for a reason that holds for every server (an argument, a checksum).
     Rejected(Reason),
     /// The server could not be reached; nothing was sent.
     Unreachable(String),
     /// The submission was sent and no answer came.
     Interrupted(String),
-    /// Time has passed.
+    /// The time of [`Command::WakeAt`] has come.
     Due,
 }
 
-/// What the client is to do.
+/// A command of a submission to its driver.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Command {
-    /// Ask the agent.
+    /// Send a discovery query to the agent.
     Discover,
-    /// Submit to a server, with the latest completion to take there.
+    /// Submit to a server.
     Submit {
         /// The server.
         to: Box<EstimationVector>,
-        /// The latest completion to take; none takes any.
+        /// The latest completion to accept; none accepts any.
         latest: Option<Time>,
-        /// What was compared.
-        compared: Vec<Compared>,
-        /// What came of asking the others.
+        /// The estimates that were compared.
+        compared: Vec<ComparedEstimate>,
+        /// The summary of the discovery.
         survey: DiscoverySummary,
     },
-    /// Submit to that server again, which may have accepted it before; any completion is taken.
+    /// Submit again to a server that may have accepted before; any completion is accepted.
     Repeat {
         /// The server.
         server: Name,
     },
-    /// Say [`Event::Due`] then.
+    /// Send [`Event::Due`] at that time.
     WakeAt(Time),
-    /// It is over.
-    Done(Box<Outcome>),
+    /// The submission has ended.
+    Done(Box<SubmissionOutcome>),
 }
 
-/// How a submission ends.
+/// The outcome of a submission.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
-    /// It is accepted: this is its job.
+pub enum SubmissionOutcome {
+    /// A server accepted it as this job.
     Accepted(Box<JobRecord>),
-    /// Nobody takes it, and why, by server.
+    /// No server takes it; the reasons, by server.
     Refused(Vec<(Option<Name>, Reason)>),
-    /// It may have been accepted by that server, which does not answer or refuses it now; the same key tells later.
+    /// This server may have accepted it, and does not answer or refuses it now. A later submission with the same key finds
+    /// out.
     Unknown {
         /// The server.
         server: Name,
@@ -92,42 +96,42 @@ enum State {
     Idle,
     Discovering,
     Submitting,
-    /// Waits to send the same to the same server again.
-    Repeating,
-    /// Asks the server that an earlier client sent it to.
+    /// Waits before the same submission goes to the same server again.
+    WaitingToRepeat,
+    /// Asks the server that an earlier client had sent the submission to.
     Resuming,
-    /// Waits to ask that server again.
-    Recalling,
-    /// Waits to ask the agent again.
-    Pausing,
-    Over,
+    /// Waits before asking that server again.
+    WaitingToResume,
+    /// Waits before the next discovery.
+    WaitingToDiscover,
+    Ended,
 }
 
-/// A submission on its way.
+/// The state machine of one submission.
 pub struct Submission {
     state: State,
     until: Time,
-    round: u32,
+    discoveries: u32,
     pause: Span,
-    /// Where an earlier client sent it, which was not told what came of it.
+    /// The server that an earlier client sent the submission to without learning the outcome.
     sent_to: Option<Name>,
     candidates: Vec<EstimationVector>,
     next: usize,
-    /// A candidate of this round could not be reached: it may come back.
+    /// A candidate of this discovery could not be reached; it may come back.
     unreached: bool,
-    /// The submission may have been accepted where it was last sent.
+    /// The submission may have been accepted by the server it was last sent to; the last failure.
     in_doubt: Option<String>,
     reasons: Vec<(Option<Name>, Reason)>,
     survey: DiscoverySummary,
 }
 
 impl Submission {
-    /// A submission that is given up at `until`.
+    /// Makes a submission that is given up at `until`.
     pub fn new(until: Time) -> Submission {
         Submission {
             state: State::Idle,
             until,
-            round: 0,
+            discoveries: 0,
             pause: Span(1),
             sent_to: None,
             candidates: Vec::new(),
@@ -139,13 +143,13 @@ impl Submission {
         }
     }
 
-    /// A submission that an earlier client sent to a server, and was not told what came of it. It goes to that server
-    /// and to no other one, and unless it is accepted, whatever the server says, its fate is unknown.
+    /// Makes a submission that an earlier client sent to a server without learning the outcome. It goes to that server
+    /// only. Unless that server accepts it, its outcome is unknown.
     pub fn resumed(until: Time, sent_to: Name) -> Submission {
         Submission { sent_to: Some(sent_to), ..Submission::new(until) }
     }
 
-    /// Takes in an event and says what to do next; nothing if the event was not waited for.
+    /// Handles an event and returns the next command; none if the event is not expected.
     pub fn on(&mut self, now: Time, event: Event) -> Option<Command> {
         Some(match (&self.state, event) {
             (State::Idle, Event::Begin) => match self.sent_to.clone() {
@@ -153,19 +157,21 @@ impl Submission {
                 None => self.discover(),
             },
             (State::Resuming | State::Submitting, Event::Accepted(record)) => {
-                self.over(Outcome::Accepted(record))
+                self.end(SubmissionOutcome::Accepted(record))
             }
             (State::Resuming, Event::Refused(refused)) => self.refused_in_doubt(refused.to_string()),
             (State::Resuming, Event::Rejected(reason)) => self.refused_in_doubt(reason.why),
             (State::Resuming, Event::Unreachable(why) | Event::Interrupted(why)) => {
-                self.repeat(now, why, State::Recalling)
+                self.repeat(now, why, State::WaitingToResume)
             }
-            (State::Recalling, Event::Due) => {
+            (State::WaitingToResume, Event::Due) => {
                 let server = self.sent_to.clone()?;
                 self.resume(server)
             }
             (State::Discovering, Event::Found(found)) => self.found(now, found),
-            (State::Discovering, Event::NoAgent(why)) => self.try_later(now, Cause::Unreachable.because(why)),
+            (State::Discovering, Event::AgentUnreachable(why)) => {
+                self.try_later(now, Cause::Unreachable.because(why))
+            }
             (State::Submitting, Event::Refused(refused)) if self.in_doubt.is_some() => {
                 self.refused_in_doubt(refused.to_string())
             }
@@ -183,18 +189,18 @@ impl Submission {
                 self.next_candidate(now)
             }
             (State::Submitting, Event::Unreachable(why) | Event::Interrupted(why)) => {
-                self.repeat(now, why, State::Repeating)
+                self.repeat(now, why, State::WaitingToRepeat)
             }
-            (State::Repeating, Event::Due) => self.submit(now),
-            (State::Pausing, Event::Due) => self.discover(),
-            // Whatever else comes is late or comes twice: what it answers is not waited for any more.
+            (State::WaitingToRepeat, Event::Due) => self.submit(now),
+            (State::WaitingToDiscover, Event::Due) => self.discover(),
+            // Any other event is late or a duplicate.
             _ => return None,
         })
     }
 
     fn discover(&mut self) -> Command {
         self.state = State::Discovering;
-        self.round += 1;
+        self.discoveries += 1;
         Command::Discover
     }
 
@@ -203,8 +209,8 @@ impl Submission {
         Command::Repeat { server }
     }
 
-    /// A repetition is refused, but what was sent before may still be on its way, or wait for the server's journal:
-    /// going elsewhere could run the job twice.
+    /// A repeated submission was refused, but the first one may still be on its way or wait for the server's journal:
+    /// another server could run the job a second time.
     fn refused_in_doubt(&mut self, why: String) -> Command {
         self.in_doubt = Some(why);
         self.give_up()
@@ -215,22 +221,22 @@ impl Submission {
         self.reasons.extend(found.refusals.into_iter().map(|(server, reason)| (Some(server), reason)));
         let silence = || Cause::Silent.because("did not answer in time");
         let silent = found.silent.into_iter().map(|name| (Some(name), silence()));
-        let nobody_missing = silent.len() == 0;
+        let none_silent = silent.len() == 0;
         self.reasons.extend(silent);
         if found.more > 0 {
             let more = format!("{} more refuse or did not answer", found.more);
-            // What is told is the first of the refusals by name: those that are not told are taken to be of their kind.
+            // A result lists the first refusals by name: the omitted ones are assumed to be of the same kind.
             let passing = self.reasons.iter().map(|(_, reason)| reason.cause).find(|cause| cause.may_pass());
             self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
         }
         let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
         self.survey = DiscoverySummary { servers: found.servers, answered: found.answered, passed: absent };
         self.candidates = found.vectors;
-        cut(&mut self.candidates, usize::MAX);
+        keep_best(&mut self.candidates, usize::MAX);
         self.next = 0;
         self.unreached = false;
-        if self.candidates.is_empty() && nobody_missing && !self.reasons.is_empty() {
-            // Everybody was asked and nobody can: waiting will not help.
+        if self.candidates.is_empty() && none_silent && !self.reasons.is_empty() {
+            // Every server answered and none takes the job: waiting does not help.
             return self.give_up();
         }
         self.next_or_later(now)
@@ -245,32 +251,32 @@ impl Submission {
         if self.next < self.candidates.len() {
             return self.submit(now);
         }
-        // A federation without servers may be one that has just been started.
-        let nobody = self.candidates.is_empty() && self.reasons.is_empty();
-        let reason = match nobody {
-            true => Cause::Absent.because("no server is there"),
+        // A federation without servers may just have started.
+        let no_server = self.candidates.is_empty() && self.reasons.is_empty();
+        let reason = match no_server {
+            true => Cause::Absent.because("no server is up"),
             false => Cause::Busy.because("no server takes it at the moment"),
         };
-        let hopeless = self.round >= ROUNDS && !self.unreached && !nobody;
-        if hopeless { self.give_up() } else { self.try_later(now, reason) }
+        let gives_up = self.discoveries >= LENIENT_DISCOVERY && !self.unreached && !no_server;
+        if gives_up { self.give_up() } else { self.try_later(now, reason) }
     }
 
     fn submit(&mut self, now: Time) -> Command {
         self.state = State::Submitting;
         let to = self.candidates[self.next].clone();
-        let choosy = self.round < ROUNDS && self.in_doubt.is_none();
-        let latest = choosy.then(|| tolerated(&to.estimate, now));
+        let is_strict = self.discoveries < LENIENT_DISCOVERY && self.in_doubt.is_none();
+        let latest = is_strict.then(|| tolerated(&to.estimate, now));
         let compared =
-            |one: &EstimationVector| Compared { server: one.server.clone(), estimate: one.estimate };
+            |one: &EstimationVector| ComparedEstimate { server: one.server.clone(), estimate: one.estimate };
         let compared = self.candidates.iter().map(compared).collect();
         Command::Submit { to: Box::new(to), latest, compared, survey: self.survey() }
     }
 
-    /// What came of asking the others so far: also those that were tried and did not take it.
+    /// The summary of the discovery so far, with the servers that were tried and did not take the job.
     fn survey(&self) -> DiscoverySummary {
         let mut survey = self.survey.clone();
-        let told = self.reasons.iter();
-        survey.passed.extend(told.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));
+        let tried = self.reasons.iter();
+        survey.passed.extend(tried.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));
         survey
     }
 
@@ -279,7 +285,7 @@ impl Submission {
         self.next_candidate(now)
     }
 
-    /// The submission may have been accepted: only the same server can tell.
+    /// The submission may have been accepted: only the same server can answer that.
     fn repeat(&mut self, now: Time, why: String, state: State) -> Command {
         self.in_doubt = Some(why);
         if now >= self.until {
@@ -294,7 +300,7 @@ impl Submission {
             self.reasons.push((None, reason));
             return self.give_up();
         }
-        self.state = State::Pausing;
+        self.state = State::WaitingToDiscover;
         self.wait(now)
     }
 
@@ -313,14 +319,14 @@ impl Submission {
         let candidate = self.candidates.get(self.next).map(|one| &one.server);
         let in_doubt = self.in_doubt.take().zip(self.sent_to.as_ref().or(candidate));
         let outcome = match in_doubt {
-            Some((why, at)) => Outcome::Unknown { server: at.clone(), why },
-            None => Outcome::Refused(std::mem::take(&mut self.reasons)),
+            Some((why, at)) => SubmissionOutcome::Unknown { server: at.clone(), why },
+            None => SubmissionOutcome::Refused(std::mem::take(&mut self.reasons)),
         };
-        self.over(outcome)
+        self.end(outcome)
     }
 
-    fn over(&mut self, outcome: Outcome) -> Command {
-        self.state = State::Over;
+    fn end(&mut self, outcome: SubmissionOutcome) -> Command {
+        self.state = State::Ended;
         Command::Done(Box::new(outcome))
     }
 }

@@ -40,7 +40,7 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{Compared, Hop, Work, is_false};
+use crate::job::{ComparedEstimate, Hop, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
@@ -163,7 +163,7 @@ pub struct Handoff {
     /// When the federation accepted it.
     pub submitted: Time,
     /// The estimates that were compared at the submission.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedEstimate>,
     /// The answers of other servers at the submission.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub survey: DiscoverySummary,
@@ -285,7 +285,7 @@ pub struct Movable {
     /// The servers at which it has a sibling.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Name>,
-    /// The servers to which it does not go back for now ([`crate::job::avoided`]).
+    /// The servers to which it does not go back for now ([`crate::job::avoided_servers`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoids: Vec<Name>,
 }

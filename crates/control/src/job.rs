@@ -1,4 +1,4 @@
-//! Jobs as the federation keeps them: what was asked, what was promised, what happened.
+//! Jobs as the federation records them: the request, the promise and the result.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
 
-/// The state of a job, by the names of PSI/J (Portable Submission Interface for Jobs).
+/// The state of a job, named as in PSI/J (Portable Submission Interface for Jobs).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum JobState {
@@ -19,9 +19,9 @@ pub enum JobState {
     Queued,
     /// Runs.
     Active,
-    /// Ended by itself with exit code 0.
+    /// The process ended with exit code 0.
     Completed,
-    /// Ended in any other way: see [`JobRecord::exit`].
+    /// The job ended in any other way: see [`JobRecord::exit`].
     Failed,
     /// Cancelled by its owner or an operator.
     Canceled,
@@ -38,12 +38,12 @@ impl JobState {
         JobState::Canceled,
     ];
 
-    /// True if nothing more happens to a job in this state.
+    /// True if the state is final.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled)
     }
 
-    /// The name that users and scripts see.
+    /// The name in user interfaces and scripts.
     pub fn word(self) -> &'static str {
         match self {
             Self::New => "NEW",
@@ -55,7 +55,7 @@ impl JobState {
         }
     }
 
-    /// The state of that name.
+    /// The state with that name.
     pub fn from_word(word: &str) -> Option<JobState> {
         Self::ALL.into_iter().find(|state| state.word() == word)
     }
@@ -67,14 +67,14 @@ impl fmt::Display for JobState {
     }
 }
 
-/// The shape of what is asked for, on a cluster of speed 1.
+/// The shape of requested work, on a cluster of speed 1.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Work {
-    /// Processors that the walltime is given on.
+    /// The processors that `walltime` refers to.
     pub procs: Procs,
     /// Walltime on `procs` processors of speed 1.
     pub walltime: Span,
-    /// How the time changes with the number of processors.
+    /// The change of the walltime with the number of processors.
     pub speedup: Speedup,
 }
 
@@ -85,8 +85,8 @@ impl Work {
         Request::new(id, submit, procs, walltime, speedup)
     }
 
-    /// The same on the fewest processors that will do, and no others: what gets most done where many such works wait
-    /// for processors. None if its speedup model allows no size at all.
+    /// The same work on the fewest allowed processors only, which has the highest throughput when many such works wait.
+    /// None if its speedup model allows no size.
     pub fn narrowest(&self) -> Option<Work> {
         let request = self.request(JobId(0), Time::ZERO);
         let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
@@ -99,23 +99,23 @@ impl Work {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exit {
-    /// By itself, with this code.
+    /// The process exited with this code.
     Code(i32),
-    /// By this signal, which neither its walltime nor a cancellation sent.
+    /// The process died by this signal, which neither the walltime nor a cancellation sent.
     Signal(i32),
-    /// Over its walltime, and ended for it.
+    /// The job exceeded its walltime and was killed.
     OverWalltime,
-    /// Ended because it was cancelled.
+    /// The job was cancelled.
     Cancelled,
-    /// Never ran: the program could not be started, and why.
+    /// The program could not be started; the reason.
     NotStarted(String),
-    /// Its end was not seen: the machine or the supervisor of the job went down while it ran, and how that was
-    /// found. The job is not run again.
+    /// The end was not observed: the machine or the job's supervisor went down during the run; how that was found. The job
+    /// is not run again.
     Lost(String),
 }
 
 impl Exit {
-    /// The final state of a job that ended so.
+    /// The final state of a job with this exit.
     pub fn state(&self) -> JobState {
         match self {
             Self::Code(0) => JobState::Completed,
@@ -138,41 +138,41 @@ impl fmt::Display for Exit {
     }
 }
 
-/// One of the estimates that were compared before a job was sent where it is.
+/// An estimate that was compared before a job was submitted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Compared {
-    /// The server that gave it.
+pub struct ComparedEstimate {
+    /// The server that gave the estimate.
     pub server: Name,
-    /// What it would have given.
+    /// The estimate.
     pub estimate: Estimate,
 }
 
-/// A waiting job's way from one server to another.
+/// A move of a waiting job from one server to another.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Hop {
-    /// Where it waited.
+    /// The server where the job waited.
     pub from: Name,
-    /// Where it waits from then on.
+    /// The server where the job waits from then on.
     pub to: Name,
-    /// The attempt that succeeded: see [`HandoffId`](crate::handoff::HandoffId).
+    /// The successful attempt: see [`HandoffId`](crate::handoff::HandoffId).
     pub attempt: u32,
-    /// When the new server took it.
+    /// When the new server took the job.
     pub at: Time,
-    /// The completion that was expected of it where it waited; [`Time::MAX`] if it was not planned there.
+    /// The completion that was expected at `from`; [`Time::MAX`] if the job was not planned there.
     pub before: Time,
-    /// What the new server promised.
+    /// The estimate that the new server promised.
     pub expected: Estimate,
-    /// Why.
+    /// The reason for the move.
     pub reason: MoveReason,
 }
 
-/// How long a job does not go back to a server on which it was not planned, the first time.
+/// How long a job first avoids a server that did not plan it.
 const AVOIDED_FOR: Span = Span(3_600);
 
-/// The servers that a job that came this way is not to go back to for now: it waited there without a plan, for a reason that a
-/// snapshot may not show (a reservation, a limit on its owner), so that they would always seem to be better. It may after an
-/// hour, and each time that this was in vain after twice as long.
-pub fn avoided(hops: &[Hop], now: Time) -> Vec<Name> {
+/// The servers that a job must not return to for now. It waited there without a plan, for a reason that a snapshot may not
+/// show (a reservation, a limit on its owner), so these servers would always seem better. A server is avoided for an hour,
+/// and each further time for twice as long.
+pub fn avoided_servers(hops: &[Hop], now: Time) -> Vec<Name> {
     let mut until: BTreeMap<&Name, (Time, Span)> = BTreeMap::new();
     for hop in hops.iter().filter(|hop| hop.before == Time::MAX) {
         let (end, pause) = until.entry(&hop.from).or_insert((Time(i64::MIN), AVOIDED_FOR));
@@ -182,70 +182,71 @@ pub fn avoided(hops: &[Hop], now: Time) -> Vec<Name> {
     until.into_iter().filter(|(_, (end, _))| now < *end).map(|(server, _)| server.clone()).collect()
 }
 
-/// Everything that is known of one job.
+/// The record of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// What the user holds of it.
+    /// The job's ID.
     pub handle: Handle,
-    /// What makes the submission unique.
+    /// The key of the submission.
     pub key: Key,
-    /// Whose it is.
+    /// The job's owner.
     pub owner: User,
     /// The service, or the script's name.
     pub name: String,
-    /// What was asked for.
+    /// The requested work.
     pub work: Work,
-    /// Where it is.
+    /// The job's state.
     pub state: JobState,
     /// When it was accepted.
     pub submitted: Time,
-    /// What the server promised when it accepted: the shape in which it was queued, start and completion.
+    /// The estimate that the server promised on acceptance: the shape in which the job was queued, its start and
+    /// completion.
     pub expected: Estimate,
-    /// The processors it runs or ran on: fewer than expected if it is folded.
+    /// The processors that it runs or ran on: fewer than expected for a folded job.
     pub procs: Procs,
-    /// The walltime it has on them.
+    /// The walltime on these processors.
     pub walltime: Span,
     /// When it started.
     pub started: Option<Time>,
     /// When it ended.
     pub ended: Option<Time>,
-    /// How it ended.
+    /// The exit, once it has ended.
     pub exit: Option<Exit>,
-    /// The estimates that were compared; empty in what servers tell agents.
+    /// The estimates that were compared; empty in status updates to agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub compared: Vec<Compared>,
-    /// What came of asking the others; empty in what servers tell agents.
+    pub compared: Vec<ComparedEstimate>,
+    /// The summary of the discovery; empty in status updates to agents.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub survey: DiscoverySummary,
-    /// Its user chose the server: it is not moved.
+    /// True if the user chose the server: the job is not moved.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pinned: bool,
-    /// How it came to where it is, if it was moved since it was accepted.
+    /// The moves of the job since it was accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// What it teaches of how long its service takes, known once it has ended well: on a processor of speed 1 and the fewest
-    /// that the work takes, divided by what the arguments make of it. Scripts teach nothing of the kind.
+    /// The runtime sample for its service, once the job has ended well: on a processor of speed 1 and the fewest that the
+    /// work takes, divided by the factor of the arguments. Scripts give none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taught: Option<SpanMs>,
-    /// How long it ran, in the same terms but whatever its arguments were; of a batch the mean of its instances. Servers of earlier
-    /// versions do not say so.
+    pub unit_runtime: Option<SpanMs>,
+    /// The runtime in the same terms, but not divided by the factor of the arguments; of a batch the mean of its instances.
+    /// Servers of earlier versions do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ran: Option<SpanMs>,
-    /// The size that would have completed it first, if it was given another one for the sake of other jobs.
+    pub runtime: Option<SpanMs>,
+    /// The size that would have completed first, if the server chose another one for the sake of other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_choice: Option<SizeChoice>,
 }
 
-/// What a job gave up when its server chose a size for it, and what others gained.
+/// The cost of a size that the server chose for the sake of other jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SizeChoice {
-    /// What the job would have got in the size that completes first.
+    /// The estimate for the size that completes first.
     pub earliest: Estimate,
-    /// How many other jobs ran or waited on the cluster.
+    /// The number of other jobs that ran or waited on the cluster.
     pub other_jobs: u32,
 }
 
-/// For fields that are written only where they say something.
+/// True if a flag is not set: serialization then omits the field.
 pub(crate) fn is_false(value: &bool) -> bool {
     !value
 }
@@ -256,7 +257,7 @@ impl JobRecord {
         self.hops.last().map_or(&self.handle.server, |hop| &hop.to)
     }
 
-    /// How far the job is: of two records of a job the one that is further is the newer one.
+    /// The job's progress: of two records of a job the one with more progress is newer.
     pub fn progress(&self) -> (usize, u8) {
         let state = match self.state {
             JobState::New | JobState::Queued => 0,
@@ -266,12 +267,12 @@ impl JobRecord {
         (self.hops.len(), state)
     }
 
-    /// How much later than expected it started; negative if earlier.
+    /// The start minus the expected start; negative if earlier.
     pub fn start_error(&self) -> Option<Span> {
         Some(self.started? - self.expected.start)
     }
 
-    /// How much later than expected it ended; negative if earlier. A job that never ran has none.
+    /// The end minus the expected completion; negative if earlier. None for a job that never ran.
     pub fn completion_error(&self) -> Option<Span> {
         self.started?;
         Some(self.ended? - self.expected.completion())
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_has_a_word_of_its_own_and_is_written_as_it() {
+    fn each_state_has_a_distinct_name_that_is_also_serialized() {
         for state in JobState::ALL {
             assert_eq!(JobState::from_word(state.word()), Some(state));
             assert_eq!(serde_json::to_string(&state).unwrap(), format!("\"{}\"", state.word()));
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_does_not_go_back_to_where_it_was_not_planned_for_longer_each_time() {
+    fn a_job_avoids_servers_that_did_not_plan_it_for_growing_times() {
         const H: i64 = 3_600;
         let hop = |from: &str, at, before| Hop {
             from: from.parse().unwrap(),
@@ -310,7 +311,7 @@ mod tests {
             hop("nancy", 2 * H, Time::MAX),
         ];
         let check = |hops: &[Hop], now, expected: &[&str]| {
-            let found = avoided(hops, Time(now));
+            let found = avoided_servers(hops, Time(now));
             assert_eq!(found.iter().map(Name::as_str).collect::<Vec<_>>(), expected, "at {now}");
         };
         check(&hops[..2], H - 1, &["lyon"]);

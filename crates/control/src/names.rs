@@ -1,4 +1,4 @@
-//! Names and handles.
+//! Names of daemons and users, IDs of jobs, keys of submissions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,23 +18,23 @@ pub struct Name(Arc<str>);
 #[serde(try_from = "String", into = "String")]
 pub struct User(Arc<str>);
 
-/// What a user holds of a job: `<server>.<number>`, the server that accepted it and the number it gave.
+/// The ID of a job: `<server>.<number>`, the server that accepted the job and the number that server gave it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Handle {
     /// The server that accepted the job.
     pub server: Name,
-    /// The number it gave the job.
+    /// The number that the server gave the job.
     pub number: u32,
 }
 
-/// What makes a submission unique: drawn by the client, 128 bits. The same submission sent twice carries the
-/// same key and is accepted once.
+/// The key of a submission: 128 bits, drawn by its client. A submission that is sent twice has the same key and is accepted
+/// once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Key(pub [u8; 16]);
 
-/// A name, handle or key that is none.
+/// A text that is not a valid name, job ID or key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseIdError {
     expected: &'static str,
@@ -102,12 +102,12 @@ impl FromStr for Handle {
     fn from_str(text: &str) -> Result<Handle, ParseIdError> {
         let parse = || {
             let (server, number) = text.rsplit_once('.')?;
-            // One way to write each handle: no sign, no leading zero.
+            // Each job ID has one spelling: no sign, no leading zero.
             let plain = number == "0" || !number.starts_with(['0', '+']);
             let number = number.parse().ok().filter(|_| plain)?;
             Some(Handle { server: server.parse().ok()?, number })
         };
-        parse().ok_or_else(|| parse_id_error("a job handle like `lyon.17`", text))
+        parse().ok_or_else(|| parse_id_error("a job ID like `lyon.17`", text))
     }
 }
 
@@ -148,13 +148,13 @@ impl fmt::Display for Key {
 }
 
 impl User {
-    /// Stands for the user in queue orders.
+    /// The user's identifier in queue orders.
     pub fn owner(&self) -> Owner {
         Owner::named(&self.0)
     }
 }
 
-macro_rules! through_text {
+macro_rules! serde_as_text {
     ($($name:ident),*) => {$(
         impl TryFrom<String> for $name {
             type Error = ParseIdError;
@@ -171,9 +171,9 @@ macro_rules! through_text {
     )*};
 }
 
-through_text!(Name, User, Handle, Key);
+serde_as_text!(Name, User, Handle, Key);
 
-/// Whom to answer: the driver's number for an open call.
+/// The driver's number of an open call, used to answer its caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_labels() {
+    fn invalid_names_are_rejected() {
         for good in ["a", "lyon", "g5k-2", "0x"] {
             assert_eq!(good.parse::<Name>().unwrap().as_str(), good);
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_words() {
+    fn invalid_users_are_rejected() {
         for good in ["alice", "Bob.B", "x_1@site"] {
             assert_eq!(good.parse::<User>().unwrap().as_str(), good);
         }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_is_written_in_one_way() {
+    fn a_job_id_has_one_spelling() {
         let handle: Handle = "lyon.17".parse().unwrap();
         assert_eq!((handle.server.as_str(), handle.number), ("lyon", 17));
         assert_eq!(handle.to_string(), "lyon.17");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_shown_escaped_and_cut() {
+    fn invalid_names_are_shown_escaped_and_truncated() {
         let error = format!("a\n\u{1b}[31m{}", "x".repeat(500)).parse::<Name>().unwrap_err().to_string();
         assert!(!error.contains('\n') && !error.contains('\u{1b}') && error.len() < 300, "{error}");
     }

@@ -1,4 +1,4 @@
-//! What is to be run, as the drivers that start it describe it.
+//! Descriptions of programs, written and read by the drivers that start them.
 
 use std::sync::Arc;
 
@@ -6,34 +6,34 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A description of what is to be run. The machines of this crate keep it and hand it out again, but never read it: a driver
-/// writes and reads it. Copies share one text, which in a journal is part of the entry that holds it.
+/// A description of a program to run. The machines of this crate store it and never read it; a driver writes and reads it.
+/// Clones share one text, which a journal stores inside the entry that has the payload.
 #[derive(Clone, Debug)]
 pub struct Payload(Arc<RawValue>);
 
 impl Payload {
-    /// The description of something.
+    /// Serializes a description.
     pub fn of<T: Serialize>(described: &T) -> Payload {
         let text = serde_json::value::to_raw_value(described);
         Payload(text.expect("a description is plain data with text keys").into())
     }
 
-    /// What it describes.
+    /// Deserializes the description.
     ///
     /// # Errors
     ///
-    /// It describes nothing of that type.
+    /// The description has another type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
 
-    /// How long it is, in bytes.
+    /// The length in bytes.
     pub fn bytes(&self) -> usize {
         self.0.get().len()
     }
 }
 
-/// A description of nothing.
+/// An empty description.
 impl Default for Payload {
     fn default() -> Payload {
         Payload::of(&())
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_is_part_of_what_holds_it() {
+    fn a_payload_is_embedded_in_its_container() {
         let script = "#!/bin/sh\necho \"one\"\n".repeat(1_000);
         let payload = Payload::of(&[&script]);
         assert_eq!(payload.read::<Vec<String>>().unwrap(), [script.as_str()]);
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(entry.len(), payload.bytes() + 2, "nothing is escaped twice");
         assert_eq!(serde_json::from_str::<Vec<Payload>>(&entry).unwrap(), std::slice::from_ref(&payload));
         let value = serde_json::to_value(&payload).unwrap();
-        assert_eq!(serde_json::from_value::<Payload>(value).unwrap(), payload, "by way of a tree as well");
+        assert_eq!(serde_json::from_value::<Payload>(value).unwrap(), payload, "also by way of a JSON value");
         assert!(Arc::ptr_eq(&payload.0, &payload.clone().0), "copies share one text");
     }
 }

@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! The description that a server gives of itself.
 
 use pliant_model::{Procs, Speed};
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,24 @@ use crate::names::Name;
 pub struct ServerInfo {
     /// Its name.
     pub name: Name,
-    /// Where clients reach it, `host:port`.
+    /// The server's address, `host:port`.
     pub address: String,
-    /// Decides between equal completions.
+    /// The lower rank comes first among equal completions.
     pub rank: u32,
-    /// Processors of its cluster.
+    /// The number of processors of its cluster.
     pub procs: Procs,
-    /// How fast they are.
+    /// The speed of its processors.
     pub speed: Speed,
     /// Its local batch policy.
     pub policy: String,
-    /// What it offers: name and summary.
+    /// Its services: name and summary.
     pub services: Vec<(String, String)>,
-    /// Whether it runs users' own scripts.
+    /// True if it runs users' own scripts.
     pub scripts: bool,
-    /// Cores for the requests of explorations, one on each; 0 if it takes none.
+    /// Cores for the requests of explorations, one request on each; 0 if it takes none.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub optional_cores: u32,
-    /// How many optional requests of a user it takes for each of these; 0 if it does not say.
+    /// The number of optional requests of a user that it takes for each of these cores; 0 if unknown.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub optional_per_core: u32,
 }

@@ -1,13 +1,13 @@
-//! A submission's way through discovery and admission.
+//! Submissions through discovery and admission.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 use pliant_control::agent::DiscoveryResult;
-use pliant_control::client::{Command, Event, Outcome, Submission};
+use pliant_control::client::{Command, Event, Submission, SubmissionOutcome};
+use pliant_control::estimation_vector::EstimationVector;
 use pliant_control::job::{JobRecord, JobState, Work};
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_control::server::AdmissionRefusal;
-use pliant_control::vector::EstimationVector;
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 
 fn vector(server: &str, start: i64) -> EstimationVector {
@@ -52,18 +52,18 @@ fn accepted() -> Event {
         survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
-        taught: None,
-        ran: None,
+        unit_runtime: None,
+        runtime: None,
         size_choice: None,
     }))
 }
 
-/// Tells a submission what happens, second by second, and writes down what it does.
+/// Gives a submission timed events and compares its commands in short form.
 fn check(until: i64, events: Vec<(i64, Event)>, expected: &[&str]) {
     check_of(Submission::new(Time(until)), events, expected);
 }
 
-/// The same of a submission that an earlier client sent to `a`.
+/// The same for a submission that an earlier client sent to `a`.
 fn check_resumed(until: i64, events: Vec<(i64, Event)>, expected: &[&str]) {
     check_of(Submission::resumed(Time(until), "a".parse().unwrap()), events, expected);
 }
@@ -85,15 +85,15 @@ fn check_of(mut submission: Submission, events: Vec<(i64, Event)>, expected: &[&
             Command::Repeat { server } => format!("{server} again"),
             Command::WakeAt(at) => format!("wake {at}"),
             Command::Done(outcome) => match *outcome {
-                Outcome::Accepted(_) => "accepted".to_owned(),
-                Outcome::Refused(reasons) => {
+                SubmissionOutcome::Accepted(_) => "accepted".to_owned(),
+                SubmissionOutcome::Refused(reasons) => {
                     let reason = |(server, why): &(Option<Name>, Reason)| match server {
                         Some(server) => format!("{server}: {why}"),
                         None => why.to_string(),
                     };
                     format!("refused ({})", reasons.iter().map(reason).collect::<Vec<_>>().join("; "))
                 }
-                Outcome::Unknown { server, why } => format!("unknown at {server} ({why})"),
+                SubmissionOutcome::Unknown { server, why } => format!("unknown at {server} ({why})"),
             },
         });
     }
@@ -101,7 +101,7 @@ fn check_of(mut submission: Submission, events: Vec<(i64, Event)>, expected: &[&
 }
 
 #[test]
-fn a_stale_or_unreachable_server_is_passed_over() {
+fn a_stale_or_unreachable_server_is_skipped() {
     check(
         60,
         vec![
@@ -121,9 +121,9 @@ fn once_sent_only_the_same_server_is_tried_again() {
         vec![
             (0, Event::Begin),
             (0, found(&["a", "b"])),
-            (1, Event::Interrupted("line broke".to_owned())),
+            (1, Event::Interrupted("connection lost".to_owned())),
             (2, Event::Due),
-            // Nothing was sent this time, but it was before.
+            // Nothing was sent this time, but the earlier attempt was.
             (2, Event::Unreachable("down".to_owned())),
             (4, Event::Due),
             (4, stale()),
@@ -142,16 +142,16 @@ fn once_sent_only_the_same_server_is_tried_again() {
 
 #[test]
 fn a_submission_in_doubt_ends_as_unknown() {
-    let broke = || Event::Interrupted("line broke".to_owned());
+    let broke = || Event::Interrupted("connection lost".to_owned());
     check(
         3,
         vec![(0, Event::Begin), (0, found(&["a", "b"])), (0, broke()), (1, Event::Due), (3, broke())],
-        &["ask", "a by 160", "wake 1", "a", "unknown at a (line broke)"],
+        &["ask", "a by 160", "wake 1", "a", "unknown at a (connection lost)"],
     );
 }
 
 #[test]
-fn a_submission_says_who_did_not_take_it_and_why() {
+fn a_submission_lists_the_servers_that_refused_it() {
     let refusals = vec![("c".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
     let (absent, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
     let vectors = vec![vector("a", 0), vector("b", 0)];
@@ -179,7 +179,7 @@ fn a_submission_says_who_did_not_take_it_and_why() {
 }
 
 #[test]
-fn in_the_last_round_any_completion_is_taken() {
+fn the_last_discovery_takes_any_completion() {
     check(
         60,
         vec![
@@ -208,15 +208,15 @@ fn in_the_last_round_any_completion_is_taken() {
 }
 
 #[test]
-fn when_nobody_can_there_is_no_point_in_waiting() {
+fn a_submission_that_every_server_refuses_ends() {
     let refusals = vec![("a".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
-    let nobody = Event::Found(DiscoveryResult { refusals, ..DiscoveryResult::default() });
-    check(60, vec![(0, Event::Begin), (0, nobody)], &["ask", "refused (a: needs 9 processors)"]);
+    let refused = Event::Found(DiscoveryResult { refusals, ..DiscoveryResult::default() });
+    check(60, vec![(0, Event::Begin), (0, refused)], &["ask", "refused (a: needs 9 processors)"]);
 }
 
 #[test]
-fn without_an_agent_it_is_tried_until_time_is_up() {
-    let down = || Event::NoAgent("master: down".to_owned());
+fn without_an_agent_a_submission_is_tried_until_its_time_is_up() {
+    let down = || Event::AgentUnreachable("master: down".to_owned());
     check(
         2,
         vec![(0, Event::Begin), (0, down()), (1, Event::Due), (2, down())],
@@ -225,7 +225,7 @@ fn without_an_agent_it_is_tried_until_time_is_up() {
 }
 
 #[test]
-fn what_another_server_would_refuse_as_well_ends_it() {
+fn a_refusal_that_holds_for_every_server_ends_the_submission() {
     check(
         60,
         vec![
@@ -238,7 +238,7 @@ fn what_another_server_would_refuse_as_well_ends_it() {
 }
 
 #[test]
-fn what_comes_late_or_twice_changes_nothing() {
+fn late_or_duplicate_events_change_nothing() {
     let late = Event::Unreachable("down".to_owned());
     check(
         60,
@@ -248,12 +248,19 @@ fn what_comes_late_or_twice_changes_nothing() {
 }
 
 #[test]
-fn what_an_earlier_client_sent_goes_to_that_server_alone() {
-    let away = || Event::Unreachable("down".to_owned());
-    let cut = || Event::Interrupted("reset".to_owned());
+fn a_resumed_submission_goes_to_its_server_only() {
+    let unreachable = || Event::Unreachable("down".to_owned());
+    let interrupted = || Event::Interrupted("reset".to_owned());
     check_resumed(
         60,
-        vec![(0, Event::Begin), (0, away()), (1, Event::Due), (1, cut()), (3, Event::Due), (3, stale())],
+        vec![
+            (0, Event::Begin),
+            (0, unreachable()),
+            (1, Event::Due),
+            (1, interrupted()),
+            (3, Event::Due),
+            (3, stale()),
+        ],
         &[
             "a again",
             "wake 1",
@@ -265,23 +272,23 @@ fn what_an_earlier_client_sent_goes_to_that_server_alone() {
     );
     let rejected = Event::Rejected(Cause::NotOffered.because("no such service"));
     check_resumed(60, vec![(0, Event::Begin), (0, rejected)], &["a again", "unknown at a (no such service)"]);
-    let begun = || vec![(0, Event::Begin), (0, away()), (1, Event::Due)];
-    let given_up = [begun(), vec![(2, away())]].concat();
+    let first = || vec![(0, Event::Begin), (0, unreachable()), (1, Event::Due)];
+    let given_up = [first(), vec![(2, unreachable())]].concat();
     check_resumed(2, given_up, &["a again", "wake 1", "a again", "unknown at a (down)"]);
     check_resumed(
         60,
-        [begun(), vec![(1, accepted())]].concat(),
+        [first(), vec![(1, accepted())]].concat(),
         &["a again", "wake 1", "a again", "accepted"],
     );
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_may_come_back_as_long_as_there_is_time() {
+fn an_unreachable_server_is_tried_again_until_time_is_up() {
     let down = || Event::Unreachable("down".to_owned());
-    let round = |at: i64| vec![(at, Event::Due), (at, found(&["a", "b"])), (at, stale()), (at, down())];
+    let retry = |at: i64| vec![(at, Event::Due), (at, found(&["a", "b"])), (at, stale()), (at, down())];
     let begin = vec![(0, Event::Begin), (0, found(&["a", "b"])), (0, stale()), (0, down())];
     let events =
-        [begin, round(1), round(3), round(7), vec![(15, Event::Due), (15, found(&["b"])), (15, accepted())]];
+        [begin, retry(1), retry(3), retry(7), vec![(15, Event::Due), (15, found(&["b"])), (15, accepted())]];
     check(
         60,
         events.concat(),
@@ -293,12 +300,12 @@ fn a_server_that_cannot_be_reached_may_come_back_as_long_as_there_is_time() {
 }
 
 #[test]
-fn without_servers_it_is_tried_until_time_is_up() {
-    let round = |at: i64| vec![(at, Event::Due), (at, found(&[]))];
-    let events = [vec![(0, Event::Begin), (0, found(&[]))], round(1), round(3), round(7)];
+fn without_servers_a_submission_is_tried_until_its_time_is_up() {
+    let retry = |at: i64| vec![(at, Event::Due), (at, found(&[]))];
+    let events = [vec![(0, Event::Begin), (0, found(&[]))], retry(1), retry(3), retry(7)];
     check(
         5,
         events.concat(),
-        &["ask", "wake 1", "ask", "wake 3", "ask", "wake 5", "ask", "refused (no server is there)"],
+        &["ask", "wake 1", "ask", "wake 3", "ask", "wake 5", "ask", "refused (no server is up)"],
     );
 }

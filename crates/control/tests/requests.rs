@@ -1,4 +1,4 @@
-//! The requests of a server: what is sent twice, too early, too late, or by somebody else.
+//! The requests of a server: duplicate, early, late and unauthorized messages.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_control::names::Token;
@@ -39,14 +39,14 @@ fn submit(owner: &str, number: u32, kind: Kind) -> Event {
     Event::Submit { reply: Token(9), submit: Box::new(submit) }
 }
 
-fn tell(server: &mut Requests, now: i64, event: Event) -> Vec<Command> {
+fn handle(server: &mut Requests, now: i64, event: Event) -> Vec<Command> {
     let mut commands = Vec::new();
     server.on(TimeMs(now), event, &mut commands);
     commands
 }
 
-fn stands(state: RequestState) -> Vec<Command> {
-    vec![Command::Reply { to: Token(9), answer: Answer::Stands(state) }]
+fn state_reply(state: RequestState) -> Vec<Command> {
+    vec![Command::Reply { to: Token(9), answer: Answer::State(state) }]
 }
 
 fn ended(request: u32, exit: Exit) -> Event {
@@ -54,23 +54,23 @@ fn ended(request: u32, exit: Exit) -> Event {
 }
 
 #[test]
-fn what_is_submitted_twice_runs_once_and_says_how_it_stands() {
+fn a_request_submitted_twice_runs_once_and_reports_its_state() {
     let mut server = server();
     let again = || submit("ann", 1, Kind::Mandatory);
-    assert_eq!(tell(&mut server, 0, again()), stands(RequestState::Waiting));
+    assert_eq!(handle(&mut server, 0, again()), state_reply(RequestState::Waiting));
     assert_eq!(server.next_due(TimeMs(0)), Some(TimeMs(0)));
     let run = Command::Run { request: RequestId(0), core: 0 };
-    assert_eq!(tell(&mut server, 0, Event::Due), [run]);
+    assert_eq!(handle(&mut server, 0, Event::Due), [run]);
     assert_eq!(server.next_due(TimeMs(0)), None);
-    assert_eq!(tell(&mut server, 1, again()), stands(RequestState::Running));
-    let told = Command::Tell { key: key(1), state: RequestState::Completed };
-    assert_eq!(tell(&mut server, 9, ended(0, Exit::Completed)), [told]);
-    assert_eq!(tell(&mut server, 10, again()), stands(RequestState::Completed));
-    assert_eq!(tell(&mut server, 10, Event::Due), []);
+    assert_eq!(handle(&mut server, 1, again()), state_reply(RequestState::Running));
+    let report = Command::ReportState { key: key(1), state: RequestState::Completed };
+    assert_eq!(handle(&mut server, 9, ended(0, Exit::Completed)), [report]);
+    assert_eq!(handle(&mut server, 10, again()), state_reply(RequestState::Completed));
+    assert_eq!(handle(&mut server, 10, Event::Due), []);
 }
 
 #[test]
-fn what_is_cancelled_before_it_comes_does_not_run() {
+fn a_request_cancelled_before_it_arrives_does_not_run() {
     for all in [true, false] {
         let mut server = server();
         let (reply, user) = (Token(9), user("ann"));
@@ -78,9 +78,12 @@ fn what_is_cancelled_before_it_comes_does_not_run() {
             true => Event::CancelAll { reply, exploration: Key([1; 16]), user },
             false => Event::Cancel { reply, key: key(1), attempt: 0, user },
         };
-        tell(&mut server, 0, cancel);
-        assert_eq!(tell(&mut server, 1, submit("ann", 1, Kind::Mandatory)), stands(RequestState::Cancelled));
-        assert_eq!(tell(&mut server, 1, Event::Due), []);
+        handle(&mut server, 0, cancel);
+        assert_eq!(
+            handle(&mut server, 1, submit("ann", 1, Kind::Mandatory)),
+            state_reply(RequestState::Cancelled)
+        );
+        assert_eq!(handle(&mut server, 1, Event::Due), []);
     }
 }
 
@@ -90,41 +93,47 @@ fn a_cancelled_run_is_ended_and_may_have_completed_before() {
         [(Exit::Killed, RequestState::Cancelled), (Exit::Completed, RequestState::Completed)]
     {
         let mut server = server();
-        tell(&mut server, 0, submit("ann", 1, Kind::Optional));
-        tell(&mut server, 0, Event::Due);
+        handle(&mut server, 0, submit("ann", 1, Kind::Optional));
+        handle(&mut server, 0, Event::Due);
         let cancel = || Event::CancelAll { reply: Token(9), exploration: Key([1; 16]), user: user("ann") };
         let answer = Command::Reply { to: Token(9), answer: Answer::AllCancelled };
-        assert_eq!(tell(&mut server, 1, cancel()), [Command::End { request: RequestId(0) }, answer.clone()]);
-        assert_eq!(tell(&mut server, 2, cancel()), [answer], "ended once");
-        assert_eq!(tell(&mut server, 3, ended(0, exit)), [Command::Tell { key: key(1), state: expected }]);
+        assert_eq!(
+            handle(&mut server, 1, cancel()),
+            [Command::End { request: RequestId(0) }, answer.clone()]
+        );
+        assert_eq!(handle(&mut server, 2, cancel()), [answer], "one end command");
+        assert_eq!(
+            handle(&mut server, 3, ended(0, exit)),
+            [Command::ReportState { key: key(1), state: expected }]
+        );
         assert_eq!(server.queue().counts(), (0, 0));
     }
 }
 
 #[test]
-fn nobody_touches_anothers_exploration_and_nobody_fills_the_server() {
+fn explorations_belong_to_their_users_and_requests_are_limited() {
     let mut server = server();
     let refused = |commands: Vec<Command>| match &commands[0] {
         Command::Reply { answer: Answer::Refused(reason), .. } => reason.cause,
         other => panic!("{other:?}"),
     };
-    tell(&mut server, 0, submit("ann", 1, Kind::Optional));
-    assert_eq!(refused(tell(&mut server, 0, submit("bob", 2, Kind::Optional))), Cause::KeyTaken);
+    handle(&mut server, 0, submit("ann", 1, Kind::Optional));
+    assert_eq!(refused(handle(&mut server, 0, submit("bob", 2, Kind::Optional))), Cause::KeyTaken);
     let cancel = Event::CancelAll { reply: Token(9), exploration: Key([1; 16]), user: user("bob") };
-    assert_eq!(refused(tell(&mut server, 0, cancel)), Cause::KeyTaken);
-    assert_eq!(refused(tell(&mut server, 0, submit("ann", 2, Kind::Optional))), Cause::TooMany);
+    assert_eq!(refused(handle(&mut server, 0, cancel)), Cause::KeyTaken);
+    assert_eq!(refused(handle(&mut server, 0, submit("ann", 2, Kind::Optional))), Cause::TooMany);
     for number in [3, 4] {
         assert_eq!(
-            tell(&mut server, 0, submit("ann", number, Kind::Mandatory)),
-            stands(RequestState::Waiting)
+            handle(&mut server, 0, submit("ann", number, Kind::Mandatory)),
+            state_reply(RequestState::Waiting)
         );
     }
-    assert_eq!(refused(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory))), Cause::TooMany);
-    // Those that are here are told how they stand all the same, and one that is over makes room.
-    assert_eq!(tell(&mut server, 0, submit("ann", 3, Kind::Mandatory)), stands(RequestState::Waiting));
+    assert_eq!(refused(handle(&mut server, 0, submit("ann", 5, Kind::Mandatory))), Cause::TooMany);
+    // Present requests still report their state, and an ended one lets another in.
+    assert_eq!(handle(&mut server, 0, submit("ann", 3, Kind::Mandatory)), state_reply(RequestState::Waiting));
     assert_eq!(server.queue().counts(), (3, 0));
-    tell(&mut server, 0, Event::Cancel { reply: Token(9), key: key(4), attempt: 0, user: user("ann") });
-    assert_eq!(tell(&mut server, 0, submit("ann", 5, Kind::Mandatory)), stands(RequestState::Waiting));
+    handle(&mut server, 0, Event::Cancel { reply: Token(9), key: key(4), attempt: 0, user: user("ann") });
+    assert_eq!(handle(&mut server, 0, submit("ann", 5, Kind::Mandatory)), state_reply(RequestState::Waiting));
 }
 
 fn refusal(commands: &[Command]) -> Option<(Cause, &str)> {
@@ -134,9 +143,9 @@ fn refusal(commands: &[Command]) -> Option<(Cause, &str)> {
     }
 }
 
-/// Explorations that nobody has heard of are remembered once something of them is cancelled: so many of a user.
+/// A cancellation makes the server remember an unknown exploration, up to a limit for each user.
 #[test]
-fn nobody_fills_the_memory_of_a_server_with_explorations() {
+fn the_remembered_explorations_of_a_user_are_limited() {
     let hour = 3_600_000;
     let nth = |number: u32| {
         let mut key = [0; 16];
@@ -158,73 +167,79 @@ fn nobody_fills_the_memory_of_a_server_with_explorations() {
     let mut server = server();
     let first = |owner: &str, number: u32| events(owner, number)[number as usize % 3].clone();
     for number in 0..10_000 {
-        let told = tell(&mut server, i64::from(number), first("ann", number));
-        assert_eq!(refusal(&told), None, "{number}");
+        let commands = handle(&mut server, i64::from(number), first("ann", number));
+        assert_eq!(refusal(&commands), None, "{number}");
     }
     let full = server.clone();
     for event in events("ann", 10_000) {
-        let told = tell(&mut server, 20_000, event);
-        let (cause, why) = refusal(&told).unwrap();
+        let commands = handle(&mut server, 20_000, event);
+        let (cause, why) = refusal(&commands).unwrap();
         assert_eq!(cause, Cause::TooMany);
         assert!(why.starts_with("expected at most 10000 explorations of a user"), "{why}");
     }
-    assert_eq!(server, full, "who is refused leaves nothing");
-    // Those that are known are told how they stand, others have room of their own, and the oldest is forgotten first.
+    assert_eq!(server, full, "a refusal changes no state");
+    // Known explorations still work, other users have limits of their own, and the oldest is forgotten first.
     for event in events("ann", 0) {
-        assert_eq!(refusal(&tell(&mut server, 20_000, event)), None);
+        assert_eq!(refusal(&handle(&mut server, 20_000, event)), None);
     }
-    assert_eq!(refusal(&tell(&mut server, 20_000, first("bob", 10_001))), None);
-    tell(&mut server, hour, Event::Due);
-    assert_eq!(server.explorations().count(), 10_001, "number 0 was heard of since");
-    tell(&mut server, hour + 1, Event::Due);
+    assert_eq!(refusal(&handle(&mut server, 20_000, first("bob", 10_001))), None);
+    handle(&mut server, hour, Event::Due);
+    assert_eq!(server.explorations().count(), 10_001, "number 0 has a later message");
+    handle(&mut server, hour + 1, Event::Due);
     assert_eq!((server.owner(nth(0)), server.owner(nth(1))), (Some(&user("ann")), None));
-    assert_eq!(refusal(&tell(&mut server, hour + 1, first("ann", 10_000))), None);
+    assert_eq!(refusal(&handle(&mut server, hour + 1, first("ann", 10_000))), None);
 }
 
-/// Numbers that are cancelled before they come, or one after the other as they come.
+/// Requests that are cancelled before they arrive, or one after the other as they arrive.
 #[test]
-fn nobody_fills_the_memory_of_a_server_with_cancelled_requests() {
+fn the_remembered_cancelled_requests_of_a_user_are_limited() {
     let cancel = |number| Event::Cancel { reply: Token(9), key: key(number), attempt: 0, user: user("ann") };
     for comes in [false, true] {
         let mut server = server();
         for number in 0..10_000 {
             if comes {
                 assert_eq!(
-                    tell(&mut server, 0, submit("ann", number, Kind::Optional)),
-                    stands(RequestState::Waiting)
+                    handle(&mut server, 0, submit("ann", number, Kind::Optional)),
+                    state_reply(RequestState::Waiting)
                 );
             }
-            assert_eq!(tell(&mut server, 0, cancel(number)), stands(RequestState::Cancelled));
+            assert_eq!(handle(&mut server, 0, cancel(number)), state_reply(RequestState::Cancelled));
         }
         let full = server.clone();
         for event in [cancel(10_000), withdraw(10_000, 0), submit("ann", 10_000, Kind::Mandatory)] {
-            let told = tell(&mut server, 1, event);
-            let (cause, why) = refusal(&told).unwrap();
+            let commands = handle(&mut server, 1, event);
+            let (cause, why) = refusal(&commands).unwrap();
             assert_eq!(cause, Cause::TooMany);
             assert!(why.starts_with("expected at most 10000 cancelled requests of a user"), "{why}");
         }
-        assert_eq!(server, full, "who is refused leaves nothing");
-        // What is known stays known, and an exploration that is cancelled as a whole needs no numbers.
-        assert_eq!(tell(&mut server, 2, submit("ann", 7, Kind::Mandatory)), stands(RequestState::Cancelled));
+        assert_eq!(server, full, "a refusal changes no state");
+        // Known requests stay known, and an exploration cancelled as a whole needs no entries.
+        assert_eq!(
+            handle(&mut server, 2, submit("ann", 7, Kind::Mandatory)),
+            state_reply(RequestState::Cancelled)
+        );
         let all = Event::CancelAll { reply: Token(9), exploration: key(0).exploration, user: user("ann") };
-        tell(&mut server, 3, all);
-        assert_eq!(tell(&mut server, 4, cancel(10_000)), stands(RequestState::Cancelled));
-        assert_eq!(tell(&mut server, 5, submit("ann", 7, Kind::Mandatory)), stands(RequestState::Cancelled));
+        handle(&mut server, 3, all);
+        assert_eq!(handle(&mut server, 4, cancel(10_000)), state_reply(RequestState::Cancelled));
+        assert_eq!(
+            handle(&mut server, 5, submit("ann", 7, Kind::Mandatory)),
+            state_reply(RequestState::Cancelled)
+        );
         let again: Requests = serde_json::from_str(&serde_json::to_string(&server).unwrap()).unwrap();
         assert_eq!(again, server);
     }
 }
 
-/// The hour begins when the last request is over, however long that took.
+/// The hour starts at the end of the last request, even after a long run.
 #[test]
-fn the_end_of_a_long_request_is_remembered_for_a_client_that_is_away() {
+fn the_outcome_of_a_long_request_is_kept_for_a_client_that_is_down() {
     let mut server = server();
-    tell(&mut server, 0, submit("ann", 1, Kind::Mandatory));
-    tell(&mut server, 0, Event::Due);
-    tell(&mut server, 7_200_000, ended(0, Exit::Completed));
-    tell(&mut server, 7_200_000, Event::Due);
-    let asked = tell(&mut server, 7_300_000, submit("ann", 1, Kind::Mandatory));
-    assert_eq!(asked, stands(RequestState::Completed));
+    handle(&mut server, 0, submit("ann", 1, Kind::Mandatory));
+    handle(&mut server, 0, Event::Due);
+    handle(&mut server, 7_200_000, ended(0, Exit::Completed));
+    handle(&mut server, 7_200_000, Event::Due);
+    let asked = handle(&mut server, 7_300_000, submit("ann", 1, Kind::Mandatory));
+    assert_eq!(asked, state_reply(RequestState::Completed));
 }
 
 #[test]
@@ -237,45 +252,45 @@ fn the_optional_requests_of_a_user_are_counted_over_all_explorations() {
         submit.key.exploration = Key([2; 16]);
         Event::Submit { reply, submit }
     };
-    assert_eq!(tell(&mut server, 0, submit("ann", 1, Kind::Optional)), stands(RequestState::Waiting));
-    let refused = tell(&mut server, 0, other(1));
+    assert_eq!(handle(&mut server, 0, submit("ann", 1, Kind::Optional)), state_reply(RequestState::Waiting));
+    let refused = handle(&mut server, 0, other(1));
     let why = "expected at most 1 optional requests of a user here, found one more";
     let answer = Answer::Refused(Cause::TooMany.because(why));
     assert_eq!(refused, [Command::Reply { to: Token(9), answer }]);
-    // Another user has a place of the same size, and a place that is free again is anybody's of hers.
+    // Another user has the same limit, and an ended request lets any other of the same user in.
     let Event::Submit { reply, mut submit } = other(1) else { unreachable!() };
     (submit.user, submit.key.exploration) = (user("bob"), Key([3; 16]));
-    assert_eq!(tell(&mut server, 0, Event::Submit { reply, submit }), stands(RequestState::Waiting));
-    tell(&mut server, 1, Event::Cancel { reply: Token(9), key: key(1), attempt: 0, user: user("ann") });
-    assert_eq!(tell(&mut server, 2, other(1)), stands(RequestState::Waiting));
+    assert_eq!(handle(&mut server, 0, Event::Submit { reply, submit }), state_reply(RequestState::Waiting));
+    handle(&mut server, 1, Event::Cancel { reply: Token(9), key: key(1), attempt: 0, user: user("ann") });
+    assert_eq!(handle(&mut server, 2, other(1)), state_reply(RequestState::Waiting));
     assert_eq!((server.optional_of(&user("ann")), server.optional_of(&user("bob"))), (1, 1));
 }
 
 #[test]
-fn it_is_data_and_forgets_what_nobody_asks_for_any_more() {
+fn the_state_is_data_and_old_explorations_are_forgotten() {
     let mut server = server();
-    tell(&mut server, 0, submit("ann", 1, Kind::Mandatory));
-    tell(&mut server, 0, submit("ann", 2, Kind::Optional));
-    tell(&mut server, 0, Event::Due);
+    handle(&mut server, 0, submit("ann", 1, Kind::Mandatory));
+    handle(&mut server, 0, submit("ann", 2, Kind::Optional));
+    handle(&mut server, 0, Event::Due);
     let text = serde_json::to_string(&server).unwrap();
     let mut again: Requests = serde_json::from_str(&text).unwrap();
     assert_eq!(again, server);
     for machine in [&mut server, &mut again] {
-        tell(machine, 5, ended(0, Exit::Completed));
-        tell(machine, 5, Event::Due);
-        tell(machine, 9, ended(1, Exit::Failed));
-        assert_eq!(tell(machine, 10, submit("ann", 2, Kind::Optional)), stands(RequestState::Failed));
-        tell(machine, 4_000_000, Event::Due);
+        handle(machine, 5, ended(0, Exit::Completed));
+        handle(machine, 5, Event::Due);
+        handle(machine, 9, ended(1, Exit::Failed));
+        assert_eq!(handle(machine, 10, submit("ann", 2, Kind::Optional)), state_reply(RequestState::Failed));
+        handle(machine, 4_000_000, Event::Due);
         assert_eq!(
-            tell(machine, 4_000_000, submit("bob", 2, Kind::Optional)),
-            stands(RequestState::Waiting),
+            handle(machine, 4_000_000, submit("bob", 2, Kind::Optional)),
+            state_reply(RequestState::Waiting),
             "a new one"
         );
     }
     assert_eq!(again, server);
 }
 
-/// The request's attempt, as it is submitted.
+/// Submits an attempt of a request.
 fn attempt(number: u32, attempt: u32) -> Event {
     let Event::Submit { reply, mut submit } = submit("ann", number, Kind::Mandatory) else { unreachable!() };
     submit.attempt = attempt;
@@ -287,51 +302,55 @@ fn withdraw(number: u32, attempt: u32) -> Event {
 }
 
 #[test]
-fn what_waits_is_withdrawn_and_comes_back_as_a_later_attempt_only() {
+fn a_withdrawn_request_is_accepted_again_only_as_a_later_attempt() {
     let mut server = server();
-    tell(&mut server, 0, attempt(1, 0));
-    tell(&mut server, 0, Event::Due);
-    tell(&mut server, 0, attempt(2, 0));
-    assert_eq!(tell(&mut server, 1, withdraw(1, 0)), stands(RequestState::Running), "what runs stays");
-    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(RequestState::Cancelled));
-    assert_eq!(tell(&mut server, 1, withdraw(2, 0)), stands(RequestState::Cancelled), "told twice");
-    assert_eq!(tell(&mut server, 2, attempt(2, 0)), stands(RequestState::Cancelled), "overtaken");
-    assert_eq!(tell(&mut server, 3, attempt(2, 2)), stands(RequestState::Waiting));
-    // What is late changes nothing of a later attempt.
-    assert_eq!(tell(&mut server, 4, withdraw(2, 0)), stands(RequestState::Waiting));
+    handle(&mut server, 0, attempt(1, 0));
+    handle(&mut server, 0, Event::Due);
+    handle(&mut server, 0, attempt(2, 0));
+    assert_eq!(
+        handle(&mut server, 1, withdraw(1, 0)),
+        state_reply(RequestState::Running),
+        "a running request stays"
+    );
+    assert_eq!(handle(&mut server, 1, withdraw(2, 0)), state_reply(RequestState::Cancelled));
+    assert_eq!(handle(&mut server, 1, withdraw(2, 0)), state_reply(RequestState::Cancelled), "a duplicate");
+    assert_eq!(handle(&mut server, 2, attempt(2, 0)), state_reply(RequestState::Cancelled), "overtaken");
+    assert_eq!(handle(&mut server, 3, attempt(2, 2)), state_reply(RequestState::Waiting));
+    // Late messages do not change a later attempt.
+    assert_eq!(handle(&mut server, 4, withdraw(2, 0)), state_reply(RequestState::Waiting));
     let late = Event::Cancel { reply: Token(9), key: key(2), attempt: 1, user: user("ann") };
-    assert_eq!(tell(&mut server, 4, late), stands(RequestState::Waiting));
-    assert_eq!(tell(&mut server, 5, withdraw(2, 2)), stands(RequestState::Cancelled));
-    assert_eq!(tell(&mut server, 6, attempt(2, 1)), stands(RequestState::Cancelled));
-    // One that was never here does not come any more.
-    assert_eq!(tell(&mut server, 7, withdraw(3, 1)), stands(RequestState::Cancelled));
-    assert_eq!(tell(&mut server, 8, attempt(3, 1)), stands(RequestState::Cancelled));
+    assert_eq!(handle(&mut server, 4, late), state_reply(RequestState::Waiting));
+    assert_eq!(handle(&mut server, 5, withdraw(2, 2)), state_reply(RequestState::Cancelled));
+    assert_eq!(handle(&mut server, 6, attempt(2, 1)), state_reply(RequestState::Cancelled));
+    // A request that never arrived is not accepted later.
+    assert_eq!(handle(&mut server, 7, withdraw(3, 1)), state_reply(RequestState::Cancelled));
+    assert_eq!(handle(&mut server, 8, attempt(3, 1)), state_reply(RequestState::Cancelled));
 }
 
 #[test]
-fn a_request_that_is_being_ended_comes_back_when_it_is_gone() {
+fn a_request_that_is_being_ended_is_accepted_again_after_its_end() {
     let mut server = server();
-    tell(&mut server, 0, attempt(1, 0));
-    tell(&mut server, 0, Event::Due);
+    handle(&mut server, 0, attempt(1, 0));
+    handle(&mut server, 0, Event::Due);
     let cancel = Event::Cancel { reply: Token(9), key: key(1), attempt: 0, user: user("ann") };
-    tell(&mut server, 1, cancel);
-    let refused = tell(&mut server, 2, attempt(1, 1));
+    handle(&mut server, 1, cancel);
+    let refused = handle(&mut server, 2, attempt(1, 1));
     assert!(
         matches!(&refused[..], [Command::Reply { answer: Answer::Refused(why), .. }] if why.cause == Cause::Busy),
         "{refused:?}"
     );
-    tell(&mut server, 3, ended(0, Exit::Killed));
-    assert_eq!(tell(&mut server, 4, attempt(1, 1)), stands(RequestState::Waiting));
+    handle(&mut server, 3, ended(0, Exit::Killed));
+    assert_eq!(handle(&mut server, 4, attempt(1, 1)), state_reply(RequestState::Waiting));
 }
 
 #[test]
-fn a_server_says_what_may_be_expected() {
+fn a_server_reports_its_prospects() {
     let mut server = server();
     let ann = user("ann");
-    let told = |server: &Requests, now| server.prospects(TimeMs(now), key(0).exploration, &ann);
+    let prospects = |server: &Requests, now| server.prospects(TimeMs(now), key(0).exploration, &ann);
     let expect =
         |server: &Requests, now, wait: Option<i64>, run: Option<i64>, waiting: &[(u32, Option<i64>)]| {
-            let found = told(server, now);
+            let found = prospects(server, now);
             let ms = |span: Option<SpanMs>| span.map(|span| span.0);
             let own: Vec<_> = found.waiting.iter().map(|(number, wait)| (*number, ms(*wait))).collect();
             assert_eq!(
@@ -341,16 +360,16 @@ fn a_server_says_what_may_be_expected() {
             );
         };
     expect(&server, 0, Some(0), None, &[]);
-    tell(&mut server, 0, attempt(1, 0));
-    tell(&mut server, 0, Event::Due);
+    handle(&mut server, 0, attempt(1, 0));
+    handle(&mut server, 0, Event::Due);
     expect(&server, 10, None, None, &[]);
-    tell(&mut server, 1_000, ended(0, Exit::Completed));
+    handle(&mut server, 1_000, ended(0, Exit::Completed));
     expect(&server, 1_000, Some(0), Some(1_000), &[]);
-    // An optional one is ended for a mandatory one: it keeps nobody waiting.
-    tell(&mut server, 1_000, submit("ann", 5, Kind::Optional));
-    tell(&mut server, 1_000, Event::Due);
+    // An optional request is ended for a mandatory one, which therefore does not wait.
+    handle(&mut server, 1_000, submit("ann", 5, Kind::Optional));
+    handle(&mut server, 1_000, Event::Due);
     expect(&server, 1_100, Some(0), Some(1_000), &[]);
-    tell(&mut server, 1_100, attempt(2, 0));
-    tell(&mut server, 1_100, attempt(3, 0));
+    handle(&mut server, 1_100, attempt(2, 0));
+    handle(&mut server, 1_100, attempt(3, 0));
     expect(&server, 1_100, Some(2_000), Some(1_000), &[(2, Some(0)), (3, Some(1_000))]);
 }

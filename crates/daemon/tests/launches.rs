@@ -14,7 +14,7 @@ use pliant_client::ClientFile;
 use pliant_client::{Client, ClientError, InputPaths};
 use pliant_control::agent::ChildKind;
 use pliant_control::coallocation::{
-    Application, End, LaunchRecord, LaunchState, Machine, Mapping, Subjob, SubjobDecision, SubjobId,
+    Application, LaunchEnd, LaunchRecord, LaunchState, Machine, Mapping, Subjob, SubjobDecision, SubjobId,
     SubjobState, TaskEdge, TaskSpec,
 };
 use pliant_control::job::Exit;
@@ -233,7 +233,7 @@ async fn a_subjob_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_o
     let decision = agent.told(&lyon.own, over(0)).await.unwrap();
     assert!(decision.heard, "that nothing of it is left: {decision:?}");
     let record = until(&alice, &pair(1), LaunchState::Over).await.unwrap();
-    assert_eq!(record.end, Some(End::Completed));
+    assert_eq!(record.end, Some(LaunchEnd::Completed));
     // It is remembered by an agent that was made again.
     drop(lyon.line);
     agent.stop().await;
@@ -261,9 +261,9 @@ async fn a_launch_goes_on_where_it_was_when_the_agent_is_back() {
     let found = alice.find_launch(&record.id).await.unwrap();
     assert_eq!((found.state, &found.tasks), (LaunchState::Running, &record.tasks));
     let ended = alice.cancel_launch(&record.id).await.unwrap();
-    assert_eq!(ended.end, Some(End::Cancelled));
+    assert_eq!(ended.end, Some(LaunchEnd::Cancelled));
     let record = until(&alice, &pair(2), LaunchState::Over).await.unwrap();
-    assert_eq!(record.end, Some(End::Cancelled));
+    assert_eq!(record.end, Some(LaunchEnd::Cancelled));
     assert!(lyon.willing.subjobs().iter().all(|(_, state)| state.is_over()), "its server was told");
     agent.stop().await;
 }

@@ -129,8 +129,8 @@ fn news(sequence: u64) -> proto::Up {
         survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
-        taught: None,
-        ran: None,
+        unit_runtime: None,
+        runtime: None,
         size_choice: None,
     });
     (&FromChild::StatusUpdate { sequence, record }).into()

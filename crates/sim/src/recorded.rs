@@ -147,8 +147,8 @@ mod tests {
             survey: pliant_control::reason::DiscoverySummary::default(),
             pinned: false,
             hops: Vec::new(),
-            taught: None,
-            ran: None,
+            unit_runtime: None,
+            runtime: None,
             size_choice: None,
         }
     }

@@ -122,7 +122,7 @@ one_of! {
         Question(proto::Question) <=> Question {
             discovery,
             ask: Box(DiscoveryQuery {
-                what: required(WORK_OR_SERVICE),
+                what <=> subject: required(WORK_OR_SERVICE),
                 caller: Caller { user: USER, operator },
                 best: BEST.or(1),
                 only: unless_empty(NAME),

@@ -21,7 +21,7 @@ one_of! {
         Work <=> Work(nested()),
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Snapshots(empty()) <=> Snapshots,
-        Order <=> Order(boxed(nested())),
+        Order <=> Move(boxed(nested())),
     } => (expected: "work or service")
 }
 
@@ -91,12 +91,12 @@ pub fn asked(
         DiscoverySubject::Snapshots => {
             return Err(Malformed::text("what", WORK_OR_SERVICE, "what only agents ask"));
         }
-        DiscoverySubject::Order(_) => {
+        DiscoverySubject::Move(_) => {
             return Err(Malformed::text("what", WORK_OR_SERVICE, "an order, which only agents give"));
         }
     }
     Ok(DiscoveryQuery {
-        what,
+        subject: what,
         caller,
         best: BEST.or(1).decode("best", request.best)?,
         only: unless_empty(NAME).decode("only", request.only)?,

@@ -1,7 +1,7 @@
 //! Handoffs of waiting jobs: proposals of agents, and messages between servers.
 
 use pliant_control::handoff::{HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Reply, StayReason};
-use pliant_control::job::{Compared, Hop};
+use pliant_control::job::{ComparedEstimate, Hop};
 use pliant_control::names::{Key, User};
 use pliant_control::reason::DiscoverySummary;
 #[cfg(test)]
@@ -36,7 +36,7 @@ message! {
         /// When the federation accepted it.
         submitted: Time = TIME,
         /// The estimates that were compared at first.
-        compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
+        compared: Vec<ComparedEstimate> = list(nested(), bounds::COMPARED_MAX),
         /// The answers of other servers at the submission.
         survey: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
         /// How it came to its present place.

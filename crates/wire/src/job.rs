@@ -43,8 +43,8 @@ message! {
         survey: unless(DiscoverySummary::default(), nested()),
         pinned,
         hops: list(nested(), bounds::HOPS_MAX),
-        taught_ms <=> taught: optional(SPAN_MS),
-        ran_ms <=> ran: optional(SPAN_MS),
+        taught_ms <=> unit_runtime: optional(SPAN_MS),
+        ran_ms <=> runtime: optional(SPAN_MS),
         size_choice: optional(nested()),
     }
 

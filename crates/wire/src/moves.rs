@@ -1,6 +1,6 @@
 //! Reports of reallocation cycles, moves of jobs and the reallocation policy.
 
-use pliant_control::agent::{Proposal, ReallocationConfig, Report};
+use pliant_control::agent::{ProposedMove, ReallocationConfig, ReallocationReport};
 use pliant_control::job::Hop;
 use pliant_control::names::{Handle, Name};
 use pliant_model::{Span, Time};
@@ -37,7 +37,7 @@ pub enum MovingChange {
 }
 
 message! {
-    proto::Proposal <=> Proposal {
+    proto::Proposal <=> ProposedMove {
         job: HANDLE,
         from: NAME,
         to: NAME,
@@ -58,7 +58,7 @@ message! {
         early_s <=> early: optional(period(1)),
     }
 
-    proto::ReallocateReply <=> Report {
+    proto::ReallocateReply <=> ReallocationReport {
         refused: unless_empty(TEXT),
         servers,
         silent: list(NAME, bounds::SERVERS_MAX),

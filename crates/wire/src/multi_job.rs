@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::multi_job::{Expectation, Places, Prospects, RuntimeSource};
+use pliant_control::multi_job::{Expectation, FreeSlots, InstanceProspects, RuntimeSource};
 use pliant_control::names::Key;
 use pliant_policy::runtimes::Level;
 #[cfg(test)]
@@ -83,11 +83,11 @@ impl ProspectsQuery {
 }
 
 message! {
-    proto::Prospects <=> Prospects {
+    proto::Prospects <=> InstanceProspects {
         free: list(nested(), bounds::PLACES_MAX),
         instance_ms <=> instance: SPAN_MS,
         scale: absent_means(1.0, number("a factor", bounds::SCALE)),
-        told: join(source_parts, source) => (told_by, told_level: unless_empty(LEVEL)),
+        source: join(source_parts, runtime_source) => (told_by, told_level: unless_empty(LEVEL)),
         jobs,
         failures,
         batch_most: unless_empty(as_is()),
@@ -97,9 +97,9 @@ message! {
 
     proto::prospects::Unfit <=> (u32, String) (number, why: TEXT)
 
-    proto::prospects::Places <=> Places {
+    proto::prospects::Places <=> FreeSlots {
         at_ms <=> at: SPAN_MS,
-        places: PROCS_COUNT.exact(),
+        places <=> slots: PROCS_COUNT.exact(),
     }
 }
 
@@ -128,7 +128,7 @@ fn source_parts(told: &RuntimeSource) -> (u64, Option<Level>) {
     }
 }
 
-fn source((jobs, level): (u64, Option<Level>)) -> Result<RuntimeSource, Malformed> {
+fn runtime_source((jobs, level): (u64, Option<Level>)) -> Result<RuntimeSource, Malformed> {
     Ok(match (jobs, level) {
         (0, _) => RuntimeSource::Walltime,
         (jobs, None) => RuntimeSource::Statistics { jobs },
@@ -190,7 +190,7 @@ fn samples() -> List<NestedMessage<InstanceCall>> {
 }
 
 /// The reply with the prospects of a server, or its refusal.
-pub fn prospects_reply(answer: &Result<Prospects, SubmissionRefusal>) -> proto::ProspectsReply {
+pub fn prospects_reply(answer: &Result<InstanceProspects, SubmissionRefusal>) -> proto::ProspectsReply {
     let answer = match answer {
         Ok(prospects) => Answer::Prospects(prospects.into()),
         Err(declined) => Answer::Refused(declined.into()),
@@ -205,10 +205,10 @@ pub fn prospects_reply(answer: &Result<Prospects, SubmissionRefusal>) -> proto::
 /// [`Malformed`], with a path from [`proto::ProspectsReply`].
 pub fn prospects_answer(
     reply: proto::ProspectsReply,
-) -> Result<Result<Prospects, SubmissionRefusal>, Malformed> {
+) -> Result<Result<InstanceProspects, SubmissionRefusal>, Malformed> {
     match reply.answer {
         Some(Answer::Prospects(prospects)) => {
-            Prospects::try_from(prospects).map(Ok).map_err(|malformed| malformed.under("prospects"))
+            InstanceProspects::try_from(prospects).map(Ok).map_err(|malformed| malformed.under("prospects"))
         }
         Some(Answer::Refused(refused)) => {
             SubmissionRefusal::try_from(refused).map(Err).map_err(|malformed| malformed.under("refused"))

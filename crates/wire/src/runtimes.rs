@@ -1,6 +1,6 @@
 //! What an agent has learned of runtimes.
 
-use pliant_control::agent::RuntimeOf;
+use pliant_control::agent::RuntimeSummary;
 use pliant_control::multi_job::Expectation;
 use pliant_policy::runtimes::Level;
 
@@ -16,7 +16,7 @@ message! {
     #[derive(Clone, PartialEq, Debug, Default)]
     proto::RuntimesReply <=> pub struct Runtimes {
         /// Of services, users and all.
-        known: Vec<RuntimeOf> = list(nested(), bounds::RUNTIMES_MAX),
+        known: Vec<RuntimeSummary> = list(nested(), bounds::RUNTIMES_MAX),
         /// How many jobs were predicted before they ended.
         predicted: u64,
         /// How far that was off on average, without its sign, in thousandths of their mean runtime.
@@ -29,7 +29,7 @@ message! {
 }
 
 message! {
-    proto::RuntimeOf <=> RuntimeOf {
+    proto::RuntimeOf <=> RuntimeSummary {
         level: LEVEL,
         name: optional(TEXT),
         jobs,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::job::{Compared, Work};
+use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Key;
 use pliant_control::reason::DiscoverySummary;
 use pliant_model::Time;
@@ -27,7 +27,7 @@ message! {
         /// The latest completion that the client takes here; none takes any.
         latest: Option<Time> = optional(TIME),
         /// The estimates that were compared.
-        compared: Vec<Compared> = list(nested(), bounds::COMPARED_MAX),
+        compared: Vec<ComparedEstimate> = list(nested(), bounds::COMPARED_MAX),
         /// The answers of other servers.
         survey: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
         /// The user chose this server: the job is not moved.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pliant_control::job::{Compared, Work};
-use pliant_control::vector::EstimationVector;
+use pliant_control::estimation_vector::EstimationVector;
+use pliant_control::job::{ComparedEstimate, Work};
 use pliant_model::{Estimate, Procs, Speedup, SpeedupError};
 
 use super::field::*;
@@ -53,7 +53,7 @@ message! {
         queue_length,
     }
 
-    proto::Compared <=> Compared {
+    proto::Compared <=> ComparedEstimate {
         server: NAME,
         estimate: required(AN_ESTIMATE),
     }

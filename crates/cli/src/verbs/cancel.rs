@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use pliant_client::{Client, ClientError};
-use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState};
+use pliant_control::coallocation::{LaunchEnd, LaunchId, LaunchRecord, LaunchState};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Handle;
 use pliant_wire::{JobsPage, JobsQuery, LaunchesQuery, bounds};
@@ -140,9 +140,9 @@ fn cancel_launches(
 fn launch_line(record: &LaunchRecord) -> String {
     let id = &record.id;
     match (&record.end, record.state) {
-        (Some(End::Cancelled), LaunchState::Over) => format!("{id} is cancelled\n"),
+        (Some(LaunchEnd::Cancelled), LaunchState::Over) => format!("{id} is cancelled\n"),
         (Some(end), LaunchState::Over) => format!("{id} had ended already: {end}\n"),
-        (Some(End::Cancelled), _) => format!("{id} is being ended\n"),
+        (Some(LaunchEnd::Cancelled), _) => format!("{id} is being ended\n"),
         (Some(end), _) => format!("{id} was being ended already: {end}\n"),
         (None, state) => format!("{id} is {}\n", state.word()),
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use pliant_control::explain::{Explanation, Release, Wait};
-use pliant_control::job::{Compared, Hop, JobRecord, SizeChoice};
+use pliant_control::job::{ComparedEstimate, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, DiscoverySummary};
 use pliant_model::{Estimate, MoveReason, Span, Time};
@@ -41,7 +41,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 
 fn value(explanation: &Explanation) -> Value {
     let Explanation { record, at, waits, unplanned } = explanation;
-    let compared = |one: &Compared| {
+    let compared = |one: &ComparedEstimate| {
         let mut value = estimate(&one.estimate);
         value["server"] = json!(one.server);
         value["chosen"] = json!(one.server == record.handle.server);
@@ -92,11 +92,11 @@ enum Reason<'a> {
     /// No other server offered to run it.
     Only,
     /// It completes there earlier than at the next best server.
-    Earliest(&'a Compared),
+    Earliest(&'a ComparedEstimate),
     /// It completes there as early as at another server, which comes later by rank or name.
-    Tie(&'a Compared),
+    Tie(&'a ComparedEstimate),
     /// Another server would have completed it earlier.
-    PassedOver(&'a Compared),
+    PassedOver(&'a ComparedEstimate),
 }
 
 impl Reason<'_> {
@@ -112,7 +112,7 @@ impl Reason<'_> {
 }
 
 fn reason(record: &JobRecord) -> Reason<'_> {
-    let (chosen, others): (Vec<&Compared>, Vec<&Compared>) =
+    let (chosen, others): (Vec<&ComparedEstimate>, Vec<&ComparedEstimate>) =
         record.compared.iter().partition(|one| one.server == record.handle.server);
     let earlier = |best, one| if precedes(one, best) { one } else { best };
     match (chosen.first(), others.into_iter().reduce(earlier)) {
@@ -124,13 +124,13 @@ fn reason(record: &JobRecord) -> Reason<'_> {
     }
 }
 
-fn precedes(one: &Compared, other: &Compared) -> bool {
+fn precedes(one: &ComparedEstimate, other: &ComparedEstimate) -> bool {
     is_earlier(&one.estimate, &other.estimate)
 }
 
 fn why(record: &JobRecord) -> String {
     let server = &record.handle.server;
-    let apart = |other: &Compared| {
+    let apart = |other: &ComparedEstimate| {
         let chosen = record.compared.iter().find(|one| one.server == *server);
         let ends = chosen.unwrap_or(other).estimate.completion();
         rough(Span((ends - other.estimate.completion()).0.abs()))
@@ -185,7 +185,7 @@ fn text(explanation: &Explanation) -> String {
 
 fn compared(record: &JobRecord) -> String {
     let mut table = Table::new(4, &["", "server", "start", "completion", "procs", "walltime"]);
-    for Compared { server, estimate } in &record.compared {
+    for ComparedEstimate { server, estimate } in &record.compared {
         let mark = if *server == record.handle.server { "*" } else { "" };
         table.row(vec![
             mark.to_owned(),
@@ -359,7 +359,7 @@ mod tests {
 
     /// A job on lyon, compared with what these servers would have given: start and walltime.
     fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
-        let one = |(server, start, walltime): &(&str, i64, i64)| Compared {
+        let one = |(server, start, walltime): &(&str, i64, i64)| ComparedEstimate {
             server: server.parse().unwrap(),
             estimate: estimate(*start, *walltime),
         };
@@ -381,8 +381,8 @@ mod tests {
             survey: DiscoverySummary::default(),
             pinned: false,
             hops: Vec::new(),
-            taught: None,
-            ran: None,
+            unit_runtime: None,
+            runtime: None,
             size_choice: None,
         }
     }

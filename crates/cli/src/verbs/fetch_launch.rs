@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pliant_client::ClientError;
-use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState};
+use pliant_control::coallocation::{LaunchEnd, LaunchId, LaunchRecord, LaunchState};
 use pliant_control::names::Name;
 use pliant_wire::{JobResults, LaunchTask};
 use serde_json::{Value, json};
@@ -38,7 +38,9 @@ pub(super) fn of(session: &Session, id: &LaunchId, out: &Path) -> Result<Fetched
 
 /// True if a launch is over and its tasks ran.
 pub(super) fn has_run(record: &LaunchRecord) -> bool {
-    let ran = |end: &End| !matches!(end, End::Mapped | End::NotMapped(_) | End::NotReserved(_));
+    let ran = |end: &LaunchEnd| {
+        !matches!(end, LaunchEnd::Mapped | LaunchEnd::NotMapped(_) | LaunchEnd::NotReserved(_))
+    };
     record.state == LaunchState::Over && record.end.as_ref().is_some_and(ran)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Mapping};
+use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState, Mapping};
 use pliant_control::names::{Key, Name};
 use pliant_model::Span;
 use pliant_site::services::{DurationError, parse_duration};
@@ -246,7 +246,7 @@ impl LaunchPrinter {
             text = format!("{}\n", record.id);
             self.id = true;
         }
-        let ran = matches!(record.end, Some(End::Mapped | End::Completed));
+        let ran = matches!(record.end, Some(LaunchEnd::Mapped | LaunchEnd::Completed));
         if !self.mapping && (ran || record.state == LaunchState::Running) {
             text.push_str(&match &self.needs {
                 Some(needs) => launch_text::trial(record, needs),
@@ -271,15 +271,15 @@ fn state(record: &LaunchRecord) -> String {
 fn outcome(record: &LaunchRecord, stopped: bool) -> Result<(), Failure> {
     let id = &record.id;
     match &record.end {
-        None | Some(End::Completed | End::Mapped) => Ok(()),
-        Some(End::Cancelled) if stopped => {
+        None | Some(LaunchEnd::Completed | LaunchEnd::Mapped) => Ok(()),
+        Some(LaunchEnd::Cancelled) if stopped => {
             Err(interrupted(format!("interrupted: {id} is cancelled"), "no task runs any more"))
         }
         Some(end) => {
             let failure = Failure::system(format!("{id}: {end}")).code(NOT_COMPLETED);
             Err(match end {
-                End::NotMapped(_) => failure.hint("`pliant servers` lists the connected servers"),
-                End::NotReserved(_) => {
+                LaunchEnd::NotMapped(_) => failure.hint("`pliant servers` lists the connected servers"),
+                LaunchEnd::NotReserved(_) => {
                     failure.hint(format!("`pliant launch list {id}` shows where its tasks were to run"))
                 }
                 _ => failure.hint(format!("`pliant launch list {id}` shows how its tasks ended")),

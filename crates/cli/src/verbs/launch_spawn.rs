@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use pliant_client::{ClientError, InputPaths, InputSender};
 use pliant_control::coallocation::{
-    LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskRecord, TaskSpec,
+    LaunchId, LaunchRecord, LaunchState, SpawnSpec, SpawnedTask, TaskRecord, TaskSpec,
 };
 use pliant_control::names::Key;
 use pliant_trace::tig::Program;
@@ -87,7 +87,7 @@ fn talk(text: &str) -> Result<(String, f64), String> {
 
 impl Arguments {
     /// The tasks, with the paths of their input files.
-    fn spawned(&self) -> Result<(Vec<Spawned>, InputPaths), Failure> {
+    fn spawned(&self) -> Result<(Vec<SpawnedTask>, InputPaths), Failure> {
         if let Some(path) = &self.tasks {
             return application::joining(path);
         }
@@ -106,13 +106,13 @@ impl Arguments {
         let inputs = announced.into_iter().map(|(file, _)| file).collect();
         let payload = Payload::of(&TaskProgram { program, inputs });
         let task = TaskSpec { name: self.name.clone().unwrap_or_default(), rcr: self.rcr, payload };
-        Ok((vec![Spawned { task, talks: self.talks.clone() }], paths))
+        Ok((vec![SpawnedTask { task, neighbours: self.talks.clone() }], paths))
     }
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let (tasks, paths) = arguments.spawned()?;
-    let spawn = Spawn { key: arguments.key.map_or_else(drawn, Ok)?, tasks };
+    let spawn = SpawnSpec { key: arguments.key.map_or_else(drawn, Ok)?, tasks };
     let names: Vec<&str> = spawn.tasks.iter().map(|spawned| spawned.task.name.as_str()).collect();
     let session = arguments.access.open()?;
     let launch = &arguments.launch;

@@ -1,6 +1,6 @@
 //! `pliant queue --moves`: which waiting jobs were moved, from where to where, and why.
 
-use pliant_control::agent::Proposal;
+use pliant_control::agent::ProposedMove;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::Hop;
 use pliant_control::names::Handle;
@@ -69,7 +69,7 @@ fn table(moves: &[JobMove], now: Time) -> String {
 }
 
 /// The outcome of a proposal; in a dry run the expected one.
-pub(super) fn outcome(proposal: &Proposal) -> String {
+pub(super) fn outcome(proposal: &ProposedMove) -> String {
     match &proposal.outcome {
         None if proposal.copy => "would be copied".to_owned(),
         None => "would be moved".to_owned(),

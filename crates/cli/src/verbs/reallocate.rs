@@ -1,7 +1,7 @@
 //! `pliant reallocate`: starts a reallocation cycle, shows what it would do, or changes the reallocation policy.
 
 use clap::Args;
-use pliant_control::agent::{Proposal, ReallocationConfig, Report};
+use pliant_control::agent::{ProposedMove, ReallocationConfig, ReallocationReport};
 use pliant_control::handoff::MoveOutcome;
 use pliant_daemon::config::ReallocationFile;
 use pliant_model::Span;
@@ -79,7 +79,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// The report of the cycle, if the agent has run one.
-fn checked(report: Report, moving: Option<&ReallocationConfig>) -> Result<Report, Failure> {
+fn checked(
+    report: ReallocationReport,
+    moving: Option<&ReallocationConfig>,
+) -> Result<ReallocationReport, Failure> {
     let hint = match moving {
         None => {
             "`pliant reallocate --set algorithm=regular` switches it on, `--dry-run` says what that would do now"
@@ -93,7 +96,11 @@ fn checked(report: Report, moving: Option<&ReallocationConfig>) -> Result<Report
 }
 
 /// The text of a dry run, with its policy if another one is in force.
-fn would_text(report: &Report, moving: &ReallocationConfig, present: Option<&ReallocationConfig>) -> String {
+fn would_text(
+    report: &ReallocationReport,
+    moving: &ReallocationConfig,
+    present: Option<&ReallocationConfig>,
+) -> String {
     let told = report_text(report, true);
     if present == Some(moving) {
         return told;
@@ -172,7 +179,7 @@ fn moving_text(moving: Option<&ReallocationConfig>) -> String {
     lines.iter().map(|(key, value)| format!("{key:<9}  {value}\n")).collect()
 }
 
-fn proposal_value(proposal: &Proposal) -> Value {
+fn proposal_value(proposal: &ProposedMove) -> Value {
     json!({
         "job_id": proposal.job,
         "from": proposal.from,
@@ -195,7 +202,7 @@ fn stays_word(outcome: &MoveOutcome) -> Option<&'static str> {
     }
 }
 
-fn report_value(report: &Report) -> Value {
+fn report_value(report: &ReallocationReport) -> Value {
     json!({
         "servers": report.servers,
         "silent": report.silent,
@@ -205,7 +212,7 @@ fn report_value(report: &Report) -> Value {
     })
 }
 
-fn report_text(report: &Report, dry_run: bool) -> String {
+fn report_text(report: &ReallocationReport, dry_run: bool) -> String {
     let now = now();
     let mut text = format!(
         "{} on {} that may be moved\n",

@@ -1,6 +1,6 @@
 //! `pliant servers --runtimes`: how long jobs run, by those that have ended.
 
-use pliant_control::agent::{CALIBRATED, RuntimeOf};
+use pliant_control::agent::{CALIBRATED, RuntimeSummary};
 use pliant_model::SpanMs;
 use pliant_policy::runtimes::Level;
 use pliant_wire::Runtimes;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::table::{Table, grouped};
 
 pub(super) fn value(runtimes: &Runtimes) -> Value {
-    let one = |one: &RuntimeOf| {
+    let one = |one: &RuntimeSummary| {
         json!({
             "level": word(one.level),
             "name": one.name,
@@ -36,7 +36,7 @@ pub(super) fn text(runtimes: &Runtimes) -> String {
     }
     let mut table =
         Table::new(2, &["runtimes of", "", "jobs", "mean s", "deviation s", "median s", "95 % s"]);
-    for RuntimeOf { level, name, jobs, mean, deviation, median, p95 } in &runtimes.known {
+    for RuntimeSummary { level, name, jobs, mean, deviation, median, p95 } in &runtimes.known {
         let times = [mean, deviation, median, p95].map(seconds);
         let row = [word(*level).to_owned(), name.clone().unwrap_or_default(), grouped(*jobs)];
         table.row(row.into_iter().chain(times).collect());
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn runtimes_are_listed_in_seconds_with_prediction_errors() {
-        let of = |level, name: &str, jobs| RuntimeOf {
+        let of = |level, name: &str, jobs| RuntimeSummary {
             level,
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),
             jobs,

@@ -336,9 +336,9 @@ fn dry_run(output: Output, session: &Session, spec: &SweepSpec) -> Result<(), Fa
         json!({
             "server": share.server,
             "instances": share.instances,
-            "at_a_time": share.places,
+            "at_a_time": share.slots,
             "instance_s": share.instance.seconds(),
-            "known_from": known_from(share.told),
+            "known_from": known_from(share.source),
             "makespan_s": share.makespan.seconds(),
         })
     };
@@ -382,16 +382,16 @@ fn allocation(spec: &SweepSpec, preview: &SweepPreview) -> String {
         table.row(vec![
             share.server.to_string(),
             grouped(share.instances),
-            grouped(share.places.into()),
+            grouped(share.slots.into()),
             seconds(share.instance),
-            known_from(share.told),
+            known_from(share.source),
             seconds(share.makespan),
         ]);
     }
     let instances = counted(spec.parameters.combinations().unwrap_or(0).into(), "instance");
     let mut text = table.render();
     text += &format!("{instances} by {}, expected to be done after {}\n", spec.strategy, seconds(*makespan));
-    if shares.iter().any(|share| share.told == RuntimeSource::Walltime) {
+    if shares.iter().any(|share| share.source == RuntimeSource::Walltime) {
         text += "known from walltime: no such job has ended there yet, so each is expected to take its whole walltime\n";
     }
     for one in others {

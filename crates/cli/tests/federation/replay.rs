@@ -63,8 +63,12 @@ async fn replayed_journals_give_the_same_commands() {
         assert_eq!(retold.differing, [0; 0], "{name}");
     }
     let file = AgentFile::read(&federation.folder(MASTER).join("agent.toml")).unwrap();
-    let config =
-        AgentConfig { name: file.name.clone(), root: true, timeout: file.timeout(), moving: file.moving() };
+    let config = AgentConfig {
+        name: file.name.clone(),
+        root: true,
+        timeout: file.timeout(),
+        reallocation: file.moving(),
+    };
     let retold = retell(file.state.as_ref().unwrap(), |_| Agent::new(config)).unwrap();
     assert!(retold.entries > accepted.len() as u64);
     assert_eq!(retold.differing, [0; 0], "{MASTER}");

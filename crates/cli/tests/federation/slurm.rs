@@ -4,7 +4,7 @@
 use std::fs;
 
 use pliant_client::Client;
-use pliant_control::agent::{ReallocationConfig, Report};
+use pliant_control::agent::{ReallocationConfig, ReallocationReport};
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_control::server::Server;
@@ -194,7 +194,7 @@ async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
     let (alice, operator) = (behind.federation.client("alice"), behind.federation.operator());
     let (lyon, partition) = (behind.slurm("lyon"), ["scontrol", "update", "PartitionName=main"]);
     operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap();
-    let looked = async |what: &str, dry_run, is_it: fn(&Report) -> bool| {
+    let looked = async |what: &str, dry_run, is_it: fn(&ReallocationReport) -> bool| {
         until(what, async || operator.reallocate(dry_run).await.ok().filter(is_it)).await
     };
     // Lyon is expected to be free first.

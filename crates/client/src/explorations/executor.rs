@@ -7,7 +7,9 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use pliant_control::names::Name;
-use pliant_control::optional::explore::{Command, Event, ExplorationClient, Outcome, Submission};
+use pliant_control::optional::explore::{
+    Command, Event, ExplorationClient, ExplorationOutcome, RequestSubmission,
+};
 use pliant_control::optional::server::RequestState;
 use pliant_control::reason::Cause;
 use pliant_model::TimeMs;
@@ -56,7 +58,7 @@ pub(super) struct ExplorationExecutor {
     poll: Poll<Found>,
     /// Servers that refuse this exploration for good.
     barred: BTreeSet<Name>,
-    outcome: Option<Outcome>,
+    outcome: Option<ExplorationOutcome>,
     /// All cancellations are acknowledged.
     is_settled: bool,
 }
@@ -111,8 +113,8 @@ impl ExplorationExecutor {
         Input::Entry(Entry { at: moment(&self.clock), event })
     }
 
-    fn call(&self, submission: &Submission) -> Call {
-        let Submission { number, kind, attempt, .. } = *submission;
+    fn call(&self, submission: &RequestSubmission) -> Call {
+        let RequestSubmission { number, kind, attempt, .. } = *submission;
         Call { number, kind, attempt, arguments: self.header.parameters.arguments(number) }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pliant_control::multi_job::{Command, Event, Prospects, batch_key, inputs_key};
+use pliant_control::multi_job::{Command, Event, InstanceProspects, batch_key, inputs_key};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::SpanMs;
@@ -29,7 +29,7 @@ type Input = driver::Input<SweepExecutor>;
 
 /// A reply of a server.
 pub(super) enum Reply {
-    Prospects(Result<ProspectsFound, ClientError>),
+    InstanceProspects(Result<ProspectsFound, ClientError>),
     Batches(Vec<(u32, BatchUpdate)>),
 }
 
@@ -205,7 +205,7 @@ impl SweepExecutor {
     }
 
     /// The batches whose jobs wait, as servers say.
-    fn waiting(&self, found: &[(Name, Prospects)]) -> BTreeSet<u32> {
+    fn waiting(&self, found: &[(Name, InstanceProspects)]) -> BTreeSet<u32> {
         let waiting = found.iter().flat_map(|(server, prospects)| {
             prospects.waiting.iter().map(move |number| Handle { server: server.clone(), number: *number })
         });
@@ -266,7 +266,7 @@ impl Executor for SweepExecutor {
     /// After a crash the output of a batch is read again.
     fn is_new(&self, entry: &Entry) -> bool {
         match entry {
-            Entry::Ended { batch, end } => self.state.machine.awaits(*batch, end.instance),
+            Entry::Ended { batch, end } => self.state.machine.is_pending(*batch, end.instance),
             _ => true,
         }
     }
@@ -277,7 +277,7 @@ impl Executor for SweepExecutor {
 
     fn entry_of(&self, command: &Command) -> Option<Entry> {
         match command {
-            Command::Keep { shares } => Some(Entry::Kept { shares: shares.clone() }),
+            Command::RecordShares { shares } => Some(Entry::Kept { shares: shares.clone() }),
             Command::Submit { batch, server, instances } => {
                 Some(Entry::Submitted { batch: *batch, server: server.clone(), instances: runs(instances) })
             }
@@ -287,8 +287,8 @@ impl Executor for SweepExecutor {
 
     fn carry_out(&mut self, command: Command) -> Option<Input> {
         match command {
-            Command::Look => self.schedule.poll.soon(),
-            Command::Keep { .. } => {}
+            Command::QueryServers => self.schedule.poll.soon(),
+            Command::RecordShares { .. } => {}
             Command::Done => self.is_done = true,
             Command::Withdraw { batch } => self.withdraw(batch),
             Command::Cancel { batch } => self.cancel_batch(batch),
@@ -329,7 +329,7 @@ impl Executor for SweepExecutor {
         let mut updates = Vec::new();
         tokio::select! {
             biased;
-            found = self.schedule.found() => Reply::Prospects(found),
+            found = self.schedule.found() => Reply::InstanceProspects(found),
             _ = self.updates.recv_many(&mut updates, UPDATES) => Reply::Batches(updates),
         }
     }
@@ -337,7 +337,7 @@ impl Executor for SweepExecutor {
     fn receive(&mut self, reply: Reply, _: Option<&SweepFolder>) -> Result<Vec<Input>, WorkError> {
         let mut inputs = Vec::new();
         match reply {
-            Reply::Prospects(found) => {
+            Reply::InstanceProspects(found) => {
                 inputs.extend(self.found(found)?.map(Input::Event));
             }
             Reply::Batches(updates) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pliant_control::multi_job::Prospects;
+use pliant_control::multi_job::InstanceProspects;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
 use tokio::time::Instant;
@@ -90,7 +90,7 @@ impl PollSchedule {
     }
 
     /// Removes paused servers, and schedules the next poll at the end of a pause.
-    pub(super) fn remove_paused(&mut self, found: &mut Vec<(Name, Prospects)>) {
+    pub(super) fn remove_paused(&mut self, found: &mut Vec<(Name, InstanceProspects)>) {
         let now = Instant::now();
         let until = |name: &Name| self.pauses.get(name).map(|(until, _)| *until).filter(|until| *until > now);
         let next = found.iter().filter_map(|(name, _)| until(name)).min();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::multi_job::Prospects;
+use pliant_control::multi_job::InstanceProspects;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
 use pliant_wire::{self as wire, InstanceCall, ProspectsQuery, SubmissionRefusal, proto};
@@ -51,7 +51,7 @@ pub(super) fn calls(parameters: &ParameterSpace, numbers: &[u32]) -> Vec<Instanc
 #[derive(Clone, Default, Debug)]
 pub(super) struct ProspectsFound {
     /// The servers that take instances.
-    pub(super) found: Vec<(Name, Prospects)>,
+    pub(super) found: Vec<(Name, InstanceProspects)>,
     /// The addresses of these servers.
     pub(super) addresses: BTreeMap<Name, String>,
     /// The servers that take none.
@@ -62,8 +62,9 @@ impl ProspectsFound {
     /// The samples that no server takes, and why one server does not.
     pub(super) fn refused_by_all(&self) -> Vec<(u32, String)> {
         let Some(((_, first), others)) = self.found.split_first() else { return Vec::new() };
-        let refuses =
-            |prospects: &Prospects, number| prospects.refused.iter().any(|(other, _)| *other == number);
+        let refuses = |prospects: &InstanceProspects, number| {
+            prospects.refused.iter().any(|(other, _)| *other == number)
+        };
         let refused = first.refused.iter();
         refused
             .filter(|(number, _)| others.iter().all(|(_, other)| refuses(other, *number)))
@@ -84,7 +85,7 @@ impl Client {
         server: &Name,
         address: &str,
         query: &ProspectsQuery,
-    ) -> Result<Result<Prospects, SubmissionRefusal>, ClientError> {
+    ) -> Result<Result<InstanceProspects, SubmissionRefusal>, ClientError> {
         let request = self.request(proto::ProspectsRequest::from(query));
         let reply = self.server(server, address)?.prospects(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;

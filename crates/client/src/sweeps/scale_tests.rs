@@ -7,7 +7,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-use pliant_control::multi_job::{Command, Event, MultiJob, Places, Plan, Prospects, RuntimeSource};
+use pliant_control::multi_job::{
+    Command, Event, FreeSlots, InstanceProspects, MultiJob, Plan, RuntimeSource,
+};
 use pliant_control::names::{Key, Name};
 use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
@@ -45,19 +47,19 @@ pub(super) fn header(instances: u32) -> Header {
     Header { key: Key([1; 16]), seed: 1, ..Header::new("alice", &spec, plan) }
 }
 
-fn prospects() -> Vec<(Name, Prospects)> {
-    let prospects = |places| Prospects {
-        free: vec![Places { at: SpanMs::ZERO, places }],
+fn prospects() -> Vec<(Name, InstanceProspects)> {
+    let prospects = |slots| InstanceProspects {
+        free: vec![FreeSlots { at: SpanMs::ZERO, slots }],
         instance: SpanMs(2),
         scale: 1.0,
-        told: RuntimeSource::Statistics { jobs: 9 },
+        source: RuntimeSource::Statistics { jobs: 9 },
         jobs: 0,
         failures: 0,
         batch_most: None,
         waiting: Vec::new(),
         refused: Vec::new(),
     };
-    let server = |(name, places): (&str, u32)| (name.parse().unwrap(), prospects(places));
+    let server = |(name, slots): (&str, u32)| (name.parse().unwrap(), prospects(slots));
     [("lyon", 64), ("nancy", 32), ("rennes", 16)].map(server).into()
 }
 
@@ -70,8 +72,8 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
     loop {
         for command in commands.drain(..) {
             match command {
-                Command::Look
-                | Command::Keep { .. }
+                Command::QueryServers
+                | Command::RecordShares { .. }
                 | Command::Withdraw { .. }
                 | Command::Cancel { .. }
                 | Command::Unplaced { .. } => {}
@@ -96,11 +98,15 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
             };
             folder.append(&Entry::Ended { batch, end });
             let (completed, took, scale) = (true, SpanMs(2), 1.0);
-            machine.on(Event::Ended { batch, instance, completed, took, scale }, &mut rng, &mut commands);
+            machine.on(
+                Event::InstanceEnded { batch, instance, completed, took, scale },
+                &mut rng,
+                &mut commands,
+            );
         }
         folder.append(&Entry::Over { batch, how: "exit code 0".to_owned(), unbegun: false });
         folder.flush(false).unwrap();
-        machine.on(Event::Over { batch, unbegun: false }, &mut rng, &mut commands);
+        machine.on(Event::BatchEnded { batch, unbegun: false }, &mut rng, &mut commands);
     }
 }
 

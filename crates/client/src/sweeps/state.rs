@@ -61,7 +61,7 @@ impl SweepState {
             Entry::Submitted { batch, server, instances } => {
                 let instances = numbers(&instances);
                 self.open(batch, server.clone(), instances.clone());
-                Event::Recalled { batch, server, instances }
+                Event::BatchRestored { batch, server, instances }
             }
             Entry::Accepted { batch, job } => {
                 self.has_accepted = true;
@@ -73,7 +73,7 @@ impl SweepState {
                 }
                 return;
             }
-            Entry::Kept { shares } => Event::Kept { shares },
+            Entry::Kept { shares } => Event::SharesRestored { shares },
             Entry::Refused { batch, cause, .. } => {
                 self.batches.remove(&batch);
                 Event::Refused { batch, cause }
@@ -81,11 +81,11 @@ impl SweepState {
             Entry::Ended { batch, end } => {
                 let took = SpanMs(i64::try_from(end.elapsed_ms).unwrap_or(i64::MAX / 4));
                 let (instance, completed, scale) = (end.instance, end.is_success(), end.scale);
-                Event::Ended { batch, instance, completed, took, scale }
+                Event::InstanceEnded { batch, instance, completed, took, scale }
             }
             Entry::Over { batch, unbegun, .. } => {
                 self.batches.remove(&batch);
-                Event::Over { batch, unbegun }
+                Event::BatchEnded { batch, unbegun }
             }
             Entry::Unplaced { instance, .. } => Event::Unplaced { instance },
             Entry::Cancelled {} => Event::Cancel,

@@ -1,36 +1,36 @@
-//! Discovery: a question goes down, the best answers come up.
+//! Discovery: a query goes down the hierarchy, the best answers come up.
 //!
-//! A child that does not answer in time is left out and named; the others' answers are worth more than
-//! certainty. Each level waits a second less than the one above it, so that partial answers arrive.
+//! A child that does not answer in time is left out and named, because partial answers are better than none. Each level
+//! waits a second less than the one above it, so that partial answers arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Span, Time};
 
 use super::{Agent, Child, ChildKind, Command, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester};
+use crate::estimation_vector::keep_best;
 use crate::names::Name;
 use crate::server_info::ServerInfo;
-use crate::vector::cut;
 
-/// How many refusals and how many silent children are told: however many servers there are, an answer stays short.
-const TOLD: usize = 8;
+/// The most refusals and silent children in a result, which so stays short in a large federation.
+const LISTED_MAX: usize = 8;
 
 /// A discovery that waits for answers.
 pub(super) struct OpenDiscovery {
-    by: Requester,
+    requester: Requester,
     best: u32,
-    /// One server alone is asked.
+    /// The query asks for one server only.
     only: bool,
-    /// Who has not answered.
+    /// Children that have not answered.
     missing: BTreeSet<Name>,
-    /// When to go on without them.
+    /// When the discovery goes on without them.
     pub(super) until: Time,
     found: DiscoveryResult,
 }
 
 impl OpenDiscovery {
-    /// A child does not answer, and nor does any server below it.
-    fn silent(&mut self, child: Name, children: &BTreeMap<Name, Child>) {
+    /// Counts a child that does not answer, with the servers below it.
+    fn record_silent(&mut self, child: Name, children: &BTreeMap<Name, Child>) {
         let below = children.get(&child).map_or(0, |known| count(known.servers.len()));
         let servers = if self.only { below.min(1) } else { below };
         self.found.servers = self.found.servers.saturating_add(servers);
@@ -39,38 +39,45 @@ impl OpenDiscovery {
 }
 
 impl Agent {
-    pub(super) fn ask(&mut self, now: Time, by: Requester, ask: DiscoveryQuery, commands: &mut Vec<Command>) {
+    pub(super) fn start_discovery(
+        &mut self,
+        now: Time,
+        requester: Requester,
+        query: DiscoveryQuery,
+        commands: &mut Vec<Command>,
+    ) {
         let discovery = self.next_discovery;
         self.next_discovery += 1;
-        let timeout = match (&ask.what, ask.timeout) {
-            // A job's files may be on their way for longer than any estimate takes.
-            (DiscoverySubject::Order(_), Some(given)) => given,
+        let timeout = match (&query.subject, query.timeout) {
+            // A handoff transfers the job's files, which takes longer than any estimate.
+            (DiscoverySubject::Move(_), Some(given)) => given,
             (_, given) => given.map_or(self.config.timeout, |given| given.min(self.config.timeout)),
         };
         let below = Span((timeout.0 - 1).max(1));
         let mut missing = BTreeSet::new();
         let mut found = DiscoveryResult::default();
         for (name, child) in &self.children {
-            let has = |wanted: &Name| child.servers.iter().any(|server| server.name == *wanted);
-            let wanted = ask.only.as_ref().is_none_or(has);
-            if wanted && !child.attached {
-                let asked = |server: &&ServerInfo| ask.only.as_ref().is_none_or(|only| server.name == *only);
+            let has = |chosen: &Name| child.servers.iter().any(|server| server.name == *chosen);
+            let is_chosen = query.only.as_ref().is_none_or(has);
+            if is_chosen && !child.attached {
+                let asked =
+                    |server: &&ServerInfo| query.only.as_ref().is_none_or(|only| server.name == *only);
                 let absent = child.servers.iter().filter(asked).map(|server| server.name.clone());
                 found.absent.extend(absent);
             }
-            // An agent without servers has nobody to ask.
-            let somebody = child.kind == ChildKind::Server || !child.servers.is_empty();
-            if child.attached && wanted && somebody {
+            // An agent without servers has no server to query.
+            let has_servers = child.kind == ChildKind::Server || !child.servers.is_empty();
+            if child.attached && is_chosen && has_servers {
                 missing.insert(name.clone());
-                let ask = Box::new(DiscoveryQuery { timeout: Some(below), ..ask.clone() });
-                commands.push(Command::Ask { child: name.clone(), discovery, ask });
+                let query = Box::new(DiscoveryQuery { timeout: Some(below), ..query.clone() });
+                commands.push(Command::Query { child: name.clone(), discovery, query });
             }
         }
         found.servers = count(found.absent.len());
         let open = OpenDiscovery {
-            by,
-            best: ask.best,
-            only: ask.only.is_some(),
+            requester,
+            best: query.best,
+            only: query.only.is_some(),
             missing,
             until: now + timeout,
             found,
@@ -88,11 +95,11 @@ impl Agent {
         commands: &mut Vec<Command>,
     ) {
         let Some(open) = self.discoveries.get_mut(&discovery) else { return };
-        // Late or twice: not waited for any more.
+        // The answer is late or a duplicate.
         if !open.missing.remove(child) {
             return;
         }
-        // A server is one that has answered; an agent tells how many it has below it.
+        // A server that has answered counts as one; an agent reports how many it has below it.
         let server = self.children.get(child).is_some_and(|known| known.kind == ChildKind::Server);
         let (servers, answered) = if server { (1, 1) } else { (found.servers, found.answered) };
         open.found.servers = open.found.servers.saturating_add(servers);
@@ -107,8 +114,8 @@ impl Agent {
         self.conclude(now, discovery, commands);
     }
 
-    /// A child that has gone will not answer.
-    pub(super) fn no_answer_from(&mut self, now: Time, child: &Name, commands: &mut Vec<Command>) {
+    /// Goes on without the answers of a child that has disconnected.
+    pub(super) fn stop_waiting_for(&mut self, now: Time, child: &Name, commands: &mut Vec<Command>) {
         let waiting: Vec<u64> = self
             .discoveries
             .iter()
@@ -118,53 +125,56 @@ impl Agent {
         for discovery in waiting {
             if let Some(open) = self.discoveries.get_mut(&discovery) {
                 open.missing.remove(child);
-                open.silent(child.clone(), &self.children);
+                open.record_silent(child.clone(), &self.children);
             }
             self.conclude(now, discovery, commands);
         }
     }
 
-    /// Answers with what there is where timeout has run out.
-    pub(super) fn give_up_waiting(&mut self, now: Time, commands: &mut Vec<Command>) {
+    /// Concludes the discoveries whose timeout has passed.
+    pub(super) fn conclude_overdue(&mut self, now: Time, commands: &mut Vec<Command>) {
         let over: Vec<u64> =
             self.discoveries.iter().filter(|(_, open)| open.until <= now).map(|(id, _)| *id).collect();
         for discovery in over {
             if let Some(open) = self.discoveries.get_mut(&discovery) {
                 for child in std::mem::take(&mut open.missing) {
-                    open.silent(child, &self.children);
+                    open.record_silent(child, &self.children);
                 }
             }
             self.conclude(now, discovery, commands);
         }
     }
 
-    /// Answers if nobody is missing.
+    /// Answers a discovery once no child is missing.
     fn conclude(&mut self, now: Time, discovery: u64, commands: &mut Vec<Command>) {
         if self.discoveries.get(&discovery).is_none_or(|open| !open.missing.is_empty()) {
             return;
         }
-        let Some(OpenDiscovery { by, best, mut found, .. }) = self.discoveries.remove(&discovery) else {
+        let Some(OpenDiscovery { requester, best, mut found, .. }) = self.discoveries.remove(&discovery)
+        else {
             return;
         };
-        cut(&mut found.vectors, best as usize);
+        keep_best(&mut found.vectors, best as usize);
         found.refusals.sort();
         found.silent.sort();
         for left in [shorten(&mut found.refusals), shorten(&mut found.silent)] {
             found.more = found.more.saturating_add(left);
         }
         found.absent.sort();
-        found.absent.truncate(TOLD);
-        match by {
-            Requester::Round => self.round_found(now, found, commands),
-            Requester::Client(_) | Requester::Parent(_) => commands.push(Command::Answer { to: by, found }),
+        found.absent.truncate(LISTED_MAX);
+        match requester {
+            Requester::ReallocationCycle => self.handle_cycle_answer(now, found, commands),
+            Requester::Client(_) | Requester::Parent(_) => {
+                commands.push(Command::Answer { to: requester, found })
+            }
         }
     }
 }
 
-/// Keeps the first few; how many are left out.
+/// Keeps the first few entries; returns how many it drops.
 fn shorten<A>(list: &mut Vec<A>) -> u32 {
-    let left = list.len().saturating_sub(TOLD);
-    list.truncate(TOLD);
+    let left = list.len().saturating_sub(LISTED_MAX);
+    list.truncate(LISTED_MAX);
     count(left)
 }
 

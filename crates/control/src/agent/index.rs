@@ -1,4 +1,4 @@
-//! Where every job is: what servers tell, kept and passed on.
+//! The index of jobs: status updates from servers, kept and passed on.
 
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -7,28 +7,28 @@ use super::{Agent, Command};
 use crate::job::{Hop, JobRecord, JobState};
 use crate::names::{Handle, Name, User};
 
-/// How many moves are remembered.
+/// The number of moves kept.
 const MOVES_KEPT: usize = 10_000;
 
-/// How long an ended job stays in memory: longer than it takes to be found in the archive.
+/// How long an ended job stays in memory: longer than it takes until the archive has it.
 const KEPT_AFTER_END: Span = Span(60);
 
-/// How long an ended job that was moved stays in memory: longer than news of a server that had it before may take.
+/// How long an ended job that was moved stays in memory: longer than a status update of an earlier server may take.
 const MOVED_KEPT_AFTER_END: Span = Span(3600);
 
-/// A move that the agent was told of.
+/// A move that a status update reported.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReportedMove {
     /// The job.
     pub job: Handle,
-    /// Whose it is.
+    /// The job's owner.
     pub owner: User,
-    /// From where to where, when and why.
+    /// The move: its servers, time and reason.
     pub hop: Hop,
 }
 
 impl Agent {
-    pub(super) fn told(
+    pub(super) fn record_status(
         &mut self,
         now: Time,
         child: &Name,
@@ -44,38 +44,38 @@ impl Agent {
                 return;
             }
             if !self.config.root {
-                commands.push(Command::Tell(Box::new(record.clone())));
+                commands.push(Command::ReportStatus(Box::new(record.clone())));
             }
             if self.is_below(record.server()) {
-                self.learn(now, record, commands);
+                self.update_index(now, record, commands);
             } else {
-                self.leave_to_others(record, commands);
+                self.archive_departed(record, commands);
             }
         }
         let sequence = self.children[child].sequence;
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
     }
 
-    /// True if more is known of the job already: news of a server may come through two agents, when it has gone from
-    /// one to the other, and then those of the first one may be late.
+    /// True if the agent knows a later status of the job. Two agents may report a job that has moved from one to the other,
+    /// and the updates of the first one may be late.
     fn is_late(&self, record: &JobRecord) -> bool {
         self.jobs.get(&record.handle).is_some_and(|known| known.progress() > record.progress())
     }
 
-    /// True if news of a server come through this agent. Those of every server come through the master agent.
+    /// True if this agent receives the status updates of a server. The master agent receives those of every server.
     fn is_below(&self, server: &Name) -> bool {
         self.config.root || self.servers().any(|(info, ..)| info.name == *server)
     }
 
-    /// A job has gone to a server whose news come through another agent: nobody will tell here how it ends. That it has
-    /// gone is kept for good, since other servers that had it may tell of it later.
-    fn leave_to_others(&mut self, record: JobRecord, commands: &mut Vec<Command>) {
+    /// Archives a job that has gone to a server below another agent: this agent gets no further status updates of it. The
+    /// record is kept for good, because earlier servers of the job may still report it.
+    fn archive_departed(&mut self, record: JobRecord, commands: &mut Vec<Command>) {
         let gone = self.jobs.remove(&record.handle);
         self.waiting -= usize::from(gone.is_some_and(|gone| gone.state == JobState::Queued));
         commands.push(Command::Archive(Box::new(record)));
     }
 
-    fn learn(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
+    fn update_index(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
         let before = self.jobs.get(&record.handle);
         let waited = before.is_some_and(|before| before.state == JobState::Queued);
         let had_ended = before.is_some_and(|before| before.state.is_final());
@@ -104,18 +104,18 @@ impl Agent {
         self.jobs.insert(record.handle.clone(), record);
     }
 
-    /// A job of somebody else has ended early: as good a reason to look around as the early end of one of ours.
-    pub(super) fn freed_below(&mut self, child: &Name, commands: &mut Vec<Command>) {
+    /// Handles the early end of a local user's job, which can start a cycle like the early end of a job of the federation.
+    pub(super) fn record_freed(&mut self, child: &Name, commands: &mut Vec<Command>) {
         if !self.children.contains_key(child) {
             return;
         }
-        self.freed |= self.waiting > 0 && self.moving().is_some();
+        self.freed |= self.waiting > 0 && self.reallocation().is_some();
         if !self.config.root {
             commands.push(Command::Freed);
         }
     }
 
-    /// Drops what ended long enough ago.
+    /// Removes jobs that ended long enough ago from memory.
     pub(super) fn forget(&mut self, now: Time) {
         while let Some((at, handle)) = self.ended.front()
             && *at + KEPT_AFTER_END <= now
@@ -135,23 +135,23 @@ impl Agent {
         }
     }
 
-    /// When [`Agent::forget`] has something to do.
+    /// When [`Agent::forget`] has to run next.
     pub(super) fn next_forgotten(&self) -> Option<Time> {
         let ended = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
         ended.into_iter().chain(self.ended_moved.front().map(|(at, _)| *at + MOVED_KEPT_AFTER_END)).min()
     }
 
-    /// The last moves, oldest first: which job, and from where to where.
+    /// The last moves, oldest first.
     pub fn moves(&self) -> impl DoubleEndedIterator<Item = &ReportedMove> {
         self.moves.iter()
     }
 
-    /// A job in memory: one that has not ended, or only just.
+    /// A job in memory: one that has not ended, or ended just now.
     pub fn job(&self, handle: &Handle) -> Option<&JobRecord> {
         self.jobs.get(handle)
     }
 
-    /// The highest number of the jobs of a server in memory.
+    /// The highest number among a server's jobs in memory.
     pub fn last_number(&self, server: &Name) -> Option<u32> {
         let handle = |number| Handle { server: server.clone(), number };
         self.jobs.range(handle(0)..=handle(u32::MAX)).next_back().map(|(last, _)| last.number)
@@ -163,7 +163,7 @@ impl Agent {
     }
 }
 
-/// True if a job has given its processors back before the end of its walltime.
+/// True if a job has ended before its walltime.
 fn is_early(record: &JobRecord) -> bool {
     let planned = record.started.map(|started| started + record.walltime);
     record.ended.zip(planned).is_some_and(|(ended, planned)| ended < planned)

@@ -1,14 +1,15 @@
-//! The agent: finds servers and knows where every job of the federation is (paper 000, section 3.1; the agents
-//! of paper 004, Figure 3).
+//! The agent finds servers and knows where every job of the federation is (paper 000, section 3.1; the agents of paper 004,
+//! Figure 3).
 //!
-//! Agents form a tree whose leaves are servers. A question goes down to every child that is there; estimation
-//! vectors come up and are cut to the best at each level ([`crate::vector::cut`]), so the root never handles every server
-//! (`discovery`). News of jobs goes up, from the journal of one daemon into that of the next (`index`).
+//! Agents form a hierarchy whose leaves are servers. A discovery query goes down to every child that is up. Estimation
+//! vectors come up, and each level keeps the best ([`crate::estimation_vector::keep_best`]), so the root never handles
+//! every server (`discovery`). Status updates of jobs go up, from the journal of one daemon into that of the next
+//! (`index`).
 
 mod discovery;
 mod index;
 mod offers;
-mod rounds;
+mod reallocation;
 mod runtimes;
 mod snapshot;
 #[cfg(test)]
@@ -22,34 +23,34 @@ use pliant_policy::runtimes::CalibratedRuntimes;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
+use crate::estimation_vector::EstimationVector;
 use crate::handoff::{MoveOutcome, MoveProposal, ServerSnapshot};
 use crate::job::{JobRecord, Work};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 use crate::reason::Reason;
 use crate::server_info::ServerInfo;
-use crate::vector::EstimationVector;
 
 pub use index::ReportedMove;
 pub use offers::ExplorationServer;
-pub use rounds::{Change, Proposal, ReallocationConfig, Report};
-pub use runtimes::{CALIBRATED, RuntimeOf};
+pub use reallocation::{ProposedMove, ReallocationChange, ReallocationConfig, ReallocationReport};
+pub use runtimes::{CALIBRATED, RuntimeSummary};
 pub use snapshot::AgentState;
 
-/// What an agent is.
+/// The configuration of an agent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AgentConfig {
-    /// Its name.
+    /// The agent's name.
     pub name: Name,
-    /// True if it has no parent: the master agent.
+    /// True if the agent has no parent: the master agent.
     pub root: bool,
-    /// How long children may take to answer.
+    /// The time within which children have to answer.
     pub timeout: Span,
-    /// How waiting jobs are moved unless an operator says otherwise; none if they are not.
-    pub moving: Option<ReallocationConfig>,
+    /// The reallocation of waiting jobs unless an operator changes it; none if the agent reallocates none.
+    pub reallocation: Option<ReallocationConfig>,
 }
 
-/// What a child is.
+/// The kind of a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChildKind {
@@ -59,7 +60,7 @@ pub enum ChildKind {
     Agent,
 }
 
-/// What is asked for, in a discovery.
+/// The subject of a discovery query.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiscoverySubject {
@@ -67,194 +68,194 @@ pub enum DiscoverySubject {
     Work(Work),
     /// A service with arguments; each server that offers it knows its shape.
     Service {
-        /// Its name.
+        /// The service's name.
         name: String,
-        /// Its arguments.
+        /// The service's arguments.
         arguments: BTreeMap<String, String>,
     },
-    /// Nothing: every server is to show its queue, to an agent that looks for better places.
+    /// The queue of every server, for a reallocation cycle.
     Snapshots,
-    /// That one server hand a waiting job over to another one: answered when that has come to an end.
-    Order(Box<MoveProposal>),
+    /// A move: the asked server hands a waiting job over to another server. Answered when the handoff has ended.
+    Move(Box<MoveProposal>),
 }
 
-/// A question to the federation: who would complete this first?
+/// A query to the federation: which servers complete this work first?
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DiscoveryQuery {
-    /// What is asked for.
-    pub what: DiscoverySubject,
-    /// Who asks.
+    /// What the query asks for.
+    pub subject: DiscoverySubject,
+    /// The user who asks.
     pub caller: Caller,
-    /// How many of the best answers are wanted.
+    /// The number of best answers to return.
     pub best: u32,
-    /// Only this server, if the user chose one.
+    /// The only server to ask, if the user chose one.
     pub only: Option<Name>,
-    /// How long the answer may take, if whoever asks has set a limit.
+    /// The time limit of the requester, if there is one.
     pub timeout: Option<Span>,
 }
 
-/// Who waits for the answer to a question.
+/// The requester that waits for the answer to a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Requester {
     /// A client.
     Client(Token),
-    /// The parent, by its number of the discovery.
+    /// The parent, with its number of the discovery.
     Parent(u64),
-    /// This agent itself, which looks for better places for waiting jobs.
-    Round,
+    /// This agent itself, in a reallocation cycle.
+    ReallocationCycle,
 }
 
-/// What came of a discovery.
+/// The result of a discovery.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DiscoveryResult {
     /// The best servers, best first.
     pub vectors: Vec<EstimationVector>,
-    /// Why others do not take it, by server.
+    /// Servers that refuse the work, each with its reason.
     pub refusals: Vec<(Name, Reason)>,
     /// Children that did not answer in time.
     pub silent: Vec<Name>,
-    /// How many more of both there were: each level passes on the first few.
+    /// The number of further refusals and silent children: each level passes on the first few.
     pub more: u32,
-    /// Servers that are known and were not there to be asked, the first few.
+    /// Known servers that were down, the first few.
     pub absent: Vec<Name>,
-    /// How many servers are known that could be asked, there or not; 0 if that is not known.
+    /// The number of known servers that could be asked, up or down; 0 if that is not known.
     pub servers: u32,
-    /// How many of them answered, by an estimate or a refusal.
+    /// The number of servers that answered, by an estimate or a refusal.
     pub answered: u32,
-    /// The queues of servers, if they were asked for.
+    /// The queues of servers, if the query asked for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<ServerSnapshot>,
-    /// What came of an order, if one was given.
+    /// The outcome of a move, if the query ordered one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<MoveOutcome>,
 }
 
-/// What changes an agent's state.
+/// An event that changes an agent's state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A child is there.
+    /// A child has connected.
     Attached {
         /// The child.
         child: Name,
-        /// What it is.
+        /// The child's kind.
         kind: ChildKind,
-        /// The journal that its news come from.
+        /// The journal that the child's status updates come from.
         journal: u64,
-        /// The servers it is or has below it.
+        /// The servers that the child is or has below it.
         servers: Vec<ServerInfo>,
     },
-    /// A child says anew which servers it has.
+    /// A child reports again which servers it has.
     Announced {
         /// The child.
         child: Name,
-        /// The servers it is or has below it.
+        /// The servers that the child is or has below it.
         servers: Vec<ServerInfo>,
     },
-    /// A child is gone.
+    /// A child has disconnected.
     Detached {
         /// The child.
         child: Name,
     },
-    /// Somebody asks.
-    Asked {
-        /// Who waits for the answer.
-        by: Requester,
-        /// What.
-        ask: Box<DiscoveryQuery>,
+    /// A client, the parent or this agent sends a query.
+    Queried {
+        /// The requester that waits for the answer.
+        requester: Requester,
+        /// The query.
+        query: Box<DiscoveryQuery>,
     },
-    /// A child answers.
+    /// A child answers a query.
     Answered {
         /// The child.
         child: Name,
-        /// Our number of the discovery.
+        /// This agent's number of the discovery.
         discovery: u64,
-        /// What it found.
+        /// The child's result.
         found: DiscoveryResult,
     },
-    /// A child tells how a job stands.
-    Told {
+    /// A child reports a job's status.
+    StatusUpdate {
         /// The child.
         child: Name,
-        /// Its number of the news.
+        /// The child's sequence number of the status update.
         sequence: u64,
         /// The job.
         record: Box<JobRecord>,
     },
-    /// Processors below a child are free earlier than planned although no job of the federation has ended.
+    /// Processors below a child have become free early, although no job of the federation has ended.
     Freed {
         /// The child.
         child: Name,
     },
-    /// Somebody wants waiting jobs to be looked at now.
+    /// A caller requests a reallocation cycle now.
     Reallocate {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
-        /// Only say what would be done.
+        /// Only report the moves.
         dry_run: bool,
-        /// Under this policy; none is the agent's own.
+        /// The policy; none is the agent's own.
         policy: Option<Reallocation>,
     },
-    /// An operator changes how waiting jobs are moved.
+    /// An operator changes the reallocation of waiting jobs.
     Configure {
-        /// Whom to answer.
+        /// The operator to answer.
         reply: Token,
-        /// How; none goes back to the configuration.
-        change: Option<Change>,
+        /// The change; none returns to the configuration.
+        change: Option<ReallocationChange>,
     },
-    /// Time has passed.
+    /// A point in time of [`Agent::next_due`] has come.
     Due,
 }
 
-/// What is to be done.
+/// A command of an agent to its driver.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// DiscoveryQuery a child.
-    Ask {
+    /// Send a query to a child.
+    Query {
         /// The child.
         child: Name,
-        /// Our number of the discovery.
+        /// This agent's number of the discovery.
         discovery: u64,
-        /// What.
-        ask: Box<DiscoveryQuery>,
+        /// The query.
+        query: Box<DiscoveryQuery>,
     },
-    /// Answer whoever asked.
+    /// Answer a query.
     Answer {
-        /// Who waits.
+        /// The requester that waits.
         to: Requester,
-        /// What was found.
+        /// The result.
         found: DiscoveryResult,
     },
-    /// Answer whoever wanted waiting jobs to be looked at.
-    Report {
-        /// Whom.
+    /// ReallocationReport a reallocation cycle to the caller that requested it.
+    ReportReallocation {
+        /// The caller.
         to: Token,
-        /// What came of it.
-        report: Box<Report>,
+        /// The report.
+        report: Box<ReallocationReport>,
     },
-    /// Tell an operator that the change is made.
+    /// Confirm a change to an operator.
     Configured {
-        /// Whom.
+        /// The operator.
         to: Token,
     },
-    /// Tell a child that its news up to there are kept.
+    /// Acknowledge a child's status updates up to this one: they are kept.
     Acknowledge {
         /// The child.
         child: Name,
-        /// Its number of the last.
+        /// The child's sequence number of the last one.
         sequence: u64,
     },
-    /// Tell the parent how a job stands. Told until it is acknowledged.
-    Tell(Box<JobRecord>),
-    /// Tell the parent which servers there are.
+    /// ReallocationReport a job's status to the parent, until it acknowledges.
+    ReportStatus(Box<JobRecord>),
+    /// ReallocationReport the servers of this agent to the parent.
     Announce,
-    /// Tell the parent that processors are free earlier than planned although no job of the federation has ended. Of use at
-    /// once or not at all.
+    /// ReallocationReport to the parent that processors have become free early, although no job of the federation has ended. This is of
+    /// use at once or not at all.
     Freed,
-    /// A job has ended, or has gone to a server below another agent: keep its record for good. What is told later and is
-    /// not as far ([`JobRecord::progress`]) is old.
+    /// Keep the record of a job that has ended, or has gone to a server below another agent, for good. A later status
+    /// update with less progress ([`JobRecord::progress`]) is outdated.
     Archive(Box<JobRecord>),
 }
 
@@ -263,12 +264,12 @@ pub enum Command {
 struct Child {
     kind: ChildKind,
     servers: Vec<ServerInfo>,
-    /// True while it is there.
+    /// True while it is up.
     attached: bool,
-    /// When it came or went last.
+    /// When it connected or disconnected last.
     since: Time,
     journal: u64,
-    /// Its last news.
+    /// The sequence number of its last status update.
     sequence: u64,
 }
 
@@ -279,32 +280,32 @@ pub struct Agent {
     discoveries: BTreeMap<u64, discovery::OpenDiscovery>,
     next_discovery: u64,
     jobs: BTreeMap<Handle, JobRecord>,
-    /// Jobs that have ended, by when that was learnt: forgotten in that order.
+    /// Jobs that have ended, by when the agent learned that; forgotten in that order.
     ended: VecDeque<(Time, Handle)>,
-    /// Those of them that were moved, which are kept longer.
+    /// Ended jobs that were moved, which are kept longer.
     ended_moved: VecDeque<(Time, Handle)>,
-    /// How many of the jobs in memory wait.
+    /// The number of waiting jobs in memory.
     waiting: usize,
-    /// Since when there are any.
+    /// Since when any job has been waiting.
     waits_since: Time,
-    /// What an operator said of how waiting jobs are moved.
-    changed: Option<Change>,
-    /// The look at waiting jobs that is under way.
-    round: Option<rounds::ReallocationCycle>,
-    /// When the last one began.
-    last_round: Option<Time>,
+    /// An operator's last change of the reallocation.
+    operator_change: Option<ReallocationChange>,
+    /// The current reallocation cycle.
+    cycle: Option<reallocation::ReallocationCycle>,
+    /// When the last reallocation cycle began.
+    last_cycle: Option<Time>,
     /// A cluster has become free early since then.
     freed: bool,
-    /// A job has come to wait since then.
+    /// A job has been queued since then.
     arrived: bool,
     /// The last moves, oldest first.
     moves: VecDeque<ReportedMove>,
-    /// How long jobs run.
+    /// The runtimes of jobs.
     learned: CalibratedRuntimes,
 }
 
 impl Agent {
-    /// An agent that knows of nobody.
+    /// Makes an agent without children.
     pub fn new(config: AgentConfig) -> Agent {
         Agent {
             config,
@@ -316,9 +317,9 @@ impl Agent {
             ended_moved: VecDeque::new(),
             waiting: 0,
             waits_since: Time(i64::MIN),
-            changed: None,
-            round: None,
-            last_round: None,
+            operator_change: None,
+            cycle: None,
+            last_cycle: None,
             freed: false,
             arrived: false,
             moves: VecDeque::new(),
@@ -326,12 +327,12 @@ impl Agent {
         }
     }
 
-    /// What it is.
+    /// The agent's configuration.
     pub fn config(&self) -> &AgentConfig {
         &self.config
     }
 
-    /// Takes in an event and appends what is to be done.
+    /// Handles an event and appends the commands that follow.
     pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
         match event {
             Event::Attached { child, kind, journal, servers } => {
@@ -339,32 +340,34 @@ impl Agent {
             }
             Event::Announced { child, servers } => self.announced(&child, servers, commands),
             Event::Detached { child } => self.detach(now, &child, commands),
-            Event::Asked { by, ask } => self.ask(now, by, *ask, commands),
+            Event::Queried { requester, query } => self.start_discovery(now, requester, *query, commands),
             Event::Answered { child, discovery, found } => {
                 self.answered(now, &child, discovery, found, commands);
             }
-            Event::Freed { child } => self.freed_below(&child, commands),
+            Event::Freed { child } => self.record_freed(&child, commands),
             Event::Reallocate { reply, dry_run, policy } => {
-                self.reallocate(now, reply, dry_run, policy, commands);
+                self.request_cycle(now, reply, dry_run, policy, commands);
             }
             Event::Configure { reply, change } => {
-                self.changed = change;
+                self.operator_change = change;
                 commands.push(Command::Configured { to: reply });
             }
-            Event::Told { child, sequence, record } => self.told(now, &child, sequence, *record, commands),
+            Event::StatusUpdate { child, sequence, record } => {
+                self.record_status(now, &child, sequence, *record, commands)
+            }
             Event::Due => {
-                self.give_up_waiting(now, commands);
-                self.look_around(now, commands);
+                self.conclude_overdue(now, commands);
+                self.start_due_cycle(now, commands);
                 self.forget(now);
             }
         }
     }
 
-    /// When [`Event::Due`] is wanted next.
+    /// When the agent needs the next [`Event::Due`].
     pub fn next_due(&self) -> Option<Time> {
         let timeout = self.discoveries.values().map(|open| open.until);
         let forget = self.next_forgotten();
-        timeout.chain(forget).chain(self.next_round()).min()
+        timeout.chain(forget).chain(self.next_cycle()).min()
     }
 
     fn attach(
@@ -376,29 +379,29 @@ impl Agent {
         servers: Vec<ServerInfo>,
         commands: &mut Vec<Command>,
     ) {
-        self.taken_from_others(&child, &servers);
+        self.remove_from_detached(&child, &servers);
         let before = self.children.get(&child);
-        // A new journal begins to count anew.
+        // A new journal starts its sequence numbers again.
         let sequence = before.filter(|before| before.journal == journal).map_or(0, |before| before.sequence);
         let changed = before.is_none_or(|before| !before.attached || before.servers != servers);
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
-        // What was asked over an earlier line is not answered over this one.
-        self.no_answer_from(now, &child, commands);
+        // A query sent over an earlier connection is not answered over this one.
+        self.stop_waiting_for(now, &child, commands);
         self.children.insert(child, Child { kind, servers, attached: true, since: now, journal, sequence });
         if changed && !self.config.root {
             commands.push(Command::Announce);
         }
     }
 
-    /// Servers that have come back below another child are not below those that are away.
-    fn taken_from_others(&mut self, child: &Name, servers: &[ServerInfo]) {
+    /// Removes servers that have connected below another child from the children that are down.
+    fn remove_from_detached(&mut self, child: &Name, servers: &[ServerInfo]) {
         for (_, other) in self.children.iter_mut().filter(|(name, other)| *name != child && !other.attached) {
             other.servers.retain(|server| !servers.iter().any(|taken| taken.name == server.name));
         }
     }
 
     fn announced(&mut self, child: &Name, servers: Vec<ServerInfo>, commands: &mut Vec<Command>) {
-        self.taken_from_others(child, &servers);
+        self.remove_from_detached(child, &servers);
         let Some(known) = self.children.get_mut(child) else { return };
         let changed = known.servers != servers;
         known.servers = servers;
@@ -414,25 +417,25 @@ impl Agent {
         }
         known.attached = false;
         known.since = now;
-        self.no_answer_from(now, child, commands);
+        self.stop_waiting_for(now, child, commands);
         if !self.config.root {
             commands.push(Command::Announce);
         }
     }
 
-    /// Every server below this agent, with the child it is or hangs on, and whether that child is there.
+    /// Every server below this agent, with the child that it is or is attached to, and whether that child is up.
     pub fn servers(&self) -> impl Iterator<Item = (&ServerInfo, &Name, bool)> {
         self.children
             .iter()
             .flat_map(|(name, child)| child.servers.iter().map(move |server| (server, name, child.attached)))
     }
 
-    /// The journal that the news of a child come from, if it was ever there.
+    /// The journal of a child's status updates, if the child ever connected.
     pub fn journal_of(&self, child: &Name) -> Option<u64> {
         self.children.get(child).map(|known| known.journal)
     }
 
-    /// The children: name, kind, whether it is there and since when.
+    /// The children: name, kind, whether each is up, and since when.
     pub fn children(&self) -> impl Iterator<Item = (&Name, ChildKind, bool, Time)> {
         self.children.iter().map(|(name, child)| (name, child.kind, child.attached, child.since))
     }

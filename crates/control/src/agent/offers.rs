@@ -1,8 +1,8 @@
-//! Servers for explorations (paper 004, section 4.1.2): which of those below offer a service, and have cores for it.
+//! Servers for explorations (paper 004, section 4.1.2): which servers below offer a service and have cores for it.
 //!
-//! Nothing is asked of them: optional requests are wanted wherever there is room, so a client takes all servers that it
-//! can use, and an estimate of each would tell it nothing. Of which it is told, if there are more than it can use,
-//! [`draw_servers`] decides.
+//! The agent does not query them. Optional requests can run on any free core, so a client uses all servers that it can, and
+//! estimates would not help it choose. If there are more servers than the client can use, [`draw_servers`] chooses among
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ use crate::server_info::ServerInfo;
 /// A server that takes the requests of explorations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExplorationServer {
-    /// Its name.
+    /// The server's name.
     pub server: Name,
-    /// Where it is reached.
+    /// The server's address, `host:port`.
     pub address: String,
-    /// Its cores for them.
+    /// The server's cores for explorations.
     pub cores: u32,
-    /// How many optional requests of a user it takes for each of them; 0 if it does not say.
+    /// The number of optional requests of a user that the server takes for each core; 0 if unknown.
     pub per_core: u32,
 }
 
 impl Agent {
-    /// At most so many of the servers that are there and offer a service for explorations.
+    /// At most `most` servers that are up and offer a service for explorations.
     pub fn offers(&self, service: &str, most: usize, exploration: Key) -> Vec<ExplorationServer> {
         let offers = |info: &ServerInfo| {
             info.optional_cores > 0 && info.services.iter().any(|(name, _)| name == service)

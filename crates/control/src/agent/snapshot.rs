@@ -7,12 +7,12 @@ use pliant_policy::runtimes::CalibratedDump;
 use serde::{Deserialize, Serialize};
 
 use super::runtimes;
-use super::{Agent, AgentConfig, Change, Child, Command, Event, ReportedMove};
+use super::{Agent, AgentConfig, Child, Command, Event, ReallocationChange, ReportedMove};
 use crate::job::{JobRecord, JobState};
 use crate::names::{Handle, Name};
 use crate::replay::Machine;
 
-/// All that an agent knows, but for the discoveries and the look at waiting jobs under way: whoever asked asks again.
+/// The state of an agent, without open discoveries and the current reallocation cycle, whose requesters ask again.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AgentState {
     children: BTreeMap<Name, Child>,
@@ -21,9 +21,9 @@ pub struct AgentState {
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     ended_moved: VecDeque<(Time, Handle)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    changed: Option<Change>,
+    operator_change: Option<ReallocationChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_round: Option<Time>,
+    last_cycle: Option<Time>,
     waits_since: Option<Time>,
     freed: bool,
     arrived: bool,
@@ -34,15 +34,15 @@ pub struct AgentState {
 }
 
 impl Agent {
-    /// The agent that had this state.
+    /// Restores an agent from its state.
     pub fn from_state(config: AgentConfig, state: AgentState) -> Agent {
         let AgentState {
             children,
             jobs,
             ended,
             ended_moved,
-            changed,
-            last_round,
+            operator_change,
+            last_cycle,
             waits_since,
             freed,
             arrived,
@@ -60,8 +60,8 @@ impl Agent {
             ended_moved,
             waiting,
             waits_since,
-            changed,
-            last_round,
+            operator_change,
+            last_cycle,
             freed,
             arrived,
             moves,
@@ -94,8 +94,8 @@ impl Machine for Agent {
             jobs: self.jobs.values().cloned().collect(),
             ended: self.ended.clone(),
             ended_moved: self.ended_moved.clone(),
-            changed: self.changed,
-            last_round: self.last_round,
+            operator_change: self.operator_change,
+            last_cycle: self.last_cycle,
             waits_since: Some(self.waits_since),
             freed: self.freed,
             arrived: self.arrived,
@@ -105,10 +105,10 @@ impl Machine for Agent {
     }
 
     fn is_question(event: &Event) -> bool {
-        matches!(event, Event::Asked { .. } | Event::Answered { .. } | Event::Reallocate { .. })
+        matches!(event, Event::Queried { .. } | Event::Answered { .. } | Event::Reallocate { .. })
     }
 
     fn is_of_question(command: &Command) -> bool {
-        matches!(command, Command::Ask { .. } | Command::Answer { .. } | Command::Report { .. })
+        matches!(command, Command::Query { .. } | Command::Answer { .. } | Command::ReportReallocation { .. })
     }
 }

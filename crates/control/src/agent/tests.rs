@@ -2,11 +2,11 @@ use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 
 use super::*;
+use crate::estimation_vector::keep_best;
 use crate::job::{Exit, Hop, JobState};
 use crate::names::Key;
 use crate::reason::{Cause, DiscoverySummary};
 use crate::server_info::ServerInfo;
-use crate::vector::cut;
 
 pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -43,7 +43,13 @@ fn vector(server: &str, rank: u32, start: i64) -> EstimationVector {
 fn ask(best: u32) -> Box<DiscoveryQuery> {
     let work = Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid };
     let caller = Caller { user: "alice".parse().unwrap(), operator: false };
-    Box::new(DiscoveryQuery { what: DiscoverySubject::Work(work), caller, best, only: None, timeout: None })
+    Box::new(DiscoveryQuery {
+        subject: DiscoverySubject::Work(work),
+        caller,
+        best,
+        only: None,
+        timeout: None,
+    })
 }
 
 pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
@@ -66,8 +72,8 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
-        taught: None,
-        ran: None,
+        unit_runtime: None,
+        runtime: None,
         size_choice: None,
     })
 }
@@ -79,11 +85,11 @@ struct Bench {
 
 impl Bench {
     fn new(root: bool) -> Bench {
-        let config = AgentConfig { name: name("master"), root, timeout: Span(3), moving: None };
+        let config = AgentConfig { name: name("master"), root, timeout: Span(3), reallocation: None };
         Bench { agent: Agent::new(config), now: Time(0) }
     }
 
-    fn tell(&mut self, event: Event) -> Vec<Command> {
+    fn handle(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         self.agent.on(self.now, event, &mut commands);
         commands
@@ -95,13 +101,13 @@ impl Bench {
 
     fn attach_with(&mut self, child: &str, journal: u64) -> Vec<Command> {
         let servers = vec![info(child)];
-        self.tell(Event::Attached { child: name(child), kind: ChildKind::Server, journal, servers })
+        self.handle(Event::Attached { child: name(child), kind: ChildKind::Server, journal, servers })
     }
 
     fn asked(&mut self, ask: Box<DiscoveryQuery>) -> Vec<String> {
-        let commands = self.tell(Event::Asked { by: Requester::Client(Token(7)), ask });
+        let commands = self.handle(Event::Queried { requester: Requester::Client(Token(7)), query: ask });
         let child = |command: &Command| match command {
-            Command::Ask { child, ask, .. } => format!("{child} {}", ask.timeout.unwrap()),
+            Command::Query { child, query, .. } => format!("{child} {}", query.timeout.unwrap()),
             other => format!("{other:?}"),
         };
         commands.iter().map(child).collect()
@@ -110,11 +116,11 @@ impl Bench {
     fn answers(&mut self, child: &str, vectors: Vec<EstimationVector>) -> Option<DiscoveryResult> {
         let found = DiscoveryResult { vectors, ..DiscoveryResult::default() };
         let event = Event::Answered { child: name(child), discovery: 1, found };
-        answer(self.tell(event))
+        answer(self.handle(event))
     }
 
-    fn told(&mut self, sequence: u64, record: Box<JobRecord>) -> Vec<Command> {
-        self.tell(Event::Told { child: name("a"), sequence, record })
+    fn report(&mut self, sequence: u64, record: Box<JobRecord>) -> Vec<Command> {
+        self.handle(Event::StatusUpdate { child: name("a"), sequence, record })
     }
 }
 
@@ -138,7 +144,7 @@ fn the_best_answers_come_up_once_all_have_answered() {
     assert_eq!(bench.asked(ask(2)), ["a 2 s", "b 2 s", "c 2 s"]);
     assert_eq!(bench.answers("a", vec![vector("a", 0, 30)]), None);
     assert_eq!(bench.answers("c", vec![vector("c", 0, 20)]), None);
-    assert_eq!(bench.answers("c", vec![vector("c", 0, 0)]), None, "an answer that comes twice counts once");
+    assert_eq!(bench.answers("c", vec![vector("c", 0, 0)]), None, "a duplicate answer does not count");
     let found = bench.answers("b", vec![vector("b", 0, 10)]).unwrap();
     assert_eq!(names(&found), ["b", "c"]);
     assert_eq!(found.silent, []);
@@ -148,24 +154,24 @@ fn the_best_answers_come_up_once_all_have_answered() {
 #[test]
 fn equal_completions_go_by_rank_and_then_by_name() {
     let mut vectors = vec![vector("a", 2, 5), vector("c", 1, 5), vector("b", 1, 5), vector("z", 9, 4)];
-    cut(&mut vectors, 3);
+    keep_best(&mut vectors, 3);
     assert_eq!(vectors.iter().map(|one| one.server.as_str()).collect::<Vec<_>>(), ["z", "b", "c"]);
 }
 
 #[test]
-fn a_child_that_does_not_answer_is_left_out_and_named() {
+fn a_silent_child_is_left_out_and_named() {
     let mut bench = Bench::new(true);
     bench.attach("a");
     bench.attach("b");
     bench.attach("c");
     bench.asked(ask(3));
-    assert_eq!(answer(bench.tell(Event::Detached { child: name("b") })), None);
+    assert_eq!(answer(bench.handle(Event::Detached { child: name("b") })), None);
     assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
     bench.now = Time(2);
-    assert_eq!(answer(bench.tell(Event::Due)), None, "timeout is 3 s");
+    assert_eq!(answer(bench.handle(Event::Due)), None, "timeout is 3 s");
     assert_eq!(bench.agent.next_due(), Some(Time(3)));
     bench.now = Time(3);
-    let found = answer(bench.tell(Event::Due)).unwrap();
+    let found = answer(bench.handle(Event::Due)).unwrap();
     assert_eq!((names(&found), found.silent.clone()), (vec!["a"], vec![name("b"), name("c")]));
     assert_eq!(bench.answers("c", vec![vector("c", 0, 0)]), None, "too late");
 }
@@ -173,7 +179,7 @@ fn a_child_that_does_not_answer_is_left_out_and_named() {
 #[test]
 fn without_servers_the_answer_comes_at_once() {
     let mut bench = Bench::new(true);
-    let commands = bench.tell(Event::Asked { by: Requester::Client(Token(7)), ask: ask(1) });
+    let commands = bench.handle(Event::Queried { requester: Requester::Client(Token(7)), query: ask(1) });
     assert_eq!(answer(commands), Some(DiscoveryResult::default()));
 }
 
@@ -187,7 +193,7 @@ fn a_chosen_server_is_the_only_one_asked() {
 }
 
 #[test]
-fn news_are_kept_passed_on_and_acknowledged_once() {
+fn a_status_update_is_kept_passed_on_and_acknowledged_once() {
     let mut bench = Bench::new(false);
     assert_eq!(
         bench.attach("a"),
@@ -195,28 +201,32 @@ fn news_are_kept_passed_on_and_acknowledged_once() {
     );
     let queued = record(1, JobState::Queued);
     let acknowledged = |sequence| Command::Acknowledge { child: name("a"), sequence };
-    assert_eq!(bench.told(1, queued.clone()), [Command::Tell(queued.clone()), acknowledged(1)]);
+    assert_eq!(bench.report(1, queued.clone()), [Command::ReportStatus(queued.clone()), acknowledged(1)]);
     let ended = record(1, JobState::Completed);
-    let commands = bench.told(2, ended.clone());
-    assert_eq!(commands, [Command::Tell(ended.clone()), Command::Archive(ended), acknowledged(2)]);
-    // Over a new line the child tells again what it was not acknowledged.
-    assert_eq!(bench.told(1, queued), [acknowledged(2)]);
+    let commands = bench.report(2, ended.clone());
+    assert_eq!(commands, [Command::ReportStatus(ended.clone()), Command::Archive(ended), acknowledged(2)]);
+    // Over a new connection the child repeats what was not acknowledged.
+    assert_eq!(bench.report(1, queued), [acknowledged(2)]);
     assert_eq!(bench.agent.job(&"a.1".parse().unwrap()).unwrap().state, JobState::Completed);
     assert_eq!(bench.attach("a")[0], acknowledged(2));
-    assert_eq!(bench.attach_with("a", 2)[0], acknowledged(0), "a new journal counts anew");
-    assert_eq!(bench.tell(Event::Freed { child: name("a") }), [Command::Freed], "so may others look around");
+    assert_eq!(bench.attach_with("a", 2)[0], acknowledged(0), "a new journal restarts the sequence");
+    assert_eq!(
+        bench.handle(Event::Freed { child: name("a") }),
+        [Command::Freed],
+        "its parent may start a cycle"
+    );
     bench.now = Time(60);
-    bench.tell(Event::Due);
-    assert!(bench.agent.job(&"a.1".parse().unwrap()).is_none(), "by now it is in the archive");
+    bench.handle(Event::Due);
+    assert!(bench.agent.job(&"a.1".parse().unwrap()).is_none(), "the archive has it by then");
 }
 
 #[test]
-fn a_state_made_again_from_data_goes_on_the_same() {
+fn a_restored_agent_behaves_the_same() {
     use crate::replay::Machine;
     let mut bench = Bench::new(false);
     bench.attach("a");
     bench.attach("b");
-    bench.told(1, record(1, JobState::Active));
+    bench.report(1, record(1, JobState::Active));
     let text = serde_json::to_string(&bench.agent.dump(bench.now)).unwrap();
     let state: AgentState = serde_json::from_str(&text).unwrap();
     let mut again = Bench { agent: Agent::from_state(bench.agent.config().clone(), state), now: bench.now };
@@ -226,11 +236,11 @@ fn a_state_made_again_from_data_goes_on_the_same() {
     }
     let last = vec![vector("a", 0, 0)];
     assert_eq!(bench.answers("a", last.clone()), again.answers("a", last));
-    assert_eq!(bench.told(2, record(1, JobState::Failed)), again.told(2, record(1, JobState::Failed)));
+    assert_eq!(bench.report(2, record(1, JobState::Failed)), again.report(2, record(1, JobState::Failed)));
 }
 
 #[test]
-fn an_answer_stays_short_however_many_refuse() {
+fn an_answer_lists_only_the_first_refusals() {
     let mut bench = Bench::new(true);
     for child in ["a", "b"] {
         bench.attach(child);
@@ -241,7 +251,7 @@ fn an_answer_stays_short_however_many_refuse() {
     };
     let mut answered = |child: &str, more| {
         let found = DiscoveryResult { refusals: refusals(child), more, ..DiscoveryResult::default() };
-        answer(bench.tell(Event::Answered { child: name(child), discovery: 1, found }))
+        answer(bench.handle(Event::Answered { child: name(child), discovery: 1, found }))
     };
     assert_eq!(answered("b", 5), None);
     let found = answered("a", 0).unwrap();
@@ -249,40 +259,40 @@ fn an_answer_stays_short_however_many_refuse() {
 }
 
 #[test]
-fn it_is_told_how_many_servers_there_are_and_how_many_answered() {
+fn a_result_counts_known_servers_and_answers() {
     let mut bench = Bench::new(true);
     for child in ["a", "b", "c"] {
         bench.attach(child);
     }
     let servers = ["x", "y", "z"].map(info).to_vec();
-    bench.tell(Event::Attached { child: name("below"), kind: ChildKind::Agent, journal: 1, servers });
-    bench.tell(Event::Detached { child: name("c") });
+    bench.handle(Event::Attached { child: name("below"), kind: ChildKind::Agent, journal: 1, servers });
+    bench.handle(Event::Detached { child: name("c") });
     bench.asked(ask(2));
     assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
     let below =
         DiscoveryResult { servers: 4, answered: 2, absent: vec![name("w")], ..DiscoveryResult::default() };
     let below = Event::Answered { child: name("below"), discovery: 1, found: below };
-    assert_eq!(answer(bench.tell(below)), None);
+    assert_eq!(answer(bench.handle(below)), None);
     bench.now = Time(3);
-    let found = answer(bench.tell(Event::Due)).unwrap();
+    let found = answer(bench.handle(Event::Due)).unwrap();
     assert_eq!((found.servers, found.answered), (1 + 1 + 1 + 4, 1 + 2), "a, b, c and four below");
     assert_eq!((found.absent, found.silent), (vec![name("c"), name("w")], vec![name("b")]));
 
-    // An agent that does not answer is one for each server that it has announced.
+    // A silent agent counts as one for each server that it has announced.
     bench.asked(ask(2));
-    bench.tell(Event::Detached { child: name("below") });
+    bench.handle(Event::Detached { child: name("below") });
     bench.now = Time(6);
-    let found = answer(bench.tell(Event::Due)).unwrap();
+    let found = answer(bench.handle(Event::Due)).unwrap();
     assert_eq!((found.servers, found.answered, found.silent.len()), (6, 0, 3));
 }
 
 #[test]
-fn late_news_of_a_job_change_nothing() {
+fn a_late_status_update_changes_nothing() {
     let mut bench = Bench::new(false);
     bench.attach("a");
-    bench.told(1, record(1, JobState::Completed));
+    bench.report(1, record(1, JobState::Completed));
     let acknowledged = vec![Command::Acknowledge { child: name("a"), sequence: 2 }];
-    assert_eq!(bench.told(2, record(1, JobState::Active)), acknowledged);
+    assert_eq!(bench.report(2, record(1, JobState::Active)), acknowledged);
     let handle = record(1, JobState::Active).handle;
     assert_eq!(bench.agent.job(&handle).unwrap().state, JobState::Completed);
 }
@@ -293,8 +303,8 @@ fn the_last_number_of_a_server_is_known() {
     bench.attach("a");
     assert_eq!((bench.agent.last_number(&name("a")), bench.agent.journal_of(&name("a"))), (None, Some(1)));
     for number in [3, 12, 7] {
-        let told = record(number, JobState::Queued);
-        bench.told(u64::from(number), told);
+        let queued = record(number, JobState::Queued);
+        bench.report(u64::from(number), queued);
     }
     assert_eq!(bench.agent.last_number(&name("a")), Some(12));
     assert_eq!((bench.agent.last_number(&name("b")), bench.agent.journal_of(&name("b"))), (None, None));
@@ -306,82 +316,88 @@ fn hop(from: &str, to: &str, attempt: u32) -> Hop {
     Hop { from: name(from), to: name(to), attempt, at: Time(0), before: Time(50), expected, reason }
 }
 
-/// A local agent hears that a job has gone to another one's server, and never how it ends.
+/// A local agent gets a status update that a job has gone to another agent's server, and no later one.
 #[test]
-fn a_job_that_goes_to_another_agents_server_is_left_to_that_agent() {
+fn a_job_moved_to_another_agents_server_is_archived() {
     for (root, to, kept) in [(false, "c", false), (false, "b", true), (true, "c", true)] {
         let mut bench = Bench::new(root);
         for server in ["a", "b"] {
             bench.attach(server);
         }
-        let told = |sequence, record| Event::Told { child: name("a"), sequence, record };
-        bench.tell(told(1, record(7, JobState::Queued)));
+        let update = |sequence, record| Event::StatusUpdate { child: name("a"), sequence, record };
+        bench.handle(update(1, record(7, JobState::Queued)));
         let moved = JobRecord { hops: vec![hop("a", to, 1)], ..*record(7, JobState::Queued) };
-        let commands = bench.tell(told(2, Box::new(moved.clone())));
-        assert_eq!(commands.contains(&Command::Tell(Box::new(moved.clone()))), !root, "to {to}");
+        let commands = bench.handle(update(2, Box::new(moved.clone())));
+        assert_eq!(commands.contains(&Command::ReportStatus(Box::new(moved.clone()))), !root, "to {to}");
         assert_eq!(commands.contains(&Command::Archive(Box::new(moved.clone()))), !kept, "to {to}");
         assert_eq!(bench.agent.job(&moved.handle).is_some(), kept, "to {to}");
         assert_eq!(bench.agent.waiting, usize::from(kept), "to {to}");
     }
 }
 
-/// Rounds are not journaled: whether one is under way must not change when the next one is due.
+/// Cycles are not journaled: a current cycle must not change when the next one is due.
 #[test]
-fn rounds_leave_nothing_that_a_journal_would_not_tell() {
+fn cycles_leave_no_state_that_is_not_in_the_journal() {
     for algorithm in [Algorithm::Regular, Algorithm::Siblings] {
-        check_rounds(algorithm);
+        check_cycles(algorithm);
     }
 }
 
-fn check_rounds(algorithm: Algorithm) {
+fn check_cycles(algorithm: Algorithm) {
     use crate::replay::{JournalEvent, Machine, replay};
     let policy = Reallocation { period: Span(2), ..Reallocation::new(algorithm, Heuristic::Mct) };
-    let moving = Some(ReallocationConfig { policy, early: Some(Span(1)) });
-    let config = AgentConfig { name: name("master"), root: true, timeout: Span(5), moving };
+    let reallocation = Some(ReallocationConfig { policy, early: Some(Span(1)) });
+    let config = AgentConfig { name: name("master"), root: true, timeout: Span(5), reallocation };
     let make = || Agent::new(config.clone());
     let mut bench = Bench { agent: make(), now: Time(0) };
     let mut journal = Vec::new();
-    let mut tell = |bench: &mut Bench, event: Event| {
+    let mut handle = |bench: &mut Bench, event: Event| {
         let is_question = Agent::is_question(&event);
         if !is_question {
             journal.push(JournalEvent { at: bench.now, event: event.clone() });
         }
-        let commands = bench.tell(event);
+        let commands = bench.handle(event);
         let mut again = make();
         replay(&mut again, journal.clone());
         let state = bench.agent.dump(bench.now);
         assert_eq!(again.dump(bench.now), state, "at {}", bench.now);
         for again in [again, Agent::from_state(config.clone(), state)] {
-            assert_eq!(again.next_round(), bench.agent.next_round(), "at {}", bench.now);
+            assert_eq!(again.next_cycle(), bench.agent.next_cycle(), "at {}", bench.now);
         }
         commands
     };
     let servers = vec![info("a")];
-    tell(&mut bench, Event::Attached { child: name("a"), kind: ChildKind::Server, journal: 1, servers });
-    tell(&mut bench, Event::Told { child: name("a"), sequence: 1, record: record(7, JobState::Queued) });
+    handle(&mut bench, Event::Attached { child: name("a"), kind: ChildKind::Server, journal: 1, servers });
+    handle(
+        &mut bench,
+        Event::StatusUpdate { child: name("a"), sequence: 1, record: record(7, JobState::Queued) },
+    );
     for now in 0..40 {
         bench.now = Time(now);
         if now % 11 == 3 {
-            // Somebody else's job has ended early.
-            tell(&mut bench, Event::Freed { child: name("a") });
-            assert!(bench.agent.next_round().is_some_and(|at| at <= bench.now + Span(1)), "at {now}");
+            // A local user's job has ended early.
+            handle(&mut bench, Event::Freed { child: name("a") });
+            assert!(bench.agent.next_cycle().is_some_and(|at| at <= bench.now + Span(1)), "at {now}");
         }
         if now % 7 == 5 {
-            // A job that has ended early.
+            // A job of the federation has ended early.
             let record = JobRecord { started: Some(Time(0)), ..*record(now as u32, JobState::Completed) };
-            tell(
+            handle(
                 &mut bench,
-                Event::Told { child: name("a"), sequence: 2 + now as u64, record: Box::new(record) },
+                Event::StatusUpdate { child: name("a"), sequence: 2 + now as u64, record: Box::new(record) },
             );
         }
         while bench.agent.next_due().is_some_and(|due| due <= bench.now) {
-            for command in tell(&mut bench, Event::Due) {
-                // Only every third question is answered, and somebody else asks as well.
-                if let Command::Ask { child, discovery, .. } = command
+            for command in handle(&mut bench, Event::Due) {
+                // Only every third query is answered, and a caller requests a cycle as well.
+                if let Command::Query { child, discovery, .. } = command
                     && discovery % 3 == 0
                 {
-                    tell(&mut bench, Event::Answered { child, discovery, found: DiscoveryResult::default() });
-                    tell(&mut bench, Event::Reallocate { reply: Token(1), dry_run: false, policy: None });
+                    handle(
+                        &mut bench,
+                        Event::Answered { child, discovery, found: DiscoveryResult::default() },
+                    );
+                    handle(&mut bench, Event::Reallocate { reply: Token(1), dry_run: false, policy: None });
                 }
             }
         }
@@ -389,14 +405,14 @@ fn check_rounds(algorithm: Algorithm) {
 }
 
 #[test]
-fn each_exploration_is_told_of_its_share_of_the_servers() {
+fn each_exploration_gets_its_share_of_the_servers() {
     let mut bench = Bench::new(true);
     for number in 0..9 {
         let server = format!("s{number}");
         let services = vec![("pi".to_owned(), String::new())];
         let optional_cores = if number == 0 { 0 } else { 2 };
         let servers = vec![ServerInfo { services, optional_cores, ..info(&server) }];
-        bench.tell(Event::Attached { child: name(&server), kind: ChildKind::Server, journal: 1, servers });
+        bench.handle(Event::Attached { child: name(&server), kind: ChildKind::Server, journal: 1, servers });
     }
     let offers = |service: &str, most, exploration| -> Vec<String> {
         bench

@@ -1,135 +1,135 @@
-//! One launch, from the question to its end: the user's side.
+//! The client of one launch, from its submission to its end.
 //!
-//! The agent is told what to launch until it answers; a key that it knows already is the same launch. Then it is asked how
-//! that stands until nothing of it is left. Whoever wants to cancel is sure only when the agent knows the launch: a
-//! cancellation of what is still on its way would be followed by the launch.
+//! The client sends the launch to the agent until the agent answers; a known key is the same launch. Then it queries the
+//! launch's state until the launch has ended. It cancelled only once the agent knows the launch: a cancellation that
+//! overtakes the launch would have no effect.
 
 use pliant_model::{Span, Time};
 
 use super::{LaunchRecord, LaunchState};
 
-/// The longest pause between two tries.
+/// The longest pause between two attempts.
 const LONGEST_PAUSE: Span = Span(8);
 
-/// What is told to a client.
+/// An event of a launch client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LaunchUpdate {
-    /// It is to begin.
+    /// The driver starts the client.
     Begin,
-    /// The agent says how the launch stands.
+    /// The agent reports the launch's state.
     Launch(Box<LaunchRecord>),
-    /// It is not accepted, and why.
+    /// The agent refuses the launch; the reason.
     Refused(String),
-    /// The agent does not know it.
+    /// The agent does not know the launch.
     NoSuchLaunch,
-    /// The agent could not be reached, or has not answered.
+    /// The agent could not be reached or has not answered; the reason.
     Silent(String),
-    /// The user wants it to end.
+    /// The user cancelled the launch.
     Cancel,
-    /// Time has passed.
+    /// The time of [`ClientAction::WakeAt`] has come.
     Due,
 }
 
-/// What a client is to do.
+/// An action for the driver of a launch client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ClientAction {
-    /// Tell the agent what to launch.
+    /// Send the launch to the agent.
     Launch,
-    /// Ask how it stands.
-    Look,
-    /// Have it ended.
+    /// Query the launch's state.
+    Query,
+    /// Cancel the launch.
     Cancel,
-    /// Say [`LaunchUpdate::Due`] then.
+    /// Send [`LaunchUpdate::Due`] at that time.
     WakeAt(Time),
-    /// Nothing more.
-    Done(Box<Outcome>),
+    /// The client has ended.
+    Done(Box<LaunchOutcome>),
 }
 
-/// What a client knows at the end.
+/// The outcome of a launch, as its client knows it.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
-    /// The launch is over, as that says.
+pub enum LaunchOutcome {
+    /// The launch has ended; its record.
     Over(LaunchRecord),
-    /// It was not accepted, and why.
+    /// The agent refused it; the reason.
     Refused(String),
-    /// It may have been accepted; the same key tells later.
+    /// The agent may have accepted it. A later launch with the same key finds out.
     Unknown(String),
 }
 
-/// A launch as its user follows it.
-pub struct Client {
-    /// When it is given up to tell the agent.
+/// The state machine of a launch's client.
+pub struct LaunchClient {
+    /// When it stops sending the launch to the agent.
     until: Time,
     pause: Span,
-    /// The agent knows it.
+    /// The agent knows the launch.
     accepted: bool,
-    /// The user wants it to end.
-    cancels: bool,
+    /// The user has cancelled the launch.
+    cancelled: bool,
     over: bool,
 }
 
-impl Client {
-    /// A launch that is given up if the agent has not answered by `until`.
-    pub fn new(until: Time) -> Client {
-        Client { until, pause: Span(1), accepted: false, cancels: false, over: false }
+impl LaunchClient {
+    /// Makes a client that gives up if the agent has not answered by `until`.
+    pub fn new(until: Time) -> LaunchClient {
+        LaunchClient { until, pause: Span(1), accepted: false, cancelled: false, over: false }
     }
 
-    /// Takes in what is told and appends what is to be done.
-    pub fn on(&mut self, now: Time, told: LaunchUpdate, wants: &mut Vec<ClientAction>) {
+    /// Handles an event and appends the actions that follow.
+    pub fn on(&mut self, now: Time, update: LaunchUpdate, actions: &mut Vec<ClientAction>) {
         if self.over {
             return;
         }
-        match told {
-            LaunchUpdate::Begin | LaunchUpdate::Due => wants.push(self.next()),
-            LaunchUpdate::Cancel => self.cancels = true,
+        match update {
+            LaunchUpdate::Begin | LaunchUpdate::Due => actions.push(self.next()),
+            LaunchUpdate::Cancel => self.cancelled = true,
             LaunchUpdate::Launch(record) if record.state == LaunchState::Over => {
-                self.done(Outcome::Over(*record), wants);
+                self.done(LaunchOutcome::Over(*record), actions);
             }
             LaunchUpdate::Launch(record) => {
                 if !self.accepted {
                     (self.accepted, self.pause) = (true, Span(1));
                 }
-                // Once its end is decided there is nothing to cancel.
-                self.cancels &= record.end.is_none();
-                self.wait(now, wants);
+                // A launch whose end is decided cannot be cancelled.
+                self.cancelled &= record.end.is_none();
+                self.wait(now, actions);
             }
-            LaunchUpdate::Refused(why) => self.done(Outcome::Refused(why), wants),
+            LaunchUpdate::Refused(why) => self.done(LaunchOutcome::Refused(why), actions),
             LaunchUpdate::NoSuchLaunch => {
-                self.done(Outcome::Unknown("the agent does not know it".to_owned()), wants)
+                self.done(LaunchOutcome::Unknown("the agent does not know it".to_owned()), actions)
             }
             LaunchUpdate::Silent(why) if !self.accepted && self.until <= now => {
-                self.done(Outcome::Unknown(why), wants);
+                self.done(LaunchOutcome::Unknown(why), actions);
             }
-            LaunchUpdate::Silent(_) => self.wait(now, wants),
+            LaunchUpdate::Silent(_) => self.wait(now, actions),
         }
     }
 
     fn next(&self) -> ClientAction {
-        match (self.accepted, self.cancels) {
+        match (self.accepted, self.cancelled) {
             (false, _) => ClientAction::Launch,
             (true, true) => ClientAction::Cancel,
-            (true, false) => ClientAction::Look,
+            (true, false) => ClientAction::Query,
         }
     }
 
-    fn wait(&mut self, now: Time, wants: &mut Vec<ClientAction>) {
-        wants.push(ClientAction::WakeAt(now + self.pause));
+    fn wait(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        actions.push(ClientAction::WakeAt(now + self.pause));
         self.pause = Span((self.pause.0 * 2).min(LONGEST_PAUSE.0));
     }
 
-    fn done(&mut self, outcome: Outcome, wants: &mut Vec<ClientAction>) {
+    fn done(&mut self, outcome: LaunchOutcome, actions: &mut Vec<ClientAction>) {
         self.over = true;
-        wants.push(ClientAction::Done(Box::new(outcome)));
+        actions.push(ClientAction::Done(Box::new(outcome)));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{End, LaunchId};
+    use super::super::{LaunchEnd, LaunchId};
     use super::*;
     use crate::names::Key;
 
-    fn record(state: LaunchState, end: Option<End>) -> LaunchUpdate {
+    fn record(state: LaunchState, end: Option<LaunchEnd>) -> LaunchUpdate {
         LaunchUpdate::Launch(Box::new(LaunchRecord {
             id: LaunchId { agent: "agent".parse().unwrap(), key: Key([1; 16]) },
             owner: "alice".parse().unwrap(),
@@ -142,51 +142,51 @@ mod tests {
         }))
     }
 
-    fn tell(client: &mut Client, now: i64, told: LaunchUpdate) -> Vec<ClientAction> {
-        let mut wants = Vec::new();
-        client.on(Time(now), told, &mut wants);
-        wants
+    fn handle(client: &mut LaunchClient, now: i64, update: LaunchUpdate) -> Vec<ClientAction> {
+        let mut actions = Vec::new();
+        client.on(Time(now), update, &mut actions);
+        actions
     }
 
     #[test]
-    fn a_launch_is_told_until_the_agent_knows_it_and_followed_until_it_is_over() {
-        let mut client = Client::new(Time(60));
+    fn a_launch_is_sent_until_the_agent_knows_it_and_followed_to_its_end() {
+        let mut client = LaunchClient::new(Time(60));
         let silent = || LaunchUpdate::Silent("no answer".to_owned());
-        assert_eq!(tell(&mut client, 0, LaunchUpdate::Begin), [ClientAction::Launch]);
-        assert_eq!(tell(&mut client, 0, silent()), [ClientAction::WakeAt(Time(1))]);
-        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [ClientAction::Launch]);
-        tell(&mut client, 1, record(LaunchState::Mapping, None));
-        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [ClientAction::Look]);
-        // Once it is known there is no limit.
-        assert!(matches!(tell(&mut client, 500, silent())[..], [ClientAction::WakeAt(_)]));
-        let LaunchUpdate::Launch(over) = record(LaunchState::Over, Some(End::Completed)) else {
+        assert_eq!(handle(&mut client, 0, LaunchUpdate::Begin), [ClientAction::Launch]);
+        assert_eq!(handle(&mut client, 0, silent()), [ClientAction::WakeAt(Time(1))]);
+        assert_eq!(handle(&mut client, 1, LaunchUpdate::Due), [ClientAction::Launch]);
+        handle(&mut client, 1, record(LaunchState::Mapping, None));
+        assert_eq!(handle(&mut client, 2, LaunchUpdate::Due), [ClientAction::Query]);
+        // A known launch has no time limit.
+        assert!(matches!(handle(&mut client, 500, silent())[..], [ClientAction::WakeAt(_)]));
+        let LaunchUpdate::Launch(over) = record(LaunchState::Over, Some(LaunchEnd::Completed)) else {
             unreachable!()
         };
-        let done = tell(&mut client, 501, LaunchUpdate::Launch(over.clone()));
-        assert_eq!(done, [ClientAction::Done(Box::new(Outcome::Over(*over)))]);
-        assert_eq!(tell(&mut client, 502, LaunchUpdate::Due), []);
+        let done = handle(&mut client, 501, LaunchUpdate::Launch(over.clone()));
+        assert_eq!(done, [ClientAction::Done(Box::new(LaunchOutcome::Over(*over)))]);
+        assert_eq!(handle(&mut client, 502, LaunchUpdate::Due), []);
     }
 
     #[test]
-    fn what_is_not_known_to_be_accepted_is_not_cancelled_but_launched_first() {
-        let mut client = Client::new(Time(60));
-        tell(&mut client, 0, LaunchUpdate::Begin);
-        assert_eq!(tell(&mut client, 0, LaunchUpdate::Cancel), []);
-        assert_eq!(tell(&mut client, 1, LaunchUpdate::Due), [ClientAction::Launch]);
-        tell(&mut client, 1, record(LaunchState::Reserving, None));
-        assert_eq!(tell(&mut client, 2, LaunchUpdate::Due), [ClientAction::Cancel]);
-        tell(&mut client, 2, record(LaunchState::Ending, Some(End::Cancelled)));
-        assert_eq!(tell(&mut client, 3, LaunchUpdate::Due), [ClientAction::Look], "it ends already");
+    fn a_launch_is_sent_before_it_is_cancelled() {
+        let mut client = LaunchClient::new(Time(60));
+        handle(&mut client, 0, LaunchUpdate::Begin);
+        assert_eq!(handle(&mut client, 0, LaunchUpdate::Cancel), []);
+        assert_eq!(handle(&mut client, 1, LaunchUpdate::Due), [ClientAction::Launch]);
+        handle(&mut client, 1, record(LaunchState::Reserving, None));
+        assert_eq!(handle(&mut client, 2, LaunchUpdate::Due), [ClientAction::Cancel]);
+        handle(&mut client, 2, record(LaunchState::Ending, Some(LaunchEnd::Cancelled)));
+        assert_eq!(handle(&mut client, 3, LaunchUpdate::Due), [ClientAction::Query], "it ends already");
     }
 
     #[test]
-    fn what_no_agent_answers_in_time_is_unknown_and_a_refusal_is_the_end() {
-        let mut client = Client::new(Time(60));
-        tell(&mut client, 0, LaunchUpdate::Begin);
-        let told = tell(&mut client, 60, LaunchUpdate::Silent("no route".to_owned()));
-        assert_eq!(told, [ClientAction::Done(Box::new(Outcome::Unknown("no route".to_owned())))]);
-        let mut client = Client::new(Time(60));
-        let told = tell(&mut client, 1, LaunchUpdate::Refused("no tasks".to_owned()));
-        assert_eq!(told, [ClientAction::Done(Box::new(Outcome::Refused("no tasks".to_owned())))]);
+    fn a_launch_without_an_answer_is_unknown_and_a_refusal_ends_it() {
+        let mut client = LaunchClient::new(Time(60));
+        handle(&mut client, 0, LaunchUpdate::Begin);
+        let actions = handle(&mut client, 60, LaunchUpdate::Silent("no route".to_owned()));
+        assert_eq!(actions, [ClientAction::Done(Box::new(LaunchOutcome::Unknown("no route".to_owned())))]);
+        let mut client = LaunchClient::new(Time(60));
+        let actions = handle(&mut client, 1, LaunchUpdate::Refused("no tasks".to_owned()));
+        assert_eq!(actions, [ClientAction::Done(Box::new(LaunchOutcome::Refused("no tasks".to_owned())))]);
     }
 }

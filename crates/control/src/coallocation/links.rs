@@ -1,4 +1,4 @@
-//! What was measured of the links between servers.
+//! Measured links between servers.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,77 +7,77 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::Name;
 
-/// How many measures of a link are kept, the last ones. What it is taken for is their median, so that one that met other
-/// traffic decides nothing.
+/// The number of measurements kept for a link, the last ones. A link counts as their median, so that a single disturbed
+/// measurement decides nothing.
 const KEPT: usize = 5;
-/// For how long a measure says something.
+/// How long a measurement is kept.
 const KEPT_FOR: Span = Span(7 * 86_400);
 
-/// Two servers, the lower name first.
-pub type Pair = (Name, Name);
+/// A pair of servers, the lower name first.
+pub type ServerPair = (Name, Name);
 
-/// Two servers as a pair.
-pub fn pair(one: &Name, other: &Name) -> Pair {
+/// Orders two servers into a pair.
+pub fn server_pair(one: &Name, other: &Name) -> ServerPair {
     if one <= other { (one.clone(), other.clone()) } else { (other.clone(), one.clone()) }
 }
 
-/// One measure of a link.
+/// A measurement of a link.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkQuality {
-    /// When.
+    /// When it was made.
     pub at: Time,
-    /// How much went over it, in Mb/s: the slower of both ways.
+    /// The bandwidth in the slower direction, in Mb/s.
     pub mbps: f64,
-    /// From a question to its answer, in microseconds.
+    /// The round-trip time, in microseconds.
     pub round_trip_us: u32,
 }
 
-/// A link as it is known.
+/// A link, by its measurements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Link {
-    /// Between which servers.
-    pub between: Pair,
-    /// The median of the last measures, the lower one of two, in Mb/s.
+    /// The servers.
+    pub between: ServerPair,
+    /// The median of the kept measurements, the lower one of two, in Mb/s.
     pub mbps: f64,
-    /// The last measure.
+    /// The last measurement.
     pub last: LinkQuality,
-    /// How many measures there are.
+    /// The number of kept measurements.
     pub measures: u32,
 }
 
-/// The links that were measured, each with its last measures.
+/// The measured links, each with its last measurements.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Links(BTreeMap<Pair, VecDeque<LinkQuality>>);
+pub struct Links(BTreeMap<ServerPair, VecDeque<LinkQuality>>);
 
-/// The same as plain data.
+/// The links as plain data.
 pub(super) type LinksState = Vec<(Name, Name, VecDeque<LinkQuality>)>;
 
 impl Links {
-    /// The links that had this state.
+    /// Restores links from their state.
     pub(super) fn from_state(state: LinksState) -> Links {
         Links(state.into_iter().map(|(one, other, measures)| ((one, other), measures)).collect())
     }
 
-    /// All of them.
+    /// The state of all links.
     pub(super) fn state(&self) -> LinksState {
         let links = self.0.iter();
         links.map(|((one, other), measures)| (one.clone(), other.clone(), measures.clone())).collect()
     }
 
-    /// Takes in a measure. One that is no number above 0 says nothing. What is too old is forgotten.
+    /// Records a measurement and removes outdated ones. A bandwidth that is not finite or not above 0 is ignored.
     pub fn measured(&mut self, one: &Name, other: &Name, measure: LinkQuality) {
         self.forget(measure.at);
         if one == other || !measure.mbps.is_finite() || measure.mbps <= 0.0 {
             return;
         }
-        let measures = self.0.entry(pair(one, other)).or_default();
+        let measures = self.0.entry(server_pair(one, other)).or_default();
         measures.push_back(measure);
         while measures.len() > KEPT {
             measures.pop_front();
         }
     }
 
-    /// Forgets what is too old to say anything.
+    /// Removes outdated measurements.
     pub(super) fn forget(&mut self, now: Time) {
         self.0.retain(|_, measures| {
             measures.retain(|measure| now - measure.at < KEPT_FOR);
@@ -85,43 +85,43 @@ impl Links {
         });
     }
 
-    /// What goes over a link, in Mb/s; none if nobody has measured it.
+    /// The bandwidth of a link, in Mb/s; none without measurements.
     pub fn mbps(&self, one: &Name, other: &Name) -> Option<f64> {
-        Some(self.typical(one, other)?.mbps)
+        Some(self.median_measurement(one, other)?.mbps)
     }
 
-    /// The measure that a link is taken for; none if nobody has measured it.
-    pub(super) fn typical(&self, one: &Name, other: &Name) -> Option<LinkQuality> {
-        median(self.0.get(&pair(one, other))?)
+    /// The median measurement of a link; none without measurements.
+    pub(super) fn median_measurement(&self, one: &Name, other: &Name) -> Option<LinkQuality> {
+        median(self.0.get(&server_pair(one, other))?)
     }
 
-    /// The slowest link of all, in Mb/s.
+    /// The bandwidth of the slowest link, in Mb/s.
     pub fn slowest_mbps(&self) -> Option<f64> {
         self.0.values().filter_map(median).map(|measure| measure.mbps).reduce(f64::min)
     }
 
-    /// When a link was measured last.
-    pub fn last(&self, between: &Pair) -> Option<Time> {
+    /// When a link was last measured.
+    pub fn last(&self, between: &ServerPair) -> Option<Time> {
         Some(self.0.get(between)?.back()?.at)
     }
 
-    /// A link, if it is known.
-    pub fn of(&self, between: &Pair) -> Option<Link> {
+    /// A link, if it was measured.
+    pub fn get(&self, between: &ServerPair) -> Option<Link> {
         link(between, self.0.get(between)?)
     }
 
-    /// Every link that is known, in the order of the servers.
+    /// Every measured link, in the order of the servers.
     pub fn known(&self) -> impl Iterator<Item = Link> {
         self.0.iter().filter_map(|(between, measures)| link(between, measures))
     }
 }
 
-fn link(between: &Pair, measures: &VecDeque<LinkQuality>) -> Option<Link> {
+fn link(between: &ServerPair, measures: &VecDeque<LinkQuality>) -> Option<Link> {
     let (mbps, last) = (median(measures)?.mbps, *measures.back()?);
     Some(Link { between: between.clone(), mbps, last, measures: measures.len() as u32 })
 }
 
-/// The last one of equal ones.
+/// The median, as the last one of equal measurements.
 fn median(measures: &VecDeque<LinkQuality>) -> Option<LinkQuality> {
     let mut sorted: Vec<&LinkQuality> = measures.iter().collect();
     sorted.sort_by(|one, other| one.mbps.total_cmp(&other.mbps));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_says_nothing_and_the_rest_is_kept() {
+    fn outdated_measurements_are_removed_and_others_kept() {
         let mut links = Links::default();
         measures(&mut links, &[8.0, 2.0]);
         links.forget(Time(KEPT_FOR.0));

@@ -1,43 +1,44 @@
-//! Launching an application of communicating tasks on several clusters at once (paper 003, whose authors left the launch to
-//! others): all of its machines are reserved or none, then every task is started with the addresses of those that it talks
-//! to, and when one fails all are ended.
+//! Co-allocation: launches an application of communicating tasks on several clusters at once (paper 003, whose authors left
+//! the launch to others). All of its machines are reserved or none. Then every task starts with the addresses of its
+//! neighbours, and when one fails all are ended.
 //!
-//! An agent *coordinates* ([`Coordinator`]): it maps the tasks with `pliant_tig::wase` on what servers have just said of their
-//! machines, and makes one [`Subjob`] per machine of them. A server *participates* (`server/subjobs.rs`): it takes its subjob in as
-//! one tentative job of its batch system ([`crate::batch::BatchSystem::submit_tentatively`]), so that when the turn of the
-//! job comes it has its processors and starts nothing. That is two-phase commit with presumed abort (Mohan and Lindsay 1983):
+//! An agent *coordinates* ([`Coordinator`]): it maps the tasks with `pliant_tig::wase` on the machines that servers report,
+//! and makes one [`Subjob`] for each machine it uses. A server *participates* (`server/subjobs.rs`): it queues its subjob
+//! as one tentative job of its batch system ([`crate::batch::BatchSystem::submit_tentatively`]). When the tentative job is
+//! ready to start, it has its processors and starts nothing. This is two-phase commit with presumed abort (Mohan and
+//! Lindsay 1983):
 //!
-//! 1. *prepare*: the subjob is queued, or refused. When it has its processors and its tasks have their addresses, it is
-//!    *held*.
-//! 2. When all subjobs of a group are held the coordinator journals that they are to run, and only then says so: *commit*. At
-//!    the deadline, or when a subjob is refused or lost, or its owner cancels, it journals that none is: *end*.
+//! 1. *prepare*: the server queues the subjob or refuses it. The subjob is *prepared* when it has its processors and its
+//!    tasks have their addresses.
+//! 2. *commit*: when all subjobs of a group are prepared, the coordinator journals that they are to run, and then sends the
+//!    decision. At the deadline, or when a subjob is refused or lost or the owner cancels, it journals the *end*: no subjob
+//!    runs.
 //!
-//! Both sides repeat themselves until they are answered, and each message carries all that its sender has to say: how a subjob
-//! stands ([`SubjobState`]) one way, what is to become of it ([`SubjobDecision`]) the other. Both only ever go forwards, so what
-//! is late, doubled or out of order is old and changes nothing. A server that hears nothing asks; of a launch that the
-//! coordinator does not know, the decision is the end, so that a coordinator may forget what is over. A subjob that was ended
-//! before it was prepared is remembered as ended: a preparation that arrives later takes nothing.
+//! Both sides repeat their messages until they are answered. Each message carries the complete state of its sender: the
+//! subjob's state ([`SubjobState`]) one way, the decision ([`SubjobDecision`]) the other. Both only progress, so late,
+//! duplicate or reordered messages change nothing. A server without a decision asks. The decision about an unknown launch is the
+//! end, so a coordinator may forget ended launches. A server remembers a subjob that ended before it was prepared, and a
+//! later preparation does nothing.
 //!
-//! So no task runs unless all subjobs of its group have said that they are held, no subjob is started twice, and
-//! nothing stays held or running for longer than its server and the agent do not reach each other. As in any two-phase
-//! commit a server whose coordinator stays away keeps what it holds: its vote binds it.
+//! No task runs unless all subjobs of its group have reported that they are prepared, and no subjob starts twice. Once
+//! the end is decided, a subjob stays prepared or running only while its server and the agent cannot reach each other. As
+//! in any two-phase commit, a server whose coordinator stays down keeps a prepared subjob: its vote binds it.
 //!
-//! Two launches that hold what each other wait for both give up at their deadlines. In a batch system that is not Pliant's
-//! what waits to be let go gives up by itself when it has been held for the launch's timeout, and almost
-//! [`crate::batch::external::RELEASE_TIMEOUT`] longer: a subjob that is lost so before the decision keeps the others from running, one
-//! that is lost after it ends them.
+//! Two launches that wait for each other's processors both give up at their deadlines. In an external batch system a
+//! prepared job gives up by itself after the launch's timeout and almost [`crate::batch::external::RELEASE_TIMEOUT`]. If
+//! that happens before the decision, the group does not run; after it, the launch is ended.
 //!
-//! Tasks that are *spawned* later, one or several, are a group of their own: mapped on what is left, held, and committed for
-//! themselves. If they find no place, only the spawn has failed.
+//! Tasks that are *spawned* later form a group of their own, mapped on the remaining machines and committed on their own.
+//! If they cannot be mapped, only the spawn fails.
 
 mod client;
+mod commitments;
 mod coordinator;
 mod links;
-mod nearness;
+mod man_grouping;
 mod platform;
 mod probing;
 mod record;
-mod taken;
 
 use crate::payload::Payload;
 use std::collections::BTreeMap;
@@ -52,21 +53,22 @@ use crate::handoff::Peer;
 use crate::job::Exit;
 use crate::names::{Key, Name, ParseIdError, User, parse_id_error};
 
-pub use client::{Client, ClientAction, LaunchUpdate, Outcome};
+pub use client::{ClientAction, LaunchClient, LaunchOutcome, LaunchUpdate};
 pub use coordinator::{
-    Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, LaunchSpec, Spawn, Spawned,
+    Answer, Command, Coordinator, CoordinatorConfig, CoordinatorState, Event, LaunchSpec, SpawnSpec,
+    SpawnedTask,
 };
-pub use links::{Link, LinkQuality, Links, Pair, pair};
+pub use links::{Link, LinkQuality, Links, ServerPair, server_pair};
 pub use platform::{Machine, Site};
 pub use probing::{Probe, ProbeOutcome, Prober};
-pub use record::{End, LaunchRecord, LaunchState, TaskRecord};
+pub use record::{LaunchEnd, LaunchRecord, LaunchState, TaskRecord};
 
-/// A launch: the agent that coordinates it, and the key that its client drew.
+/// The ID of a launch: its coordinating agent and the key that its client drew.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct LaunchId {
-    /// The agent.
+    /// The coordinating agent.
     pub agent: Name,
-    /// The key.
+    /// The launch's key.
     pub key: Key,
 }
 
@@ -87,12 +89,12 @@ impl FromStr for LaunchId {
     }
 }
 
-/// What of a launch runs on one machine of a server.
+/// The ID of a subjob: the part of a launch that runs on one machine of a server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct SubjobId {
     /// The launch.
     pub launch: LaunchId,
-    /// Its number in the launch.
+    /// The subjob's number in the launch.
     pub number: u32,
 }
 
@@ -102,24 +104,24 @@ impl fmt::Display for SubjobId {
     }
 }
 
-/// All that a server needs to know of its subjob.
+/// A subjob, with all that its server needs to know of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Subjob {
-    /// Which.
+    /// The subjob's ID.
     pub id: SubjobId,
     /// The agent that decides about it.
     pub coordinator: Peer,
-    /// Whose it is.
+    /// The launch's owner.
     pub owner: User,
-    /// What it is called.
+    /// The launch's name.
     pub name: String,
     /// The tasks.
     pub tasks: Vec<PlacedTask>,
-    /// Processors for all of them.
+    /// The processors for all tasks.
     pub procs: Procs,
-    /// How long they may run.
+    /// The walltime of the tasks.
     pub walltime: Span,
-    /// How long the subjob may be held before they do.
+    /// How long the subjob may stay prepared before it runs.
     pub timeout: Span,
 }
 
@@ -128,48 +130,48 @@ pub struct Subjob {
 pub struct PlacedTask {
     /// Its name.
     pub name: String,
-    /// The machine, as its server calls it.
+    /// The machine, by its server's name for it.
     pub machine: String,
-    /// The tasks that it talks to.
+    /// The neighbours: tasks that it communicates with.
     pub neighbours: Vec<String>,
-    /// What to run: as its driver describes it.
+    /// The program, as its driver describes it.
     pub payload: Payload,
 }
 
-/// Where a task listens, `host:port`, by its name.
+/// The address of each task, `host:port`, by the task's name.
 pub type Addresses = BTreeMap<String, String>;
 
-/// How a subjob stands, as its server says.
+/// The state of a subjob, as its server reports it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjobState {
-    /// The server knows nothing of it.
+    /// The server does not know it.
     Unknown,
-    /// It is in the queue of the batch system.
+    /// It is queued in the batch system.
     Queued,
-    /// It has its processors, and nothing runs.
+    /// It is prepared: it has its processors, and nothing runs.
     Prepared {
-        /// Where its tasks will listen.
+        /// The addresses of its tasks.
         addresses: Addresses,
     },
-    /// It is to run, and does as soon as the batch system has heard of that.
+    /// It was committed and runs as soon as the batch system has learned that.
     Committed,
     /// It runs.
     Runs {
-        /// The tasks of it that have ended.
+        /// Its tasks that have ended.
         ended: BTreeMap<String, Exit>,
     },
-    /// It is over, whether it ever ran or not.
+    /// It has ended, whether it ran or not.
     Over {
-        /// The tasks of it that ended by themselves.
+        /// Its tasks that ended by themselves.
         ended: BTreeMap<String, Exit>,
-        /// How it ended as a whole.
+        /// The exit of the whole subjob.
         exit: Exit,
     },
 }
 
 impl SubjobState {
-    /// How far it is: a state of a lower rank is an older one.
+    /// The rank of the state: a state with a lower rank is older.
     pub(crate) fn rank(&self) -> (u8, usize) {
         match self {
             Self::Unknown => (0, 0),
@@ -181,7 +183,7 @@ impl SubjobState {
         }
     }
 
-    /// The stable word.
+    /// The name in user interfaces and files.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -193,71 +195,71 @@ impl SubjobState {
         }
     }
 
-    /// True if nothing of the subjob is left.
+    /// True if the subjob has ended.
     pub fn is_over(&self) -> bool {
         matches!(self, Self::Over { .. })
     }
 }
 
-/// What is to become of a subjob, as its coordinator says.
+/// The coordinator's decision about a subjob.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjobDecision {
-    /// Not decided yet: keep it.
+    /// No decision yet: keep the subjob.
     Undecided,
     /// Run it.
     Commit {
-        /// Where the tasks listen that those of the subjob talk to.
+        /// The addresses of its tasks' neighbours.
         peers: Addresses,
     },
-    /// End it, in whatever state it is.
+    /// End the subjob, whatever its state.
     End,
 }
 
-/// What a coordinator asks of a server. A call that is not answered is made again.
+/// A coordinator's call to a server. A call without an answer is repeated.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Call {
-    /// Take this subjob in.
+    /// Prepare this subjob.
     Prepare(Box<Subjob>),
-    /// This is decided.
+    /// Carry out this decision.
     Decide(SubjobDecision),
 }
 
 /// An application as its user describes it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Application {
-    /// What a task of RCR 1 needs of its machine, in MFlop/s.
+    /// The power that a task of RCR 1 needs, in MFlop/s.
     pub mcr_mflops: f64,
-    /// What an edge of RQoC 1 needs of a link, in Mb/s, if that is known.
+    /// The bandwidth that an edge of RQoC 1 needs, in Mb/s, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_mbps: Option<f64>,
     /// The tasks.
     pub tasks: Vec<TaskSpec>,
-    /// Who talks to whom.
+    /// The edges between communicating tasks.
     pub edges: Vec<TaskEdge>,
 }
 
-/// How tasks get their machines.
+/// The algorithm that maps tasks to machines.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
-    /// By clusters and traffic: WASE.
+    /// WASE: by clusters and traffic.
     #[default]
     Wase,
-    /// Each on the machine with the least power that is enough, blind to traffic: the paper's baseline.
+    /// Each task on the machine with the least sufficient power, regardless of traffic: the paper's baseline.
     BestFit,
-    /// Each on any machine with enough power, drawn by the launch's key.
+    /// Each task on a random machine with sufficient power, drawn by the launch's key.
     Random,
-    /// By WASE, and then moved while that brings tasks that talk closer together.
+    /// WASE, then local search that brings communicating tasks closer together.
     Refined,
 }
 
 impl Mapping {
-    /// All of them.
+    /// Every algorithm.
     pub const ALL: [Mapping; 4] = [Self::Wase, Self::BestFit, Self::Random, Self::Refined];
 
-    /// The stable word.
+    /// The name in options and files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Wase => "wase",
@@ -275,11 +277,11 @@ pub struct TaskSpec {
     pub name: String,
     /// Relative computational requirement, above 0.
     pub rcr: f64,
-    /// What to run: as its driver describes it.
+    /// The program, as its driver describes it.
     pub payload: Payload,
 }
 
-/// Two tasks that talk, by their positions.
+/// An edge between two communicating tasks, by their positions.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TaskEdge {
     /// The tasks.
@@ -289,10 +291,10 @@ pub struct TaskEdge {
 }
 
 impl Application {
-    /// The application, checked.
+    /// The checked task graph of the application.
     ///
     /// # Errors
-    /// It is none that could be mapped.
+    /// The application cannot be mapped.
     pub fn graph(&self) -> Result<TaskGraph, GraphError> {
         let task = |wish: &TaskSpec| Task { name: wish.name.clone(), rcr: wish.rcr };
         let edge = |talk: &TaskEdge| Edge { ends: talk.between.map(TaskId), rqoc: talk.rqoc };
@@ -300,10 +302,10 @@ impl Application {
         TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks, self.edges.iter().map(edge).collect())
     }
 
-    /// Tasks alone, in that order, with those of their edges that join two of them.
+    /// The task graph of some tasks, in that order, with the edges between them.
     ///
     /// # Errors
-    /// They are no application that could be mapped.
+    /// These tasks cannot be mapped.
     fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
         let places: BTreeMap<u32, u32> = tasks.iter().copied().zip(0..).collect();
         let at = |task: &u32| places.get(task).copied().map(TaskId);
@@ -319,7 +321,7 @@ impl Application {
         TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks.iter().map(task).collect(), edges)
     }
 
-    /// The tasks that one talks to, and the RQoC.
+    /// The neighbours of a task, each with the RQoC of their edge.
     fn neighbours(&self, task: u32) -> impl Iterator<Item = (&TaskSpec, f64)> {
         let other = move |talk: &TaskEdge| match talk.between {
             [one, other] if one == task => Some((other, talk.rqoc)),
@@ -336,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launch_is_read_as_it_is_written() {
+    fn launch_ids_round_trip_as_text() {
         let id = LaunchId { agent: "master".parse().unwrap(), key: Key([0xa7; 16]) };
         assert_eq!(id.to_string().parse(), Ok(id));
         for none in ["master", "master/", "/a7", "master/a7", "Master/a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7"] {

@@ -1,4 +1,4 @@
-//! A launch as its owner sees it.
+//! The record of a launch, as its owner sees it.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use super::LaunchId;
 use crate::job::Exit;
 use crate::names::{Name, User};
 
-/// How far a launch is.
+/// The progress of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LaunchState {
-    /// Its tasks get their machines.
+    /// Its tasks are being mapped.
     Mapping,
-    /// Its subjobs are queued or held, and nothing runs.
+    /// Its subjobs are queued or prepared, and nothing runs.
     Reserving,
-    /// It was decided that its tasks run.
+    /// It was committed.
     Running,
-    /// It was decided that nothing of it runs, which not all servers have acknowledged.
+    /// Its end was decided, and not all servers have acknowledged that.
     Ending,
-    /// Nothing of it is left.
+    /// All of its subjobs have ended.
     Over,
 }
 
 impl LaunchState {
-    /// The stable word.
+    /// The name in user interfaces and files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Mapping => "mapping",
@@ -38,26 +38,26 @@ impl LaunchState {
     }
 }
 
-/// How a launch ended.
+/// The end of a launch.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum End {
+pub enum LaunchEnd {
     /// Every task ended with exit code 0.
     Completed,
-    /// It was only to be mapped, and is.
+    /// It was a dry run, and was mapped.
     Mapped,
-    /// No machines were found for its tasks, and why. Nothing ran.
+    /// Its tasks could not be mapped; the reason. Nothing ran.
     NotMapped(String),
-    /// Not all machines could be reserved, and why. Nothing ran.
+    /// Not all machines could be reserved; the reason. Nothing ran.
     NotReserved(String),
     /// It was cancelled.
     Cancelled,
-    /// Something of it failed or was lost, and what; the rest was ended.
+    /// A task or subjob failed or was lost; the rest was ended.
     Failed(String),
 }
 
-impl End {
-    /// The stable word.
+impl LaunchEnd {
+    /// The name in user interfaces and files.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -70,7 +70,7 @@ impl End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for LaunchEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed => f.write_str("completed"),
@@ -83,24 +83,24 @@ impl fmt::Display for End {
     }
 }
 
-/// A launch as it stands.
+/// The record of a launch.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LaunchRecord {
-    /// Which.
+    /// The launch's ID.
     pub id: LaunchId,
-    /// Whose.
+    /// The owner.
     pub owner: User,
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// When it was accepted.
     pub submitted: Time,
-    /// How far it is.
+    /// The progress.
     pub state: LaunchState,
-    /// How it ended, or is about to.
-    pub end: Option<End>,
-    /// Its tasks, in the order of the application; those that were spawned come last.
+    /// The end, once decided.
+    pub end: Option<LaunchEnd>,
+    /// The tasks, in the order of the application; spawned tasks come last.
     pub tasks: Vec<TaskRecord>,
-    /// Servers that have not acknowledged what was decided.
+    /// Servers that have not acknowledged the decision.
     pub unacknowledged: Vec<Name>,
 }
 
@@ -111,11 +111,11 @@ pub struct TaskRecord {
     pub name: String,
     /// The server and its machine, once it is mapped.
     pub place: Option<(Name, String)>,
-    /// What the machine had left over what the task needs, when it was mapped: 1 and above.
+    /// The affinity: the machine's remaining power over the power that the task needs, when it was mapped; 1 or more.
     pub affinity: Option<f64>,
-    /// Where it listens, once that is known.
+    /// Its address, once known.
     pub address: Option<String>,
-    /// How it ended.
+    /// Its exit.
     pub exit: Option<Exit>,
     /// Why it was not spawned.
     pub not_spawned: Option<String>,

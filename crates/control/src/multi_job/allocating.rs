@@ -1,4 +1,4 @@
-//! Which servers get how many instances, and which batches they give back.
+//! Allocation of instances to servers, and withdrawal of batches.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Command, MultiJob};
 use crate::names::Name;
 
 impl MultiJob {
-    /// Servers were looked at anew: batches that wait there come back if the last of them would end earlier elsewhere.
+    /// Withdraws waiting batches after a new report of the servers, if the last of them would end earlier on other servers.
     pub(super) fn reallocate_instances(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.plan.once {
             return;
@@ -25,7 +25,7 @@ impl MultiJob {
             let mut keeps = keeps;
             for (number, batch) in self.batches.iter_mut() {
                 let count = batch.left.len() as u64;
-                if batch.server != *name || !batch.waits || batch.withdrawn {
+                if batch.server != *name || !batch.is_waiting || batch.withdrawn {
                     continue;
                 }
                 batch.withdrawn = !stays(&mut keeps, count);
@@ -36,7 +36,7 @@ impl MultiJob {
         }
     }
 
-    /// Spreads what is not handed out, beside the batches that wait.
+    /// Allocates the waiting instances, in addition to the batches that wait.
     pub(super) fn allocate(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         if self.plan.once {
             return self.allocate_once(rng, commands);
@@ -53,25 +53,27 @@ impl MultiJob {
         self.unallocated = false;
     }
 
-    /// Spreads what no server has got yet: what one has stays its own, also while it is away.
+    /// Allocates the instances that no server has got yet. A server keeps its instances, also while it is down.
     fn allocate_once(&mut self, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         let (names, states) = self.usable();
-        let has_share = |(name, site): (&Name, &super::Site)| !site.refused && self.kept.contains_key(name);
-        if self.batches.is_empty() && !self.kept.is_empty() && !self.sites.iter().any(has_share) {
-            // Nobody is there for whom anything was kept.
-            self.kept.clear();
-            commands.push(Command::Keep { shares: BTreeMap::new() });
+        let has_share = |(name, site): (&Name, &super::ServerShare)| {
+            !site.refused && self.fixed_shares.contains_key(name)
+        };
+        if self.batches.is_empty() && !self.fixed_shares.is_empty() && !self.sites.iter().any(has_share) {
+            // No server with a fixed share is up.
+            self.fixed_shares.clear();
+            commands.push(Command::RecordShares { shares: BTreeMap::new() });
         }
-        let new = self.waiting().saturating_sub(self.kept.values().sum());
+        let new = self.waiting().saturating_sub(self.fixed_shares.values().sum());
         let Some(found) = allocate(self.plan.strategy, &states, new, rng) else { return };
         for (name, count) in names.into_iter().zip(found.instances).filter(|(_, count)| *count > 0) {
-            *self.kept.entry(name).or_default() += count;
+            *self.fixed_shares.entry(name).or_default() += count;
         }
         if new > 0 {
-            commands.push(Command::Keep { shares: self.kept.clone() });
+            commands.push(Command::RecordShares { shares: self.fixed_shares.clone() });
         }
         for (name, site) in &mut self.sites {
-            site.share = if site.refused { 0 } else { self.kept.get(name).copied().unwrap_or(0) };
+            site.share = if site.refused { 0 } else { self.fixed_shares.get(name).copied().unwrap_or(0) };
         }
         self.unallocated = false;
     }
@@ -82,10 +84,10 @@ impl MultiJob {
         usable.map(|(name, site)| (name.clone(), self.state(name, site))).unzip()
     }
 
-    /// How many instances wait there in batches that are not withdrawn.
+    /// The instances that wait on each server in batches that are not withdrawn.
     fn waiting_at(&self, names: &[Name]) -> Vec<u64> {
         let mut counts: BTreeMap<&Name, u64> = BTreeMap::new();
-        for batch in self.batches.values().filter(|batch| batch.waits && !batch.withdrawn) {
+        for batch in self.batches.values().filter(|batch| batch.is_waiting && !batch.withdrawn) {
             *counts.entry(&batch.server).or_default() += batch.left.len() as u64;
         }
         names.iter().map(|name| counts.get(name).copied().unwrap_or(0)).collect()

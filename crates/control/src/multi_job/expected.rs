@@ -1,4 +1,4 @@
-//! How long instances are expected to take, and all of them together.
+//! The expected runtimes of instances and of the whole multi-job.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use pliant_model::{Span, SpanMs};
 use pliant_policy::allocation::instances::{self, Expected, with_own_processors};
 use pliant_policy::allocation::{self, ClusterState, Offer, Strategy};
 
-use super::{MultiJob, OpenBatch, Places, Progress, Prospects, Share, Site};
+use super::{FreeSlots, InstanceProspects, MultiJob, OpenBatch, Progress, ServerShare, Share};
 use crate::names::Name;
 
 impl MultiJob {
-    /// What each server is to get, and when the last instance is expected to end.
+    /// The share of each server, and when the last instance is expected to end.
     pub fn shares(&self) -> (Vec<Share>, SpanMs) {
-        let share = |(server, site): (&Name, &Site)| {
+        let share = |(server, site): (&Name, &ServerShare)| {
             let Expected { time: instance, source } = self.expected(server, &site.prospects);
             let makespan = self.state(server, site).offer.finish(site.share);
             Share {
                 server: server.clone(),
                 instances: site.share,
-                places: site.prospects.places(),
+                slots: site.prospects.slots(),
                 instance,
-                told: source,
+                source,
                 makespan: SpanMs(makespan.0),
             }
         };
@@ -29,11 +29,12 @@ impl MultiJob {
         (shares, makespan)
     }
 
-    /// When the last instance is expected to end, from now: where other jobs hold places, servers say until when. They were looked at
-    /// `since` ago; of batches that run, `running` says for how long their present instance has.
+    /// When the last instance is expected to end, from now; slots of other jobs count from their expected ends. The servers
+    /// reported `since` ago. `running` has the elapsed time of the current instance of each running batch.
     pub fn left(&self, since: SpanMs, running: &BTreeMap<u32, SpanMs>) -> Option<SpanMs> {
-        let offer =
-            |server, site: &Site| with_own_processors(self.state(server, site).offer, site.running, since);
+        let offer = |server, site: &ServerShare| {
+            with_own_processors(self.state(server, site).offer, site.running, since)
+        };
         let offers = self.sites.iter().map(|(server, site)| (server, offer(server, site)));
         let offers: Vec<(&Name, Offer)> = offers.filter(|(_, offer)| offer.processors() > 0).collect();
         if offers.is_empty() {
@@ -46,8 +47,8 @@ impl MultiJob {
         spread.map(|spread| SpanMs(spread.0)).max(batches)
     }
 
-    /// How many of the instances that are not done each server gets: by statistics as those who have least to do take from the others,
-    /// by other strategies, and if they stay, as they were put. None if some are put where nobody is.
+    /// The remaining instances of each server: by statistics, servers with the least work take from the others; by other
+    /// strategies, and if instances stay on their servers, by the shares. None if some are on a server that is down.
     fn spread(&self, offers: &[(&Name, Offer)]) -> Option<Vec<u64>> {
         let Progress { done, failed, cancelled, .. } = self.progress();
         let left = u64::from(self.plan.instances - done - failed - cancelled);
@@ -65,22 +66,22 @@ impl MultiJob {
         (counts.iter().sum::<u64>() == left).then_some(counts)
     }
 
-    /// When a batch is expected to end whose present instance has run for so long.
+    /// When a batch is expected to end, by the elapsed time of its current instance.
     fn batch_time_left(&self, batch: u32, elapsed: SpanMs) -> Option<SpanMs> {
         let OpenBatch { server, left, .. } = self.batches.get(&batch)?;
         let instance = self.expected(server, &self.sites.get(server)?.prospects).time;
         Some(instances::batch_time_left(left.len(), instance, elapsed))
     }
 
-    /// How long an instance is expected to take on a server.
-    pub(super) fn expected(&self, server: &Name, prospects: &Prospects) -> Expected {
+    /// The expected runtime of an instance on a server.
+    pub(super) fn expected(&self, server: &Name, prospects: &InstanceProspects) -> Expected {
         self.runtimes.expected(server, prospects.scale, prospects.expected())
     }
 
-    /// A server for the allocation. Its unit of time is the millisecond.
-    pub(super) fn state(&self, server: &Name, site: &Site) -> ClusterState {
-        let Prospects { free, jobs, failures, .. } = &site.prospects;
-        let free = free.iter().map(Places::free).collect();
+    /// The state of a server for the allocation, in milliseconds.
+    pub(super) fn state(&self, server: &Name, site: &ServerShare) -> ClusterState {
+        let InstanceProspects { free, jobs, failures, .. } = &site.prospects;
+        let free = free.iter().map(FreeSlots::free).collect();
         let job = Span(self.expected(server, &site.prospects).time.0.max(1));
         ClusterState { offer: Offer { free, job }, jobs: u64::from(*jobs), failures: *failures }
     }

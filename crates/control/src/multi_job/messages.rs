@@ -1,4 +1,4 @@
-//! What a multi-job is told, what it wants done, and what it says of itself.
+//! The events and commands of a multi-job, and its progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,103 +6,103 @@ use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
 use serde::{Deserialize, Serialize};
 
-use super::{Prospects, RuntimeSource};
+use super::{InstanceProspects, RuntimeSource};
 use crate::job::is_false;
 use crate::names::Name;
 use crate::reason::Cause;
 
-/// The most that an instance may be tried again.
+/// The highest retry limit.
 pub const RETRIES_MAX: u8 = 100;
 
-/// What a user wants.
+/// The plan of a multi-job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// How many instances, numbered from 0.
+    /// The number of instances, numbered from 0.
     pub instances: u32,
-    /// How often one that failed is tried again: at most [`RETRIES_MAX`].
+    /// The retry limit of an instance, at most [`RETRIES_MAX`].
     pub retries: u8,
-    /// How they are spread.
+    /// The allocation strategy.
     pub strategy: Strategy,
-    /// The most instances of a batch.
+    /// The most instances in a batch.
     pub batch_most: u32,
-    /// They are spread once, in the beginning, and stay where they were put as long as their server takes them.
+    /// Allocate once, at the start: instances stay on their servers as long as these accept them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub once: bool,
 }
 
-/// What happened to the client.
+/// An event of a multi-job.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// It begins, or goes on after all that it had noted was told.
+    /// The client starts, or continues after all journaled events were replayed.
     Begin,
-    /// These servers offer the service now. A server that is not among them gets nothing more.
+    /// The servers that offer the service now. Other servers get no more instances.
     Found {
-        /// What they say, as if no batch waited there.
-        servers: Vec<(Name, Prospects)>,
+        /// Their prospects, without the waiting batches.
+        servers: Vec<(Name, InstanceProspects)>,
         /// The batches that wait there.
         waiting: BTreeSet<u32>,
     },
-    /// An earlier client handed this out.
-    Recalled {
+    /// An earlier client submitted this batch.
+    BatchRestored {
         /// The batch.
         batch: u32,
-        /// To whom.
+        /// The server.
         server: Name,
-        /// What is in it.
+        /// The instances.
         instances: Vec<u32>,
     },
-    /// An earlier client spread the rest so ([`Command::Keep`]).
-    Kept {
-        /// How many instances each server was to get that had not been handed out.
+    /// An earlier client recorded these shares ([`Command::RecordShares`]).
+    SharesRestored {
+        /// The instances still to be submitted to each server.
         shares: BTreeMap<Name, u64>,
     },
-    /// A server does not take a batch: none of it was begun.
+    /// A server refuses a batch, which has not started.
     Refused {
         /// The batch.
         batch: u32,
-        /// What stands in the way.
+        /// The cause.
         cause: Cause,
     },
     /// An instance of an open batch has ended.
-    Ended {
+    InstanceEnded {
         /// The batch.
         batch: u32,
         /// The instance.
         instance: u32,
-        /// True if it ended well.
+        /// True if it completed.
         completed: bool,
-        /// How long it took.
+        /// The runtime.
         took: SpanMs,
-        /// In how many units of its service that is; positive.
+        /// The runtime in units of the service; positive.
         scale: f64,
     },
-    /// A batch has ended: what it was not heard of has not been run to its end.
-    Over {
+    /// A batch has ended. Instances without a reported end did not complete.
+    BatchEnded {
         /// The batch.
         batch: u32,
-        /// What it was not heard of was not begun either.
+        /// True if these instances did not start either.
         unbegun: bool,
     },
-    /// Nobody takes an instance ([`Command::Unplaced`]): it failed for good.
+    /// No server takes an instance ([`Command::Unplaced`]): it has failed for good.
     Unplaced {
         /// The instance.
         instance: u32,
     },
-    /// What is not done is not wanted any more.
+    /// The user cancels the multi-job.
     Cancel,
 }
 
-/// What the client is to do.
+/// A command of a multi-job to its driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Look at the servers, soon.
-    Look,
-    /// Note how the rest is spread, as it is to stay so.
-    Keep {
-        /// How many instances each server is to get that are not handed out.
+    /// Query the servers soon.
+    QueryServers,
+    /// Record the shares of servers, because instances stay on their servers.
+    RecordShares {
+        /// The instances still to be submitted to each server.
         shares: BTreeMap<Name, u64>,
     },
-    /// Submit a batch, to that server and no other one.
+    /// Submit a batch to this server only.
     Submit {
         /// Its number.
         batch: u32,
@@ -116,51 +116,51 @@ pub enum Command {
         /// Its number.
         batch: u32,
     },
-    /// End a batch, whether it has started or not.
+    /// Cancel a batch, started or not.
     Cancel {
         /// Its number.
         batch: u32,
     },
-    /// No server that is there takes an instance, and nothing else is left to do. Said again until it is told to have failed
-    /// ([`Event::Unplaced`]), since one may come that does.
+    /// No known server takes an instance, and no other work is left. Repeated until [`Event::Unplaced`], since a further
+    /// server may take it.
     Unplaced {
         /// The instance.
         instance: u32,
     },
-    /// Every instance is done or given up, or nothing more is wanted and every batch has ended.
+    /// Every instance is done or has failed for good, or the multi-job is cancelled and every batch has ended.
     Done,
 }
 
-/// How far a multi-job is.
+/// The progress of a multi-job.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Progress {
-    /// Instances that ended well.
+    /// Completed instances.
     pub done: u32,
-    /// Instances that failed for good, or that nobody takes.
+    /// Instances that failed for good, or that no server takes.
     pub failed: u32,
-    /// Instances that will not be run to an end, because they are not wanted any more.
+    /// Instances that will not run because the multi-job is cancelled.
     pub cancelled: u32,
     /// Instances in open batches.
     pub open: u32,
-    /// Outcomes after which an instance was tried again.
+    /// Outcomes that were followed by a retry.
     pub retried: u32,
-    /// Batches that were handed out.
+    /// Submitted batches.
     pub batches: u32,
 }
 
-/// What a server gets.
+/// The share of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
     /// The server.
     pub server: Name,
-    /// Instances that are to go there, beside those that have.
+    /// The further instances for the server.
     pub instances: u64,
-    /// How many run there at a time.
-    pub places: u32,
-    /// How long one is expected to take there.
+    /// The number of instances that run at a time.
+    pub slots: u32,
+    /// The expected runtime of an instance there.
     pub instance: SpanMs,
-    /// From where that is known.
-    pub told: RuntimeSource,
+    /// The source of that expectation.
+    pub source: RuntimeSource,
     /// When the last of them is expected to end, from now.
     pub makespan: SpanMs,
 }

@@ -1,25 +1,25 @@
-//! The client of a multi-job (paper 002): many instances of one service, spread over servers by what statistics say.
+//! The client of a multi-job (paper 002): many instances of one service, distributed over servers by runtime statistics.
 //!
-//! *Allocation*: servers say when their processors come free and how long an instance is expected to take there
-//! ([`Prospects`]); [`pliant_policy::allocation`], which the simulator calls as well, says how many instances each gets.
-//! It is asked again for what has not started whenever servers were looked at anew, so that a server that is slower
-//! than expected, or gone, loses its share to others; batches that wait there are withdrawn
-//! ([`allocation::reallocate_instances`], as in the simulator). Where arguments make instances longer or shorter, what has ended tells how
-//! long a unit of the service takes, and some instances from all over the rest ([`MultiJob::samples`]) how many units one has.
-//! If instances are to stay where they were put, how they were is noted ([`Command::Keep`]) for whoever goes on.
+//! *Allocation*: servers report when their processors become free and how long an instance is expected to take
+//! ([`InstanceProspects`]). [`pliant_policy::allocation`], which the simulator also calls, allocates instances to servers.
+//! Each new report of the servers starts a reallocation ([`allocation::reallocate_instances`]): a server that is slower
+//! than expected, or down, loses its share to others, and batches that wait there are withdrawn. Where arguments change the
+//! length of instances, ended instances give the runtime of a unit of the service, and samples of the rest
+//! ([`MultiJob::samples`]) the units of an instance. If instances have to stay on their servers, the shares are journaled
+//! ([`Command::RecordShares`]) for a restarted client.
 //!
-//! *Packing*: short instances go out in batches, of which each is one job that runs them one after the other. How many of them
-//! are in one, and how many batches a server has, [`pliant_policy::allocation::instance_batches`] says.
+//! *Batches*: short instances are submitted in batches, each of which is one job that runs them one after the other.
+//! [`pliant_policy::allocation::instance_batches`] decides the size and the number of batches.
 //!
-//! *Outcomes*: an instance that failed, or whose batch ended without having run it, goes out again, a bounded number of
-//! times. What never began costs no try. An instance that a server does not take alone goes to another one, and if nobody takes it
-//! it waits for somebody who does until all others have ended; then it has failed. What was handed out is told by [`Event::Recalled`]
-//! and the events that followed it after a crash, in their order: batches keep their numbers, from which the keys of their submissions
-//! follow, so that none is run twice. Once nothing more is wanted ([`Event::Cancel`]), nothing is handed out, what was is ended, and
-//! what it had not run to an end is cancelled.
+//! *Outcomes*: a failed instance, or one whose batch ended without running it, is submitted again, up to the retry limit.
+//! An instance that never started costs no retry. An instance that a server refuses alone goes to another server. If every
+//! server refuses it, it waits for a further server until all others have ended, and then it has failed. After a crash,
+//! [`Event::BatchRestored`] and the events that followed are replayed in order. Batches keep their numbers, which determine
+//! the keys of their submissions, so no batch runs twice. After [`Event::Cancel`] no batch is submitted, submitted ones are
+//! ended, and their remaining instances are cancelled.
 //!
-//! Memory is a byte for each instance and what is in open batches. Cost: O(log n) for each outcome, and that of an
-//! allocation for each look.
+//! Memory: a byte per instance, and the open batches. Cost: O(log n) for each outcome, and an allocation for each report of
+//! the servers.
 
 mod allocating;
 mod batches;
@@ -43,72 +43,73 @@ use crate::names::{Key, Name};
 pub use messages::{Command, Event, Plan, Progress, RETRIES_MAX, Share};
 pub use pliant_policy::allocation::instance_batches::BATCH_MS;
 pub use pliant_policy::allocation::instances::{Expectation, RuntimeSource};
-pub use prospects::{Places, Prospects};
+pub use prospects::{FreeSlots, InstanceProspects};
 
-/// An instance that is done.
+/// The outcome of an instance that is done.
 const DONE: u8 = u8::MAX;
-/// One that failed for good.
+/// The outcome of an instance that failed for good.
 const GIVEN_UP: u8 = u8::MAX - 1;
-/// Of how many instances servers are asked, at most, before it is said that nobody takes them.
+/// The most instances that servers are asked about before the whole multi-job counts as refused.
 const SAMPLES_MAX: u32 = 64;
 
-/// A batch on a server.
+/// A batch that has not ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct OpenBatch {
     server: Name,
     left: BTreeSet<u32>,
-    /// It waited when its server was looked at last.
-    waits: bool,
-    /// It is to be withdrawn.
+    /// True if it waited at the last report of its server.
+    is_waiting: bool,
+    /// True if it is to be withdrawn.
     withdrawn: bool,
 }
 
 /// A server that takes instances.
 #[derive(Clone, PartialEq, Debug)]
-struct Site {
-    prospects: Prospects,
+struct ServerShare {
+    prospects: InstanceProspects,
     share: u64,
-    /// How many batches ran there when it was looked at.
+    /// The number of running batches at its last report.
     running: u32,
-    /// It refused a batch since it was looked at.
+    /// True if it has refused a batch since its last report.
     refused: bool,
 }
 
-/// A multi-job on its way.
+/// The state machine of a multi-job.
 #[derive(Clone, Debug)]
 pub struct MultiJob {
     plan: Plan,
-    /// Of each instance: how often it failed, [`DONE`] or [`GIVEN_UP`].
-    fates: Vec<u8>,
-    /// From here on nothing was handed out.
+    /// For each instance: the number of failures, [`DONE`] or [`GIVEN_UP`].
+    outcomes: Vec<u8>,
+    /// The first instance that was never submitted.
     next: u32,
-    /// What is to be handed out again.
-    again: BTreeSet<u32>,
+    /// Instances to submit again.
+    returned: BTreeSet<u32>,
     batches: BTreeMap<u32, OpenBatch>,
-    sites: BTreeMap<Name, Site>,
-    /// What its own instances took.
+    sites: BTreeMap<Name, ServerShare>,
+    /// The runtimes of its own instances.
     runtimes: InstanceRuntimes<Name>,
     progress: Progress,
-    /// What is not handed out was not all allocated.
+    /// True if some waiting instances are not allocated.
     unallocated: bool,
-    /// Servers that refused a batch for what is in it: the most instances of the next one.
-    narrowed: BTreeMap<Name, u32>,
-    /// Instances that some servers refused alone.
-    barred: BTreeMap<u32, BTreeSet<Name>>,
-    /// What servers are still to get, if instances stay where they were put.
-    kept: BTreeMap<Name, u64>,
-    /// Nothing more is wanted.
+    /// The size limit of the next batch for servers that refused a batch because of its content.
+    batch_limits: BTreeMap<Name, u32>,
+    /// Instances that were refused alone, with the servers that refused them.
+    refused_by: BTreeMap<u32, BTreeSet<Name>>,
+    /// Instances still to be submitted to each server, if instances stay on their servers.
+    fixed_shares: BTreeMap<Name, u64>,
+    /// True once the multi-job is cancelled.
     cancelled: bool,
 }
 
-/// The key of a batch's submission: that of the multi-job, its last four bytes combined with the batch's number.
+/// The key of a batch's submission: the multi-job's key with its last four bytes combined with the batch's number.
 pub fn batch_key(multi_job: Key, batch: u32) -> Key {
     let Key(mut bytes) = multi_job;
     bytes[12..].iter_mut().zip(batch.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
     Key(bytes)
 }
 
-/// The key under which the inputs of all batches are uploaded: no batch's, since those differ in their last bytes only.
+/// The key for the uploaded inputs of all batches. It differs from every batch's key, since those differ only in their last
+/// bytes.
 pub fn inputs_key(multi_job: Key) -> Key {
     let Key(mut bytes) = multi_job;
     bytes[0] ^= u8::MAX;
@@ -116,33 +117,33 @@ pub fn inputs_key(multi_job: Key) -> Key {
 }
 
 impl MultiJob {
-    /// One of which nothing was handed out.
+    /// Makes a multi-job without submitted batches.
     pub fn new(plan: Plan) -> MultiJob {
         let plan =
             Plan { retries: plan.retries.min(RETRIES_MAX), batch_most: plan.batch_most.max(1), ..plan };
         MultiJob {
-            fates: vec![0; plan.instances as usize],
+            outcomes: vec![0; plan.instances as usize],
             plan,
             next: 0,
-            again: BTreeSet::new(),
+            returned: BTreeSet::new(),
             batches: BTreeMap::new(),
             sites: BTreeMap::new(),
             runtimes: InstanceRuntimes::new(),
             progress: Progress::default(),
             unallocated: true,
-            narrowed: BTreeMap::new(),
-            barred: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            batch_limits: BTreeMap::new(),
+            refused_by: BTreeMap::new(),
+            fixed_shares: BTreeMap::new(),
             cancelled: false,
         }
     }
 
-    /// What is wanted.
+    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// How far it is.
+    /// The progress.
     pub fn progress(&self) -> Progress {
         let open = self.batches.values().map(|batch| batch.left.len() as u32).sum();
         let Progress { done, failed, .. } = self.progress;
@@ -150,30 +151,31 @@ impl MultiJob {
         Progress { open, cancelled, ..self.progress }
     }
 
-    /// True if nothing more is wanted.
+    /// True if the multi-job is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
     }
 
-    /// The batches that have not ended, and where they are.
+    /// The batches that have not ended, with their servers.
     pub fn open_batches(&self) -> impl Iterator<Item = (u32, &Name)> {
         self.batches.iter().map(|(number, batch)| (*number, &batch.server))
     }
 
-    /// The first instance that is not handed out and that no server has refused alone, if there is one.
-    pub fn first_left(&self) -> Option<u32> {
+    /// The first waiting instance that no server has refused alone.
+    pub fn first_waiting(&self) -> Option<u32> {
         let fresh = (self.next < self.plan.instances).then_some(self.next);
-        let again = self.again.iter().copied().find(|instance| !self.barred.contains_key(instance));
+        let again = self.returned.iter().copied().find(|instance| !self.refused_by.contains_key(instance));
         again.or(fresh)
     }
 
-    /// An instance that servers are asked about, for all: the next one and, where nobody has taken that one in so many attempts,
-    /// one that has ended well, or others from all over the range. None after enough of them.
+    /// The instance to ask servers about: the next one. If no server takes it, a completed one, and then others from the
+    /// whole range; none after enough attempts.
     pub fn sample(&self, attempts: u32) -> Option<u32> {
-        let of_done = || self.fates.iter().position(|fate| *fate == DONE).map(|instance| instance as u32);
+        let of_done =
+            || self.outcomes.iter().position(|outcome| *outcome == DONE).map(|instance| instance as u32);
         let samples = self.plan.instances.min(SAMPLES_MAX);
         match attempts {
-            0 => self.first_left().or_else(of_done).or(Some(0)),
+            0 => self.first_waiting().or_else(of_done).or(Some(0)),
             1 => of_done().or(Some(0)),
             ..=SAMPLES_MAX if attempts <= samples => {
                 Some((u64::from(attempts - 1) * u64::from(self.plan.instances) / u64::from(samples)) as u32)
@@ -182,40 +184,42 @@ impl MultiJob {
         }
     }
 
-    /// Instances that stand for all that are not handed out: all of them if they are few, otherwise some from all over them, in
-    /// no step that arguments may have as well.
+    /// A sample of the waiting instances: all if they are few, otherwise some from the whole range, at positions that match
+    /// no period in the arguments.
     pub fn samples(&self) -> Vec<u32> {
         let fresh = self.plan.instances - self.next;
         let at = |sample: u32| match fresh <= SAMPLES_MAX {
             true => sample,
-            // The fractional parts of multiples of the golden ratio lie evenly.
+            // Fractional parts of multiples of the golden ratio are evenly distributed.
             false => ((u64::from(sample.wrapping_mul(0x9E37_79B9)) * u64::from(fresh)) >> 32) as u32,
         };
         let fresh = (0..fresh.min(SAMPLES_MAX)).map(|sample| self.next + at(sample));
-        fresh.chain(self.again.iter().copied()).take(SAMPLES_MAX as usize).collect()
+        fresh.chain(self.returned.iter().copied()).take(SAMPLES_MAX as usize).collect()
     }
 
     /// The instances that failed for good.
     pub fn given_up(&self) -> impl Iterator<Item = u32> {
-        let fates = (0..).zip(&self.fates);
-        fates.filter_map(|(instance, fate)| (*fate == GIVEN_UP).then_some(instance))
+        let outcomes = (0..).zip(&self.outcomes);
+        outcomes.filter_map(|(instance, outcome)| (*outcome == GIVEN_UP).then_some(instance))
     }
 
-    /// True if an instance ended well.
+    /// True if an instance is done.
     pub fn is_done(&self, instance: u32) -> bool {
-        self.fates.get(instance as usize) == Some(&DONE)
+        self.outcomes.get(instance as usize) == Some(&DONE)
     }
 
-    /// Takes in an event and appends what is to be done.
+    /// Handles an event and appends the commands that follow.
     pub fn on(&mut self, event: Event, rng: &mut impl Rng, commands: &mut Vec<Command>) {
         match event {
             Event::Begin => {
-                // What servers refused an earlier client they may take now.
-                self.barred.clear();
-                self.narrowed.clear();
+                // Servers may accept now what they refused an earlier client.
+                self.refused_by.clear();
+                self.batch_limits.clear();
                 match self.cancelled {
                     true => self.cancel(commands),
-                    false => commands.push(if self.is_over() { Command::Done } else { Command::Look }),
+                    false => {
+                        commands.push(if self.is_over() { Command::Done } else { Command::QueryServers })
+                    }
                 }
                 return;
             }
@@ -225,12 +229,14 @@ impl MultiJob {
             }
             Event::Found { .. } if self.cancelled => {}
             Event::Found { servers, waiting } => {
-                self.found(servers, &waiting);
+                self.record_servers(servers, &waiting);
                 self.reallocate_instances(rng, commands);
             }
-            Event::Recalled { batch, server, instances } => return self.recall(batch, server, instances),
-            Event::Kept { shares } => {
-                self.kept = shares;
+            Event::BatchRestored { batch, server, instances } => {
+                return self.restore_batch(batch, server, instances);
+            }
+            Event::SharesRestored { shares } => {
+                self.fixed_shares = shares;
                 return;
             }
             Event::Refused { batch, cause } => self.refused(batch, cause),
@@ -240,22 +246,22 @@ impl MultiJob {
                     return;
                 }
             }
-            Event::Ended { batch, instance, completed, took, scale } => {
+            Event::InstanceEnded { batch, instance, completed, took, scale } => {
                 self.ended(batch, instance, completed, took, scale);
                 if !self.is_over() {
-                    // Its batch goes on: what failed is handed out with the next one.
+                    // The batch continues: a failed instance is submitted with the next one.
                     return;
                 }
             }
-            Event::Over { batch, unbegun } => {
+            Event::BatchEnded { batch, unbegun } => {
                 let Some(OpenBatch { server, left, .. }) = self.batches.remove(&batch) else { return };
-                if let Some(most) = self.narrowed.get_mut(&server) {
-                    // What was refused may have been the fault of a few.
+                if let Some(most) = self.batch_limits.get_mut(&server) {
+                    // A few instances may have caused the refusal: the limit grows again.
                     *most = most.saturating_mul(2).min(self.plan.batch_most);
                 }
-                // What was ended has not failed.
+                // Cancelled instances have not failed.
                 match unbegun || self.cancelled {
-                    true => self.put_back(left),
+                    true => self.return_instances(left),
                     false => left.into_iter().for_each(|instance| self.failed(instance)),
                 }
             }
@@ -263,38 +269,42 @@ impl MultiJob {
         if self.is_over() {
             commands.push(Command::Done);
         } else if !self.cancelled {
-            self.hand_out(rng, commands);
-            if self.is_rest_barred() {
-                commands.extend(self.takers_none().map(|instance| Command::Unplaced { instance }));
+            self.submit_batches(rng, commands);
+            if self.is_rest_refused() {
+                commands.extend(self.refused_everywhere().map(|instance| Command::Unplaced { instance }));
             }
         }
     }
 
-    /// What servers of which that is known would get, if nothing were handed out.
-    pub fn preview(&mut self, found: Vec<(Name, Prospects)>, rng: &mut impl Rng) -> (Vec<Share>, SpanMs) {
-        self.found(found, &BTreeSet::new());
+    /// The shares of these servers, if nothing were submitted.
+    pub fn preview(
+        &mut self,
+        found: Vec<(Name, InstanceProspects)>,
+        rng: &mut impl Rng,
+    ) -> (Vec<Share>, SpanMs) {
+        self.record_servers(found, &BTreeSet::new());
         self.allocate(rng, &mut Vec::new());
         self.shares()
     }
 
-    /// True if it is not known yet how an instance of a batch ended.
-    pub fn awaits(&self, batch: u32, instance: u32) -> bool {
+    /// True if the outcome of an instance in a batch is not known.
+    pub fn is_pending(&self, batch: u32, instance: u32) -> bool {
         self.batches.get(&batch).is_some_and(|batch| batch.left.contains(&instance))
     }
 
-    fn found(&mut self, found: Vec<(Name, Prospects)>, waiting: &BTreeSet<u32>) {
-        let site = |prospects| Site { prospects, share: 0, running: 0, refused: false };
+    fn record_servers(&mut self, found: Vec<(Name, InstanceProspects)>, waiting: &BTreeSet<u32>) {
+        let site = |prospects| ServerShare { prospects, share: 0, running: 0, refused: false };
         self.sites = found.into_iter().map(|(server, prospects)| (server, site(prospects))).collect();
         for (number, batch) in &mut self.batches {
-            batch.waits = waiting.contains(number);
-            if let Some(site) = self.sites.get_mut(&batch.server).filter(|_| !batch.waits) {
+            batch.is_waiting = waiting.contains(number);
+            if let Some(site) = self.sites.get_mut(&batch.server).filter(|_| !batch.is_waiting) {
                 site.running += 1;
             }
         }
         self.unallocated = true;
     }
 
-    /// Has what is handed out ended.
+    /// Cancels the open batches.
     fn cancel(&self, commands: &mut Vec<Command>) {
         match self.is_over() {
             true => commands.push(Command::Done),
@@ -307,8 +317,8 @@ impl MultiJob {
         all_ended || (self.cancelled && self.batches.is_empty())
     }
 
-    /// How many instances are not handed out.
+    /// The number of instances that wait to be submitted.
     fn waiting(&self) -> u64 {
-        u64::from(self.plan.instances - self.next) + self.again.len() as u64
+        u64::from(self.plan.instances - self.next) + self.returned.len() as u64
     }
 }

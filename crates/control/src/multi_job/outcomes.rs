@@ -1,4 +1,4 @@
-//! What became of batches and their instances.
+//! The outcomes of batches and their instances.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use crate::names::Name;
 use crate::reason::Cause;
 
 impl MultiJob {
-    pub(super) fn recall(&mut self, batch: u32, server: Name, instances: Vec<u32>) {
+    pub(super) fn restore_batch(&mut self, batch: u32, server: Name, instances: Vec<u32>) {
         for instance in &instances {
-            // They are handed out in order.
+            // Instances are submitted in order.
             self.next = self.next.max(instance + 1);
-            self.again.remove(instance);
+            self.returned.remove(instance);
         }
         self.progress.batches = self.progress.batches.max(batch + 1);
-        self.has_got(&server, instances.len() as u64);
+        self.count_submitted(&server, instances.len() as u64);
         let left = instances.into_iter().collect();
-        self.batches.insert(batch, OpenBatch { server, left, waits: false, withdrawn: false });
+        self.batches.insert(batch, OpenBatch { server, left, is_waiting: false, withdrawn: false });
     }
 
     pub(super) fn ended(&mut self, batch: u32, instance: u32, completed: bool, took: SpanMs, scale: f64) {
@@ -30,36 +30,36 @@ impl MultiJob {
             return self.failed(instance);
         }
         self.runtimes.record(&batch.server, took, scale);
-        self.fates[instance as usize] = DONE;
+        self.outcomes[instance as usize] = DONE;
         self.progress.done += 1;
     }
 
     pub(super) fn failed(&mut self, instance: u32) {
-        let fate = &mut self.fates[instance as usize];
-        if *fate >= self.plan.retries {
-            *fate = GIVEN_UP;
+        let outcome = &mut self.outcomes[instance as usize];
+        if *outcome >= self.plan.retries {
+            *outcome = GIVEN_UP;
             self.progress.failed += 1;
             return;
         }
-        *fate += 1;
+        *outcome += 1;
         self.progress.retried += 1;
-        self.again.insert(instance);
+        self.returned.insert(instance);
         self.unallocated = true;
     }
 
-    /// A server does not take a batch. Of what is wrong with it one instance may be the reason: it is looked for by halves.
+    /// Handles a refused batch. One of its instances may be the cause: bisection finds it.
     pub(super) fn refused(&mut self, batch: u32, cause: Cause) {
         let Some(OpenBatch { server, left, .. }) = self.batches.remove(&batch) else { return };
         let (first, count) = (left.first().copied(), left.len() as u32);
-        self.put_back(left);
+        self.return_instances(left);
         match (cause, first) {
             (Cause::Invalid | Cause::TooLong, Some(instance)) if count == 1 => {
-                self.narrowed.remove(&server);
-                self.barred.entry(instance).or_default().insert(server);
+                self.batch_limits.remove(&server);
+                self.refused_by.entry(instance).or_default().insert(server);
             }
-            (Cause::Invalid | Cause::TooLong, _) => _ = self.narrowed.insert(server, count / 2),
+            (Cause::Invalid | Cause::TooLong, _) => _ = self.batch_limits.insert(server, count / 2),
             _ => {
-                self.kept.remove(&server);
+                self.fixed_shares.remove(&server);
                 if let Some(site) = self.sites.get_mut(&server) {
                     site.refused = true;
                 }
@@ -67,40 +67,42 @@ impl MultiJob {
         }
     }
 
-    /// Instances that every server has refused which is there.
-    pub(super) fn takers_none(&self) -> impl Iterator<Item = u32> {
-        let is_refused = |barred: &BTreeSet<Name>| {
-            !self.sites.is_empty() && self.sites.keys().all(|site| barred.contains(site))
+    /// Waiting instances that every known server has refused.
+    pub(super) fn refused_everywhere(&self) -> impl Iterator<Item = u32> {
+        let is_refused = |refusers: &BTreeSet<Name>| {
+            !self.sites.is_empty() && self.sites.keys().all(|site| refusers.contains(site))
         };
-        let left = self.barred.iter().filter(|(instance, _)| self.again.contains(instance));
-        left.filter(move |(_, barred)| is_refused(barred)).map(|(instance, _)| *instance)
+        let left = self.refused_by.iter().filter(|(instance, _)| self.returned.contains(instance));
+        left.filter(move |(_, refusers)| is_refused(refusers)).map(|(instance, _)| *instance)
     }
 
-    /// True if nothing else is to be done than what servers have refused: until then one may come that takes it.
-    pub(super) fn is_rest_barred(&self) -> bool {
+    /// True if only refused instances are left: they wait for a further server.
+    pub(super) fn is_rest_refused(&self) -> bool {
         self.batches.is_empty()
             && self.next == self.plan.instances
-            && self.again.iter().all(|instance| self.barred.contains_key(instance))
+            && self.returned.iter().all(|instance| self.refused_by.contains_key(instance))
     }
 
-    /// True if nothing has ended well, and nobody takes any of so many instances that it is none of theirs that is at fault.
+    /// True if no instance is done, and so many were refused that the cause is not a single instance.
     pub fn is_refused(&self) -> bool {
         let samples = self.plan.instances.min(SAMPLES_MAX) as usize;
-        self.progress.done == 0 && self.barred.len() >= samples && self.takers_none().count() >= samples
+        self.progress.done == 0
+            && self.refused_by.len() >= samples
+            && self.refused_everywhere().count() >= samples
     }
 
-    /// Nobody takes an instance that is not handed out.
+    /// Records that no server takes a waiting instance: it has failed.
     pub(super) fn unplaced(&mut self, instance: u32) {
-        if self.again.remove(&instance) {
-            self.barred.remove(&instance);
-            self.fates[instance as usize] = GIVEN_UP;
+        if self.returned.remove(&instance) {
+            self.refused_by.remove(&instance);
+            self.outcomes[instance as usize] = GIVEN_UP;
             self.progress.failed += 1;
         }
     }
 
-    /// Instances that were handed out in vain: that costs no try.
-    pub(super) fn put_back(&mut self, instances: BTreeSet<u32>) {
-        self.again.extend(instances);
+    /// Returns instances of a batch that did not run: that costs no retry.
+    pub(super) fn return_instances(&mut self, instances: BTreeSet<u32>) {
+        self.returned.extend(instances);
         self.unallocated = true;
     }
 }

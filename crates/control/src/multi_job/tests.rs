@@ -1,4 +1,4 @@
-//! The machine in a small world of servers that run batches, refuse them, or lose them.
+//! The machine with simulated servers that run, refuse or lose batches.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ fn plan(instances: u32, retries: u8) -> Plan {
     Plan { instances, retries, strategy: Strategy::Statistics, batch_most: 1_000, once: false }
 }
 
-fn prospects(places: u32, instance_ms: i64, told: RuntimeSource) -> Prospects {
-    let free = vec![Places { at: SpanMs::ZERO, places }];
-    Prospects {
+fn prospects(slots: u32, instance_ms: i64, source: RuntimeSource) -> InstanceProspects {
+    let free = vec![FreeSlots { at: SpanMs::ZERO, slots }];
+    InstanceProspects {
         free,
         instance: SpanMs(instance_ms),
         scale: 1.0,
-        told,
+        source,
         jobs: 0,
         failures: 0,
         batch_most: None,
@@ -32,7 +32,7 @@ fn prospects(places: u32, instance_ms: i64, told: RuntimeSource) -> Prospects {
     }
 }
 
-fn found_all(servers: Vec<(Name, Prospects)>) -> Event {
+fn found_all(servers: Vec<(Name, InstanceProspects)>) -> Event {
     Event::Found { servers, waiting: BTreeSet::new() }
 }
 
@@ -40,26 +40,26 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// Servers whose batches are run one after the other, and what happens to them.
-struct World {
+/// Servers that run their batches one after the other, with faults.
+struct Bench {
     machine: MultiJob,
     rng: ChaCha8Rng,
-    /// All that was told, for a client that begins again.
+    /// The recorded events, for a restarted client.
     journal: Vec<Event>,
     open: VecDeque<(u32, Name, Vec<u32>)>,
-    /// How often each instance was run to its end.
+    /// How often each instance completed.
     runs: Vec<u32>,
     batches: Vec<usize>,
     most_open: BTreeMap<Name, usize>,
     done: bool,
     unplaced: Vec<u32>,
-    /// Batches that were to be ended.
+    /// Cancelled batches.
     cancelled: Vec<u32>,
 }
 
-impl World {
-    fn new(plan: Plan, seed: u64) -> World {
-        World {
+impl Bench {
+    fn new(plan: Plan, seed: u64) -> Bench {
+        Bench {
             runs: vec![0; plan.instances as usize],
             machine: MultiJob::new(plan),
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         let mut commands = Vec::new();
         self.machine.on(event.clone(), &mut self.rng, &mut commands);
         if !matches!(event, Event::Begin | Event::Found { .. }) {
@@ -81,15 +81,15 @@ impl World {
         }
         for command in commands {
             match command {
-                Command::Look | Command::Withdraw { .. } => {}
+                Command::QueryServers | Command::Withdraw { .. } => {}
                 Command::Cancel { batch } => self.cancelled.push(batch),
                 Command::Unplaced { instance } => self.unplaced.push(instance),
                 Command::Done => self.done = true,
-                Command::Keep { shares } => self.journal.push(Event::Kept { shares }),
+                Command::RecordShares { shares } => self.journal.push(Event::SharesRestored { shares }),
                 Command::Submit { batch, server, instances } => {
                     assert!(!instances.is_empty());
                     let instances_again = instances.clone();
-                    self.journal.push(Event::Recalled {
+                    self.journal.push(Event::BatchRestored {
                         batch,
                         server: server.clone(),
                         instances: instances_again,
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// Ends the oldest batch: of its instances `failing` says which fail, and after `lost` of them it is gone.
+    /// Ends the oldest batch: `failing` selects its failing instances, and after `lost` of them the batch is lost.
     fn step(&mut self, lost: Option<usize>, failing: impl Fn(u32) -> bool, took_ms: i64) {
         let Some((batch, _, instances)) = self.open.pop_front() else { return };
         for (at, instance) in instances.into_iter().enumerate() {
@@ -116,12 +116,12 @@ impl World {
             }
             self.runs[instance as usize] += 1;
             let (completed, took) = (!failing(instance), SpanMs(took_ms));
-            self.tell(Event::Ended { batch, instance, completed, took, scale: 1.0 });
+            self.handle(Event::InstanceEnded { batch, instance, completed, took, scale: 1.0 });
         }
-        self.tell(Event::Over { batch, unbegun: false });
+        self.handle(Event::BatchEnded { batch, unbegun: false });
     }
 
-    /// A client that knows no more than what was noted.
+    /// Restarts the client from the recorded events.
     fn restart(&mut self) {
         let mut machine = MultiJob::new(self.machine.plan().clone());
         let mut ignored = Vec::new();
@@ -130,144 +130,146 @@ impl World {
         }
         assert_eq!(machine.progress(), self.machine.progress());
         assert_eq!(machine.waiting(), self.machine.waiting());
-        assert_eq!(machine.kept, self.machine.kept);
+        assert_eq!(machine.fixed_shares, self.machine.fixed_shares);
         let open: Vec<u32> = machine.open_batches().map(|(batch, _)| batch).collect();
         let mut expected: Vec<u32> = self.open.iter().map(|(batch, ..)| *batch).collect();
         expected.sort_unstable();
         assert_eq!(open, expected);
         self.machine = machine;
-        self.tell(Event::Begin);
+        self.handle(Event::Begin);
     }
 }
 
 #[test]
-fn every_instance_is_done_once_whatever_happens() {
+fn every_instance_is_done_once_despite_faults() {
     for seed in 0..20 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut world = World::new(Plan { once: seed % 2 == 1, ..plan(3_000, 2) }, seed);
+        let mut bench = Bench::new(Plan { once: seed % 2 == 1, ..plan(3_000, 2) }, seed);
         let servers = [("lyon", 4, 20), ("nancy", 2, 10), ("rennes", 1, 40)];
-        let told = |jobs| RuntimeSource::Statistics { jobs };
+        let statistics = |jobs| RuntimeSource::Statistics { jobs };
         let all = || {
-            let one =
-                |(server, places, ms): &(&str, u32, i64)| (name(server), prospects(*places, *ms, told(5)));
+            let one = |(server, slots, ms): &(&str, u32, i64)| {
+                (name(server), prospects(*slots, *ms, statistics(5)))
+            };
             servers.iter().map(one).collect::<Vec<_>>()
         };
-        world.tell(Event::Begin);
-        world.tell(found_all(all()));
+        bench.handle(Event::Begin);
+        bench.handle(found_all(all()));
         let mut steps = 0;
-        while !world.done {
+        while !bench.done {
             match random.next_u32() % 12 {
-                0 => world.tell(found_all(all())),
-                // A server is not there for a while.
-                1 => world.tell(found_all(all().into_iter().skip(1).collect())),
-                2 => world.restart(),
+                0 => bench.handle(found_all(all())),
+                // A server is down for a while.
+                1 => bench.handle(found_all(all().into_iter().skip(1).collect())),
+                2 => bench.restart(),
                 3 => {
-                    if let Some((batch, ..)) = world.open.pop_back() {
-                        world.tell(Event::Refused { batch, cause: Cause::TooMany });
-                        world.tell(found_all(all()));
+                    if let Some((batch, ..)) = bench.open.pop_back() {
+                        bench.handle(Event::Refused { batch, cause: Cause::TooMany });
+                        bench.handle(found_all(all()));
                     }
                 }
-                _ => world.step(None, |_| false, 15),
+                _ => bench.step(None, |_| false, 15),
             }
-            if world.open.is_empty() {
-                world.tell(found_all(all()));
+            if bench.open.is_empty() {
+                bench.handle(found_all(all()));
             }
             steps += 1;
-            assert!(steps < 20_000, "no end: {:?}", world.machine.progress());
+            assert!(steps < 20_000, "no end: {:?}", bench.machine.progress());
         }
-        assert!(world.runs.iter().all(|runs| *runs == 1), "seed {seed}");
-        assert_eq!(world.machine.progress().done, 3_000);
-        for (server, places, _) in servers {
-            assert!(world.most_open[&name(server)] <= places as usize + 2, "{server} is flooded");
+        assert!(bench.runs.iter().all(|runs| *runs == 1), "seed {seed}");
+        assert_eq!(bench.machine.progress().done, 3_000);
+        for (server, slots, _) in servers {
+            assert!(bench.most_open[&name(server)] <= slots as usize + 2, "{server} is flooded");
         }
     }
 }
 
 #[test]
-fn what_fails_is_tried_again_so_often_and_then_given_up() {
-    let mut world = World::new(plan(100, 2), 1);
-    world.tell(found_all(vec![(name("lyon"), prospects(2, 10, RuntimeSource::Walltime))]));
-    let mut turn = 0;
-    while !world.done {
+fn a_failing_instance_is_retried_up_to_the_limit() {
+    let mut bench = Bench::new(plan(100, 2), 1);
+    bench.handle(found_all(vec![(name("lyon"), prospects(2, 10, RuntimeSource::Walltime))]));
+    let mut step = 0;
+    while !bench.done {
         // Every third batch is lost after one instance; 7 always fails.
-        let lost = (turn % 3 == 2).then_some(1);
-        world.step(lost, |instance| instance == 7, 10);
-        turn += 1;
-        assert!(turn < 1_000);
+        let lost = (step % 3 == 2).then_some(1);
+        bench.step(lost, |instance| instance == 7, 10);
+        step += 1;
+        assert!(step < 1_000);
     }
-    let progress = world.machine.progress();
+    let progress = bench.machine.progress();
     assert_eq!(progress.done + progress.failed, 100);
-    assert!(world.machine.given_up().any(|instance| instance == 7), "{progress:?}");
-    assert!(world.runs[7] <= 3 && !world.machine.is_done(7));
+    assert!(bench.machine.given_up().any(|instance| instance == 7), "{progress:?}");
+    assert!(bench.runs[7] <= 3 && !bench.machine.is_done(7));
     assert!(progress.retried > 2);
-    // No instance that ended well is run again.
-    assert!((0..100).all(|instance| instance == 7 || world.runs[instance] <= 1), "{:?}", world.runs);
+    // No completed instance runs again.
+    assert!((0..100).all(|instance| instance == 7 || bench.runs[instance] <= 1), "{:?}", bench.runs);
 }
 
 #[test]
-fn shares_follow_what_is_learned() {
-    let mut world = World::new(plan(10_000, 0), 1);
-    let found =
-        |told| vec![(name("lyon"), prospects(2, 10_000, told)), (name("nancy"), prospects(2, 10_000, told))];
-    world.tell(found_all(found(RuntimeSource::Walltime)));
-    let (shares, _) = world.machine.shares();
+fn shares_follow_learned_runtimes() {
+    let mut bench = Bench::new(plan(10_000, 0), 1);
+    let found = |source| {
+        vec![(name("lyon"), prospects(2, 10_000, source)), (name("nancy"), prospects(2, 10_000, source))]
+    };
+    bench.handle(found_all(found(RuntimeSource::Walltime)));
+    let (shares, _) = bench.machine.shares();
     let first: Vec<u64> = shares.iter().map(|share| share.instances).collect();
     assert!(first[0].abs_diff(first[1]) < 20, "{first:?}");
-    assert!(world.batches.iter().all(|size| *size <= 4), "nothing is known yet: {:?}", world.batches);
+    assert!(bench.batches.iter().all(|size| *size <= 4), "nothing is known yet: {:?}", bench.batches);
     // Instances on lyon take a third of the time.
     for _ in 0..8 {
-        let took = if world.open[0].1 == name("lyon") { 100 } else { 300 };
-        world.step(None, |_| false, took);
+        let took = if bench.open[0].1 == name("lyon") { 100 } else { 300 };
+        bench.step(None, |_| false, took);
     }
-    world.tell(found_all(found(RuntimeSource::Walltime)));
-    let (shares, makespan) = world.machine.shares();
+    bench.handle(found_all(found(RuntimeSource::Walltime)));
+    let (shares, makespan) = bench.machine.shares();
     assert_eq!(shares[0].instance, SpanMs(100));
-    assert!(matches!(shares[1].told, RuntimeSource::Own { instances } if instances >= 3));
+    assert!(matches!(shares[1].source, RuntimeSource::Own { instances } if instances >= 3));
     let ratio = shares[0].instances as f64 / shares[1].instances as f64;
     assert!((2.5..3.5).contains(&ratio), "{shares:?}");
     assert!(
         makespan < SpanMs(400_000)
-            && world.machine.left(SpanMs::ZERO, &BTreeMap::new()).unwrap() < SpanMs(500_000)
+            && bench.machine.left(SpanMs::ZERO, &BTreeMap::new()).unwrap() < SpanMs(500_000)
     );
-    // What others have run of the same service is known of the server itself; what else its user runs says less than that.
+    // Statistics of the service come from the server itself; those of the user's other jobs count less.
     let of_federation = |level| found(RuntimeSource::Federation { level, jobs: 9 });
-    let told = |world: &World| world.machine.shares().0[1].told;
-    let mut fresh = World::new(plan(10_000, 0), 1);
-    fresh.tell(found_all(of_federation(Level::All)));
+    let source = |bench: &Bench| bench.machine.shares().0[1].source;
+    let mut fresh = Bench::new(plan(10_000, 0), 1);
+    fresh.handle(found_all(of_federation(Level::All)));
     assert!(fresh.batches.iter().all(|size| *size <= 4), "{:?}", fresh.batches);
-    assert_eq!(told(&fresh), RuntimeSource::Federation { level: Level::All, jobs: 9 });
+    assert_eq!(source(&fresh), RuntimeSource::Federation { level: Level::All, jobs: 9 });
     for _ in 0..8 {
         fresh.step(None, |_| false, 100);
     }
-    // Nothing has ended on the other server.
+    // No instance has ended on the other server.
     let servers =
         |level| vec![of_federation(level).remove(0), (name("rennes"), of_federation(level)[1].1.clone())];
-    fresh.tell(found_all(servers(Level::User)));
-    assert!(matches!(told(&fresh), RuntimeSource::Own { .. }), "{:?}", told(&fresh));
-    fresh.tell(found_all(servers(Level::Executable)));
-    assert_eq!(told(&fresh), RuntimeSource::Federation { level: Level::Executable, jobs: 9 });
-    // Now that it is known how short they are, batches are large: about what takes half a minute.
-    assert!(world.batches.contains(&300) && world.batches.contains(&100), "{:?}", world.batches);
+    fresh.handle(found_all(servers(Level::User)));
+    assert!(matches!(source(&fresh), RuntimeSource::Own { .. }), "{:?}", source(&fresh));
+    fresh.handle(found_all(servers(Level::Executable)));
+    assert_eq!(source(&fresh), RuntimeSource::Federation { level: Level::Executable, jobs: 9 });
+    // With known short runtimes, batches are large: about half a minute.
+    assert!(bench.batches.contains(&300) && bench.batches.contains(&100), "{:?}", bench.batches);
 }
 
 #[test]
 fn the_last_batches_of_a_share_are_small() {
-    let mut world = World::new(plan(2_000, 0), 1);
-    world.tell(found_all(vec![(name("lyon"), prospects(4, 1, RuntimeSource::Statistics { jobs: 9 }))]));
-    while !world.done {
-        world.step(None, |_| false, 1);
+    let mut bench = Bench::new(plan(2_000, 0), 1);
+    bench.handle(found_all(vec![(name("lyon"), prospects(4, 1, RuntimeSource::Statistics { jobs: 9 }))]));
+    while !bench.done {
+        bench.step(None, |_| false, 1);
     }
-    assert_eq!(world.batches[0], 250);
-    assert_eq!(world.batches.last(), Some(&1));
-    assert!(world.batches.windows(2).all(|pair| pair[0] >= pair[1]), "{:?}", world.batches);
-    assert!(world.batches.len() < 60, "{}", world.batches.len());
+    assert_eq!(bench.batches[0], 250);
+    assert_eq!(bench.batches.last(), Some(&1));
+    assert!(bench.batches.windows(2).all(|pair| pair[0] >= pair[1]), "{:?}", bench.batches);
+    assert!(bench.batches.len() < 60, "{}", bench.batches.len());
 }
 
 #[test]
 fn a_preview_is_what_the_policy_allocates() {
     let mut machine = MultiJob::new(plan(90, 0));
-    let busy = Prospects {
-        free: vec![Places { at: SpanMs(1_000), places: 1 }],
+    let busy = InstanceProspects {
+        free: vec![FreeSlots { at: SpanMs(1_000), slots: 1 }],
         ..prospects(1, 100, RuntimeSource::Statistics { jobs: 3 })
     };
     let idle = prospects(1, 100, RuntimeSource::Statistics { jobs: 3 });
@@ -286,19 +288,19 @@ fn keys_of_batches_differ_and_are_found_again() {
     assert_eq!(batch_key(own, 0), own);
 }
 
-fn free_at(at_ms: i64, places: u32, instance_ms: i64) -> Prospects {
-    let free = vec![Places { at: SpanMs(at_ms), places }];
-    Prospects { free, ..prospects(places, instance_ms, RuntimeSource::Statistics { jobs: 9 }) }
+fn free_at(at_ms: i64, slots: u32, instance_ms: i64) -> InstanceProspects {
+    let free = vec![FreeSlots { at: SpanMs(at_ms), slots }];
+    InstanceProspects { free, ..prospects(slots, instance_ms, RuntimeSource::Statistics { jobs: 9 }) }
 }
 
-/// What a machine wants done after an event.
-fn wanted(machine: &mut MultiJob, event: Event) -> Vec<Command> {
+/// The commands that follow from an event.
+fn commands_after(machine: &mut MultiJob, event: Event) -> Vec<Command> {
     let mut commands = Vec::new();
     machine.on(event, &mut ChaCha8Rng::seed_from_u64(1), &mut commands);
     commands
 }
 
-/// The batches that are to be submitted: number, server, and how many instances.
+/// The submitted batches: number, server, and number of instances.
 fn submitted(commands: &[Command]) -> Vec<(u32, &str, usize)> {
     let mut found = Vec::new();
     for command in commands {
@@ -310,39 +312,42 @@ fn submitted(commands: &[Command]) -> Vec<(u32, &str, usize)> {
 }
 
 #[test]
-fn a_batch_that_waits_where_it_would_end_last_is_withdrawn_and_costs_no_try() {
+fn a_waiting_batch_that_would_end_last_is_withdrawn_without_a_retry() {
     let mut machine = MultiJob::new(plan(400, 0));
     let servers =
         |busy_ms| vec![(name("busy"), free_at(busy_ms, 2, 1_000)), (name("idle"), free_at(0, 2, 1_000))];
-    let first = wanted(&mut machine, Event::Found { servers: servers(40_000), waiting: BTreeSet::new() });
+    let first =
+        commands_after(&mut machine, Event::Found { servers: servers(40_000), waiting: BTreeSet::new() });
     let busy: Vec<(u32, &str, usize)> = submitted(&first).into_iter().filter(|one| one.1 == "busy").collect();
     let &[(batch, _, count)] = busy.as_slice() else { panic!("one batch waits there: {first:?}") };
     // As expected: it stays.
     let waiting = BTreeSet::from([batch]);
-    let found = wanted(&mut machine, Event::Found { servers: servers(40_000), waiting: waiting.clone() });
+    let found =
+        commands_after(&mut machine, Event::Found { servers: servers(40_000), waiting: waiting.clone() });
     assert!(!found.contains(&Command::Withdraw { batch }), "{found:?}");
-    // It turns out that the busy one is busy for an hour.
-    let found = wanted(&mut machine, Event::Found { servers: servers(3_600_000), waiting: waiting.clone() });
+    // The busy server turns out to be busy for an hour.
+    let found =
+        commands_after(&mut machine, Event::Found { servers: servers(3_600_000), waiting: waiting.clone() });
     assert!(found.contains(&Command::Withdraw { batch }), "{found:?}");
-    let again = wanted(&mut machine, Event::Found { servers: servers(3_600_000), waiting });
+    let again = commands_after(&mut machine, Event::Found { servers: servers(3_600_000), waiting });
     assert!(!again.contains(&Command::Withdraw { batch }), "once is enough: {again:?}");
     let before = machine.waiting();
-    wanted(&mut machine, Event::Over { batch, unbegun: true });
+    commands_after(&mut machine, Event::BatchEnded { batch, unbegun: true });
     assert_eq!(machine.waiting(), before + count as u64);
     assert_eq!((machine.progress().failed, machine.progress().retried), (0, 0));
 }
 
 #[test]
-fn batches_are_no_longer_than_a_job_may_be() {
+fn batches_respect_the_longest_walltime_of_a_job() {
     let mut machine = MultiJob::new(plan(1_000, 0));
-    let short = Prospects { batch_most: Some(7), ..free_at(0, 2, 10) };
+    let short = InstanceProspects { batch_most: Some(7), ..free_at(0, 2, 10) };
     let found = Event::Found { servers: vec![(name("idle"), short)], waiting: BTreeSet::new() };
-    let sizes: Vec<usize> = submitted(&wanted(&mut machine, found)).iter().map(|one| one.2).collect();
+    let sizes: Vec<usize> = submitted(&commands_after(&mut machine, found)).iter().map(|one| one.2).collect();
     assert_eq!(sizes, [7, 7, 7, 7]);
 }
 
 #[test]
-fn instances_stay_where_they_were_put_if_that_is_wanted() {
+fn instances_stay_on_their_servers_if_the_plan_says_so() {
     let once = Plan { strategy: Strategy::Random, once: true, ..plan(1_000, 0) };
     let mut machine = MultiJob::new(once);
     let servers = vec![(name("busy"), free_at(3_600_000, 2, 100)), (name("idle"), free_at(0, 2, 100))];
@@ -354,29 +359,29 @@ fn instances_stay_where_they_were_put_if_that_is_wanted() {
         };
         machine.shares().0.iter().map(|share| share.instances + open(share.server.as_str())).collect()
     };
-    wanted(&mut machine, found());
+    commands_after(&mut machine, found());
     let first = shares(&machine);
     assert!(first.iter().sum::<u64>() == 1_000 && first.iter().all(|share| *share > 400), "{first:?}");
-    // Those at the busy one end there, after the hour, and not at the other one.
+    // Those of the busy server end there, after the hour, and not on the other one.
     let left = |machine: &MultiJob| machine.left(SpanMs::ZERO, &BTreeMap::new());
     let of_busy = SpanMs(3_600_000 + 100 * first[0].div_ceil(2) as i64);
     assert_eq!(left(&machine), Some(of_busy));
-    wanted(&mut machine, found());
+    commands_after(&mut machine, found());
     assert_eq!(shares(&machine), first);
-    // Also what was kept for one that is not there.
+    // Fixed shares of a server that is down also stay.
     let idle = Event::Found { servers: servers[1..].to_vec(), waiting: BTreeSet::new() };
-    wanted(&mut machine, idle);
+    commands_after(&mut machine, idle);
     assert_eq!((shares(&machine), left(&machine)), (first[1..].to_vec(), None));
-    wanted(&mut machine, found());
+    commands_after(&mut machine, found());
     assert_eq!(shares(&machine), first);
 }
 
 #[test]
-fn own_instances_tell_what_a_unit_takes_and_samples_how_many_units_are_left() {
+fn own_instances_give_unit_runtimes_and_samples_the_remaining_units() {
     let mut machine = MultiJob::new(plan(1_000, 0));
-    let at = |scale| Prospects { scale, ..free_at(0, 1, 77) };
+    let at = |scale| InstanceProspects { scale, ..free_at(0, 1, 77) };
     let found = |scale| Event::Found { servers: vec![(name("lyon"), at(scale))], waiting: BTreeSet::new() };
-    let commands = wanted(&mut machine, found(2.0));
+    let commands = commands_after(&mut machine, found(2.0));
     let submitted = submitted(&commands);
     let (batch, count) = (submitted[0].0, submitted[0].2 as u32);
     let expected = |machine: &MultiJob, scale| {
@@ -386,29 +391,29 @@ fn own_instances_tell_what_a_unit_takes_and_samples_how_many_units_are_left() {
     assert!(count >= 3);
     assert_eq!(expected(&machine, 2.0), (SpanMs(77), RuntimeSource::Statistics { jobs: 9 }));
     for instance in 0..3 {
-        // A unit takes 0.4 ms, whatever instances make of it.
+        // A unit takes 0.4 ms, whatever the units of an instance.
         let (scale, took) = (5.0 * f64::from(instance + 1), SpanMs(2 * i64::from(instance + 1)));
-        wanted(&mut machine, Event::Ended { batch, instance, completed: true, took, scale });
+        commands_after(&mut machine, Event::InstanceEnded { batch, instance, completed: true, took, scale });
     }
     assert_eq!(expected(&machine, 2.0), (SpanMs(1), RuntimeSource::Own { instances: 3 }));
     assert_eq!(expected(&machine, 1_000.0), (SpanMs(400), RuntimeSource::Own { instances: 3 }));
 }
 
 #[test]
-fn samples_are_from_all_over_what_is_not_handed_out() {
+fn samples_cover_all_waiting_instances() {
     let few = MultiJob::new(plan(5, 0));
     assert_eq!(few.samples(), [0, 1, 2, 3, 4]);
     let mut machine = MultiJob::new(plan(64_100, 0));
     machine.on(
-        Event::Recalled { batch: 0, server: name("lyon"), instances: (0..100).collect() },
+        Event::BatchRestored { batch: 0, server: name("lyon"), instances: (0..100).collect() },
         &mut ChaCha8Rng::seed_from_u64(1),
         &mut Vec::new(),
     );
     let samples = machine.samples();
     assert_eq!(samples.len(), 64);
     assert!(samples.iter().all(|one| (100..64_100).contains(one)));
-    // Whatever repeats in the order of instances, they see all of it: an eighth of them each eighth, of the whole and of each
-    // round of ten.
+    // The samples cover every period in the order of instances: an eighth in each eighth, of the whole and of each period
+    // of ten.
     for (of, parts) in [(64_000, 8), (10, 5)] {
         for part in 0..parts {
             let within = |one: &&u32| (**one - 100) % of * parts / of == part;
@@ -417,84 +422,85 @@ fn samples_are_from_all_over_what_is_not_handed_out() {
             assert!((even / 2..=2 * even).contains(&count), "{count} in part {part} of {of}: {samples:?}");
         }
     }
-    // What failed is left again.
+    // Failed instances are waiting again.
     let mut again = MultiJob::new(plan(2, 1));
-    let recalled = Event::Recalled { batch: 0, server: name("lyon"), instances: vec![0, 1] };
-    for event in [recalled, Event::Over { batch: 0, unbegun: true }] {
+    let recalled = Event::BatchRestored { batch: 0, server: name("lyon"), instances: vec![0, 1] };
+    for event in [recalled, Event::BatchEnded { batch: 0, unbegun: true }] {
         again.on(event, &mut ChaCha8Rng::seed_from_u64(1), &mut Vec::new());
     }
     assert_eq!(again.samples(), [0, 1]);
 }
 
 #[test]
-fn what_is_not_wanted_any_more_is_ended_and_nothing_else_is_handed_out() {
-    let told = RuntimeSource::Statistics { jobs: 9 };
-    let servers = vec![(name("lyon"), prospects(2, 1_000, told)), (name("nancy"), prospects(2, 1_000, told))];
-    let mut world = World::new(plan(1_000, 2), 1);
-    world.tell(found_all(servers.clone()));
-    let batches = world.open.len() as u32;
-    world.step(None, |instance| instance == 3, 1_000);
-    let before = world.machine.progress();
+fn cancelling_ends_open_batches_and_submits_no_more() {
+    let source = RuntimeSource::Statistics { jobs: 9 };
+    let servers =
+        vec![(name("lyon"), prospects(2, 1_000, source)), (name("nancy"), prospects(2, 1_000, source))];
+    let mut bench = Bench::new(plan(1_000, 2), 1);
+    bench.handle(found_all(servers.clone()));
+    let batches = bench.open.len() as u32;
+    bench.step(None, |instance| instance == 3, 1_000);
+    let before = bench.machine.progress();
     assert_eq!((before.failed, before.retried, before.cancelled), (0, 1, 0));
-    let open: Vec<u32> = world.open.iter().map(|(batch, ..)| *batch).collect();
-    world.tell(Event::Cancel);
-    assert_eq!((&world.cancelled, world.done), (&open, false));
-    // One has run an instance meanwhile, one was not accepted, and whoever goes on is told to end the others again.
-    let (batch, _, instances) = world.open[0].clone();
-    world.step(Some(1), |_| false, 1_000);
-    assert!(world.machine.is_done(instances[0]) && !world.cancelled[1..].contains(&batch));
-    let (refused, ..) = world.open.pop_front().unwrap();
-    world.tell(Event::Refused { batch: refused, cause: Cause::TooMany });
-    world.restart();
-    world.cancelled.clear();
-    world.tell(Event::Begin);
-    assert_eq!(world.cancelled, open[2..]);
-    world.tell(found_all(servers));
-    while !world.open.is_empty() {
-        assert!(!world.done);
-        world.step(Some(0), |_| false, 1_000);
+    let open: Vec<u32> = bench.open.iter().map(|(batch, ..)| *batch).collect();
+    bench.handle(Event::Cancel);
+    assert_eq!((&bench.cancelled, bench.done), (&open, false));
+    // One has run an instance meanwhile, one was refused, and a restarted client cancels the others again.
+    let (batch, _, instances) = bench.open[0].clone();
+    bench.step(Some(1), |_| false, 1_000);
+    assert!(bench.machine.is_done(instances[0]) && !bench.cancelled[1..].contains(&batch));
+    let (refused, ..) = bench.open.pop_front().unwrap();
+    bench.handle(Event::Refused { batch: refused, cause: Cause::TooMany });
+    bench.restart();
+    bench.cancelled.clear();
+    bench.handle(Event::Begin);
+    assert_eq!(bench.cancelled, open[2..]);
+    bench.handle(found_all(servers));
+    while !bench.open.is_empty() {
+        assert!(!bench.done);
+        bench.step(Some(0), |_| false, 1_000);
     }
-    let end = world.machine.progress();
+    let end = bench.machine.progress();
     assert_eq!((end.batches, end.done, end.failed), (batches + 1, before.done + 1, 0), "{end:?}");
     assert_eq!((end.open, end.cancelled, end.retried), (0, 1_000 - end.done, 1));
-    let left = world.machine.left(SpanMs::ZERO, &BTreeMap::new());
-    assert!(world.done && left.is_none_or(|left| left == SpanMs::ZERO));
-    // Again nothing comes of it.
-    world.restart();
-    world.done = false;
-    world.tell(Event::Begin);
-    assert!(world.done && world.open.is_empty());
+    let left = bench.machine.left(SpanMs::ZERO, &BTreeMap::new());
+    assert!(bench.done && left.is_none_or(|left| left == SpanMs::ZERO));
+    // Again no instance ran.
+    bench.restart();
+    bench.done = false;
+    bench.handle(Event::Begin);
+    assert!(bench.done && bench.open.is_empty());
 }
 
 #[test]
-fn what_is_left_takes_until_others_give_their_places_back() {
-    let left = |free: &[(i64, u32)], instances, since: i64, told: &dyn Fn(&mut MultiJob)| {
+fn the_time_left_includes_the_wait_for_slots_of_other_jobs() {
+    let left = |free: &[(i64, u32)], instances, since: i64, source: &dyn Fn(&mut MultiJob)| {
         let mut machine = MultiJob::new(plan(instances, 0));
-        let free = free.iter().map(|(at, places)| Places { at: SpanMs(*at), places: *places }).collect();
-        let servers = vec![(name("lyon"), Prospects { free, ..free_at(0, 1, 1_000) })];
-        told(&mut machine);
-        wanted(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
+        let free = free.iter().map(|(at, slots)| FreeSlots { at: SpanMs(*at), slots: *slots }).collect();
+        let servers = vec![(name("lyon"), InstanceProspects { free, ..free_at(0, 1, 1_000) })];
+        source(&mut machine);
+        commands_after(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
         machine.left(SpanMs(since), &BTreeMap::new()).unwrap().0
     };
     let nothing = |_: &mut MultiJob| {};
     assert_eq!(left(&[(0, 9)], 18, 0, &nothing), 2_000);
-    // All places are taken by others for 12 s, of which 5 s are over.
+    // Other jobs have all slots for 12 s, of which 5 s have passed.
     assert_eq!(left(&[(12_000, 9)], 18, 0, &nothing), 14_000);
     assert_eq!(left(&[(12_000, 9)], 18, 5_000, &nothing), 9_000);
     assert_eq!(left(&[(12_000, 9)], 18, 20_000, &nothing), 2_000);
-    // Three of them are those of batches of its own, whose instances are not done yet.
+    // Three of them belong to its own batches, whose instances are not done yet.
     let own = |machine: &mut MultiJob| {
         for batch in 0..3 {
             let (server, instances) = (name("lyon"), vec![2 * batch, 2 * batch + 1]);
-            wanted(machine, Event::Recalled { batch, server, instances });
+            commands_after(machine, Event::BatchRestored { batch, server, instances });
         }
     };
     assert_eq!(left(&[(1_000, 3), (12_000, 6)], 9, 0, &own), 3_000);
 
-    // One runs longer than was expected, and is expected to run as long again as it is over.
+    // One runs longer than expected, and is expected to take as long again as its excess.
     let mut machine = MultiJob::new(plan(2, 0));
     let servers = vec![(name("lyon"), free_at(0, 2, 1_000))];
-    wanted(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
+    commands_after(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
     let after = |elapsed| machine.left(SpanMs::ZERO, &[(0, SpanMs(elapsed))].into()).unwrap().0;
     assert_eq!([0, 1_500, 7_000].map(after), [1_000, 1_000, 6_000]);
 }

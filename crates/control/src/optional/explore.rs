@@ -1,15 +1,14 @@
-//! The client of an exploration (paper 004, section 4.1.2; spec A.4.3): one user with mandatory requests, optional
-//! ones and a deadline.
+//! The client of an exploration (paper 004, section 4.1.2; spec A.4.3): one user with mandatory requests, optional requests
+//! and a deadline.
 //!
-//! *Setup*: discovers servers, gives the mandatory requests out in turn and then one optional request to each core.
-//! *Monitoring*: where an optional request is completed the next one goes, so that at most one for each core is
-//! stored on the platform. *Cleanup*: when the deadline has passed and the mandatory requests are completed, what is
-//! left is cancelled. Which server gets which request is decided by [`Dispatcher`].
+//! *Setup*: the client discovers servers, distributes the mandatory requests in turn, and then sends one optional request
+//! to each core. *Monitoring*: each completed optional request is followed by the next one, so at most one per core is
+//! stored on the platform. *Cleanup*: when the deadline has passed and the mandatory requests are completed, the client
+//! cancels the rest. [`Dispatcher`] decides which server gets which request.
 //!
-//! Beyond the paper: all of the state is data: a client that begins again sends what it was not answered again,
-//! under the same numbers, and the servers tell what became of it; past its deadline that is all that it asks
-//! (`ending.rs`). With [`Plan::reallocation`] mandatory requests that wait are moved to servers that would complete them
-//! sooner (`moving.rs`).
+//! Beyond the paper, all of the state is data. A restarted client sends open requests again under the same numbers, and the
+//! servers report their outcomes; past its deadline it does nothing else (`ending.rs`). With [`Plan::reallocation`] waiting
+//! mandatory requests move to servers that would complete them earlier (`moving.rs`).
 //!
 //! Cost: O(log n) for each event, and O(servers) for setup and cleanup.
 
@@ -24,7 +23,7 @@ use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{self, Dispatcher, Kind, Prospects};
 use serde::{Deserialize, Serialize};
 
-use self::moving::Moving;
+use self::moving::PendingMoves;
 use crate::names::Name;
 
 pub use pliant_policy::optional::{Dispatch, Plan};
@@ -32,20 +31,20 @@ pub use pliant_policy::optional::{Dispatch, Plan};
 /// A server that offers the service.
 pub type ServerOffer = optional::Offer<Name>;
 
-/// How long to wait before the agent is asked again if there is no server.
+/// The pause before the next discovery when there is no server.
 const PAUSE: SpanMs = SpanMs(1_000);
 
-/// What happened to the client.
+/// An event of an exploration's client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// It is to begin.
+    /// The driver starts the client.
     Begin,
-    /// It is there again, with the state that it had.
+    /// The client has restarted with its saved state.
     Resumed,
-    /// The agent named servers; also later, when others have come.
+    /// The agent reported servers; later also new ones.
     Found(Vec<ServerOffer>),
-    /// A server does not take a request.
+    /// A server refuses a request.
     Refused {
         /// The request.
         number: u32,
@@ -58,90 +57,90 @@ pub enum Event {
         number: u32,
         /// The server.
         server: Name,
-        /// False if it failed by itself: it would fail again.
+        /// False if the request failed by itself, and would fail again.
         completed: bool,
     },
-    /// What may be expected of a server, as was asked for.
+    /// A server reports its prospects, as requested.
     Expected {
         /// The server.
         server: Name,
-        /// What.
+        /// The prospects.
         prospects: Prospects,
     },
-    /// A server does not have a request any more, and has not run it.
+    /// A server no longer has a request, and has not run it.
     Withdrawn {
         /// The request.
         number: u32,
-        /// Which attempt of it.
+        /// The attempt of the request.
         attempt: u32,
         /// The server.
         server: Name,
     },
-    /// A server cannot be reached any more.
+    /// A server cannot be reached.
     Lost(Name),
-    /// The user wants to stop: what is completed is kept.
+    /// The user stops the exploration; completed results are kept.
     Interrupted,
-    /// Time has passed.
+    /// The time of [`Command::WakeAt`] has come.
     Due,
 }
 
-/// What the client is to do.
+/// A command of an exploration's client to its driver.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Ask the agent for at most so many servers.
+    /// Send a discovery query to the agent.
     Discover {
-        /// How many.
+        /// The most servers to return.
         most: u32,
     },
     /// Submit a request, until it is answered.
-    Submit(Submission),
-    /// Cancel what is left of this exploration at a server.
+    Submit(RequestSubmission),
+    /// Cancel the rest of this exploration at a server.
     Cancel {
         /// The server.
         server: Name,
     },
-    /// Cancel one request: another server has it now.
+    /// Cancel one request, which another server has now.
     CancelOne {
         /// The server.
         server: Name,
         /// The request.
         number: u32,
-        /// Up to which attempt of it.
+        /// The last attempt to cancel.
         attempt: u32,
     },
-    /// Cancel a request and say what has become of it: [`Event::Ended`] if it had ended, [`Event::Withdrawn`] if not.
-    Recall(Submission),
-    /// Ask a server what may be expected of it. If it does not answer, it is left out.
+    /// Cancel a request and report its outcome: [`Event::Ended`] if it had ended, [`Event::Withdrawn`] if not.
+    Recall(RequestSubmission),
+    /// Query the prospects of a server. A server that does not answer is left out.
     Expect {
         /// The server.
         server: Name,
     },
-    /// Take a request back from a server, unless it has begun to run there.
+    /// Withdraw a request from a server, unless it runs there.
     Withdraw {
         /// The server.
         server: Name,
         /// The request.
         number: u32,
-        /// Which attempt of it.
+        /// The attempt of the request.
         attempt: u32,
     },
-    /// Say [`Event::Due`] then.
+    /// Send [`Event::Due`] at that time.
     WakeAt(TimeMs),
-    /// It is over.
-    Done(Outcome),
+    /// The exploration has ended.
+    Done(ExplorationOutcome),
 }
 
-/// A request on its way to a server.
+/// A request and the server that it is submitted to.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Submission {
-    /// Its number in the exploration, from which its arguments follow.
+pub struct RequestSubmission {
+    /// Its number in the exploration, which determines its arguments.
     pub number: u32,
-    /// Where it goes.
+    /// The server.
     pub server: Name,
-    /// Whether it has to be completed.
+    /// Mandatory or optional.
     pub kind: Kind,
-    /// How often a server had to be found for it before.
+    /// The number of earlier attempts to place it on a server.
     pub attempt: u32,
     /// The user's weight.
     pub weight: u32,
@@ -149,23 +148,23 @@ pub struct Submission {
     pub deadline: TimeMs,
 }
 
-/// How it ended.
+/// The outcome of an exploration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Outcome {
-    /// How far it came.
+pub struct ExplorationOutcome {
+    /// The requests that ended.
     pub progress: Progress,
-    /// The user stopped it.
+    /// True if the user stopped it.
     pub interrupted: bool,
 }
 
-/// How far an exploration is.
+/// The progress of an exploration.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Progress {
-    /// Mandatory requests that are completed.
+    /// Completed mandatory requests.
     pub mandatory: u32,
-    /// Optional requests that are completed.
+    /// Completed optional requests.
     pub optional: u32,
-    /// Requests of either kind that failed by themselves.
+    /// Failed requests of either kind.
     pub failed: u32,
 }
 
@@ -174,43 +173,42 @@ pub struct Progress {
 enum Phase {
     Idle,
     Discovering,
-    /// Waits to ask the agent again.
+    /// Waits before the next discovery.
     Pausing,
     Monitoring,
-    /// Wants nothing more than to know what has become of requests.
+    /// Only waits for the outcomes of requests.
     Recalling,
     Over,
 }
 
-/// One exploration on its way.
+/// The state machine of an exploration's client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ExplorationClient {
     dispatcher: Dispatcher<Name>,
     phase: Phase,
-    /// Optional requests that servers have and of which nothing was heard since the client began again: they may have ended
-    /// while it was away.
+    /// Sent optional requests without a status since the client restarted: they may have ended while it was down.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    unheard: BTreeSet<u32>,
-    #[serde(default, skip_serializing_if = "Moving::is_idle")]
-    moving: Moving,
-    /// Mandatory requests that are not over.
+    without_status: BTreeSet<u32>,
+    #[serde(default, skip_serializing_if = "PendingMoves::is_idle")]
+    moving: PendingMoves,
+    /// Mandatory requests that have not ended.
     open: u32,
     progress: Progress,
     /// When the last mandatory request was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mandatory_done: Option<TimeMs>,
-    /// It is over because its user stopped it.
+    /// True if the user stopped the exploration.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
 }
 
 impl ExplorationClient {
-    /// An exploration that has not begun.
+    /// Makes an exploration that has not started.
     pub fn new(plan: Plan) -> ExplorationClient {
         ExplorationClient {
             phase: Phase::Idle,
-            unheard: BTreeSet::new(),
-            moving: Moving::default(),
+            without_status: BTreeSet::new(),
+            moving: PendingMoves::default(),
             open: plan.mandatory.min(plan.most),
             progress: Progress::default(),
             mandatory_done: None,
@@ -219,17 +217,17 @@ impl ExplorationClient {
         }
     }
 
-    /// What was wanted.
+    /// The plan of the exploration.
     pub fn plan(&self) -> &Plan {
         self.dispatcher.plan()
     }
 
-    /// True if it has found a server, so that requests may have gone there.
+    /// True if it has found a server, so requests may have been sent.
     pub fn has_begun(&self) -> bool {
         self.dispatcher.knows_servers()
     }
 
-    /// How far it is.
+    /// The progress.
     pub fn progress(&self) -> Progress {
         self.progress
     }
@@ -239,29 +237,29 @@ impl ExplorationClient {
         self.mandatory_done
     }
 
-    /// True if nothing more is to be done.
+    /// True if the exploration has ended.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// The requests that a server has, by all that is known.
+    /// The requests that a server has, as far as the client knows.
     pub fn sent_to(&self, server: &Name) -> impl Iterator<Item = u32> {
         self.dispatcher.sent().filter(move |(_, at)| *at == server).map(|(number, _)| number)
     }
 
-    /// True if it has no use for servers other than those that have something of it.
-    pub fn wants_no_servers(&self) -> bool {
+    /// True if it needs no further servers.
+    pub fn needs_no_servers(&self) -> bool {
         matches!(self.phase, Phase::Recalling | Phase::Over)
     }
 
-    /// True while it waits for the agent to name servers, or until it asks the agent again.
-    pub fn looks_for_servers(&self) -> bool {
+    /// True while it waits for a discovery or for the next one.
+    pub fn is_discovering(&self) -> bool {
         matches!(self.phase, Phase::Discovering | Phase::Pausing)
     }
 
-    /// Takes in an event and appends what is to be done. What is late or comes twice changes nothing.
+    /// Handles an event and appends the commands that follow. Late or duplicate events change nothing.
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
-        // What ends at the very deadline is in time: of its instant, only the word that it has passed ends the stay.
+        // Requests that end exactly at the deadline are in time: only `Due` ends the exploration at that instant.
         let deadline = self.plan().deadline;
         let passed =
             now > deadline || (now == deadline && event == Event::Due) || self.phase == Phase::Recalling;
@@ -286,10 +284,10 @@ impl ExplorationClient {
                 self.withdrawn(now, number, attempt, &server, commands)
             }
             (_, Event::Lost(server)) => self.lost(now, &server, commands),
-            (_, Event::Due) => self.look(now, commands),
+            (_, Event::Due) => self.query_servers(now, commands),
             (_, Event::Begin) => {}
         }
-        self.look_later(now, commands);
+        self.schedule_query(now, commands);
         let nothing_left = self.dispatcher.is_idle() && self.phase == Phase::Monitoring;
         let exhausted = nothing_left && !self.dispatcher.has_optional();
         if self.open == 0 && (passed || exhausted) {

@@ -1,13 +1,13 @@
-//! The requests of one server: a queue of its own before its cores, beside the batch queue (paper 004, section 4.1.1).
+//! The requests of one server: a queue before cores of its own, apart from the batch queue (paper 004, section 4.1.1).
 //!
-//! A request is known by the exploration it belongs to and its number there ([`RequestKey`]): submitted twice it is run
-//! once, and whoever submits it again is told how it stands, so that repeating a submission is also how a client asks.
-//! What is cancelled is remembered, so that a submission that was overtaken by its cancellation does not run. A client that
-//! takes a request away ([`Event::Withdraw`], which one that runs does not heed) and brings it back later counts its attempts, so that a
-//! late message of an earlier one changes nothing.
+//! A request is identified by its exploration and its number there ([`RequestKey`]). A request that is submitted twice runs
+//! once; the second submission returns its state, so a client queries by submitting again. The server remembers cancelled
+//! requests, so that a submission that arrives after its cancellation does not run. A client may withdraw a request
+//! ([`Event::Withdraw`], except a running one) and submit it again later. It counts its attempts, so that late messages of
+//! an earlier attempt change nothing.
 //!
-//! Everything that changes the state is an [`Event`], to be journaled before its commands are carried out. Ties are
-//! drawn by counting, so a journal told again gives the same commands.
+//! Every change of the state is an [`Event`], journaled before its commands are carried out. Ties are drawn by counting, so
+//! a replayed journal gives the same commands.
 
 mod journaled;
 mod leaving;
@@ -25,7 +25,7 @@ use pliant_policy::optional::{Decision, Kind, Queue, Request, RequestId, RunOutc
 use serde::{Deserialize, Serialize};
 
 use self::messages::is_first;
-use self::remembered::{Crowd, ExplorationTable};
+use self::remembered::{ExplorationTable, UserCounts};
 use crate::names::User;
 use crate::reason::{Cause, Reason};
 
@@ -34,7 +34,7 @@ pub use messages::{Answer, Command, Config, Event, Exit, RequestKey, RequestStat
 pub use pliant_policy::optional::Prospects;
 pub use views::{Process, UserShare};
 
-/// A request that waits or runs.
+/// A waiting or running request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct RequestEntry {
     key: RequestKey,
@@ -44,7 +44,7 @@ struct RequestEntry {
     cancelled: bool,
 }
 
-/// The requests of one server. All of it is data: its snapshot is itself.
+/// The requests of one server. The whole struct is data and serves as its own snapshot.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Requests {
     config: Config,
@@ -54,12 +54,12 @@ pub struct Requests {
     optional: BTreeSet<RequestId>,
     explorations: ExplorationTable,
     next: u32,
-    /// Something has happened since the last decisions.
+    /// Something has changed since the last decisions.
     changed: bool,
 }
 
 impl Requests {
-    /// A server without requests.
+    /// Makes a server without requests.
     pub fn new(config: Config) -> Requests {
         Requests {
             queue: Queue::new(config.order, config.cores),
@@ -73,19 +73,19 @@ impl Requests {
         }
     }
 
-    /// Its configuration with the numbers that another one has drawn.
+    /// Its configuration with the draws of another server.
     fn config_with(&self, other: &Requests) -> Config {
         Config { draws: other.config.draws, ..self.config.clone() }
     }
 
-    /// True if another configuration differs in nothing that decisions on those who are here rest on.
+    /// True if another configuration decides the same for the present requests.
     fn decides_as(&self, config: &Config) -> bool {
         let mandatory_per_user = config.mandatory_per_user;
         Config { mandatory_per_user, ..self.config.clone() } == *config
     }
 
-    /// Takes in an event and appends what is to be done. O(log requests), for each request of an exploration that is
-    /// cancelled as a whole, and for [`Event::Due`] what [`Queue::decide`] costs.
+    /// Handles an event and appends the commands that follow. O(log requests), also for each request of an exploration that
+    /// is cancelled; for [`Event::Due`] the cost of [`Queue::decide`].
     pub fn on(&mut self, now: TimeMs, event: Event, commands: &mut Vec<Command>) {
         match event {
             Event::Submit { reply, submit } => {
@@ -109,24 +109,24 @@ impl Requests {
         }
     }
 
-    /// When [`Event::Due`] is to be told next if nothing else happens.
+    /// When the machine needs the next [`Event::Due`].
     pub fn next_due(&self, now: TimeMs) -> Option<TimeMs> {
         if self.changed { Some(now) } else { self.queue.next_due() }
     }
 
-    /// The queue, for those who ask how busy it is.
+    /// The queue, for metrics.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// Whose request that is, while it is here.
+    /// The key of a request, while it is here.
     pub fn key(&self, request: RequestId) -> Option<RequestKey> {
         self.requests.get(&request).map(|kept| kept.key)
     }
 
-    /// Optional requests of a user that are here, of all explorations.
+    /// The number of a user's optional requests here, over all explorations.
     pub fn optional_of(&self, user: &User) -> u32 {
-        self.explorations.crowd(user).optional
+        self.explorations.counts(user).optional
     }
 
     fn submit(&mut self, now: TimeMs, submit: Submit) -> Answer {
@@ -141,32 +141,32 @@ impl Requests {
                 if ends {
                     return Answer::Refused(Cause::Busy.because("an earlier attempt of it is being ended"));
                 }
-                self.explorations.hear(now, exploration, user);
-                return Answer::Stands(self.state(here));
+                self.explorations.touch(now, exploration, user);
+                return Answer::State(self.state(here));
             }
-            if let Some(state) = known.stands(number)
-                && !(state == RequestState::Cancelled && known.comes_back(number, attempt))
+            if let Some(state) = known.state(number)
+                && !(state == RequestState::Cancelled && known.is_new_attempt(number, attempt))
             {
-                self.explorations.hear(now, exploration, user);
-                return Answer::Stands(state);
+                self.explorations.touch(now, exploration, user);
+                return Answer::State(state);
             }
         }
-        match self.has_room(user, submit.kind) {
+        match self.check_limits(user, submit.kind) {
             Ok(()) => {
-                self.take(now, submit);
-                Answer::Stands(RequestState::Waiting)
+                self.add(now, submit);
+                Answer::State(RequestState::Waiting)
             }
             Err(why) => Answer::Refused(why),
         }
     }
 
-    /// A request is here from now on.
-    fn take(&mut self, now: TimeMs, submit: Submit) {
+    /// Adds a request to the queue.
+    fn add(&mut self, now: TimeMs, submit: Submit) {
         let Submit { key, user, weight, kind, attempt, deadline, payload } = submit;
         let (id, optional) = (RequestId(self.next), kind == Kind::Optional);
         self.next += 1;
-        self.explorations.hear(now, key.exploration, &user);
-        self.explorations.came(key.exploration, key.number, id, optional);
+        self.explorations.touch(now, key.exploration, &user);
+        self.explorations.add(key.exploration, key.number, id, optional);
         let users = self.users.len() as u32;
         let user = *self.users.entry(user).or_insert(UserId(users));
         if optional {
@@ -177,21 +177,21 @@ impl Requests {
         self.changed = true;
     }
 
-    /// Why a user may not have one more request of that kind here.
-    fn has_room(&self, user: &User, kind: Kind) -> Result<(), Reason> {
+    /// Checks that a user may have one more request of this kind.
+    fn check_limits(&self, user: &User, kind: Kind) -> Result<(), Reason> {
         let Config { cores, optional_per_core, mandatory_per_user, .. } = self.config;
-        let Crowd { here, optional, .. } = self.explorations.crowd(user);
-        let (word, there, most) = match kind {
+        let UserCounts { here, optional, .. } = self.explorations.counts(user);
+        let (word, present, most) = match kind {
             Kind::Optional => {
                 ("optional", optional, optional_per_core.map(|each| each.saturating_mul(cores)))
             }
             Kind::Mandatory => ("mandatory", here - optional, mandatory_per_user),
         };
-        if let Some(most) = most.filter(|most| there >= *most) {
+        if let Some(most) = most.filter(|most| present >= *most) {
             let why = format!("expected at most {most} {word} requests of a user here, found one more");
             return Err(Cause::TooMany.because(why));
         }
-        // What is cancelled here is always taken, and remembered.
+        // Cancelled requests must always be accepted and remembered.
         self.explorations.admits_cancelled(user)
     }
 
@@ -224,21 +224,21 @@ impl Requests {
             return;
         }
         let state = match exit {
-            // Completed before its end was heard of.
+            // The run completed before the cancellation reached it.
             Exit::Completed => RequestState::Completed,
             _ if cancelled => RequestState::Cancelled,
             Exit::Failed | Exit::Killed => RequestState::Failed,
         };
-        if let Some(key) = self.over(now, request, state) {
-            commands.push(Command::Tell { key, state });
+        if let Some(key) = self.remove(now, request, state) {
+            commands.push(Command::ReportState { key, state });
         }
     }
 
-    /// A request is here no more.
-    fn over(&mut self, now: TimeMs, request: RequestId, state: RequestState) -> Option<RequestKey> {
+    /// Removes a request that has ended.
+    fn remove(&mut self, now: TimeMs, request: RequestId, state: RequestState) -> Option<RequestKey> {
         let key = self.requests.remove(&request)?.key;
         let optional = self.optional.remove(&request);
-        self.explorations.over(now, key.exploration, key.number, optional, state);
+        self.explorations.record_end(now, key.exploration, key.number, optional, state);
         Some(key)
     }
 

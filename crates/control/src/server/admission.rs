@@ -9,7 +9,7 @@ use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Server, ServerJob, report};
-use crate::job::{Compared, JobRecord, JobState, Work};
+use crate::job::{ComparedEstimate, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, DiscoverySummary, Reason};
 use crate::runtime_sample::RuntimeSample;
@@ -35,7 +35,7 @@ pub struct Submit {
     /// The latest completion that the client accepts; none accepts any.
     pub latest: Option<Time>,
     /// The estimates that the client compared.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedEstimate>,
     /// The answers of the other servers.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub survey: DiscoverySummary,
@@ -213,8 +213,8 @@ impl Server {
             // A walltime that was not sized for the federation does not hold elsewhere.
             pinned: pinned || own_time,
             hops: Vec::new(),
-            taught: None,
-            ran: None,
+            unit_runtime: None,
+            runtime: None,
             size_choice,
         };
         let Estimate { procs, walltime, .. } = expected;

@@ -387,7 +387,7 @@ impl Server {
         caller: &Caller,
         commands: &mut Vec<Command>,
     ) -> Option<Answer> {
-        let entry = self.jobs.get(&number).filter(|entry| caller.may_touch(&entry.record.owner));
+        let entry = self.jobs.get(&number).filter(|entry| caller.may_access(&entry.record.owner));
         let Some(entry) = entry else { return Some(Answer::NoSuchJob) };
         if *entry.record.server() != self.config.name {
             return Some(Answer::Elsewhere(Box::new(entry.record.clone())));
@@ -401,7 +401,7 @@ impl Server {
 
     /// Withdraws a job for its owner if it has not started. Leaves a job alone that is being handed over.
     fn recall(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
-        let entry = self.jobs.get_mut(&number).filter(|entry| caller.may_touch(&entry.record.owner));
+        let entry = self.jobs.get_mut(&number).filter(|entry| caller.may_access(&entry.record.owner));
         let Some(entry) = entry else { return Answer::NoSuchJob };
         if *entry.record.server() != self.config.name {
             return Answer::Elsewhere(Box::new(entry.record.clone()));

@@ -19,7 +19,7 @@ use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Leve
 
 use super::{AdmissionRefusal, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
-use crate::multi_job::{Expectation, Places, Prospects};
+use crate::multi_job::{Expectation, FreeSlots, InstanceProspects};
 use crate::names::User;
 use crate::runtime_sample::RuntimeSample;
 
@@ -57,7 +57,7 @@ impl Server {
         user: &User,
         instance: &Instance,
         without: &[u32],
-    ) -> Result<Prospects, AdmissionRefusal> {
+    ) -> Result<InstanceProspects, AdmissionRefusal> {
         let speed = self.config.speed;
         let Work { procs, walltime, speedup } = instance.work.clone();
         let alone = Work { procs, walltime: walltime + instance.spare, speedup };
@@ -81,15 +81,15 @@ impl Server {
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
         let free = places(&offer.free, instance.work.procs.0).into_iter();
-        let free = free.map(|step| Places { at: SpanMs(step.at.0), places: step.processors }).collect();
+        let free = free.map(|step| FreeSlots { at: SpanMs(step.at.0), slots: step.processors }).collect();
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;
         let refused = Vec::new();
-        Ok(Prospects {
+        Ok(InstanceProspects {
             free,
             instance: length,
             scale,
-            told: source,
+            source,
             jobs,
             failures,
             batch_most,
@@ -186,8 +186,8 @@ impl Server {
         let whole = Ran { shape, got: record.procs, elapsed };
         let unit = sample.as_ref().map(|sample| whole.unit_ms(sample.units(Level::Executable)));
         let ran = whole.unit_ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));
-        record.taught = unit.map(|unit| SpanMs(unit.0));
-        record.ran = Some(SpanMs(ran.0));
+        record.unit_runtime = unit.map(|unit| SpanMs(unit.0));
+        record.runtime = Some(SpanMs(ran.0));
         let categories = categories(record, sample.as_ref());
         self.runtimes.record_scaled(&categories, unit.unwrap_or(ran), ran);
     }

@@ -6,7 +6,7 @@ use pliant_policy::runtimes::Level;
 
 use super::prospects::Instance;
 use super::*;
-use crate::multi_job::{Expectation, Places, Prospects, RuntimeSource};
+use crate::multi_job::{Expectation, FreeSlots, InstanceProspects, RuntimeSource};
 use crate::names::Token;
 use crate::replay::Machine;
 
@@ -73,12 +73,12 @@ fn instance(service: &str, procs: u32, walltime: i64, scale: f64) -> Instance {
     Instance { service: service.to_owned(), scale, work, spare: Span::ZERO, elsewhere: None }
 }
 
-fn prospects(server: &mut Server, now: i64, instance: &Instance) -> Prospects {
+fn prospects(server: &mut Server, now: i64, instance: &Instance) -> InstanceProspects {
     server.prospects(Time(now), &alice(), instance, &[]).unwrap()
 }
 
-fn free(prospects: &Prospects) -> Vec<(i64, u32)> {
-    prospects.free.iter().map(|Places { at, places }| (at.0, *places)).collect()
+fn free(prospects: &InstanceProspects) -> Vec<(i64, u32)> {
+    prospects.free.iter().map(|FreeSlots { at, slots }| (at.0, *slots)).collect()
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn without_statistics_the_walltime_is_expected() {
     accept(&mut server, 0, submit(1, "long", 3, 100, 1.0));
     accept(&mut server, 0, submit(2, "long", 2, 60, 1.0));
     let found = prospects(&mut server, 10, &instance("short", 1, 8, 1.0));
-    assert_eq!((found.instance, found.told), (SpanMs(4_000), RuntimeSource::Walltime));
+    assert_eq!((found.instance, found.source), (SpanMs(4_000), RuntimeSource::Walltime));
     // 40 s of the 50 s on three processors are left; then two processors are busy for 30 s.
     assert_eq!((free(&found), found.jobs), (vec![(40_000, 2), (70_000, 2)], 2));
     // An instance of two processors takes two.
@@ -149,31 +149,31 @@ fn runtimes_are_learned_for_later_jobs_and_survive_a_restart() {
     accept(&mut server, 8, submit(4, "fit", 1, 200, 10.0));
     end(&mut server, 60, 4, Exit::Code(1), 50_000);
     // The agents get the same runtimes.
-    let unit_runtime = |number| server.job(number).unwrap().taught;
+    let unit_runtime = |number| server.job(number).unwrap().unit_runtime;
     assert_eq!(
         [1, 2, 3, 4].map(unit_runtime),
         [Some(SpanMs(180)), Some(SpanMs(200)), Some(SpanMs(220)), None]
     );
     let check = |server: &mut Server| {
         let found = prospects(server, 60, &instance("fit", 1, 20, 3.0));
-        assert_eq!((found.instance, found.told), (SpanMs(300), RuntimeSource::Statistics { jobs: 3 }));
+        assert_eq!((found.instance, found.source), (SpanMs(300), RuntimeSource::Statistics { jobs: 3 }));
         assert_eq!((found.failures, found.jobs), (1, 0));
         // This service has not run here. Runtimes from elsewhere are for speed 1, and the walltime is the upper bound.
         let other = instance("other", 1, 20, 3.0);
-        assert_eq!(prospects(server, 60, &other).told, RuntimeSource::Walltime);
+        assert_eq!(prospects(server, 60, &other).source, RuntimeSource::Walltime);
         let elsewhere = |ms, level| Some(Expectation { runtime: SpanMs(ms), level, jobs: 7 });
         let with_elsewhere = |ms, level| Instance { elsewhere: elsewhere(ms, level), ..other.clone() };
         let found = prospects(server, 60, &with_elsewhere(500, Level::User));
         let by = |level| RuntimeSource::Federation { level, jobs: 7 };
         // The scale of a service's arguments does not apply to other services.
-        assert_eq!((found.instance, found.told), (SpanMs(250), by(Level::User)));
+        assert_eq!((found.instance, found.source), (SpanMs(250), by(Level::User)));
         let found = prospects(server, 60, &with_elsewhere(500, Level::Executable));
-        assert_eq!((found.instance, found.told), (SpanMs(750), by(Level::Executable)));
+        assert_eq!((found.instance, found.source), (SpanMs(750), by(Level::Executable)));
         let found = prospects(server, 60, &with_elsewhere(50_000, Level::All));
-        assert_eq!((found.instance, found.told), (SpanMs(10_000), RuntimeSource::Walltime));
+        assert_eq!((found.instance, found.source), (SpanMs(10_000), RuntimeSource::Walltime));
         // The server's own statistics take precedence.
         let known = Instance { elsewhere: elsewhere(9, Level::Executable), ..instance("fit", 1, 20, 3.0) };
-        assert_eq!(prospects(server, 60, &known).told, RuntimeSource::Statistics { jobs: 3 });
+        assert_eq!(prospects(server, 60, &known).source, RuntimeSource::Statistics { jobs: 3 });
     };
     check(&mut server);
     // A running job is expected to take as long as its service did, not its walltime.
@@ -231,7 +231,7 @@ fn a_server_full_of_unknown_jobs_is_not_expected_to_become_free_soon() {
     (3..=6).for_each(|number| end(&mut server, 40, number, Exit::Cancelled, 10_000));
 
     short(&mut server, 7);
-    let found = prospects(&mut server, 75, &instance("other", 1, 20, 1.0)).told;
+    let found = prospects(&mut server, 75, &instance("other", 1, 20, 1.0)).source;
     assert_eq!(found, RuntimeSource::Statistics { jobs: 3 });
     fills(&mut server, 100, 8);
     assert_eq!(free_at(&mut server, 100), [(1_000, 4)]);
@@ -250,9 +250,9 @@ fn a_script_named_like_a_service_is_not_counted_for_it() {
         end(&mut server, start + 9, key.into(), Exit::Code(0), 9_000);
     }
     let record = server.job(3).unwrap();
-    assert_eq!((record.taught, record.ran), (None, Some(SpanMs(9_000))));
+    assert_eq!((record.unit_runtime, record.runtime), (None, Some(SpanMs(9_000))));
     let fit = instance("fit", 1, 20, 1.0);
-    assert_eq!(prospects(&mut server, 40, &fit).told, RuntimeSource::Walltime);
+    assert_eq!(prospects(&mut server, 40, &fit).source, RuntimeSource::Walltime);
     // A script is expected to take as long as others with its name and its owner.
     for key in 4..=6 {
         let start = 10 * i64::from(key);
@@ -277,7 +277,7 @@ fn statistics_of_users_count_runtimes_without_scales() {
         end(&mut server, start + 1, key.into(), Exit::Code(0), 500);
     }
     let record = server.job(6).unwrap();
-    assert_eq!((record.taught, record.ran), (Some(SpanMs(1)), Some(SpanMs(1_000))));
+    assert_eq!((record.unit_runtime, record.runtime), (Some(SpanMs(1)), Some(SpanMs(1_000))));
     // Statistics of a user apply to all services, whatever their scales.
     accept(&mut server, 100, submit(7, "other", 1, 100, 40.0));
     let each = instance("each", 1, 20, 1_000.0);
@@ -294,7 +294,7 @@ fn statistics_of_users_count_runtimes_without_scales() {
     accept(&mut server, 110, Submit { sample: sample.clone(), ..submit(8, "batch", 1, 100, 1.0) });
     end(&mut server, 120, 8, Exit::Code(0), 10_000);
     let record = server.job(8).unwrap();
-    assert_eq!((record.taught, record.ran), (Some(SpanMs(500)), Some(SpanMs(2_000))));
+    assert_eq!((record.unit_runtime, record.runtime), (Some(SpanMs(500)), Some(SpanMs(2_000))));
     // 8 s in all by her 7 jobs, and this one has ten instances.
     accept(&mut server, 130, Submit { sample, ..submit(9, "batch", 1, 100, 1.0) });
     assert_eq!(free(&prospects(&mut server, 130, &each)), [(5_715, 1)]);

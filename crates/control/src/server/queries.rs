@@ -13,15 +13,15 @@ use super::{AdmissionRefusal, Server, ServerJob};
 use crate::access::Caller;
 use crate::agent::DiscoveryResult;
 use crate::batch::{self, Run, Usage};
+use crate::estimation_vector::EstimationVector;
 use crate::explain::{Explanation, Release, Wait};
 use crate::handoff::{Movable, ServerSnapshot};
-use crate::job::{JobRecord, JobState, SizeChoice, Work, avoided};
+use crate::job::{JobRecord, JobState, SizeChoice, Work, avoided_servers};
 use crate::listing::Listing;
 use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::Cause;
 use crate::server_info::ServerInfo;
-use crate::vector::EstimationVector;
 
 impl Server {
     /// The estimate for the work if it were submitted now; none if it never fits.
@@ -182,7 +182,7 @@ impl Server {
                 owner: record.owner.owner(),
                 moves: record.hops.len() as u32,
                 siblings: self.sibling_servers(*number).cloned().collect(),
-                avoids: avoided(&record.hops, now),
+                avoids: avoided_servers(&record.hops, now),
             })
         };
         let movable = self.jobs.values().filter_map(movable).collect();
@@ -239,7 +239,7 @@ impl Server {
     /// Explains where a job is and why it waits; none if the caller may not know of it.
     pub fn explain(&mut self, now: Time, number: u32, caller: &Caller) -> Option<Explanation> {
         let record = self.job(number)?.clone();
-        if !caller.may_touch(&record.owner) {
+        if !caller.may_access(&record.owner) {
             return None;
         }
         let is_here = record.state == JobState::Queued && *record.server() == self.config.name;
@@ -258,7 +258,7 @@ impl Server {
             .filter(|other| other.state == JobState::Active)
             .filter_map(|other| {
                 let end = other.started? + other.walltime;
-                let known = caller.may_touch(&other.owner).then(|| other.handle.clone());
+                let known = caller.may_access(&other.owner).then(|| other.handle.clone());
                 (end <= plan.start).then_some(Release { handle: known, end, procs: other.procs })
             })
             .collect();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::incoming_siblings::{self, SiblingState};
 use super::{AdmissionRefusal, Answer, Command, Server, ServerJob, report};
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
-use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided};
+use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided_servers};
 use crate::names::Token;
 use crate::names::{Handle, Name};
 
@@ -80,7 +80,7 @@ impl Server {
         if let Some(why) = self.closed_to_others() {
             return Err(why);
         }
-        if avoided(&handoff.hops, now).contains(&self.config.name) {
+        if avoided_servers(&handoff.hops, now).contains(&self.config.name) {
             return Err("it waited here without a plan a short time ago".to_owned());
         }
         let latest = (!handoff.sibling).then_some(handoff.latest);
@@ -258,8 +258,8 @@ impl Server {
             survey,
             pinned: false,
             hops,
-            taught: None,
-            ran: None,
+            unit_runtime: None,
+            runtime: None,
             size_choice,
         };
         self.keys.insert(key, number);

@@ -111,8 +111,8 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
-        taught: None,
-        ran: None,
+        unit_runtime: None,
+        runtime: None,
         size_choice: None,
     }
 }
@@ -134,7 +134,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
         });
         journal.commit(&Batch { ended: ended.collect(), ..Batch::default() })?;
     }
-    let config = AgentConfig { name: "master".parse()?, root: true, timeout: Span(3), moving: None };
+    let config = AgentConfig { name: "master".parse()?, root: true, timeout: Span(3), reallocation: None };
     let mut past = Past { agent: Agent::new(config), at: now - Span(600), entries: Vec::new(), sequence: 0 };
     for server in 0..SERVERS {
         let (child, servers) = (server_name(server), vec![info(server)]);
@@ -148,7 +148,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
     let waiting = |past: &mut Past, number: u32| {
         let record = record(ENDED + number % WAITING, now - Span(3_600), JobState::Queued);
         let child = record.handle.server.clone();
-        past.tell(Event::Told { child, sequence: u64::from(number) + 1, record: Box::new(record) })
+        past.tell(Event::StatusUpdate { child, sequence: u64::from(number) + 1, record: Box::new(record) })
     };
     for number in 0..WAITING {
         waiting(&mut past, number)?;

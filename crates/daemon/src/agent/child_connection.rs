@@ -209,7 +209,7 @@ impl ChildConnection {
                 let is_old = self.clock.now() - record.submitted > AT_ONCE;
                 let may_be_late = !record.state.is_final() && (self.kind == ChildKind::Agent || is_old);
                 let record = if may_be_late { Box::new(self.unless_further(*record).await?) } else { record };
-                Event::Told { child, sequence, record }
+                Event::StatusUpdate { child, sequence, record }
             }
             // Put together above: an answer is no piece.
             FromChild::Piece { .. } => return Ok(()),

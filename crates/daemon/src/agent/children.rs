@@ -44,7 +44,9 @@ impl Child for AgentChild {
         request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
         self.parent_requests.note(discovery, request);
         // An agent that has stopped does not answer; the parent's question times out.
-        let _ = self.mailbox.send(Event::Asked { by: Requester::Parent(discovery), ask: Box::new(ask) });
+        let _ = self
+            .mailbox
+            .send(Event::Queried { requester: Requester::Parent(discovery), query: Box::new(ask) });
     }
 
     fn acknowledged(&self, sequence: u64) {

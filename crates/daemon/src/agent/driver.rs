@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pliant_control::agent::{Agent, Command, DiscoveryResult, Event, Report, Requester};
+use pliant_control::agent::{Agent, Command, DiscoveryResult, Event, ReallocationReport, Requester};
 use pliant_model::Time;
 use pliant_telemetry::RequestId;
 use pliant_wire::FromParent;
@@ -36,7 +36,7 @@ pub(super) struct AgentDriver {
     pub(super) discoveries: Replies<DiscoveryResult, RequestId>,
     pub(super) parent_requests: ParentRequests,
     /// Operators who wait for what they asked of the agent itself.
-    pub(super) reports: Replies<Report>,
+    pub(super) reports: Replies<ReallocationReport>,
     pub(super) upward: Option<Upward>,
     /// The request that the machine is notified of at the moment.
     pub(super) request: Option<RequestId>,
@@ -45,15 +45,17 @@ pub(super) struct AgentDriver {
 impl Driver<Agent> for AgentDriver {
     fn telling(&mut self, event: &Event) {
         self.request = match event {
-            Event::Asked { by: Requester::Client(token), .. } => self.discoveries.context(*token),
-            Event::Asked { by: Requester::Parent(discovery), .. } => self.parent_requests.take(*discovery),
+            Event::Queried { requester: Requester::Client(token), .. } => self.discoveries.context(*token),
+            Event::Queried { requester: Requester::Parent(discovery), .. } => {
+                self.parent_requests.take(*discovery)
+            }
             _ => None,
         };
     }
 
     fn keeps(&mut self, command: &Command) -> DurableRecord {
         match command {
-            Command::Tell(record) => DurableRecord::StatusUpdate(json(record)),
+            Command::ReportStatus(record) => DurableRecord::StatusUpdate(json(record)),
             Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
             _ => DurableRecord::Nothing,
         }
@@ -61,9 +63,9 @@ impl Driver<Agent> for AgentDriver {
 
     fn carry_out(&mut self, machine: &Agent, _now: Time, command: Command, notice: Option<u64>) {
         match command {
-            Command::Ask { child, discovery, ask } => {
+            Command::Query { child, discovery, query } => {
                 let request = self.request;
-                self.connections.send(&child, &FromParent::Question { discovery, ask, request });
+                self.connections.send(&child, &FromParent::Question { discovery, ask: query, request });
             }
             Command::Answer { to: Requester::Client(token), found } => self.discoveries.answer(token, found),
             Command::Answer { to: Requester::Parent(discovery), found } => {
@@ -72,13 +74,13 @@ impl Driver<Agent> for AgentDriver {
                 }
             }
             // The machine answers itself.
-            Command::Answer { to: Requester::Round, .. } => {}
-            Command::Report { to, report } => self.reports.answer(to, *report),
-            Command::Configured { to } => self.reports.answer(to, Report::default()),
+            Command::Answer { to: Requester::ReallocationCycle, .. } => {}
+            Command::ReportReallocation { to, report } => self.reports.answer(to, *report),
+            Command::Configured { to } => self.reports.answer(to, ReallocationReport::default()),
             Command::Acknowledge { child, sequence } => {
                 self.connections.send(&child, &FromParent::Acknowledge { sequence });
             }
-            Command::Tell(_) => {
+            Command::ReportStatus(_) => {
                 if let (Some(upward), Some(sequence)) = (&self.upward, notice) {
                     upward.status_update(sequence);
                 }

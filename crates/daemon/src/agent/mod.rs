@@ -156,7 +156,7 @@ async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
         name: file.name.clone(),
         root: file.parent.is_empty(),
         timeout: file.timeout(),
-        moving: file.moving(),
+        reallocation: file.moving(),
     };
     let again = config.clone();
     let open = move || match (state, postgres) {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{
-    Agent, Change, ChildKind, DiscoveryQuery, DiscoveryResult, Event, Report, Requester,
+    Agent, ChildKind, DiscoveryQuery, DiscoveryResult, Event, ReallocationChange, ReallocationReport,
+    Requester,
 };
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Token;
@@ -46,7 +47,7 @@ pub(super) struct Service {
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) connections: ChildConnections,
     pub(super) discoveries: Replies<DiscoveryResult, RequestId>,
-    pub(super) reports: Replies<Report>,
+    pub(super) reports: Replies<ReallocationReport>,
     pub(super) archive: SharedArchive,
     pub(super) numbers: Numbers,
     pub(super) clock: Clock,
@@ -126,7 +127,7 @@ impl proto::agent_server::Agent for Service {
             None => self.archived_job(handle.clone()).await?,
         };
         // Only the owner may know whether it exists.
-        let record = record.filter(|record| caller.may_touch(&record.owner));
+        let record = record.filter(|record| caller.may_access(&record.owner));
         let record = record.ok_or_else(|| no_such_job(&handle))?;
         let name = record.server().clone();
         let server = move |agent: &mut Agent, _| {
@@ -207,14 +208,14 @@ impl proto::agent_server::Agent for Service {
         };
         if let Some(change) = change {
             let change = match change {
-                wire::MovingChange::Set(moving) => Some(Change::Set(moving)),
-                wire::MovingChange::Off => Some(Change::Off),
+                wire::MovingChange::Set(moving) => Some(ReallocationChange::Set(moving)),
+                wire::MovingChange::Off => Some(ReallocationChange::Off),
                 wire::MovingChange::Reset => None,
             };
             tracing::info!(?change, "an operator changes how waiting jobs are moved");
             self.report(|reply| Event::Configure { reply, change }, JOURNAL).await?;
         }
-        let moving = self.mailbox.ask(|agent, _| agent.moving()).await.map_err(|_| stopped())?;
+        let moving = self.mailbox.ask(|agent, _| agent.reallocation()).await.map_err(|_| stopped())?;
         Ok(Response::new(proto::MovingReply { policy: moving.as_ref().map(proto::MovingPolicy::from) }))
     }
 
@@ -271,7 +272,11 @@ impl Service {
     }
 
     /// Sends the machine an event that it answers with a report.
-    async fn report(&self, event: impl FnOnce(Token) -> Event, timeout: Duration) -> Result<Report, Status> {
+    async fn report(
+        &self,
+        event: impl FnOnce(Token) -> Event,
+        timeout: Duration,
+    ) -> Result<ReallocationReport, Status> {
         let reply = self.reports.wait();
         self.mailbox.try_send(event(reply.token()), 0).map_err(rejected)?;
         reply.within(timeout).await.map_err(late)
@@ -286,13 +291,13 @@ impl Service {
         let begun = Instant::now();
         let reply = self.discoveries.wait_with(id);
         let user = ask.caller.user.clone();
-        let asked = Event::Asked { by: Requester::Client(reply.token()), ask: Box::new(ask) };
+        let asked = Event::Queried { requester: Requester::Client(reply.token()), query: Box::new(ask) };
         self.mailbox.try_send(asked, bytes).map_err(rejected)?;
         // The machine times out by itself; this is for one that has stopped.
         let limit = Duration::from_secs(self.timeout.0 as u64 + 5);
         let found = reply.within(limit).await.map_err(late)?;
         metrics::histogram!(names::DISCOVERY_SECONDS).record(begun.elapsed().as_secs_f64());
-        let outcome = if found.vectors.is_empty() { "nobody" } else { "found" };
+        let outcome = if found.vectors.is_empty() { "refused" } else { "found" };
         metrics::counter!(names::DISCOVERIES, "outcome" => outcome).increment(1);
         let best = found.vectors.first().map(|vector| vector.server.to_string());
         tracing::info!(%user, best, answers = found.vectors.len(), "discovery");

@@ -123,7 +123,7 @@ mod tests {
         assert!(is_event(ended, "subjob") && is_event(ended, "subjob+end") && is_event(committed, "subjob"));
         assert!(
             !is_event(committed, "subjob+end")
-                && !is_event(ended, "stands+end")
+                && !is_event(ended, "subjob-status+end")
                 && !is_event(ended, "subjob+en")
         );
     }

@@ -40,7 +40,7 @@ impl Service {
         let wanted = handle.clone();
         let present = move |server: &mut Server, _| server.job(server.number_of(&wanted)?).cloned();
         match self.mailbox.ask(present).await.map_err(|_| stopping())? {
-            Some(record) if caller.may_touch(&record.owner) => Ok(record),
+            Some(record) if caller.may_access(&record.owner) => Ok(record),
             Some(_) => Err(no_such_job(&handle)),
             None => self.archived(caller, &handle).await,
         }
@@ -53,7 +53,7 @@ impl Service {
         };
         let row = archived(&self.archive, look).await?;
         let found = row.as_ref().map(record).transpose()?;
-        found.filter(|record| caller.may_touch(&record.owner)).ok_or_else(|| no_such_job(handle))
+        found.filter(|record| caller.may_access(&record.owner)).ok_or_else(|| no_such_job(handle))
     }
 
     /// The same, if it is at this server: whose files are asked for elsewhere.

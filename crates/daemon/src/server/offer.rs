@@ -99,7 +99,7 @@ impl ServiceOffer {
         match what {
             DiscoverySubject::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
             DiscoverySubject::Work(_) => Err(refused(Refusal::NoScripts)),
-            DiscoverySubject::Snapshots | DiscoverySubject::Order(_) => {
+            DiscoverySubject::Snapshots | DiscoverySubject::Move(_) => {
                 Err(Cause::Invalid.because("it is no work"))
             }
             DiscoverySubject::Service { name, arguments } => {
@@ -148,9 +148,9 @@ impl Child for ServerChild {
     }
 
     async fn asked(&self, discovery: u64, ask: DiscoveryQuery, request: RequestId) {
-        match ask.what {
+        match ask.subject {
             // That takes as long as the batch system does: the connection goes on meanwhile.
-            DiscoverySubject::Order(_) => {
+            DiscoverySubject::Move(_) => {
                 let own = self.clone();
                 tokio::spawn(async move { own.reply(discovery, &ask, &request).await });
             }
@@ -213,10 +213,10 @@ impl ServerChild {
     /// handed over, or stays.
     async fn answer(&self, ask: &DiscoveryQuery) -> Result<DiscoveryResult, Reason> {
         let stopping = |_| Cause::Stopping.because("is stopping");
-        if let (Some(fresh), false) = (&self.fresh, matches!(ask.what, DiscoverySubject::Order(_))) {
+        if let (Some(fresh), false) = (&self.fresh, matches!(ask.subject, DiscoverySubject::Move(_))) {
             fresh.refresh().await;
         }
-        match &ask.what {
+        match &ask.subject {
             DiscoverySubject::Snapshots => {
                 let info = self.offer.info.clone();
                 let snapshot = self.mailbox.glance(move |server, now| server.snapshot(now, &info)).await;
@@ -225,17 +225,17 @@ impl ServerChild {
                     ..DiscoveryResult::default()
                 });
             }
-            DiscoverySubject::Order(order) => {
+            DiscoverySubject::Move(order) => {
                 let outcome = self.order(order.clone()).await.map_err(stopping)?;
                 return Ok(DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() });
             }
             DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
         }
-        let learned = match &ask.what {
+        let learned = match &ask.subject {
             DiscoverySubject::Service { name, .. } => self.offer.learned(name, &self.mailbox).await,
-            DiscoverySubject::Work(_) | DiscoverySubject::Snapshots | DiscoverySubject::Order(_) => None,
+            DiscoverySubject::Work(_) | DiscoverySubject::Snapshots | DiscoverySubject::Move(_) => None,
         };
-        let work = self.offer.work(&ask.what, &ask.caller.user, learned)?;
+        let work = self.offer.work(&ask.subject, &ask.caller.user, learned)?;
         let info = self.offer.info.clone();
         let user = ask.caller.user.clone();
         let question = move |server: &mut Server, now| server.answer(now, &info, &user, &work);

@@ -1,7 +1,7 @@
 //! What the instances of a multi-job may expect here.
 
 use pliant_control::access::Caller;
-use pliant_control::multi_job::Prospects;
+use pliant_control::multi_job::InstanceProspects;
 use pliant_control::server::{AdmissionRefusal, Instance, Server};
 use pliant_model::Span;
 use pliant_site::services::Refusal;
@@ -16,7 +16,7 @@ impl Service {
         &self,
         caller: &Caller,
         query: ProspectsQuery,
-    ) -> Result<Result<Prospects, SubmissionRefusal>, Status> {
+    ) -> Result<Result<InstanceProspects, SubmissionRefusal>, Status> {
         let learned = self.offer.learned(&query.service, &self.mailbox).await;
         let one = |arguments| {
             let what = SubmittedWork::Service { name: query.service.clone(), arguments };
@@ -46,7 +46,7 @@ impl Service {
         self.refresh_listing().await;
         let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);
         let answer = self.mailbox.glance(question).await.map_err(|_| stopping())?;
-        let answer = answer.map(|prospects| Prospects { refused, ..prospects });
+        let answer = answer.map(|prospects| InstanceProspects { refused, ..prospects });
         Ok(answer.map_err(|refused| SubmissionRefusal::from(&refused)))
     }
 }

@@ -101,7 +101,10 @@ impl World {
         let reply = Token(number);
         match (to, request) {
             (Peer::Agent(index), Request::Discover(ask)) => {
-                self.tell_agent(index, agent::Event::Asked { by: Requester::Client(reply), ask });
+                self.tell_agent(
+                    index,
+                    agent::Event::Queried { requester: Requester::Client(reply), query: ask },
+                );
             }
             (Peer::Server(index), Request::Submit(submit)) => match self.accepted_before(index, &submit) {
                 Some(record) => {
@@ -287,7 +290,7 @@ impl World {
         match by {
             Party::Client(life) => {
                 let event = match to {
-                    Peer::Agent(_) => client::Event::NoAgent("no answer".to_owned()),
+                    Peer::Agent(_) => client::Event::AgentUnreachable("no answer".to_owned()),
                     _ => client::Event::Interrupted("no answer".to_owned()),
                 };
                 self.client_hears(from, life, number, event);

@@ -2,8 +2,8 @@
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{DiscoveryQuery, DiscoverySubject};
-use pliant_control::client::{self, Command, Outcome, Submission};
-use pliant_control::job::Compared;
+use pliant_control::client::{self, Command, Submission, SubmissionOutcome};
+use pliant_control::job::ComparedEstimate;
 use pliant_control::names::{Handle, Name};
 use pliant_control::payload::Payload;
 use pliant_control::reason::DiscoverySummary;
@@ -108,13 +108,13 @@ impl World {
             Command::Discover => {
                 let caller = Caller { user: owner, operator: false };
                 let ask = DiscoveryQuery {
-                    what: DiscoverySubject::Work(work),
+                    subject: DiscoverySubject::Work(work),
                     caller,
                     best: BEST,
                     only: None,
                     timeout: None,
                 };
-                let why = client::Event::NoAgent("nobody is there".to_owned());
+                let why = client::Event::AgentUnreachable("nobody is there".to_owned());
                 self.client_calls(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);
             }
             Command::Submit { to, latest, compared, .. } => {
@@ -129,8 +129,8 @@ impl World {
             }
             Command::Done(outcome) => {
                 let handle = match *outcome {
-                    Outcome::Accepted(record) => Some(record.handle),
-                    Outcome::Refused(_) | Outcome::Unknown { .. } => None,
+                    SubmissionOutcome::Accepted(record) => Some(record.handle),
+                    SubmissionOutcome::Refused(_) | SubmissionOutcome::Unknown { .. } => None,
                 };
                 self.client_has(number, handle);
             }
@@ -153,7 +153,13 @@ impl World {
     }
 
     /// Sends a submission; the client may crash right after.
-    fn client_submits(&mut self, number: u32, to: Name, latest: Option<Time>, compared: Vec<Compared>) {
+    fn client_submits(
+        &mut self,
+        number: u32,
+        to: Name,
+        latest: Option<Time>,
+        compared: Vec<ComparedEstimate>,
+    ) {
         let Some(server) = self.peers.get(&to).copied() else {
             return debug_assert!(false, "{to} is no server");
         };

@@ -1,6 +1,6 @@
 //! What befalls daemons and the network between them.
 
-use pliant_control::agent::{self, Change};
+use pliant_control::agent::{self, ReallocationChange};
 use pliant_control::names::Token;
 use pliant_policy::reallocation::Algorithm;
 use rand::Rng;
@@ -142,7 +142,11 @@ impl World {
         }
         let event = match self.rng.random_range(0..3) {
             0 => {
-                let change = if self.rng.random_bool(0.8) { Change::Set(other) } else { Change::Off };
+                let change = if self.rng.random_bool(0.8) {
+                    ReallocationChange::Set(other)
+                } else {
+                    ReallocationChange::Off
+                };
                 agent::Event::Configure { reply, change: Some(change) }
             }
             wish => {

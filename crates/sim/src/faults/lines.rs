@@ -194,7 +194,7 @@ impl World {
             Up::Freed => agent::Event::Freed { child: name },
             Up::News(sequence, record) => {
                 let record = Box::new(self.unless_old(parent, *record));
-                agent::Event::Told { child: name, sequence, record }
+                agent::Event::StatusUpdate { child: name, sequence, record }
             }
         };
         self.tell_agent(parent, event);
@@ -248,7 +248,10 @@ impl World {
     fn asked(&mut self, child: Peer, own: u64, ask: Box<DiscoveryQuery>) {
         let index = match child {
             Peer::Agent(index) => {
-                return self.tell_agent(index, agent::Event::Asked { by: Requester::Parent(own), ask });
+                return self.tell_agent(
+                    index,
+                    agent::Event::Queried { requester: Requester::Parent(own), query: ask },
+                );
             }
             Peer::Server(index) => index,
             Peer::Client(_) => return,
@@ -257,13 +260,13 @@ impl World {
         let now = self.queue.now();
         let daemon = &mut self.servers[index].daemon;
         let now = daemon.clock.now(now);
-        let found = match &ask.what {
+        let found = match &ask.subject {
             DiscoverySubject::Work(work) => daemon.node.machine.answer(now, &info, &ask.caller.user, work),
             DiscoverySubject::Snapshots => DiscoveryResult {
                 snapshots: vec![daemon.node.machine.snapshot(now, &info)],
                 ..DiscoveryResult::default()
             },
-            DiscoverySubject::Order(order) => {
+            DiscoverySubject::Move(order) => {
                 let by = Party::Order(own);
                 self.calls.insert(own, Call { from: child, to: child, by });
                 return self

@@ -186,8 +186,8 @@ impl World {
         use agent::{Command, Requester};
         let me = Peer::Agent(index);
         match command {
-            Command::Ask { child, discovery, ask } => {
-                self.down(self.peers[&child], Down::Question(discovery, ask))
+            Command::Query { child, discovery, query } => {
+                self.down(self.peers[&child], Down::Question(discovery, query))
             }
             Command::Acknowledge { child, sequence } => {
                 self.down(self.peers[&child], Down::Acknowledge(sequence))
@@ -197,15 +197,15 @@ impl World {
                 self.respond(token.0, Response::Client(found));
             }
             Command::Answer { to: Requester::Parent(own), found } => self.answer_up(me, own, found),
-            Command::Tell(record) => {
+            Command::ReportStatus(record) => {
                 if let Some(number) = number {
                     self.tell_news(me, number, record);
                 }
             }
             Command::Announce => self.announce(me),
             Command::Freed => self.freed(me),
-            Command::Answer { to: Requester::Round, .. }
-            | Command::Report { .. }
+            Command::Answer { to: Requester::ReallocationCycle, .. }
+            | Command::ReportReallocation { .. }
             | Command::Configured { .. }
             | Command::Archive(_) => {}
         }

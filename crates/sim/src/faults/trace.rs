@@ -50,16 +50,16 @@ pub(super) fn agent_event(event: &agent::Event) -> String {
     use agent::Event;
     match event {
         Event::Attached { child, .. } => format!("Attached {child}"),
-        Event::Told { child, sequence, record } => {
+        Event::StatusUpdate { child, sequence, record } => {
             let (job, state, hops) = (&record.handle, record.state, record.hops.len());
-            format!("Told by {child}, news {sequence}: {job} {state} after {hops} moves")
+            format!("Reported by {child}, status update {sequence}: {job} {state} after {hops} moves")
         }
-        Event::Asked { by, ask } => match &ask.what {
-            DiscoverySubject::Order(order) => {
-                format!("Asked by {by:?} to order {} to {}", order.job, order.to)
+        Event::Queried { requester, query } => match &query.subject {
+            DiscoverySubject::Move(order) => {
+                format!("Asked by {requester:?} to order {} to {}", order.job, order.to)
             }
-            DiscoverySubject::Snapshots => format!("Asked by {by:?} for snapshots"),
-            _ => format!("Asked by {by:?}"),
+            DiscoverySubject::Snapshots => format!("Asked by {requester:?} for snapshots"),
+            _ => format!("Asked by {requester:?}"),
         },
         Event::Answered { child, discovery, found } => {
             let (vectors, snapshots) = (found.vectors.len(), found.snapshots.len());

@@ -133,7 +133,8 @@ impl World {
         for (number, place) in layout.agents.iter().enumerate() {
             let (name, root) = (daemon_name('a', number), place.parent.is_none());
             let moving = (root || plan.all_move).then_some(plan.moving);
-            let config = AgentConfig { name: name.clone(), root, timeout: plan.timeout, moving };
+            let config =
+                AgentConfig { name: name.clone(), root, timeout: plan.timeout, reallocation: moving };
             let daemon = Daemon::new(config, ahead());
             agents.push(AgentNode { daemon, name, parent: place.parent });
         }

@@ -101,7 +101,7 @@ impl DaemonMachine for Agent {
 
     fn kept(command: &agent::Command) -> Kept<'_> {
         match command {
-            agent::Command::Tell(record) => Kept::Update(record),
+            agent::Command::ReportStatus(record) => Kept::Update(record),
             agent::Command::Archive(record) => Kept::Ended(record),
             _ => Kept::Nothing,
         }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use pliant_control::multi_job::{self, Command, Places, Plan, Prospects, RuntimeSource};
+use pliant_control::multi_job::{self, Command, FreeSlots, InstanceProspects, Plan, RuntimeSource};
 use pliant_control::names::Name;
 use pliant_model::{Span, SpanMs, Time};
 use pliant_policy::allocation::ClusterState;
@@ -126,7 +126,7 @@ impl<R: Rng> SweepRun<'_, '_, R> {
     /// Carries out a command; what it leads to at once.
     fn carry_out(&mut self, command: Command) -> Option<multi_job::Event> {
         match command {
-            Command::Look => {
+            Command::QueryServers => {
                 let at = self.session.now().max(self.polled + Span((self.period.0 / SOON).max(1)));
                 if at < self.next_poll {
                     self.plan_poll(at);
@@ -145,10 +145,10 @@ impl<R: Rng> SweepRun<'_, '_, R> {
                 let (instance, cluster) = self.batches[batch as usize];
                 self.session.sites.withdraw(cluster, instance)?;
                 self.outcome.moves += 1;
-                return Some(multi_job::Event::Over { batch, unbegun: true });
+                return Some(multi_job::Event::BatchEnded { batch, unbegun: true });
             }
             Command::Done => self.is_over = true,
-            Command::Keep { .. } => {}
+            Command::RecordShares { .. } => {}
             Command::Cancel { .. } | Command::Unplaced { .. } => {
                 debug_assert!(false, "nothing is cancelled, and every cluster takes every instance");
             }
@@ -165,20 +165,20 @@ impl<R: Rng> SweepRun<'_, '_, R> {
         self.outcome.mean_response_s += response.0 as f64;
         let (batch, instance) = (self.batch_of[instance], instance as u32);
         let took = SpanMs(task.runtime.0 * 1_000);
-        self.tell(multi_job::Event::Ended { batch, instance, completed: true, took, scale: 1.0 });
-        self.tell(multi_job::Event::Over { batch, unbegun: false });
+        self.tell(multi_job::Event::InstanceEnded { batch, instance, completed: true, took, scale: 1.0 });
+        self.tell(multi_job::Event::BatchEnded { batch, unbegun: false });
     }
 }
 
 /// What a server says that stands as `state` says.
-fn prospects(state: &ClusterState, expected: Span, told: RuntimeSource) -> Prospects {
+fn prospects(state: &ClusterState, expected: Span, told: RuntimeSource) -> InstanceProspects {
     let ms = |span: Span| SpanMs(span.0.saturating_mul(1_000));
-    let free = state.offer.free.iter().map(|free| Places { at: ms(free.at), places: free.processors });
-    Prospects {
+    let free = state.offer.free.iter().map(|free| FreeSlots { at: ms(free.at), slots: free.processors });
+    InstanceProspects {
         free: free.collect(),
         instance: ms(expected),
         scale: 1.0,
-        told,
+        source: told,
         jobs: state.jobs.try_into().unwrap_or(u32::MAX),
         failures: state.failures,
         batch_most: None,

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use pliant_control::names::Name;
-use pliant_control::optional::explore::{Command, Event, ExplorationClient, Plan, ServerOffer, Submission};
+use pliant_control::optional::explore::{
+    Command, Event, ExplorationClient, Plan, RequestSubmission, ServerOffer,
+};
 use pliant_control::optional::server::Prospects;
 use pliant_model::rng::Draws;
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
@@ -42,7 +44,7 @@ enum DirectEvent {
     /// A user arrives.
     Arrive(usize),
     /// A submission of a user arrives.
-    Submit(usize, Submission),
+    Submit(usize, RequestSubmission),
     /// A cancellation of a user arrives at a server.
     Cancel(usize, usize),
     /// The client of a user wants to be told.
@@ -181,7 +183,7 @@ impl Direct {
                     }
                 }
                 // Clients stay, so nothing has ended without their knowledge.
-                Command::Recall(Submission { number, server, attempt, .. }) => {
+                Command::Recall(RequestSubmission { number, server, attempt, .. }) => {
                     if let Some(id) = self.by_number.get(&(user, number)).copied() {
                         self.cancel_one(self.by_name[&server], id);
                     }
@@ -226,8 +228,8 @@ impl Direct {
         }
     }
 
-    fn submit(&mut self, user: usize, submission: Submission) {
-        let Submission { number, server, kind, weight, deadline, .. } = submission;
+    fn submit(&mut self, user: usize, submission: RequestSubmission) {
+        let RequestSubmission { number, server, kind, weight, deadline, .. } = submission;
         let at = self.by_name[&server];
         if self.clients[user].machine.is_over() {
             return;

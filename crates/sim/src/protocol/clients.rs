@@ -2,8 +2,8 @@
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{self, DiscoveryQuery, DiscoverySubject, Requester};
-use pliant_control::client::{self, Command, Outcome, Submission};
-use pliant_control::job::{Compared, Work};
+use pliant_control::client::{self, Command, Submission, SubmissionOutcome};
+use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Token;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::payload::Payload;
@@ -125,8 +125,9 @@ impl Driver<'_> {
             Command::Discover => {
                 let caller = Caller { user: owner.clone(), operator: false };
                 let what = DiscoverySubject::Work(work.clone());
-                let ask = Box::new(DiscoveryQuery { what, caller, best: BEST, only: None, timeout: None });
-                let asked = agent::Event::Asked { by: Requester::Client(token), ask };
+                let ask =
+                    Box::new(DiscoveryQuery { subject: what, caller, best: BEST, only: None, timeout: None });
+                let asked = agent::Event::Queried { requester: Requester::Client(token), query: ask };
                 self.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
             }
             Command::Submit { to, latest, compared, survey } => {
@@ -169,11 +170,11 @@ impl Driver<'_> {
     }
 
     /// A submission of the federation is over; `fits` if some cluster is large enough.
-    fn done(&mut self, number: u32, fits: bool, outcome: Outcome) {
+    fn done(&mut self, number: u32, fits: bool, outcome: SubmissionOutcome) {
         let why = match outcome {
-            Outcome::Accepted(_) => return,
-            Outcome::Refused(reasons) => sentence(&reasons),
-            Outcome::Unknown { server, why } => format!("{server} may have accepted it: {why}"),
+            SubmissionOutcome::Accepted(_) => return,
+            SubmissionOutcome::Refused(reasons) => sentence(&reasons),
+            SubmissionOutcome::Unknown { server, why } => format!("{server} may have accepted it: {why}"),
         };
         if !fits {
             let Some(Submitted { job, .. }) = self.submitted.get(&number) else { return };
@@ -213,7 +214,7 @@ fn submit(
     work: Work,
     owner: User,
     latest: Option<Time>,
-    asked: (Vec<Compared>, DiscoverySummary),
+    asked: (Vec<ComparedEstimate>, DiscoverySummary),
 ) -> Submit {
     let (compared, survey) = asked;
     let key = Key(u128::from(number).to_be_bytes());

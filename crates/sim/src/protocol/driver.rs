@@ -114,7 +114,7 @@ fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec
         name: daemon_name('a', number),
         root: place.parent.is_none(),
         timeout,
-        moving: moving.filter(|_| place.parent.is_none()),
+        reallocation: moving.filter(|_| place.parent.is_none()),
     };
     layout.agents.iter().enumerate().map(config).collect()
 }
@@ -274,14 +274,14 @@ impl<'a> Driver<'a> {
     fn carry_out(&mut self, now: Time, index: usize, command: agent::Command) {
         let (me, depth) = (Peer::Agent(index), self.agents[index].place.depth);
         match command {
-            agent::Command::Ask { child, discovery, ask } => {
+            agent::Command::Query { child, discovery, query } => {
                 let child = self.peers[&child];
                 let message = match child {
                     Peer::Agent(below) => {
-                        let by = Requester::Parent(discovery);
-                        NetworkMessage::Agent(below, agent::Event::Asked { by, ask })
+                        let requester = Requester::Parent(discovery);
+                        NetworkMessage::Agent(below, agent::Event::Queried { requester, query })
                     }
-                    Peer::Server(below) => NetworkMessage::Question(below, discovery, ask),
+                    Peer::Server(below) => NetworkMessage::Question(below, discovery, query),
                     Peer::Client(_) => return debug_assert!(false, "a client is nobody's child"),
                 };
                 self.send(now, Link::Down(depth, child), message);
@@ -298,10 +298,10 @@ impl<'a> Driver<'a> {
                 let child = self.peers[&child];
                 self.send(now, Link::Down(depth, child), NetworkMessage::Acknowledged(child, sequence));
             }
-            agent::Command::Tell(record) => {
+            agent::Command::ReportStatus(record) => {
                 let node = &mut self.agents[index].node;
                 let (child, sequence) = (node.machine.config().name.clone(), node.number_update());
-                self.send_up(now, me, agent::Event::Told { child, sequence, record });
+                self.send_up(now, me, agent::Event::StatusUpdate { child, sequence, record });
             }
             agent::Command::Announce => {
                 let machine = &self.agents[index].node.machine;
@@ -313,10 +313,10 @@ impl<'a> Driver<'a> {
             // The outcomes of the run are the archive.
             agent::Command::Archive(_) => {}
             agent::Command::Freed => debug_assert!(false, "every job's end is news"),
-            agent::Command::Answer { to: Requester::Round, .. } => {
+            agent::Command::Answer { to: Requester::ReallocationCycle, .. } => {
                 debug_assert!(false, "an agent answers its own questions by itself");
             }
-            agent::Command::Report { .. } | agent::Command::Configured { .. } => {
+            agent::Command::ReportReallocation { .. } | agent::Command::Configured { .. } => {
                 debug_assert!(false, "there are no operators");
             }
         }

@@ -17,12 +17,12 @@ impl Driver<'_> {
     pub(super) fn answer(&mut self, now: Time, index: usize, discovery: u64, ask: &DiscoveryQuery) {
         let info = server_info(&self.servers[index].node.machine, index);
         let child = info.name.clone();
-        let found = match &ask.what {
+        let found = match &ask.subject {
             DiscoverySubject::Snapshots => {
                 let snapshots = vec![self.servers[index].node.machine.snapshot(now, &info)];
                 DiscoveryResult { snapshots, ..DiscoveryResult::default() }
             }
-            DiscoverySubject::Order(order) => return self.ordered(now, index, discovery, order.clone()),
+            DiscoverySubject::Move(order) => return self.ordered(now, index, discovery, order.clone()),
             DiscoverySubject::Work(work) => {
                 self.servers[index].node.machine.answer(now, &info, &ask.caller.user, work)
             }
@@ -65,7 +65,11 @@ impl Driver<'_> {
             server::Command::Report(record) => {
                 let node = &mut self.servers[index].node;
                 let (child, sequence) = (node.machine.config().name.clone(), node.number_update());
-                self.send_up(now, Peer::Server(index), agent::Event::Told { child, sequence, record });
+                self.send_up(
+                    now,
+                    Peer::Server(index),
+                    agent::Event::StatusUpdate { child, sequence, record },
+                );
             }
             // The outcomes of the run are the archive, and a job that is not here any more was moved.
             server::Command::Archive(record) => {

@@ -65,8 +65,8 @@ fn record(
         survey: pliant_control::reason::DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
-        taught: None,
-        ran: None,
+        unit_runtime: None,
+        runtime: None,
         size_choice: None,
     }
 }

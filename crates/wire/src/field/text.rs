@@ -145,7 +145,7 @@ formatted! {
     USER: User, |field, found| parsed(field, "a user name of 1 to 64 letters, digits and `. _ - @`", &found),
         User::to_string, "[A-Za-z0-9][A-Za-z0-9._@-]{0,20}";
     /// The ID of a job.
-    HANDLE: Handle, |field, found| parsed(field, "a job handle like `lyon.17`", &found),
+    HANDLE: Handle, |field, found| parsed(field, "a job ID like `lyon.17`", &found),
         Handle::to_string, "[a-z0-9]{1,9}\\.([1-9][0-9]{0,8}|4294967295)";
     /// The name of an input file.
     FILE_NAME: FileName, file_name, FileName::to_string, "[a-zé][a-z0-9._ -]{0,8}(/[a-z][a-z0-9]{0,8}){0,3}";

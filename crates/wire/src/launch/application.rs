@@ -1,7 +1,7 @@
 //! Applications that users launch, and tasks that they add.
 
 use pliant_control::coallocation::{
-    Application, LaunchId, LaunchSpec, Mapping, Spawn, Spawned, TaskEdge, TaskSpec,
+    Application, LaunchId, LaunchSpec, Mapping, SpawnSpec, SpawnedTask, TaskEdge, TaskSpec,
 };
 use pliant_control::names::{Key, Name, User};
 use pliant_model::Span;
@@ -57,7 +57,7 @@ pub struct SpawnRequest {
     /// The launch.
     pub launch: LaunchId,
     /// The tasks.
-    pub spawn: Spawn,
+    pub spawn: SpawnSpec,
 }
 
 // Nothing that comes from a user is cut: the user is informed if there is too much of it.
@@ -83,9 +83,9 @@ message! {
         rqoc: Positive,
     }
 
-    proto::spawn_request::Spawned <=> Spawned {
+    proto::spawn_request::Spawned <=> SpawnedTask {
         task: required("a task"),
-        talks: list(nested(), bounds::TASKS_MAX).exact(),
+        talks <=> neighbours: list(nested(), bounds::TASKS_MAX).exact(),
     }
 
     proto::spawn_request::TalksTo <=> (String, f64) (task: TASK_NAME, rqoc: Positive)
@@ -118,7 +118,7 @@ impl HasMessage for SpawnRequest {
     type Message = proto::SpawnRequest;
 
     fn to_message(&self) -> proto::SpawnRequest {
-        let SpawnRequest { launch, spawn: Spawn { key, tasks } } = self;
+        let SpawnRequest { launch, spawn: SpawnSpec { key, tasks } } = self;
         let mut tasks = tasks.iter().map(spawn_request::Spawned::from);
         let spawn_request::Spawned { task, talks } = tasks.next().unwrap_or_default();
         let (launch, key) = (Some(launch.into()), KEY.encode(key));
@@ -129,17 +129,19 @@ impl HasMessage for SpawnRequest {
         let proto::SpawnRequest { launch, key, task, talks, more } = message;
         let launch = required(A_LAUNCH).decode("launch", launch)?;
         let key = KEY.decode("key", key)?;
-        let first = Spawned::try_from(spawn_request::Spawned { task, talks })?;
+        let first = SpawnedTask::try_from(spawn_request::Spawned { task, talks })?;
         let more = list(nested(), bounds::TASKS_MAX).decode("more", more)?;
         let tasks = std::iter::once(first).chain(more).collect();
-        Ok(SpawnRequest { launch, spawn: Spawn { key, tasks } })
+        Ok(SpawnRequest { launch, spawn: SpawnSpec { key, tasks } })
     }
 
     #[cfg(test)]
     fn strategy() -> BoxedStrategy<SpawnRequest> {
-        let tasks = proptest::collection::vec(Spawned::strategy(), 1..4);
+        let tasks = proptest::collection::vec(SpawnedTask::strategy(), 1..4);
         let drawn = (LaunchId::strategy(), KEY.strategy(), tasks);
-        drawn.prop_map(|(launch, key, tasks)| SpawnRequest { launch, spawn: Spawn { key, tasks } }).boxed()
+        drawn
+            .prop_map(|(launch, key, tasks)| SpawnRequest { launch, spawn: SpawnSpec { key, tasks } })
+            .boxed()
     }
 }
 

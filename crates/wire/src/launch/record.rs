@@ -1,6 +1,6 @@
 //! The records of launches.
 
-use pliant_control::coallocation::{End, LaunchRecord, LaunchState, TaskRecord};
+use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState, TaskRecord};
 use pliant_control::names::Name;
 
 use super::super::field::*;
@@ -59,7 +59,7 @@ enumeration! {
 }
 
 one_of! {
-    proto::launch::End { how: proto::launch::end::How } <=> End {
+    proto::launch::End { how: proto::launch::end::How } <=> LaunchEnd {
         Completed(FLAG) <=> Completed,
         Mapped(FLAG) <=> Mapped,
         NotMapped <=> NotMapped(TEXT),

@@ -3,9 +3,9 @@
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
+use pliant_control::estimation_vector::EstimationVector;
 use pliant_control::job::JobRecord;
 use pliant_control::server_info::ServerInfo;
-use pliant_control::vector::EstimationVector;
 use proptest::prelude::*;
 use tonic::{Code, Status};
 

@@ -257,7 +257,7 @@ fn listings() {
     assert_eq!(short.to_string(), "servers[0].start_error_s: expected 5 quantiles or none, found 2");
     assert_eq!(
         handle_of("lyon").unwrap_err().to_string(),
-        "handle: expected a job handle like `lyon.17`, found `lyon`"
+        "handle: expected a job ID like `lyon.17`, found `lyon`"
     );
 }
 

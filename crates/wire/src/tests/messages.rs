@@ -1,13 +1,15 @@
 //! The messages that are sent back and forth, and read from damaged bytes.
 
-pub(super) use pliant_control::agent::{DiscoveryResult, DiscoverySubject, ReallocationConfig, Report};
+pub(super) use pliant_control::agent::{
+    DiscoveryResult, DiscoverySubject, ReallocationConfig, ReallocationReport,
+};
 pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
+pub(super) use pliant_control::estimation_vector::EstimationVector;
 pub(super) use pliant_control::explain::Explanation;
 pub(super) use pliant_control::handoff::{HandoffDecision, MoveOutcome, MoveProposal, Reply, ServerSnapshot};
-pub(super) use pliant_control::job::{Compared, Exit, Hop, JobRecord, Work};
+pub(super) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
 pub(super) use pliant_control::multi_job;
 pub(super) use pliant_control::server_info::ServerInfo;
-pub(super) use pliant_control::vector::EstimationVector;
 pub(super) use pliant_model::{Estimate, Speedup};
 pub(super) use pliant_staging::FileSpec;
 
@@ -22,7 +24,7 @@ macro_rules! for_each_message {
             works: Work;
             estimates: Estimate;
             vectors: EstimationVector;
-            compared_estimates: Compared;
+            compared_estimates: ComparedEstimate;
             exits: Exit;
             jobs: JobRecord;
             questions_of_clients: DiscoverySubject;
@@ -56,12 +58,12 @@ macro_rules! for_each_message {
             pages_of_histories: HistoryPage;
             queries_of_local_jobs: LocalJobsQuery;
             pages_of_local_jobs: LocalJobsPage;
-            prospects_of_instances: multi_job::Prospects;
+            prospects_of_instances: multi_job::InstanceProspects;
             questions_of_explorations: ExplorationRequest;
             answers_to_explorations: ExplorationReply;
             shares_of_users: Shares;
             queries_of_offers: OffersQuery;
-            reports_of_rounds: Report;
+            reports_of_rounds: ReallocationReport;
             ways_of_moving: ReallocationConfig;
             programs_of_tasks: Program;
             launches_of_clients: LaunchRequest;

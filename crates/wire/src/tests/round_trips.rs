@@ -35,7 +35,7 @@ for_each_message!(come_back_the_same);
 #[test]
 fn clients_give_no_orders_and_see_no_queues() {
     let order = one(drawn::<MoveProposal>());
-    for what in [DiscoverySubject::Snapshots, DiscoverySubject::Order(Box::new(order))] {
+    for what in [DiscoverySubject::Snapshots, DiscoverySubject::Move(Box::new(order))] {
         let caller = Caller { user: "root".parse().unwrap(), operator: true };
         let refused = asked(discover(&what, 1, None), caller, None).unwrap_err();
         assert!(refused.to_string().contains("only agents"), "{refused}");
@@ -46,7 +46,7 @@ fn clients_give_no_orders_and_see_no_queues() {
 proptest! {
     #[test]
     fn questions_of_clients_get_their_caller_from_outside(ask in asks()) {
-        let message = sent(&discover(&ask.what, ask.best, ask.only.as_ref()));
+        let message = sent(&discover(&ask.subject, ask.best, ask.only.as_ref()));
         prop_assert_eq!(asked(message, ask.caller.clone(), ask.timeout), Ok(ask));
     }
 
@@ -94,7 +94,7 @@ proptest! {
             started: Some(Time(start)),
             ended: Some(Time(ended)),
             exit: Some(Exit::Lost(text.repeat(100))),
-            compared: vec![Compared { server: record.handle.server.clone(), estimate }; 100],
+            compared: vec![ComparedEstimate { server: record.handle.server.clone(), estimate }; 100],
             ..record
         };
         let read = received::<proto::Job, _>(&record);
@@ -126,7 +126,7 @@ fn asks() -> impl Strategy<Value = DiscoveryQuery> {
     let drawn = (what, USER.strategy(), any::<bool>(), bounds::BEST, option::of(NAME.strategy()), timeout);
     drawn.prop_map(|(what, user, operator, best, only, timeout)| {
         let caller = Caller { user, operator };
-        DiscoveryQuery { what, caller, best, only, timeout }
+        DiscoveryQuery { subject: what, caller, best, only, timeout }
     })
 }
 
@@ -220,7 +220,7 @@ fn missing_values_have_defaults() {
     let query = JobsQuery::try_from(proto::JobsRequest::default()).unwrap();
     assert_eq!((query.limit, query.owner, query.server), (bounds::JOBS_DEFAULT, None, None));
     let ask = one(asks());
-    let request = proto::DiscoverRequest { best: 0, ..discover(&ask.what, 1, None) };
+    let request = proto::DiscoverRequest { best: 0, ..discover(&ask.subject, 1, None) };
     assert_eq!(asked(request, ask.caller, None).unwrap().best, 1);
     let nothing = Accuracy { start_error: None, completion_error: None, ..one(drawn::<Accuracy>()) };
     assert_eq!(proto::ServerAccuracy::from(&nothing).start_error_s, Vec::<i64>::new());

@@ -6,7 +6,7 @@ use super::super::proto::{self, speedup, submit_request};
 pub(super) const NAME: &str = "a name of 1 to 63 lower-case letters, digits and hyphens";
 pub(super) const TIME: &str = "seconds since the Unix epoch from -1099511627776 to 1099511627776";
 pub(super) const USER: &str = "a user name of 1 to 64 letters, digits and `. _ - @`";
-pub(super) const HANDLE: &str = "a job handle like `lyon.17`";
+pub(super) const HANDLE: &str = "a job ID like `lyon.17`";
 pub(super) const KEY: &str = "a key of 16 bytes";
 pub(super) const ADDRESS: &str = "an address like `lyon.example.org:7450`";
 pub(super) const WALLTIME: &str = "a walltime in seconds from 1 to 315360000";

@@ -9,7 +9,7 @@ mod workload;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pliant_control::agent::{Proposal, ReallocationConfig};
+use pliant_control::agent::{ProposedMove, ReallocationConfig};
 use pliant_control::job::{Exit, JobState};
 use pliant_model::Span;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
@@ -37,7 +37,7 @@ enum Victim {
 }
 
 impl Victim {
-    fn of(self, proposal: &Proposal) -> String {
+    fn of(self, proposal: &ProposedMove) -> String {
         match self {
             Victim::Agent => MASTER.to_owned(),
             Victim::Source => proposal.from.to_string(),

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use pliant_client::{Client, ClientError, SubmitOrder};
-use pliant_control::agent::{ReallocationConfig, Report};
+use pliant_control::agent::{ReallocationConfig, ReallocationReport};
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Handle, Key};
@@ -156,7 +156,7 @@ pub(crate) fn on_demand() -> ReallocationConfig {
 }
 
 /// The jobs that a reallocation cycle has moved.
-pub(crate) fn moved(report: &Report) -> Vec<&Handle> {
+pub(crate) fn moved(report: &ReallocationReport) -> Vec<&Handle> {
     let moved = report.proposals.iter().filter(|one| matches!(one.outcome, Some(MoveOutcome::Moved(_))));
     moved.map(|one| &one.job).collect()
 }

@@ -118,7 +118,7 @@ async fn a_launch_whose_files_are_refused_is_ended_and_says_why() {
     let launched = alice.launch(&request, &paths, TIMEOUT, std::future::pending(), go_on).await;
     refused(launched.map(drop), &["expected"]);
     let listed = alice.launches(&LaunchesQuery { all: false, limit: 1 }).await.unwrap();
-    assert_eq!(listed[0].end, Some(End::Cancelled), "nothing of it waits for what never comes");
+    assert_eq!(listed[0].end, Some(LaunchEnd::Cancelled), "nothing of it waits for what never comes");
     assert!(talkers.began().is_empty());
 
     fs::remove_file(folder.join("data/c.txt")).unwrap();

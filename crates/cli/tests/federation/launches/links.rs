@@ -83,7 +83,7 @@ async fn tasks_that_talk_are_kept_off_a_slow_link_once_it_was_measured() {
         let mut greedy = LaunchRequest { mapping, ..ring.clone() };
         greedy.application.bandwidth_mbps = Some(1e7);
         let record = mapped(&alice, &greedy).await;
-        let Some(End::NotMapped(why)) = &record.end else { panic!("{record:?}") };
+        let Some(LaunchEnd::NotMapped(why)) = &record.end else { panic!("{record:?}") };
         assert!(why.contains("no link to it has room"), "{why}");
         greedy.application.bandwidth_mbps = Some(1e-3);
         assert_eq!(servers(&mapped(&alice, &greedy).await), ["lyon", "paris"].into());

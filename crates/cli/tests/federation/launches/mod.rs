@@ -16,7 +16,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pliant_client::{Client, InputPaths};
-use pliant_control::coallocation::{End, LaunchId, LaunchRecord, LaunchState, Spawn, Spawned, TaskSpec};
+use pliant_control::coallocation::{
+    LaunchEnd, LaunchId, LaunchRecord, LaunchState, SpawnSpec, SpawnedTask, TaskSpec,
+};
 use pliant_control::job::Exit;
 use pliant_wire::{LaunchRequest, LaunchesQuery};
 
@@ -46,8 +48,8 @@ async fn launched(client: &Client, request: &LaunchRequest) -> LaunchId {
 }
 
 /// One more task, that talks to these.
-fn spawning(task: TaskSpec, talks: Vec<(String, f64)>) -> Spawn {
-    Spawn { key: fresh_key(), tasks: vec![Spawned { task, talks }] }
+fn spawning(task: TaskSpec, talks: Vec<(String, f64)>) -> SpawnSpec {
+    SpawnSpec { key: fresh_key(), tasks: vec![SpawnedTask { task, neighbours: talks }] }
 }
 
 /// Waits until a launch is so far.
@@ -123,7 +125,7 @@ async fn tasks_on_two_clusters_hear_each_other_and_complete() {
     refused(bob.launches(&LaunchesQuery { all: true, limit: 10 }).await, &["only an operator"]);
     tasks.iter().for_each(|task| talkers.open(task));
     let record = reaches(&alice, &id, LaunchState::Over).await;
-    assert_eq!(record.end, Some(End::Completed));
+    assert_eq!(record.end, Some(LaunchEnd::Completed));
     assert!(record.tasks.iter().all(|task| task.exit == Some(Exit::Code(0))), "{record:?}");
     assert_eq!(talkers.began(), tasks.map(|task| (task.to_owned(), 1)).into());
     // It is remembered over a restart of the agent.
@@ -146,7 +148,7 @@ async fn when_one_task_fails_all_end() {
     all_heard(&talkers, &tasks).await;
     talkers.open("b");
     let record = reaches(&alice, &id, LaunchState::Over).await;
-    let Some(End::Failed(why)) = &record.end else { panic!("{record:?}") };
+    let Some(LaunchEnd::Failed(why)) = &record.end else { panic!("{record:?}") };
     assert!(why.contains("task `b`") && why.contains('3'), "{why}");
     let ended: Vec<&str> = record
         .tasks
@@ -167,19 +169,19 @@ async fn a_launch_that_does_not_fit_reserves_nothing_and_one_that_is_cancelled_l
     let five = talkers.ring(MCR, &["a", "b", "c", "d", "e"].map(|task| (task, 0)));
     let id = launched(&alice, &five).await;
     let record = reaches(&alice, &id, LaunchState::Over).await;
-    assert!(matches!(record.end, Some(End::NotMapped(_))), "{record:?}");
+    assert!(matches!(record.end, Some(LaunchEnd::NotMapped(_))), "{record:?}");
     // Mapped only, it takes nothing.
     let tasks = ["a", "b", "c", "d"];
     let ring = talkers.ring(MCR, &tasks.map(|task| (task, 0)));
     let dry = LaunchRequest { key: fresh_key(), dry_run: true, ..ring.clone() };
     let id = launched(&alice, &dry).await;
-    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(End::Mapped));
+    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(LaunchEnd::Mapped));
     let id = launched(&alice, &ring).await;
     all_heard(&talkers, &tasks).await;
     assert_eq!(talkers.alive().len(), 4);
     alice.cancel_launch(&id).await.unwrap();
     let record = reaches(&alice, &id, LaunchState::Over).await;
-    assert_eq!(record.end, Some(End::Cancelled));
+    assert_eq!(record.end, Some(LaunchEnd::Cancelled));
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
 }
@@ -207,8 +209,8 @@ async fn a_task_is_spawned_where_it_fits_and_hears_those_that_run() {
     .await;
     ["a", "b", "c", "late"].iter().for_each(|task| talkers.open(task));
     let record = reaches(&alice, &id, LaunchState::Over).await;
-    assert_eq!(record.end, Some(End::Completed), "{record:?}");
-    refused(alice.spawn(&id, &Spawn { key: fresh_key(), ..more }).await, &["expected a launch that runs"]);
+    assert_eq!(record.end, Some(LaunchEnd::Completed), "{record:?}");
+    refused(alice.spawn(&id, &SpawnSpec { key: fresh_key(), ..more }).await, &["expected a running launch"]);
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
 }

@@ -26,8 +26,8 @@ type Point = (Cause, &'static str, &'static str);
 const POINTS: &[Point] = &[
     (TaskFails, FAILING, "before-journal.subjob+task-ended"),
     (TaskFails, FAILING, "after-journal.subjob+task-ended"),
-    (TaskFails, MASTER, "before-journal.stands+code"),
-    (TaskFails, MASTER, "after-journal.stands+code"),
+    (TaskFails, MASTER, "before-journal.subjob-status+code"),
+    (TaskFails, MASTER, "after-journal.subjob-status+code"),
     (TaskFails, MASTER, "before-call.end-subjob"),
     (TaskFails, TOLD, "before-journal.subjob+end"),
     (TaskFails, TOLD, "after-journal.subjob+end"),
@@ -90,8 +90,8 @@ async fn die_at(federation: &mut Federation, number: usize, (cause, victim, poin
     federation.revive(victim);
     let record = reaches(&alice, &id, LaunchState::Over).await;
     match cause {
-        TaskFails => assert!(matches!(record.end, Some(End::Failed(_))), "{when}: {record:?}"),
-        UserCancels => assert_eq!(record.end, Some(End::Cancelled), "{when}"),
+        TaskFails => assert!(matches!(record.end, Some(LaunchEnd::Failed(_))), "{when}: {record:?}"),
+        UserCancels => assert_eq!(record.end, Some(LaunchEnd::Cancelled), "{when}"),
     }
     if let Some(cancelling) = cancelling {
         cancelling.await.unwrap();

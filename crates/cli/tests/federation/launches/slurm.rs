@@ -66,14 +66,14 @@ async fn tasks_in_slurm_and_outside_communicate_and_all_end() {
     };
     assert_eq!((at(SLURM), at(EMBEDDED)), (2, 2), "{record:?}");
     tasks.iter().for_each(|task| talkers.open(task));
-    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(End::Completed));
+    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(LaunchEnd::Completed));
     behind.is_empty().await;
 
     let talkers = Talkers::new(behind.federation.path().join("cancelled"));
     let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
     all_heard(&talkers, &tasks).await;
     alice.cancel_launch(&id).await.unwrap();
-    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(End::Cancelled));
+    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(LaunchEnd::Cancelled));
     no_process(&talkers).await;
     behind.is_empty().await;
     nothing_left(&mut behind.federation, &NAMES).await;

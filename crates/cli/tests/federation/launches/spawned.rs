@@ -67,7 +67,7 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
     let ran = ["a", "b", "c", "late"];
     ran.iter().for_each(|task| talkers.open(task));
     let record = reaches(&federation.client("alice"), &id.parse().unwrap(), LaunchState::Over).await;
-    assert_eq!(record.end, Some(End::Completed), "{record:?}");
+    assert_eq!(record.end, Some(LaunchEnd::Completed), "{record:?}");
     assert_eq!(talkers.began(), ran.map(|task| (task.to_owned(), 1)).into());
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
@@ -83,7 +83,7 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
     type Wrong<'a> = (&'a [(&'a str, &'a str)], &'a [[&'a str; 2]], &'a [&'a str]);
     let wrong: [Wrong<'_>; 4] = [
         (pair, &[["b", "c"], ["a", "nobody"]], &["joining.toml:15:11: ", "found `a`", "at least one end"]),
-        (pair, &[["b", "c"], ["c", "nobody"]], &["that `c` talks to", "found `nobody`"]),
+        (pair, &[["b", "c"], ["c", "nobody"]], &["neighbours of `c`", "found `nobody`"]),
         (&[("b", "0"), ("a", "0")], &[["b", "a"]], &["`a`"]),
         (&[], &[], &["task"]),
     ];
@@ -100,7 +100,7 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
 
     talkers.open("a");
     let record = reaches(&federation.client("alice"), &id.parse().unwrap(), LaunchState::Over).await;
-    assert_eq!((record.end, talkers.began().len()), (Some(End::Completed), 1), "nothing else has run");
+    assert_eq!((record.end, talkers.began().len()), (Some(LaunchEnd::Completed), 1), "nothing else has run");
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
 }

@@ -27,15 +27,15 @@ const POINTS: &[(&str, &str)] = &[
     (SERVER, "after-journal.subjob:2"),
     (SERVER, "before-call.stands"),
     (SERVER, "after-call.stands"),
-    (MASTER, "before-journal.stands:1"),
-    (MASTER, "after-journal.stands:1"),
-    (MASTER, "before-journal.stands:4"),
-    (MASTER, "after-journal.stands:4"),
+    (MASTER, "before-journal.subjob-status:1"),
+    (MASTER, "after-journal.subjob-status:1"),
+    (MASTER, "before-journal.subjob-status:4"),
+    (MASTER, "after-journal.subjob-status:4"),
     (MASTER, "before-call.commit-subjob"),
     (SERVER, "before-journal.subjob:4"),
     (SERVER, "after-journal.subjob:4"),
     (MASTER, "after-call.commit-subjob"),
-    (MASTER, "after-journal.stands:6"),
+    (MASTER, "after-journal.subjob-status:6"),
 ];
 
 /// A launch without an answer is sent again under the same key, as the client does.
@@ -51,9 +51,11 @@ fn check(record: &LaunchRecord, talkers: &Talkers, tasks: &[&str], when: &str) {
     let began = talkers.began();
     assert!(began.values().all(|times| *times == 1), "{when}: {began:?}");
     match &record.end {
-        Some(End::Completed) => assert_eq!(began.len(), tasks.len(), "{when}"),
-        Some(End::NotMapped(_) | End::NotReserved(_)) => assert_eq!(began.len(), 0, "{when}: {record:?}"),
-        Some(End::Failed(_)) => {}
+        Some(LaunchEnd::Completed) => assert_eq!(began.len(), tasks.len(), "{when}"),
+        Some(LaunchEnd::NotMapped(_) | LaunchEnd::NotReserved(_)) => {
+            assert_eq!(began.len(), 0, "{when}: {record:?}")
+        }
+        Some(LaunchEnd::Failed(_)) => {}
         other => panic!("{when}: {other:?}"),
     }
 }
@@ -99,7 +101,7 @@ pub(super) async fn die_at(federation: &mut Federation, points: &[(&str, &str)])
         until(&over, async || following.is_finished().then_some(())).await;
         let record = following.await.unwrap();
         check(&record, &talkers, &tasks, &when);
-        completed += usize::from(record.end == Some(End::Completed));
+        completed += usize::from(record.end == Some(LaunchEnd::Completed));
         no_process(&talkers).await;
     }
     completed

@@ -69,7 +69,7 @@ async fn a_client_that_is_killed_while_it_sends_files_sends_the_rest_later_or_no
         } else {
             let id = LaunchId { agent: MASTER.parse().unwrap(), key };
             let record = reaches(&alice, &id, LaunchState::Over).await;
-            let Some(End::NotReserved(why)) = &record.end else { panic!("{record:?}") };
+            let Some(LaunchEnd::NotReserved(why)) = &record.end else { panic!("{record:?}") };
             assert!(why.contains(SLOW), "its subjob has not all of its files: {why}");
             assert!(talkers.began().is_empty(), "{record:?}");
         }

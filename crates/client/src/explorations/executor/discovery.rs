@@ -25,7 +25,7 @@ impl ExplorationExecutor {
         let (client, exploration, service) =
             (self.client.clone(), self.header.exploration, self.header.service.clone());
         let most = most.clamp(1, *bounds::OFFERS.end());
-        let is_first = self.found_by.is_some() && !self.machine.wants_no_servers();
+        let is_first = self.found_by.is_some() && !self.machine.needs_no_servers();
         self.poll.ask(async move {
             let offers = client.offers(&service, most, exploration).await;
             let federation = match &offers {
@@ -38,7 +38,7 @@ impl ExplorationExecutor {
 
     /// Takes in what the agent answered.
     pub(super) fn found(&mut self, Found { offers, federation }: Found) -> Result<Event, WorkError> {
-        let is_leaving = self.machine.wants_no_servers();
+        let is_leaving = self.machine.needs_no_servers();
         let offers = match offers {
             Ok(offers) => offers,
             // The connections to its servers are given up after the timeout.

@@ -1,4 +1,4 @@
-//! What a coordinator is told, and what it wants done.
+//! The events and commands of a coordinator.
 
 use pliant_model::Span;
 use pliant_tig::{GraphError, TaskGraph};
@@ -14,108 +14,108 @@ use crate::coallocation::{Application, Call, Mapping, TaskSpec};
 use crate::handoff::Peer;
 use crate::names::{Key, Name, User};
 
-/// What changes a coordinator's state.
+/// An event that changes a coordinator's state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// Somebody launches an application, now or again. A driver that has a launch of that key in its archive answers from
-    /// there.
+    /// A user launches an application, perhaps repeatedly. If the archive has a launch with that key, the driver answers
+    /// from there.
     Launch {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
-        /// What.
-        wanted: Box<LaunchSpec>,
+        /// The launch.
+        spec: Box<LaunchSpec>,
     },
-    /// Somebody adds tasks to a launch that runs, now or again.
+    /// A user adds tasks to a running launch, perhaps repeatedly.
     Spawn {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
         /// The launch.
         launch: LaunchId,
-        /// Who.
+        /// The user.
         caller: Caller,
         /// The tasks.
-        spawn: Box<Spawn>,
+        spawn: Box<SpawnSpec>,
     },
-    /// Somebody cancels a launch.
+    /// A user cancels a launch.
     Cancel {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
         /// The launch.
         launch: LaunchId,
-        /// Who.
+        /// The user.
         caller: Caller,
     },
-    /// The servers below have said what machines they have; those that did not answer are left out.
+    /// The servers below have reported their machines. Silent servers are left out.
     Surveyed {
-        /// For which launch.
+        /// The launch.
         launch: LaunchId,
-        /// For which of its groups.
+        /// The group of the launch.
         group: u32,
-        /// What they said.
+        /// The servers and machines.
         sites: Vec<Site>,
     },
     /// The bandwidth between two servers was measured.
     Measured {
         /// The servers.
         between: [Name; 2],
-        /// In Mb/s, above 0: the slower of both ways.
+        /// The bandwidth in the slower direction, in Mb/s, above 0.
         mbps: f64,
-        /// From a question to its answer, in microseconds.
+        /// The round-trip time, in microseconds.
         round_trip_us: u32,
     },
-    /// A server says how its subjob stands.
-    Stands {
+    /// A server reports the state of its subjob.
+    SubjobStatus {
         /// The server.
         from: Name,
         /// The subjob.
         id: SubjobId,
-        /// How.
+        /// The state.
         state: SubjobState,
-        /// Whom to tell what is to become of it; none if this is an answer itself.
+        /// The caller that waits for the decision; none if this is an answer itself.
         reply: Option<Token>,
     },
-    /// Time has passed.
+    /// A point in time of [`Coordinator::next_due`](super::Coordinator::next_due) has come.
     Due,
 }
 
-/// What is to be done.
+/// A command of a coordinator to its driver.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
     /// Answer a user.
     Answer {
-        /// Whom.
+        /// The caller.
         to: Token,
-        /// What.
+        /// The answer.
         answer: Answer,
     },
-    /// Tell a server that said how its subjob stands what is to become of it.
+    /// Send the decision to a server that reported its subjob.
     SubjobDecision {
-        /// Whom.
+        /// The caller.
         to: Token,
-        /// What is to become of it.
+        /// The decision.
         decision: SubjobDecision,
-        /// It is known here that nothing of the subjob is left: the server need not say it again.
+        /// True if the coordinator knows that the subjob has ended: the server need not report it again.
         heard: bool,
     },
-    /// Ask the servers below what machines they have. Asked again if nothing is told.
+    /// Ask the servers below for their machines. The coordinator repeats the survey if it gets no result.
     Survey {
-        /// For which launch.
+        /// The launch.
         launch: LaunchId,
-        /// For which of its groups.
+        /// The group of the launch.
         group: u32,
     },
-    /// Ask something of a server. Made again if no answer is told.
+    /// Call a server. The coordinator repeats the call if it gets no answer.
     Call {
-        /// Whom.
+        /// The server.
         to: Peer,
-        /// About which subjob.
+        /// The subjob.
         id: SubjobId,
-        /// What.
+        /// The call.
         call: Call,
     },
-    /// A launch is over: keep its record for good.
+    /// Keep the record of an ended launch for good.
     Archive(Box<LaunchRecord>),
 }
 
@@ -123,59 +123,59 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// The launch as it stands.
+    /// The launch.
     Launch(Box<LaunchRecord>),
-    /// It is not accepted, and why.
+    /// The call is refused; the reason.
     Refused(String),
-    /// There is no such launch, as far as this caller may know.
+    /// There is no such launch that the caller may see.
     NoSuchLaunch,
 }
 
-/// A launch as its user wants it.
+/// A launch, as its user requests it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LaunchSpec {
     /// The key that its client drew.
     pub key: Key,
-    /// Whose it is.
+    /// The owner.
     pub owner: User,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What is launched.
+    /// The application.
     pub application: Application,
-    /// How long the tasks may run.
+    /// The walltime of the tasks.
     pub walltime: Span,
-    /// How long subjobs may be held until all are.
+    /// How long prepared subjobs may wait for the others.
     pub timeout: Span,
     /// The server that is the user's LAN; none takes the first.
     pub user_lan: Option<Name>,
-    /// The threshold of the clustering, in (0, 1): more makes larger clusters.
+    /// The threshold of the clustering, in (0, 1): a higher one makes larger clusters.
     pub threshold: f64,
-    /// How the tasks get their machines. One that is spawned is mapped by WASE.
+    /// The mapping algorithm. SpawnedTask tasks are always mapped by WASE.
     pub mapping: Mapping,
-    /// Only map it, and reserve nothing.
+    /// Only map the application, and reserve nothing.
     pub dry_run: bool,
 }
 
-/// Tasks that are added to a launch, all of them or none.
+/// Tasks to add to a launch, all of them or none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Spawn {
+pub struct SpawnSpec {
     /// The key that its client drew.
     pub key: Key,
     /// The tasks.
-    pub tasks: Vec<Spawned>,
+    pub tasks: Vec<SpawnedTask>,
 }
 
-/// A task that is added to a launch.
+/// A task to add to a launch.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Spawned {
+pub struct SpawnedTask {
     /// The task.
     pub task: TaskSpec,
-    /// The tasks that it talks to, of the launch or beside it, and the RQoC. Who talks to whom is said once.
-    pub talks: Vec<(String, f64)>,
+    /// The neighbours, of the launch or of the same spawn, and the RQoC. Each edge is listed once.
+    pub neighbours: Vec<(String, f64)>,
 }
 
 impl LaunchSpec {
-    /// What is wrong with it, if something is.
+    /// Checks the request.
     pub(super) fn check(&self) -> Result<(), String> {
         self.application.check()?;
         let within = |what: &str, found: Span, most: Span| match (1..=most.0).contains(&found.0) {
@@ -197,7 +197,7 @@ impl Application {
     }
 }
 
-/// What is wrong with an application that is to be mapped, if something is.
+/// Checks that an application can be mapped.
 fn checked(graph: Result<TaskGraph, GraphError>) -> Result<(), String> {
     let graph = graph.map_err(|error| format!("{error}: {}", error.hint()))?;
     match graph.tasks().len() {
@@ -206,9 +206,9 @@ fn checked(graph: Result<TaskGraph, GraphError>) -> Result<(), String> {
     }
 }
 
-impl Spawn {
-    /// The application of a launch with these tasks, which talk to each other and to tasks that run. Tasks that found no
-    /// place keep their positions, and that is all: their names are free, and nobody talks to them.
+impl SpawnSpec {
+    /// The application of a launch with these tasks added, whose neighbours are each other and running tasks. Tasks that
+    /// were not mapped keep only their positions: their names are free, and they have no neighbours.
     pub(super) fn extend(&self, launch: &Launch) -> Result<Application, String> {
         if self.tasks.is_empty() {
             return Err("expected tasks to spawn, found none".to_owned());
@@ -218,28 +218,28 @@ impl Spawn {
         extended.tasks.extend(self.tasks.iter().map(|spawned| spawned.task.clone()));
         if extended.tasks.len() > TASKS_EVER_MAX {
             return Err(format!(
-                "expected at most {TASKS_EVER_MAX} tasks of a launch, those that found no machine among them, found {}",
+                "expected at most {TASKS_EVER_MAX} tasks of a launch, unmapped ones included, found {}",
                 extended.tasks.len()
             ));
         }
         let all = 0..extended.tasks.len() as u32;
-        let there: Vec<u32> = all.filter(|task| !launch.is_given_up(*task)).collect();
-        for (own, Spawned { task, talks }) in (first..).zip(&self.tasks) {
-            for (other, rqoc) in talks {
+        let candidates: Vec<u32> = all.filter(|task| !launch.is_given_up(*task)).collect();
+        for (own, SpawnedTask { task, neighbours }) in (first..).zip(&self.tasks) {
+            for (other, rqoc) in neighbours {
                 let is_it = |at: &&u32| extended.tasks[**at as usize].name == *other;
-                let at = *there.iter().find(is_it).ok_or_else(|| {
-                    format!("expected tasks of the launch that `{}` talks to, found `{other}`", task.name)
+                let at = *candidates.iter().find(is_it).ok_or_else(|| {
+                    format!("expected neighbours of `{}` in the launch, found `{other}`", task.name)
                 })?;
                 if at < first && !launch.runs(at) {
                     return Err(format!(
-                        "expected tasks that run that `{}` talks to, found `{other}`, which waits for its machine",
+                        "expected running neighbours of `{}`, found `{other}`, which waits for its machine",
                         task.name
                     ));
                 }
                 extended.edges.push(TaskEdge { between: [at, own], rqoc: *rqoc });
             }
         }
-        checked(extended.among(&there))?;
+        checked(extended.among(&candidates))?;
         Ok(extended)
     }
 }

@@ -1,4 +1,4 @@
-//! A launch as data: its groups, its subjobs, and what follows from how they stand.
+//! The data of a launch: its groups, its subjobs, and what follows from their states.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{LaunchSpec, SURVEY, SubjobDecision, SubjobState};
 use crate::coallocation::{
-    Addresses, Application, Call, End, LaunchId, LaunchRecord, LaunchState, Mapping, Subjob, TaskEdge,
+    Addresses, Application, Call, LaunchEnd, LaunchId, LaunchRecord, LaunchState, Mapping, Subjob, TaskEdge,
     TaskRecord,
 };
 use crate::handoff::Peer;
 use crate::job::Exit;
 use crate::names::{Key, Name, User};
 
-/// The pause before a call is made again, at first and at most: doubled each time.
-const AGAIN: (Span, Span) = (Span(4), Span(64));
-/// After so many pauses without a word from the server of a subjob that is to run, the subjob is lost. Counted, not timed: a
-/// clock that jumps ends nothing.
-const UNHEARD_MOST: u32 = 10;
+/// The pause before a call is repeated, at first and at most; it doubles each time.
+const RETRY_PAUSE: (Span, Span) = (Span(4), Span(64));
+/// After so many pauses without an answer about a committed subjob, the subjob is lost. The limit counts pauses, because a
+/// clock that jumps must end nothing.
+const MISSED_ANSWERS_MAX: u32 = 10;
 
 /// A launch.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -33,44 +33,44 @@ pub(super) struct Launch {
     pub(super) mapping: Mapping,
     pub(super) dry_run: bool,
     submitted: Time,
-    /// What is decided about together: first the application, then what was spawned at a time.
+    /// The groups: first the application, then each spawn.
     pub(super) groups: Vec<Group>,
-    /// Where each task of the application is, once it is mapped.
+    /// The place of each mapped task.
     pub(super) places: BTreeMap<u32, TaskPlace>,
     pub(super) subjobs: Vec<SubjobRecord>,
-    /// How it ends, once that is decided.
-    pub(super) end: Option<End>,
-    /// Since when nothing of it is left.
+    /// The end, once decided.
+    pub(super) end: Option<LaunchEnd>,
+    /// When the launch ended.
     pub(super) over: Option<Time>,
 }
 
-/// What is held together or not at all.
+/// Tasks whose subjobs are committed together or not at all.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Group {
-    pub(super) stage: Stage,
-    /// Its tasks, by their positions.
+    pub(super) state: GroupState,
+    /// The positions of its tasks.
     pub(super) tasks: Vec<u32>,
-    /// Under which key it was spawned, if it was.
+    /// The key of the spawn, if the group was spawned.
     pub(super) spawn: Option<Key>,
-    /// Since when it runs, if it does.
+    /// When it was committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) decided: Option<Time>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Stage {
-    /// Servers are asked what machines they have.
+pub(super) enum GroupState {
+    /// The servers are asked for their machines.
     Mapping { until: Time, again: Time },
-    /// Its subjobs are to be held by then.
+    /// The subjobs have to be prepared until then.
     Reserving { until: Time },
-    /// It runs.
+    /// The group was committed.
     Decided,
-    /// It does not, and why.
+    /// The group does not run; the reason.
     GivenUp(String),
 }
 
-/// Where a task is.
+/// The place of a task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct TaskPlace {
     pub(super) server: Name,
@@ -78,7 +78,7 @@ pub(super) struct TaskPlace {
     pub(super) affinity: f64,
 }
 
-/// A subjob, as far as it is known here.
+/// A subjob, as the coordinator knows it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct SubjobRecord {
     pub(super) subjob: Subjob,
@@ -86,17 +86,17 @@ pub(super) struct SubjobRecord {
     pub(super) group: usize,
     pub(super) state: SubjobState,
     pub(super) addresses: Addresses,
-    /// When the server is called next, or is found to be silent.
+    /// When the server is called next, or counted as silent.
     next: Time,
     pause: Span,
-    /// How often it was.
-    unheard: u32,
+    /// The number of pauses without an answer.
+    missed_answers: u32,
 }
 
 impl Group {
     pub(super) fn new(now: Time, tasks: Vec<u32>, spawn: Option<Key>) -> Group {
-        let stage = Stage::Mapping { until: now + SURVEY.0, again: now + SURVEY.1 };
-        Group { stage, tasks, spawn, decided: None }
+        let state = GroupState::Mapping { until: now + SURVEY.0, again: now + SURVEY.1 };
+        Group { state, tasks, spawn, decided: None }
     }
 }
 
@@ -109,8 +109,8 @@ impl SubjobRecord {
             state: SubjobState::Unknown,
             addresses: Addresses::new(),
             next: now,
-            pause: AGAIN.0,
-            unheard: 0,
+            pause: RETRY_PAUSE.0,
+            missed_answers: 0,
         }
     }
 
@@ -118,7 +118,7 @@ impl SubjobRecord {
         self.group == group
     }
 
-    /// What has gone wrong with it, if something has.
+    /// The failure of the subjob, if it failed.
     pub(super) fn failure(&self) -> Option<String> {
         let failed = |exit: &Exit| *exit != Exit::Code(0);
         let server = &self.server.name;
@@ -130,33 +130,33 @@ impl SubjobRecord {
         match &self.state {
             SubjobState::Over { exit, .. } if failed(exit) => Some(format!("the subjob at {server}: {exit}")),
             SubjobState::Over { .. } => None,
-            _ if self.unheard >= UNHEARD_MOST => {
-                Some(format!("the subjob at {server}: nothing is heard of it"))
+            _ if self.missed_answers >= MISSED_ANSWERS_MAX => {
+                Some(format!("the subjob at {server}: its server does not answer"))
             }
             _ => None,
         }
     }
 
-    /// It has something new to hear: at once.
+    /// Makes the next call due now.
     pub(super) fn call_at(&mut self, now: Time) {
-        (self.next, self.pause) = (now, AGAIN.0);
+        (self.next, self.pause) = (now, RETRY_PAUSE.0);
     }
 
-    /// The call that is due, or a pause without a word.
+    /// True if a call is due; counts a pause without an answer.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
         if self.state.is_over() || self.next > now {
             return false;
         }
         self.next = now + self.pause;
-        self.pause = Span((self.pause.0 * 2).min(AGAIN.1.0));
-        self.unheard += 1;
+        self.pause = Span((self.pause.0 * 2).min(RETRY_PAUSE.1.0));
+        self.missed_answers += 1;
         true
     }
 }
 
 impl Launch {
-    pub(super) fn new(now: Time, wanted: LaunchSpec) -> Launch {
-        let tasks = (0..wanted.application.tasks.len() as u32).collect();
+    pub(super) fn new(now: Time, spec: LaunchSpec) -> Launch {
+        let tasks = (0..spec.application.tasks.len() as u32).collect();
         let LaunchSpec {
             owner,
             name,
@@ -168,7 +168,7 @@ impl Launch {
             mapping,
             dry_run,
             ..
-        } = wanted;
+        } = spec;
         Launch {
             owner,
             name,
@@ -188,7 +188,7 @@ impl Launch {
         }
     }
 
-    /// Whether that is the application that was launched, whatever was spawned into it since.
+    /// True if this is the launched application, without tasks that were spawned since.
     pub(super) fn is_of(&self, application: &Application) -> bool {
         let Application { mcr_mflops, bandwidth_mbps, tasks, edges } = &self.application;
         let launched = self.groups[0].tasks.len();
@@ -202,63 +202,64 @@ impl Launch {
         if self.over.is_some() {
             return None;
         }
-        let groups = self.groups.iter().filter_map(|group| match group.stage {
-            Stage::Mapping { until, again } => Some(until.min(again)),
-            Stage::Reserving { until } => Some(until),
-            Stage::Decided | Stage::GivenUp(_) => None,
+        let groups = self.groups.iter().filter_map(|group| match group.state {
+            GroupState::Mapping { until, again } => Some(until.min(again)),
+            GroupState::Reserving { until } => Some(until),
+            GroupState::Decided | GroupState::GivenUp(_) => None,
         });
         let subjobs = self.subjobs.iter().filter(|subjob| !subjob.state.is_over());
         subjobs.map(|subjob| subjob.next).chain(groups).min()
     }
 
-    /// It ends so, unless that was decided before. Every server has to hear of that.
-    pub(super) fn finish(&mut self, now: Time, end: End) {
+    /// Ends the launch, unless its end was decided before. Every server is notified.
+    pub(super) fn finish(&mut self, now: Time, end: LaunchEnd) {
         if self.end.is_none() {
             self.end = Some(end);
             self.subjobs.iter_mut().for_each(|subjob| subjob.call_at(now));
         }
     }
 
-    /// The group of a task; none if it is none of the launch.
+    /// The group of a task; none if the launch has no such task.
     fn group_of(&self, task: u32) -> Option<usize> {
         self.groups.iter().position(|group| group.tasks.binary_search(&task).is_ok())
     }
 
-    /// Whether a task is one of a group that found no place.
+    /// True if a task's group was given up.
     pub(super) fn is_given_up(&self, task: u32) -> bool {
         let group = self.group_of(task);
-        group.is_some_and(|group| matches!(self.groups[group].stage, Stage::GivenUp(_)))
+        group.is_some_and(|group| matches!(self.groups[group].state, GroupState::GivenUp(_)))
     }
 
-    /// Whether it is decided that a task runs.
+    /// True if a task's group was committed.
     pub(super) fn runs(&self, task: u32) -> bool {
-        self.group_of(task).is_some_and(|group| self.groups[group].stage == Stage::Decided)
+        self.group_of(task).is_some_and(|group| self.groups[group].state == GroupState::Decided)
     }
 
-    /// What is to become of a subjob.
+    /// The decision about a subjob.
     pub(super) fn decision(&self, subjob: &SubjobRecord) -> SubjobDecision {
-        match &self.groups[subjob.group].stage {
+        match &self.groups[subjob.group].state {
             _ if self.end.is_some() => SubjobDecision::End,
-            Stage::GivenUp(_) => SubjobDecision::End,
-            Stage::Decided => SubjobDecision::Commit { peers: self.peers(subjob) },
-            Stage::Mapping { .. } | Stage::Reserving { .. } => SubjobDecision::Undecided,
+            GroupState::GivenUp(_) => SubjobDecision::End,
+            GroupState::Decided => SubjobDecision::Commit { peers: self.peers(subjob) },
+            GroupState::Mapping { .. } | GroupState::Reserving { .. } => SubjobDecision::Undecided,
         }
     }
 
-    /// Where those listen that the tasks of a subjob talk to.
+    /// The addresses of the neighbours of a subjob's tasks.
     fn peers(&self, subjob: &SubjobRecord) -> Addresses {
-        let wanted = subjob.subjob.tasks.iter().flat_map(|task| &task.neighbours);
-        // A task that found no place may have been held elsewhere under that name.
-        let there = |other: &&SubjobRecord| !matches!(self.groups[other.group].stage, Stage::GivenUp(_));
+        let neighbours = subjob.subjob.tasks.iter().flat_map(|task| &task.neighbours);
+        // A group that was given up may have had a task of the same name.
+        let is_kept =
+            |other: &&SubjobRecord| !matches!(self.groups[other.group].state, GroupState::GivenUp(_));
         let known = |name: &String| {
-            let mut subjobs = self.subjobs.iter().filter(there);
+            let mut subjobs = self.subjobs.iter().filter(is_kept);
             let address = subjobs.find_map(|other| other.addresses.get(name))?;
             Some((name.clone(), address.clone()))
         };
-        wanted.filter_map(known).collect()
+        neighbours.filter_map(known).collect()
     }
 
-    /// What its server has to be asked, if something.
+    /// The next call to the subjob's server, if one is needed.
     pub(super) fn call(&self, subjob: &SubjobRecord) -> Option<Call> {
         match self.decision(subjob) {
             SubjobDecision::End if !subjob.state.is_over() => Some(Call::Decide(SubjobDecision::End)),
@@ -274,19 +275,19 @@ impl Launch {
         }
     }
 
-    /// Takes in how a subjob stands; false if that is old or somebody else's.
-    pub(super) fn hear(&mut self, now: Time, from: &Name, number: u32, state: SubjobState) -> bool {
+    /// Records the state of a subjob; false if it is outdated or from another server.
+    pub(super) fn record_state(&mut self, now: Time, from: &Name, number: u32, state: SubjobState) -> bool {
         let Some(subjob) = self.subjobs.get_mut(number as usize).filter(|subjob| subjob.server.name == *from)
         else {
             return false;
         };
-        subjob.unheard = 0;
-        // A server forgets no subjob that is not over, unless it has lost its journal.
+        subjob.missed_answers = 0;
+        // A server forgets a subjob that has not ended only if it has lost its journal.
         let state = match (&subjob.state, state) {
             (SubjobState::Unknown, SubjobState::Unknown) => return false,
             (SubjobState::Over { .. }, _) => return false,
             (_, SubjobState::Unknown) => {
-                let exit = Exit::Lost("its server does not know it any more".to_owned());
+                let exit = Exit::Lost("its server no longer knows it".to_owned());
                 SubjobState::Over { ended: BTreeMap::new(), exit }
             }
             (_, state) => state,
@@ -298,17 +299,17 @@ impl Launch {
             subjob.addresses.clone_from(addresses);
         }
         subjob.state = state;
-        subjob.call_at(now + AGAIN.1);
+        subjob.call_at(now + RETRY_PAUSE.1);
         true
     }
 
     pub(super) fn record(&self, id: LaunchId) -> LaunchRecord {
-        let state = match (&self.end, &self.groups[0].stage) {
+        let state = match (&self.end, &self.groups[0].state) {
             _ if self.over.is_some() => LaunchState::Over,
-            (Some(_), _) | (None, Stage::GivenUp(_)) => LaunchState::Ending,
-            (None, Stage::Mapping { .. }) => LaunchState::Mapping,
-            (None, Stage::Reserving { .. }) => LaunchState::Reserving,
-            (None, Stage::Decided) => LaunchState::Running,
+            (Some(_), _) | (None, GroupState::GivenUp(_)) => LaunchState::Ending,
+            (None, GroupState::Mapping { .. }) => LaunchState::Mapping,
+            (None, GroupState::Reserving { .. }) => LaunchState::Reserving,
+            (None, GroupState::Decided) => LaunchState::Running,
         };
         let waits_for = |subjob: &&SubjobRecord| !subjob.state.is_over() && self.call(subjob).is_some();
         LaunchRecord {
@@ -318,7 +319,7 @@ impl Launch {
             submitted: self.submitted,
             state,
             end: self.end.clone(),
-            tasks: self.named().map(|task| self.task(task)).collect(),
+            tasks: self.listed_tasks().map(|task| self.task(task)).collect(),
             unacknowledged: self
                 .subjobs
                 .iter()
@@ -328,8 +329,8 @@ impl Launch {
         }
     }
 
-    /// The tasks, but for those that found no place and whose names others have taken since.
-    fn named(&self) -> impl Iterator<Item = u32> {
+    /// The tasks, without tasks that were not mapped and whose names are used again.
+    fn listed_tasks(&self) -> impl Iterator<Item = u32> {
         let all = &self.application.tasks;
         let is_taken = |task: u32| {
             let (name, later) = (&all[task as usize].name, &all[task as usize + 1..]);
@@ -349,8 +350,8 @@ impl Launch {
             _ => None,
         });
         let spawned = group.map(|group| &self.groups[group]).filter(|group| group.spawn.is_some());
-        let not_spawned = spawned.and_then(|group| match &group.stage {
-            Stage::GivenUp(why) => Some(why.clone()),
+        let not_spawned = spawned.and_then(|group| match &group.state {
+            GroupState::GivenUp(why) => Some(why.clone()),
             _ => None,
         });
         let place = self.places.get(&task);

@@ -1,7 +1,7 @@
-//! The ways to map an application: WASE, what it is compared with, and the search that may follow it.
+//! The mapping algorithms: WASE, its baselines, and local search after it.
 //!
-//! Links must have room for the traffic (`pliant_tig::wase::Options::bandwidth`) as soon as it is known how much there is,
-//! which the application says, and what links carry, which is measured.
+//! Links have to carry the traffic (`pliant_tig::wase::Options::bandwidth`) once both are known: the traffic, which the
+//! application declares, and the bandwidth, which is measured.
 
 use pliant_model::rng::Draws;
 use pliant_tig::clustering::{Clustering, Weights, cluster};
@@ -11,20 +11,20 @@ use pliant_tig::{Availability, Grid, MappingError, TaskGraph, best_fit, overload
 use crate::coallocation::Mapping;
 use crate::names::Key;
 
-/// What is mapped.
+/// The input of a mapping.
 pub(super) struct Mapper<'a> {
     pub(super) graph: &'a TaskGraph,
     pub(super) grid: &'a Grid,
     /// The threshold of the clustering.
     pub(super) threshold: f64,
-    /// Links were measured.
+    /// True if any link was measured.
     pub(super) measured: bool,
-    /// What a random mapping is drawn by.
+    /// The seed of a random mapping.
     pub(super) key: &'a Key,
 }
 
 impl Mapper<'_> {
-    /// Each task's machine.
+    /// Maps each task to a machine.
     pub(super) fn map(&self, how: Mapping) -> Result<pliant_tig::Mapping, MappingError> {
         let Mapper { graph, grid, key, .. } = *self;
         let free = &mut Availability::of(grid);
@@ -49,13 +49,13 @@ impl Mapper<'_> {
         bandwidth: bool,
         free: &mut Availability,
     ) -> Result<pliant_tig::Mapping, MappingError> {
-        // Nobody is helped by a test of LANs that fails where there is room.
+        // The packing test finds a mapping whenever there is capacity; the paper's test of LANs may not.
         let options = Options { suitability: Suitability::Packing, bandwidth, ..Options::default() };
         wase::map(self.graph, self.grid, clusters, &options, free)
     }
 
-    /// WASE and then local search. Where WASE finds no room on links, the search may, beginning with a mapping that asks for
-    /// none.
+    /// WASE and then local search. If WASE finds no mapping that the links carry, the search starts from one that ignores
+    /// bandwidth.
     fn refined(&self) -> Result<pliant_tig::Mapping, MappingError> {
         let (clusters, free) = (self.clusters(), &mut Availability::of(self.grid));
         let found = self.wase(&clusters, self.measured, free);

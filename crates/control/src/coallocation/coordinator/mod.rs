@@ -1,9 +1,10 @@
-//! The agent's half of a co-allocation: it maps, reserves all or nothing, decides, and sees to it that everybody hears.
+//! The coordinator of co-allocations: it maps applications, reserves all of their machines or none, decides, and repeats
+//! each decision until every server has acknowledged it.
 //!
-//! What it is told and does is in this file, what is decided about a launch in `deciding`, which task goes where in
-//! `placing` (and by which way to map in `mapping`), and a launch as data in `launch`.
+//! This file has the state machine, `decision` the decisions about a launch, `placing` the places of tasks (`mapping` the
+//! algorithms), and `launch` the data of a launch.
 
-mod deciding;
+mod decision;
 mod event;
 mod launch;
 mod mapping;
@@ -17,33 +18,33 @@ use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::links::{LinkQuality, Links, LinksState};
-use super::{End, LaunchId, LaunchRecord, Site, SubjobDecision, SubjobId, SubjobState, TaskEdge};
+use super::{LaunchEnd, LaunchId, LaunchRecord, Site, SubjobDecision, SubjobId, SubjobState, TaskEdge};
 use crate::access::Caller;
 use crate::handoff::Peer;
 use crate::names::Token;
 use crate::names::{Key, Name};
 use crate::replay::Machine;
 
-pub use event::{Answer, Command, Event, LaunchSpec, Spawn, Spawned};
-use launch::{Group, Launch, Stage};
+pub use event::{Answer, Command, Event, LaunchSpec, SpawnSpec, SpawnedTask};
+use launch::{Group, GroupState, Launch};
 
-/// How long servers may take to say what machines they have, and after which time they are asked again.
+/// How long the survey of machines may take, and the pause before it is repeated.
 const SURVEY: (Span, Span) = (Span(60), Span(10));
-/// How long a launch that is over stays in memory. A server that asks later is told to end its subjob.
+/// How long an ended launch stays in memory. A later question about it is answered with the end.
 const KEPT_AFTER_END: Span = Span(3600);
-/// The longest that subjobs may be held: a day.
+/// The longest timeout of a launch: a day.
 pub(super) const TIMEOUT_MAX: Span = Span(86_400);
-/// The longest that tasks may run: a year, as of any job.
+/// The longest walltime of tasks: a year, as for any job.
 const WALLTIME_MAX: Span = Span(366 * 86_400);
 /// The most tasks of a launch: clustering takes more than linear time.
 pub(super) const TASKS_MAX: usize = 1024;
-/// Tasks that a launch has ever had, with those that found no place: its record keeps them.
+/// The most tasks that a launch may ever have, those that were not mapped included: its record keeps them.
 pub(super) const TASKS_EVER_MAX: usize = 4 * TASKS_MAX;
 
-/// What a coordinator is.
+/// The configuration of a coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CoordinatorConfig {
-    /// The agent's name, and where servers reach it.
+    /// The agent's name and address.
     pub own: Peer,
 }
 
@@ -51,30 +52,30 @@ pub struct CoordinatorConfig {
 pub struct Coordinator {
     config: CoordinatorConfig,
     launches: BTreeMap<Key, Launch>,
-    /// Those that are over, by when: forgotten in that order.
+    /// Ended launches, by when they ended; forgotten in that order.
     over: VecDeque<(Time, Key)>,
-    /// What was measured between servers.
+    /// The measured links between servers.
     links: Links,
 }
 
 impl Coordinator {
-    /// A coordinator without launches.
+    /// Makes a coordinator without launches.
     pub fn new(config: CoordinatorConfig) -> Coordinator {
         Coordinator { config, launches: BTreeMap::new(), over: VecDeque::new(), links: Links::default() }
     }
 
-    /// The coordinator that had this state.
+    /// Restores a coordinator from its state.
     pub fn from_state(config: CoordinatorConfig, state: CoordinatorState) -> Coordinator {
         let CoordinatorState { launches, over, links } = state;
         let links = Links::from_state(links);
         Coordinator { config, launches: launches.into_iter().collect(), over, links }
     }
 
-    /// Takes in an event and appends what is to be done.
+    /// Handles an event and appends the commands that follow.
     pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
         match event {
-            Event::Launch { reply, wanted } => {
-                let answer = self.launch(now, *wanted, commands);
+            Event::Launch { reply, spec } => {
+                let answer = self.launch(now, *spec, commands);
                 commands.push(Command::Answer { to: reply, answer });
             }
             Event::Spawn { reply, launch, caller, spawn } => {
@@ -92,8 +93,8 @@ impl Coordinator {
             Event::Measured { between: [one, other], mbps, round_trip_us } => {
                 self.links.measured(&one, &other, LinkQuality { at: now, mbps, round_trip_us });
             }
-            Event::Stands { from, id, state, reply } => {
-                self.stands(now, &from, &id, state, commands);
+            Event::SubjobStatus { from, id, state, reply } => {
+                self.record_status(now, &from, &id, state, commands);
                 if let Some(to) = reply {
                     let (decision, heard) = self.decision(&from, &id);
                     commands.push(Command::SubjobDecision { to, decision, heard });
@@ -102,33 +103,33 @@ impl Coordinator {
             Event::Due => {
                 let keys: Vec<Key> = self.launches.keys().copied().collect();
                 for key in keys {
-                    self.go_on(now, &key, commands);
+                    self.handle_due(now, &key, commands);
                 }
                 self.forget(now);
             }
         }
     }
 
-    /// When [`Event::Due`] is wanted next.
+    /// When the coordinator needs the next [`Event::Due`].
     pub fn next_due(&self) -> Option<Time> {
         let forget = self.over.front().map(|(at, _)| *at + KEPT_AFTER_END);
         self.launches.values().filter_map(Launch::next_due).chain(forget).min()
     }
 
-    fn launch(&mut self, now: Time, wanted: LaunchSpec, commands: &mut Vec<Command>) -> Answer {
-        let key = wanted.key;
+    fn launch(&mut self, now: Time, spec: LaunchSpec, commands: &mut Vec<Command>) -> Answer {
+        let key = spec.key;
         if let Some(known) = self.launches.get(&key) {
-            let other = match known.owner == wanted.owner {
-                true if known.is_of(&wanted.application) => return self.answer(&key),
+            let other = match known.owner == spec.owner {
+                true if known.is_of(&spec.application) => return self.answer(&key),
                 true => "expected the application that was launched with this key, found another one",
                 false => "another user's launch has this key",
             };
             return Answer::Refused(format!("{other}; draw another key"));
         }
-        if let Err(why) = wanted.check() {
+        if let Err(why) = spec.check() {
             return Answer::Refused(why);
         }
-        self.launches.insert(key, Launch::new(now, wanted));
+        self.launches.insert(key, Launch::new(now, spec));
         self.survey(&key, 0, commands);
         self.answer(&key)
     }
@@ -138,18 +139,16 @@ impl Coordinator {
         now: Time,
         id: &LaunchId,
         caller: &Caller,
-        spawn: Spawn,
+        spawn: SpawnSpec,
         commands: &mut Vec<Command>,
     ) -> Answer {
-        let Some(key) = self.known(id, caller) else { return Answer::NoSuchLaunch };
+        let Some(key) = self.visible_key(id, caller) else { return Answer::NoSuchLaunch };
         let Some(launch) = self.launches.get_mut(&key) else { return Answer::NoSuchLaunch };
         if launch.groups.iter().any(|group| group.spawn == Some(spawn.key)) {
             return self.answer(&key);
         }
-        if launch.end.is_some() || launch.groups[0].stage != Stage::Decided {
-            return Answer::Refused(
-                "expected a launch that runs; tasks are spawned into nothing else".to_owned(),
-            );
+        if launch.end.is_some() || launch.groups[0].state != GroupState::Decided {
+            return Answer::Refused("expected a running launch to spawn tasks into".to_owned());
         }
         let extended = match spawn.extend(launch) {
             Ok(extended) => extended,
@@ -165,9 +164,9 @@ impl Coordinator {
     }
 
     fn cancel(&mut self, now: Time, id: &LaunchId, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
-        let Some(key) = self.known(id, caller) else { return Answer::NoSuchLaunch };
+        let Some(key) = self.visible_key(id, caller) else { return Answer::NoSuchLaunch };
         if let Some(launch) = self.launches.get_mut(&key) {
-            launch.finish(now, End::Cancelled);
+            launch.finish(now, LaunchEnd::Cancelled);
         }
         self.settle(now, &key, commands);
         self.answer(&key)
@@ -181,10 +180,10 @@ impl Coordinator {
         LaunchId { agent: self.config.own.name.clone(), key: *key }
     }
 
-    /// The key of a launch that the caller may know of.
-    fn known(&self, id: &LaunchId, caller: &Caller) -> Option<Key> {
+    /// The key of a launch that the caller may see.
+    fn visible_key(&self, id: &LaunchId, caller: &Caller) -> Option<Key> {
         let launch = self.launches.get(&id.key).filter(|_| id.agent == self.config.own.name)?;
-        caller.may_touch(&launch.owner).then_some(id.key)
+        caller.may_access(&launch.owner).then_some(id.key)
     }
 
     fn answer(&self, key: &Key) -> Answer {
@@ -192,8 +191,8 @@ impl Coordinator {
         record.map_or(Answer::NoSuchLaunch, |record| Answer::Launch(Box::new(record)))
     }
 
-    /// A server has said how its subjob stands.
-    fn stands(
+    /// Records a subjob's state that a server has reported.
+    fn record_status(
         &mut self,
         now: Time,
         from: &Name,
@@ -205,13 +204,13 @@ impl Coordinator {
             return;
         }
         let Some(launch) = self.launches.get_mut(&id.launch.key) else { return };
-        if launch.hear(now, from, id.number, state) {
+        if launch.record_state(now, from, id.number, state) {
             self.settle(now, &id.launch.key, commands);
         }
     }
 
-    /// What is to become of a subjob, and whether it is known that it is over. Of what is not known here the decision is the
-    /// end, and nobody waits for word of it.
+    /// The decision about a subjob, and whether the coordinator knows that the subjob has ended. For an unknown subjob that
+    /// is the end, and no report is expected.
     fn decision(&self, from: &Name, id: &SubjobId) -> (SubjobDecision, bool) {
         let launch = self.launches.get(&id.launch.key).filter(|_| id.launch.agent == self.config.own.name);
         let subjob = launch.and_then(|launch| Some((launch, launch.subjobs.get(id.number as usize)?)));
@@ -230,14 +229,14 @@ impl Coordinator {
         }
     }
 
-    /// What it is.
+    /// The coordinator's configuration.
     pub fn config(&self) -> &CoordinatorConfig {
         &self.config
     }
 
-    /// A launch in memory; none if there is none that the caller may know of.
+    /// A launch in memory, if the caller may see it.
     pub fn record(&self, id: &LaunchId, caller: &Caller) -> Option<LaunchRecord> {
-        let key = self.known(id, caller)?;
+        let key = self.visible_key(id, caller)?;
         Some(self.launches.get(&key)?.record(id.clone()))
     }
 
@@ -246,24 +245,23 @@ impl Coordinator {
         self.launches.iter().map(|(key, launch)| launch.record(self.id(key)))
     }
 
-    /// What was measured between servers.
+    /// The measured links between servers.
     pub fn links(&self) -> &Links {
         &self.links
     }
 
-    /// Every subjob of the launches in memory, with the group that it is decided about with, and whether that is to run: for
-    /// those who check.
+    /// Every subjob in memory with its server, its group and whether the group runs; for tests.
     pub fn subjobs(&self) -> impl Iterator<Item = (&SubjobId, &Name, usize, bool)> {
         self.launches.values().flat_map(|launch| {
             launch.subjobs.iter().map(|subjob| {
-                let runs = launch.groups[subjob.group].stage == Stage::Decided;
+                let runs = launch.groups[subjob.group].state == GroupState::Decided;
                 (&subjob.subjob.id, &subjob.server.name, subjob.group, runs)
             })
         })
     }
 }
 
-/// All that a coordinator knows.
+/// The state of a coordinator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CoordinatorState {
     launches: Vec<(Key, Launch)>,
@@ -288,7 +286,7 @@ impl Machine for Coordinator {
         Event::Due
     }
 
-    /// A refusal: what is refused is not kept.
+    /// A refusal changes no state.
     fn is_without_effect(commands: &[Command]) -> bool {
         let refused = |answer: &Answer| matches!(answer, Answer::Refused(_) | Answer::NoSuchLaunch);
         matches!(commands, [Command::Answer { answer, .. }] if refused(answer))

@@ -1,9 +1,9 @@
-//! A coordinator and real servers that hear each other at once, but for what a test withholds.
+//! A coordinator and real servers that exchange messages at once, except those that a test withholds.
 
 mod ends;
-mod gone;
-mod joins;
-mod places;
+mod lost_agent;
+mod placing;
+mod spawning;
 
 use crate::payload::Payload;
 use std::collections::VecDeque;
@@ -28,22 +28,22 @@ struct Federation {
     now: Time,
     coordinator: Coordinator,
     servers: Vec<Server>,
-    /// Servers that hear nothing and are not heard.
+    /// Servers without a connection.
     silent: Vec<usize>,
-    /// Servers whose subjobs are not told where their tasks are to listen.
+    /// Servers whose subjobs get no task addresses.
     unlocated: Vec<usize>,
-    /// Servers that say nothing of what is taken.
-    unseen: Vec<usize>,
-    /// What each user's call was answered, the last one last.
+    /// Servers that report no load.
+    without_load: Vec<usize>,
+    /// The answers to users' calls.
     answers: Vec<Answer>,
-    /// What was begun: the server, the number there, and the subjob.
-    begun: Vec<(usize, u32, Subjob, Addresses)>,
-    /// What was asked to end.
+    /// Started processes: the server, its job number, and the subjob.
+    started: Vec<(usize, u32, Subjob, Addresses)>,
+    /// Terminated processes.
     terminated: Vec<(usize, u32)>,
     archived: Vec<LaunchRecord>,
 }
 
-/// Who is told what.
+/// A message and its receiver.
 enum Message {
     Coordinator(Event),
     Server(usize, server::Event),
@@ -61,7 +61,7 @@ fn caller(user: &str) -> Caller {
     Caller { user: user.parse().unwrap(), operator: false }
 }
 
-/// An application in a row: each task talks to the next one.
+/// An application of tasks in a row: each communicates with the next one.
 fn row(rcrs: &[f64]) -> Application {
     let wish = |(at, rcr): (usize, &f64)| TaskSpec {
         name: format!("t{at}"),
@@ -77,7 +77,7 @@ fn row(rcrs: &[f64]) -> Application {
     }
 }
 
-fn wanted(application: Application) -> LaunchSpec {
+fn launch_spec(application: Application) -> LaunchSpec {
     LaunchSpec {
         key: Key([7; 16]),
         owner: alice(),
@@ -96,20 +96,20 @@ fn id() -> LaunchId {
     LaunchId { agent: "agent".parse().unwrap(), key: Key([7; 16]) }
 }
 
-/// A call of, or to, a server about a subjob.
+/// The token of a call between the coordinator and a server about a subjob.
 fn token(server: usize, id: &SubjobId) -> Token {
     Token(u64::from(id.launch.key.0[0]) * 1_000_000 + server as u64 * 1000 + u64::from(id.number))
 }
 
-/// The server and the subjob that it is about.
-fn told(token: Token) -> (usize, SubjobId) {
+/// The server and the subjob of a token.
+fn subjob_of(token: Token) -> (usize, SubjobId) {
     let key = Key([(token.0 / 1_000_000) as u8; 16]);
     let (server, number) = ((token.0 / 1000 % 1000) as usize, (token.0 % 1000) as u32);
     (server, SubjobId { launch: LaunchId { key, ..id() }, number })
 }
 
 impl Federation {
-    /// Servers of so many processors each, one machine per server.
+    /// Makes servers of these processors, one machine per server.
     fn of(procs: &[u32]) -> Federation {
         let own = Peer { name: "agent".parse().unwrap(), address: String::new() };
         let server = |(number, procs): (usize, &u32)| {
@@ -130,27 +130,27 @@ impl Federation {
             servers: procs.iter().enumerate().map(server).collect(),
             silent: Vec::new(),
             unlocated: Vec::new(),
-            unseen: Vec::new(),
+            without_load: Vec::new(),
             answers: Vec::new(),
-            begun: Vec::new(),
+            started: Vec::new(),
             terminated: Vec::new(),
             archived: Vec::new(),
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         self.deliver(VecDeque::from([Message::Coordinator(event)]));
     }
 
-    fn tell_server(&mut self, server: usize, event: server::Event) {
+    fn handle_at_server(&mut self, server: usize, event: server::Event) {
         self.deliver(VecDeque::from([Message::Server(server, event)]));
     }
 
-    fn launch(&mut self, wanted: LaunchSpec) {
-        self.tell(Event::Launch { reply: Token(0), wanted: Box::new(wanted) });
+    fn launch(&mut self, spec: LaunchSpec) {
+        self.handle(Event::Launch { reply: Token(0), spec: Box::new(spec) });
     }
 
-    /// Delivers until nothing is left to be said at this moment.
+    /// Delivers messages until none is left at this time.
     fn deliver(&mut self, mut messages: VecDeque<Message>) {
         loop {
             let Some(message) = messages.pop_front() else {
@@ -164,13 +164,13 @@ impl Federation {
                 Message::Coordinator(event) => {
                     let mut commands = Vec::new();
                     self.coordinator.on(self.now, event, &mut commands);
-                    commands.into_iter().for_each(|command| self.wants(command, &mut messages));
+                    commands.into_iter().for_each(|command| self.carry_out(command, &mut messages));
                 }
                 Message::Server(server, event) => {
                     let mut commands = Vec::new();
                     self.servers[server].on(self.now, event, &mut commands);
                     for command in commands {
-                        self.server_wants(server, command, &mut messages);
+                        self.carry_out_of_server(server, command, &mut messages);
                     }
                 }
             }
@@ -188,7 +188,7 @@ impl Federation {
         dues
     }
 
-    /// Lets time pass, second by second.
+    /// Advances the time second by second.
     fn pass(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.now += Span(1);
@@ -201,21 +201,21 @@ impl Federation {
             let procs = server.procs().0;
             let power_mflops = POWER * f64::from(procs);
             let load = 1.0 - f64::from(server.usage().free.0) / f64::from(procs);
-            let load = if self.unseen.contains(&number) { 0.0 } else { load };
+            let load = if self.without_load.contains(&number) { 0.0 } else { load };
             Site {
                 server: Peer { name: name(number), address: String::new() },
-                below: None,
+                local_agent: None,
                 machines: vec![Host { name: "host".to_owned(), power_mflops, procs, load }],
             }
         };
         self.servers.iter().enumerate().map(site).collect()
     }
 
-    fn wants(&mut self, command: Command, messages: &mut VecDeque<Message>) {
+    fn carry_out(&mut self, command: Command, messages: &mut VecDeque<Message>) {
         match command {
             Command::Answer { answer, .. } => self.answers.push(answer),
             Command::SubjobDecision { to, decision, heard } => {
-                let (server, id) = told(to);
+                let (server, id) = subjob_of(to);
                 let decided = SubjobEvent::Decided { reply: None, id, decision, heard };
                 messages.push_back(Message::Server(server, server::Event::Subjob(decided)));
             }
@@ -241,20 +241,30 @@ impl Federation {
         }
     }
 
-    fn server_wants(&mut self, server: usize, command: server::Command, messages: &mut VecDeque<Message>) {
+    fn carry_out_of_server(
+        &mut self,
+        server: usize,
+        command: server::Command,
+        messages: &mut VecDeque<Message>,
+    ) {
         let from = name(server);
         match command {
             server::Command::Reply { to, answer: server::Answer::Subjob(state) }
                 if !self.silent.contains(&server) =>
             {
-                let (_, id) = told(to);
-                messages.push_back(Message::Coordinator(Event::Stands { from, id, state, reply: None }));
+                let (_, id) = subjob_of(to);
+                messages.push_back(Message::Coordinator(Event::SubjobStatus {
+                    from,
+                    id,
+                    state,
+                    reply: None,
+                }));
             }
             server::Command::Subjob(SubjobCommand::Report { id, state, .. })
                 if !self.silent.contains(&server) =>
             {
                 let reply = Some(token(server, &id));
-                messages.push_back(Message::Coordinator(Event::Stands { from, id, state, reply }));
+                messages.push_back(Message::Coordinator(Event::SubjobStatus { from, id, state, reply }));
             }
             server::Command::Subjob(SubjobCommand::Locate { id }) if !self.unlocated.contains(&server) => {
                 let subjob = self.servers[server].subjobs().find(|(subjob, ..)| subjob.id == id).unwrap().0;
@@ -265,7 +275,7 @@ impl Federation {
             }
             server::Command::Batch(batch::Command::Run(run)) => {
                 let (subjob, peers) = self.servers[server].subjob(run.job.0).unwrap();
-                self.begun.push((server, run.job.0, subjob.clone(), peers.clone()));
+                self.started.push((server, run.job.0, subjob.clone(), peers.clone()));
             }
             server::Command::Batch(batch::Command::Terminate { job }) => {
                 self.terminated.push((server, job.0));
@@ -275,10 +285,10 @@ impl Federation {
         }
     }
 
-    /// Every process that was begun ends by itself.
+    /// Ends every started process with this exit code.
     fn all_end(&mut self, code: i32) {
-        for (server, number, ..) in self.begun.clone() {
-            self.tell_server(server, ended(number, Exit::Code(code)));
+        for (server, number, ..) in self.started.clone() {
+            self.handle_at_server(server, ended(number, Exit::Code(code)));
         }
     }
 
@@ -286,8 +296,8 @@ impl Federation {
         self.coordinator.record(&id(), &caller("alice")).unwrap()
     }
 
-    /// The launch is over, so, and nothing of it is left anywhere.
-    fn is_over(&mut self, end: &End) {
+    /// Checks that the launch has ended this way and nothing of it is left.
+    fn is_over(&mut self, end: &LaunchEnd) {
         self.pass(10);
         let record = self.record();
         assert_eq!((record.state, record.end.as_ref()), (LaunchState::Over, Some(end)), "{record:?}");

@@ -1,4 +1,4 @@
-//! Servers that refuse, are lost, and come back.
+//! Servers that refuse requests, are lost, and come back.
 
 use pliant_model::TimeMs;
 use pliant_policy::optional::RunElsewhere;
@@ -7,12 +7,12 @@ use super::{Command, ExplorationClient, Phase};
 use crate::names::Name;
 
 impl ExplorationClient {
-    /// A server that was given up has run a request after all. True if that is news; then whoever has it instead
-    /// need not run it.
+    /// Handles the end of a request on a lost server. True if the request was still open; the server that has it now need
+    /// not run it.
     pub(super) fn ended_elsewhere(&mut self, number: u32, name: &Name, commands: &mut Vec<Command>) -> bool {
         match self.dispatcher.run_by(number, name) {
             RunElsewhere::AssignedTo(unneeded) => {
-                self.is_nowhere(number);
+                self.unassign(number);
                 let other = unneeded.server.clone();
                 commands.push(Command::cancel_one(unneeded));
                 self.fill(&other, commands);
@@ -23,7 +23,7 @@ impl ExplorationClient {
         }
     }
 
-    /// A request goes elsewhere, and the server gets no more until the agent names it again.
+    /// Sends a refused request to another server. The refusing server gets no more requests until the next discovery.
     pub(super) fn refused(&mut self, now: TimeMs, number: u32, name: &Name, commands: &mut Vec<Command>) {
         if !self.take_off(number, name) {
             return;
@@ -33,10 +33,10 @@ impl ExplorationClient {
         self.place_mandatory(now, commands);
     }
 
-    /// What a server had goes elsewhere; it may run some of it all the same.
+    /// Sends a lost server's requests to other servers; the lost one may still run some.
     pub(super) fn lost(&mut self, now: TimeMs, name: &Name, commands: &mut Vec<Command>) {
         for number in self.dispatcher.lost(name) {
-            self.is_nowhere(number);
+            self.unassign(number);
         }
         self.moving.forget(name);
         if self.phase == Phase::Monitoring {

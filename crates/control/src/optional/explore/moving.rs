@@ -1,9 +1,9 @@
-//! Mandatory requests that wait are moved to better servers, by [`Dispatcher::moves`](super::Dispatcher::moves).
+//! Moves of waiting mandatory requests to better servers, by [`Dispatcher::moves`](super::Dispatcher::moves).
 //!
-//! From time to time, while there are mandatory requests, all servers are asked what may be expected of them. When all have
-//! answered, or at the next such time, it is decided which requests move. Each is taken back from its server, and submitted to
-//! the other one only when the first says that it does not have it any more and has not run it. So it runs once,
-//! whatever is asked at whatever moment; one that has begun to run stays.
+//! While there are mandatory requests, the client periodically queries the prospects of all servers. When all have
+//! answered, or at the next query, it decides the moves. It withdraws each request from its server, and submits it to the
+//! other one only after the first has confirmed that it no longer has the request and has not run it. So the request runs
+//! once; one that already runs stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,51 +14,51 @@ use serde::{Deserialize, Serialize};
 use super::{Command, ExplorationClient, Phase};
 use crate::names::Name;
 
-/// What is on its way between servers, and what is asked.
+/// Requests that are being moved, and open queries.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-pub(super) struct Moving {
-    /// When servers are asked next.
+pub(super) struct PendingMoves {
+    /// When servers are queried next.
     next: Option<TimeMs>,
-    /// Servers that were asked and have not answered.
+    /// Servers that have not answered the query.
     asked: BTreeSet<Name>,
-    /// What the others have said.
-    told: BTreeMap<Name, Prospects>,
-    /// Where requests are to go that are being taken back.
-    bound: BTreeMap<u32, Name>,
+    /// The prospects that servers have reported.
+    reported: BTreeMap<Name, Prospects>,
+    /// The target server of each request that is being withdrawn.
+    targets: BTreeMap<u32, Name>,
 }
 
-impl Moving {
-    /// True if nothing is to be remembered.
+impl PendingMoves {
+    /// True if there is no state to keep.
     pub(super) fn is_idle(&self) -> bool {
-        *self == Moving::default()
+        *self == PendingMoves::default()
     }
 
-    /// A request is not being taken back any more.
-    pub(super) fn stays(&mut self, number: u32) {
-        self.bound.remove(&number);
+    /// Records that a request is no longer being withdrawn.
+    pub(super) fn end_withdrawal(&mut self, number: u32) {
+        self.targets.remove(&number);
     }
 
-    /// A server is gone.
+    /// Removes a lost server.
     pub(super) fn forget(&mut self, server: &Name) {
         self.asked.remove(server);
-        self.told.remove(server);
+        self.reported.remove(server);
     }
 }
 
 impl ExplorationClient {
-    /// Says when servers are to be asked next, if that is not said and there is a mandatory request to be moved.
-    pub(super) fn look_later(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
+    /// Schedules the next query, if none is scheduled and a mandatory request can move.
+    pub(super) fn schedule_query(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
         let Some(reallocation) = self.plan().reallocation else { return };
-        let is_wanted = self.phase == Phase::Monitoring && self.dispatcher.has_sent_mandatory();
-        if is_wanted && self.moving.next.is_none() {
+        let can_move = self.phase == Phase::Monitoring && self.dispatcher.has_sent_mandatory();
+        if can_move && self.moving.next.is_none() {
             let next = now + reallocation.every;
             self.moving.next = Some(next);
             commands.push(Command::WakeAt(next));
         }
     }
 
-    /// Asks the servers, if it is time.
-    pub(super) fn look(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
+    /// Queries the servers, if that is due.
+    pub(super) fn query_servers(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
         if self.phase != Phase::Monitoring || self.moving.next.is_none_or(|next| next > now) {
             return;
         }
@@ -67,33 +67,33 @@ impl ExplorationClient {
             self.reallocate(commands);
         }
         self.moving.asked = self.dispatcher.up().cloned().collect();
-        self.moving.told.clear();
+        self.moving.reported.clear();
         commands.extend(self.moving.asked.iter().map(|server| Command::Expect { server: server.clone() }));
     }
 
-    /// A server has answered.
+    /// Records a server's prospects.
     pub(super) fn expected(&mut self, server: Name, prospects: Prospects, commands: &mut Vec<Command>) {
         if !self.moving.asked.remove(&server) {
             return;
         }
-        self.moving.told.insert(server, prospects);
+        self.moving.reported.insert(server, prospects);
         if self.moving.asked.is_empty() {
             self.reallocate(commands);
         }
     }
 
-    /// Decides on what the servers have said.
+    /// Decides the moves by the reported prospects.
     fn reallocate(&mut self, commands: &mut Vec<Command>) {
-        let told = std::mem::take(&mut self.moving.told);
-        for moved in self.dispatcher.moves(&told) {
+        let reported = std::mem::take(&mut self.moving.reported);
+        for moved in self.dispatcher.moves(&reported) {
             let number = moved.number;
             let attempt = self.dispatcher.attempt(number);
-            self.moving.bound.insert(number, moved.to);
+            self.moving.targets.insert(number, moved.to);
             commands.push(Command::Withdraw { server: moved.from, number, attempt });
         }
     }
 
-    /// A server does not have a request any more: another one gets it.
+    /// Submits a withdrawn request to its target server.
     pub(super) fn withdrawn(
         &mut self,
         now: TimeMs,
@@ -105,10 +105,10 @@ impl ExplorationClient {
         if self.dispatcher.attempt(number) != attempt || self.dispatcher.server_of(number) != Some(server) {
             return;
         }
-        let bound = self.moving.bound.remove(&number);
+        let target = self.moving.targets.remove(&number);
         self.take_off(number, server);
         self.dispatcher.put_back(number);
-        match bound.and_then(|to| self.dispatcher.place_at(number, to)) {
+        match target.and_then(|to| self.dispatcher.place_at(number, to)) {
             Some(placed) => self.send(placed, commands),
             None => self.place_mandatory(now, commands),
         }

@@ -1,13 +1,13 @@
-//! What goes to servers, by what the dispatcher decides.
+//! RequestSubmission of requests to the servers that the dispatcher chooses.
 
 use pliant_model::TimeMs;
 use pliant_policy::optional::{NextMandatory, ObsoleteRequest, Placed};
 
-use super::{Command, ExplorationClient, PAUSE, Phase, Submission};
+use super::{Command, ExplorationClient, PAUSE, Phase, RequestSubmission};
 use crate::names::Name;
 
 impl ExplorationClient {
-    /// Gives every mandatory request that is nowhere to the next server.
+    /// Sends every unplaced mandatory request to the next server.
     pub(super) fn place_mandatory(&mut self, now: TimeMs, commands: &mut Vec<Command>) {
         loop {
             match self.dispatcher.place_mandatory() {
@@ -21,14 +21,14 @@ impl ExplorationClient {
         }
     }
 
-    /// Gives out the optional requests that the user guessed.
+    /// Sends the optional requests of a guessed number.
     pub(super) fn place_guessed(&mut self, commands: &mut Vec<Command>) {
         while let Some(placed) = self.dispatcher.place_guessed() {
             self.send(placed, commands);
         }
     }
 
-    /// Keeps a server's cores busy.
+    /// Keeps a server's cores supplied.
     pub(super) fn fill(&mut self, name: &Name, commands: &mut Vec<Command>) {
         if self.phase == Phase::Recalling {
             return;
@@ -38,34 +38,34 @@ impl ExplorationClient {
         }
     }
 
-    pub(super) fn submission(&self, number: u32, server: Name) -> Submission {
+    pub(super) fn submission(&self, number: u32, server: Name) -> RequestSubmission {
         let (weight, deadline) = (self.plan().weight, self.plan().deadline);
         let (kind, attempt) = (self.dispatcher.kind(number), self.dispatcher.attempt(number));
-        Submission { number, server, kind, attempt, weight, deadline }
+        RequestSubmission { number, server, kind, attempt, weight, deadline }
     }
 
     pub(super) fn send(&self, placed: Placed<Name>, commands: &mut Vec<Command>) {
         commands.push(Command::Submit(self.submission(placed.number, placed.server)));
     }
 
-    /// Takes a request off the server that has it; false if that is not this server.
+    /// Removes a request from its server; false if another server has it.
     pub(super) fn take_off(&mut self, number: u32, name: &Name) -> bool {
         let is_its = self.dispatcher.take_off(number, name);
         if is_its {
-            self.is_nowhere(number);
+            self.unassign(number);
         }
         is_its
     }
 
-    /// No server has a request any more.
-    pub(super) fn is_nowhere(&mut self, number: u32) {
-        self.unheard.remove(&number);
-        self.moving.stays(number);
+    /// Records that no server has a request.
+    pub(super) fn unassign(&mut self, number: u32) {
+        self.without_status.remove(&number);
+        self.moving.end_withdrawal(number);
     }
 }
 
 impl Command {
-    /// Another server has a request now.
+    /// Cancels a request that another server has now.
     pub(super) fn cancel_one(unneeded: ObsoleteRequest<Name>) -> Command {
         let ObsoleteRequest { number, server, attempt } = unneeded;
         Command::CancelOne { server, number, attempt }

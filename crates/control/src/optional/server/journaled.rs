@@ -1,7 +1,7 @@
-//! The requests of a server as a machine with a journal.
+//! The requests of a server as a journaled machine.
 //!
-//! Journals count in seconds, requests in milliseconds: each event brings its own time, and decisions follow it at
-//! once. A mandatory request that comes a moment later ends what has just been started; that costs its user that moment.
+//! Journals count in seconds, requests in milliseconds: each event has its own time, and decisions follow it at once. A
+//! mandatory request that arrives a moment later ends a request that has just started, which costs its user that moment.
 
 use pliant_model::{Time, TimeMs};
 use serde::{Deserialize, Serialize};
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Command, Event, Requests};
 use crate::replay::Machine;
 
-/// The requests of one server, and the time that they have come to.
+/// The requests of one server, with the time of their last event.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Journaled {
     requests: Requests,
-    /// Events come from many sides: of two that are told in the other order, the later one counts as of this time.
+    /// Events from several threads may arrive out of order: an earlier one counts as of this time.
     at: TimeMs,
 }
 
-/// Something that happened, and when.
+/// An event with its time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TimedEvent {
-    /// When, since the Unix epoch.
+    /// Since the Unix epoch.
     pub at: TimeMs,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
 impl Journaled {
-    /// Requests that were never told anything.
+    /// Makes a machine without events.
     pub fn new(requests: Requests) -> Journaled {
         Journaled { requests, at: TimeMs::ZERO }
     }
@@ -42,17 +42,17 @@ impl Journaled {
         self.at
     }
 
-    /// When [`Event::Due`] is to be told if nothing else happens.
-    pub fn wakes(&self) -> Option<TimeMs> {
+    /// When the machine needs the next [`Event::Due`].
+    pub fn next_wake(&self) -> Option<TimeMs> {
         self.requests.next_due(self.at)
     }
 
-    /// The same requests before other cores or in another order.
+    /// Applies a new configuration to these requests.
     ///
     /// # Errors
     ///
-    /// If they run, or wait: what was decided for them holds no more.
-    pub fn fits(mut self, new: Requests) -> Result<Journaled, String> {
+    /// The new cores or order differ while requests run or wait: decisions about them would no longer hold.
+    pub fn reconfigured(mut self, new: Requests) -> Result<Journaled, String> {
         let config = new.config_with(&self.requests);
         if self.requests.decides_as(&config) {
             self.requests.config = config;
@@ -70,15 +70,15 @@ impl Machine for Journaled {
     type Command = Command;
     type State = Journaled;
 
-    fn on(&mut self, _now: Time, told: TimedEvent, commands: &mut Vec<Command>) {
-        self.at = self.at.max(told.at);
-        self.requests.on(self.at, told.event, commands);
+    fn on(&mut self, _now: Time, event: TimedEvent, commands: &mut Vec<Command>) {
+        self.at = self.at.max(event.at);
+        self.requests.on(self.at, event.event, commands);
         if self.requests.next_due(self.at).is_some_and(|due| due <= self.at) {
             self.requests.on(self.at, Event::Due, commands);
         }
     }
 
-    /// The driver tells it, at [`Journaled::wakes`]: seconds would be too coarse.
+    /// The driver uses [`Journaled::next_wake`] instead: seconds are too coarse.
     fn next_due(&self) -> Option<Time> {
         None
     }
@@ -91,7 +91,7 @@ impl Machine for Journaled {
         self.clone()
     }
 
-    /// A refusal.
+    /// A refusal changes no state.
     fn is_without_effect(commands: &[Command]) -> bool {
         matches!(commands, [Command::Reply { answer: Answer::Refused(_), .. }])
     }

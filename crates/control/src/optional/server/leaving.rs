@@ -1,4 +1,4 @@
-//! Requests that their client takes back: cancelled, or withdrawn because another server is better.
+//! Requests that their client takes back: cancelled, or withdrawn in favour of another server.
 
 use pliant_model::TimeMs;
 use pliant_policy::optional::{Cancelled, RequestId};
@@ -6,17 +6,17 @@ use pliant_policy::optional::{Cancelled, RequestId};
 use super::{Answer, Command, RequestKey, RequestState, Requests};
 use crate::names::{Key, User};
 
-/// Why a request is taken back.
+/// The reason for taking a request back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// Nobody wants it any more.
-    Unwanted,
-    /// Another server is to run it: whether it is late shows there.
+enum TakeBackReason {
+    /// The user has cancelled it.
+    Cancelled,
+    /// Another server will run it, and accounts for its lateness.
     Moved,
 }
 
 impl Requests {
-    /// As [`Requests::cancel`], but for what runs.
+    /// Like [`Requests::cancel`], except for running requests.
     pub(super) fn withdraw(
         &mut self,
         now: TimeMs,
@@ -26,17 +26,17 @@ impl Requests {
         commands: &mut Vec<Command>,
     ) -> Answer {
         let is_own = self.owner(key.exploration) == Some(user);
-        match self.stands(key) {
+        match self.request_state(key) {
             Some(RequestState::Running) if is_own => {
-                self.explorations.hear(now, key.exploration, user);
-                Answer::Stands(RequestState::Running)
+                self.explorations.touch(now, key.exploration, user);
+                Answer::State(RequestState::Running)
             }
-            _ => self.take_back(now, key, attempt, user, Why::Moved, commands),
+            _ => self.take_back(now, key, attempt, user, TakeBackReason::Moved, commands),
         }
     }
 
-    /// Its user wants a request no more, up to that attempt. One that runs is ended; one that is not here does not come
-    /// any more.
+    /// Cancels a request up to this attempt. A running request is ended, and one that is not here will not be accepted
+    /// later.
     pub(super) fn cancel(
         &mut self,
         now: TimeMs,
@@ -45,7 +45,7 @@ impl Requests {
         user: &User,
         commands: &mut Vec<Command>,
     ) -> Answer {
-        self.take_back(now, key, attempt, user, Why::Unwanted, commands)
+        self.take_back(now, key, attempt, user, TakeBackReason::Cancelled, commands)
     }
 
     fn take_back(
@@ -54,7 +54,7 @@ impl Requests {
         key: RequestKey,
         attempt: u32,
         user: &User,
-        why: Why,
+        reason: TakeBackReason,
         commands: &mut Vec<Command>,
     ) -> Answer {
         let RequestKey { exploration, number } = key;
@@ -63,34 +63,34 @@ impl Requests {
         }
         let known = self.explorations.get(exploration);
         let here = known.and_then(|known| known.here(number));
-        let over = known.and_then(|known| known.stands(number));
+        let over = known.and_then(|known| known.state(number));
         if here.is_none()
             && over.is_none()
             && let Err(why) = self.explorations.admits_cancelled(user)
         {
             return Answer::Refused(why);
         }
-        self.explorations.hear(now, exploration, user);
-        Answer::Stands(match (here, over) {
-            // Of an earlier attempt: this one is wanted.
+        self.explorations.touch(now, exploration, user);
+        Answer::State(match (here, over) {
+            // The request is of a later attempt and stays.
             (Some(here), _) if self.is_later(here, attempt) => self.state(here),
             (Some(here), _) => {
-                self.explorations.give_back(exploration, number, attempt);
-                self.end(now, here, why, commands);
+                self.explorations.record_taken_back(exploration, number, attempt);
+                self.end(now, here, reason, commands);
                 RequestState::Cancelled
             }
             (None, Some(state @ (RequestState::Completed | RequestState::Failed))) => state,
             (None, over) => {
-                self.explorations.give_back(exploration, number, attempt);
+                self.explorations.record_taken_back(exploration, number, attempt);
                 if over.is_none() {
-                    self.explorations.bar(exploration, number);
+                    self.explorations.cancel_absent(exploration, number);
                 }
                 RequestState::Cancelled
             }
         })
     }
 
-    /// Nothing of the exploration is wanted any more.
+    /// Cancels all requests of an exploration.
     pub(super) fn cancel_all(
         &mut self,
         now: TimeMs,
@@ -101,23 +101,23 @@ impl Requests {
         if let Err(why) = self.explorations.admits(key, user) {
             return Answer::Refused(why);
         }
-        self.explorations.hear(now, key, user);
+        self.explorations.touch(now, key, user);
         for request in self.explorations.cancel_all(key) {
-            self.end(now, request, Why::Unwanted, commands);
+            self.end(now, request, TakeBackReason::Cancelled, commands);
         }
         Answer::AllCancelled
     }
 
-    /// True if a request that is here is of a later attempt than that.
+    /// True if a present request is of a later attempt.
     fn is_later(&self, here: RequestId, attempt: u32) -> bool {
         self.requests.get(&here).is_some_and(|kept| kept.attempt > attempt)
     }
 
-    /// Ends a request that is here: at once if it waits.
-    fn end(&mut self, now: TimeMs, request: RequestId, why: Why, commands: &mut Vec<Command>) {
+    /// Ends a present request: at once if it waits.
+    fn end(&mut self, now: TimeMs, request: RequestId, reason: TakeBackReason, commands: &mut Vec<Command>) {
         self.changed = true;
-        if why == Why::Moved && self.queue.take_back(now, request).is_some() {
-            self.over(now, request, RequestState::Cancelled);
+        if reason == TakeBackReason::Moved && self.queue.take_back(now, request).is_some() {
+            self.remove(now, request, RequestState::Cancelled);
             return;
         }
         match self.queue.cancel(now, request) {
@@ -128,7 +128,7 @@ impl Requests {
                 }
             }
             Cancelled::Withdrawn | Cancelled::Unknown => {
-                self.over(now, request, RequestState::Cancelled);
+                self.remove(now, request, RequestState::Cancelled);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a server of requests is told, and what it answers and wants done.
+//! The events and commands of a server's requests.
 
 use crate::payload::Payload;
 use pliant_model::TimeMs;
@@ -10,123 +10,123 @@ use crate::names::Token;
 use crate::names::{Key, User};
 use crate::reason::Reason;
 
-/// A request, wherever it is.
+/// The key of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct RequestKey {
     /// The exploration, by the key that its client drew.
     pub exploration: Key,
-    /// The request's number in it.
+    /// The request's number in the exploration.
     pub number: u32,
 }
 
-/// What a server is.
+/// The configuration of a server's requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// The order of its queue.
     pub order: Order,
     /// Its cores: one request on each.
     pub cores: u32,
-    /// How many optional requests of one user may be here for each core, in all explorations; none for any number. More would
-    /// gain their user nothing, and the platform must not be filled by one user (section 4.1).
+    /// The most optional requests of one user per core, over all explorations; none for any number. More would gain the
+    /// user nothing, and one user must not fill the platform (section 4.1).
     pub optional_per_core: Option<u32>,
-    /// How many mandatory requests of one user may be here, waiting or running, in all explorations; none for any
-    /// number. They go before everybody's optional ones, so nobody may bring as many as they like.
+    /// The most mandatory requests of one user, waiting or running, over all explorations; none for any number. They take
+    /// precedence over all optional requests, so their number is limited.
     pub mandatory_per_user: Option<u32>,
-    /// What ties are drawn from.
+    /// The source of tie-breaking draws.
     pub draws: Draws,
 }
 
-/// A request as it is submitted.
+/// A submitted request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Submit {
-    /// Which.
+    /// The request's key.
     pub key: RequestKey,
-    /// Whose: the driver has made sure of it.
+    /// The owner, checked by the driver.
     pub user: User,
     /// The user's weight.
     pub weight: u32,
-    /// Whether it has to be completed.
+    /// Mandatory or optional.
     pub kind: Kind,
-    /// How often its client has had to find a server for it before.
+    /// The number of earlier attempts to place it on a server.
     #[serde(default, skip_serializing_if = "is_first")]
     pub attempt: u32,
-    /// The user's deadline, for the grace of those in its way.
+    /// The user's deadline, which bounds the grace of other requests.
     pub deadline: Option<TimeMs>,
-    /// What to run: as its driver describes it.
+    /// The program, as its driver describes it.
     pub payload: Payload,
 }
 
-/// What changes the state.
+/// An event that changes the state of the requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// Somebody submits a request, perhaps again.
+    /// A user submits a request, perhaps repeatedly.
     Submit {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
-        /// What.
+        /// The request.
         submit: Box<Submit>,
     },
-    /// Its user wants a request no more.
+    /// A user cancels a request.
     Cancel {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
-        /// Which.
+        /// The request.
         key: RequestKey,
-        /// Up to which attempt.
+        /// The last attempt to cancel.
         #[serde(default, skip_serializing_if = "is_first")]
         attempt: u32,
-        /// Who.
+        /// The user.
         user: User,
     },
-    /// The same, unless it has begun to run: its client has a better server for it.
+    /// A user withdraws a request, unless it runs, in favour of a better server.
     Withdraw {
-        /// Whom to answer: [`RequestState::Cancelled`] if it is not here any more and does not come back.
+        /// The caller to answer: [`RequestState::Cancelled`] if the request is not here and will not be accepted later.
         reply: Token,
-        /// Which.
+        /// The request.
         key: RequestKey,
-        /// Up to which attempt.
+        /// The last attempt to withdraw.
         #[serde(default, skip_serializing_if = "is_first")]
         attempt: u32,
-        /// Who.
+        /// The user.
         user: User,
     },
-    /// Its user wants nothing of an exploration any more.
+    /// A user cancels a whole exploration.
     CancelAll {
-        /// Whom to answer.
+        /// The caller to answer.
         reply: Token,
-        /// Which.
+        /// The exploration.
         exploration: Key,
-        /// Who.
+        /// The user.
         user: User,
     },
-    /// The process of a request is gone.
+    /// The process of a request has ended.
     Ended {
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// How.
+        /// The exit.
         exit: Exit,
-        /// When it ended, if the server noticed that later. Its user is charged until then.
+        /// The time of the end, if the server noticed it later. The user is charged until then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<TimeMs>,
     },
-    /// The other events of this instant are in.
+    /// All other events of this instant have been handled.
     Due,
 }
 
-/// How a process ended.
+/// The exit of a request's process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exit {
-    /// By itself, with exit code 0.
+    /// It ended with exit code 0.
     Completed,
-    /// By itself, in any other way.
+    /// It ended in any other way.
     Failed,
-    /// It was ended, as was asked for.
+    /// It was killed by request.
     Killed,
 }
 
-/// How a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestState {
@@ -136,7 +136,7 @@ pub enum RequestState {
     Running,
     /// It was completed.
     Completed,
-    /// It failed by itself.
+    /// It failed.
     Failed,
     /// Its user has cancelled it.
     Cancelled,
@@ -146,47 +146,47 @@ pub enum RequestState {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// How the request stands.
-    Stands(RequestState),
-    /// All of the exploration is cancelled.
+    /// The state of the request.
+    State(RequestState),
+    /// The whole exploration is cancelled.
     AllCancelled,
-    /// It is not taken.
+    /// The call is refused; the reason.
     Refused(Reason),
 }
 
-/// What is to be done.
+/// A command of a server's requests to its driver.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
     /// Answer a call.
     Reply {
-        /// Whom.
+        /// The caller.
         to: Token,
-        /// What.
+        /// The answer.
         answer: Answer,
     },
     /// Run a request on a core.
     Run {
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// Where.
+        /// The core.
         core: u32,
     },
-    /// End a running request; that it is gone is told.
+    /// End a running request; its end is reported by [`Event::Ended`].
     End {
-        /// Which.
+        /// The request.
         request: RequestId,
     },
-    /// A request is over: tell its client, if it listens. One that does not hear of it asks.
-    Tell {
-        /// Which.
+    /// Report an ended request to its client, if it is connected. A client that misses the report asks.
+    ReportState {
+        /// The request.
         key: RequestKey,
-        /// How it stands.
+        /// The state.
         state: RequestState,
     },
 }
 
-/// For attempts, which are left out of files if they are the first.
+/// True for the first attempt: serialization then omits the field.
 pub(super) fn is_first(attempt: &u32) -> bool {
     *attempt == 0
 }

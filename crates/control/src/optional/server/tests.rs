@@ -33,19 +33,19 @@ fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
     Event::Submit { reply: Token(u64::from(number)), submit: Box::new(submit) }
 }
 
-/// Commands in short: what runs, what is ended, who is told or answered what.
+/// Commands in short form: started, ended, reported and answered requests.
 fn short(commands: &[Command]) -> String {
     let words = commands.iter().map(|command| match command {
-        Command::Reply { answer: Answer::Stands(state), .. } => format!("{state:?}"),
+        Command::Reply { answer: Answer::State(state), .. } => format!("{state:?}"),
         Command::Reply { answer, .. } => format!("{answer:?}").split('(').next().unwrap().to_owned(),
         Command::Run { request, core, .. } => format!("run {} on {core}", request.0),
         Command::End { request } => format!("end {}", request.0),
-        Command::Tell { key, state } => format!("tell {} {state:?}", key.number),
+        Command::ReportState { key, state } => format!("report {} {state:?}", key.number),
     });
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn tell(machine: &mut Journaled, at: i64, event: Event) -> String {
+fn handle(machine: &mut Journaled, at: i64, event: Event) -> String {
     let mut commands = Vec::new();
     machine.on(Time(0), TimedEvent { at: TimeMs(at), event }, &mut commands);
     short(&commands)
@@ -59,35 +59,35 @@ fn ended(request: u32, exit: Exit) -> Event {
 fn decisions_follow_an_event_at_once() {
     let mut machine = Journaled::new(requests(1));
     let optional = Kind::Optional;
-    assert_eq!(tell(&mut machine, 0, submit(ALICE, 7, optional)), "Waiting, run 0 on 0");
-    assert_eq!(tell(&mut machine, 1, submit(ALICE, 7, optional)), "Running");
-    assert_eq!(tell(&mut machine, 2, submit(ALICE, 8, optional)), "Refused");
-    assert_eq!(tell(&mut machine, 3, submit(BOB, 0, Kind::Mandatory)), "Waiting, end 0");
+    assert_eq!(handle(&mut machine, 0, submit(ALICE, 7, optional)), "Waiting, run 0 on 0");
+    assert_eq!(handle(&mut machine, 1, submit(ALICE, 7, optional)), "Running");
+    assert_eq!(handle(&mut machine, 2, submit(ALICE, 8, optional)), "Refused");
+    assert_eq!(handle(&mut machine, 3, submit(BOB, 0, Kind::Mandatory)), "Waiting, end 0");
     let process = machine.requests().processes().next().unwrap();
     assert_eq!((process.key.number, process.since, process.ending), (7, TimeMs(0), true));
-    assert_eq!(tell(&mut machine, 4, ended(0, Exit::Killed)), "run 1 on 0");
-    // Told too late: it counts as of the last event.
-    assert_eq!(tell(&mut machine, 2, ended(1, Exit::Completed)), "tell 0 Completed, run 0 on 0");
+    assert_eq!(handle(&mut machine, 4, ended(0, Exit::Killed)), "run 1 on 0");
+    // A late event counts as of the last event.
+    assert_eq!(handle(&mut machine, 2, ended(1, Exit::Completed)), "report 0 Completed, run 0 on 0");
     assert_eq!(machine.at(), TimeMs(4));
-    assert_eq!(tell(&mut machine, 9, ended(0, Exit::Completed)), "tell 7 Completed");
+    assert_eq!(handle(&mut machine, 9, ended(0, Exit::Completed)), "report 7 Completed");
     let alice = machine.requests().share(TimeMs(9), &"alice".parse().unwrap()).unwrap();
-    // What was ended early counts, and the core was shared while both were there.
+    // Requests that were ended early count, and the core was shared while both were present.
     assert_eq!((alice.consumed, alice.deserved, alice.requests), (SpanMs(4 + 5), SpanMs(8), 0));
     assert_eq!(machine.requests().owner(BOB).map(User::to_string), Some("bob".to_owned()));
 }
 
 #[test]
-fn a_journal_told_again_gives_the_same() {
-    let told = |at, event| JournalEvent { at: Time(0), event: TimedEvent { at: TimeMs(at), event } };
+fn a_replayed_journal_gives_the_same() {
+    let entry = |at, event| JournalEvent { at: Time(0), event: TimedEvent { at: TimeMs(at), event } };
     let mut events = Vec::new();
     for number in 0..6 {
-        events.push(told(i64::from(number), submit(ALICE, number, Kind::Mandatory)));
-        events.push(told(i64::from(number), submit(BOB, number, Kind::Optional)));
+        events.push(entry(i64::from(number), submit(ALICE, number, Kind::Mandatory)));
+        events.push(entry(i64::from(number), submit(BOB, number, Kind::Optional)));
     }
-    events.extend((0..4).map(|request| told(10 + i64::from(request), ended(request, Exit::Completed))));
+    events.extend((0..4).map(|request| entry(10 + i64::from(request), ended(request, Exit::Completed))));
     let mut first = Journaled::new(requests(2));
     let commands = replay(&mut first, events.iter().cloned());
-    // Cut anywhere: a snapshot as text, and what came after it.
+    // A snapshot at any point, followed by the later events.
     for cut in 0..events.len() {
         let mut machine = Journaled::new(requests(2));
         let mut again = replay(&mut machine, events[..cut].iter().cloned());
@@ -105,14 +105,14 @@ fn a_journal_told_again_gives_the_same() {
 #[test]
 fn another_configuration_needs_an_empty_server() {
     let mut machine = Journaled::new(requests(1));
-    assert_eq!(machine.clone().fits(requests(1)), Ok(machine.clone()));
-    assert!(machine.clone().fits(requests(2)).is_ok());
-    tell(&mut machine, 0, submit(ALICE, 0, Kind::Mandatory));
-    assert_eq!(machine.clone().fits(requests(1)), Ok(machine.clone()));
-    assert!(machine.clone().fits(requests(2)).is_err());
-    // How many are taken may change at any time.
+    assert_eq!(machine.clone().reconfigured(requests(1)), Ok(machine.clone()));
+    assert!(machine.clone().reconfigured(requests(2)).is_ok());
+    handle(&mut machine, 0, submit(ALICE, 0, Kind::Mandatory));
+    assert_eq!(machine.clone().reconfigured(requests(1)), Ok(machine.clone()));
+    assert!(machine.clone().reconfigured(requests(2)).is_err());
+    // The limits may change at any time.
     let mut stricter = requests(1);
     stricter.config.mandatory_per_user = Some(1);
-    let mut machine = machine.fits(stricter).unwrap();
-    assert_eq!(tell(&mut machine, 1, submit(ALICE, 1, Kind::Mandatory)), "Refused");
+    let mut machine = machine.reconfigured(stricter).unwrap();
+    assert_eq!(handle(&mut machine, 1, submit(ALICE, 1, Kind::Mandatory)), "Refused");
 }

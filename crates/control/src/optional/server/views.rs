@@ -1,4 +1,4 @@
-//! What a driver looks up: what is to run at the moment, and what users have had.
+//! Views for drivers: running requests, users' shares, and states.
 
 use pliant_model::TimeMs;
 use pliant_policy::optional::{Prospects, RequestId, Share, UserId};
@@ -7,34 +7,34 @@ use super::{RequestKey, RequestState, Requests};
 use crate::names::{Key, User};
 use crate::payload::Payload;
 
-/// A request that is to run, or that is being ended.
+/// A request that runs, starts or is being ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
-    /// Which, here.
+    /// The server's ID of the request.
     pub request: RequestId,
-    /// Which, to its client.
+    /// The client's key of the request.
     pub key: RequestKey,
-    /// On which core.
+    /// The core.
     pub core: u32,
-    /// Since when.
+    /// When it started.
     pub since: TimeMs,
-    /// What: as its driver describes it.
+    /// The program, as its driver describes it.
     pub payload: Payload,
-    /// It is to be ended.
+    /// True if it is to be ended.
     pub ending: bool,
 }
 
-/// What a user has had here.
+/// The share of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserShare {
-    /// Who.
+    /// The user.
     pub user: User,
-    /// How much.
+    /// The share.
     pub share: Share,
 }
 
 impl Requests {
-    /// What the client of an exploration may expect here.
+    /// The prospects of an exploration on this server.
     pub fn prospects(&self, now: TimeMs, exploration: Key, user: &User) -> Prospects {
         let more = self.queue.prospect(now, self.users.get(user).copied());
         let own = |(request, wait)| {
@@ -44,7 +44,7 @@ impl Requests {
         Prospects { more, waiting: self.queue.mandatory_waits(now).into_iter().filter_map(own).collect() }
     }
 
-    /// What runs, or is to: a driver that begins again goes on with these.
+    /// The requests that run or start; a restarted driver continues with these.
     pub fn processes(&self) -> impl Iterator<Item = Process> {
         self.queue.running().filter_map(|run| {
             let kept = self.requests.get(&run.request)?;
@@ -53,7 +53,7 @@ impl Requests {
         })
     }
 
-    /// What every user who was ever here has had.
+    /// The share of every user who ever submitted here.
     pub fn shares(&self, now: TimeMs) -> impl Iterator<Item = UserShare> {
         let share = move |(user, id): (&User, &UserId)| {
             Some(UserShare { user: user.clone(), share: self.queue.share(now, *id)? })
@@ -61,27 +61,27 @@ impl Requests {
         self.users.iter().filter_map(share)
     }
 
-    /// What one user has had.
+    /// The share of one user.
     pub fn share(&self, now: TimeMs, user: &User) -> Option<Share> {
         self.queue.share(now, *self.users.get(user)?)
     }
 
-    /// Whose an exploration is, while it is remembered.
+    /// The owner of an exploration, while it is remembered.
     pub fn owner(&self, exploration: Key) -> Option<&User> {
         self.explorations.get(exploration).map(|known| &known.user)
     }
 
-    /// The explorations that are remembered.
+    /// The remembered explorations.
     pub fn explorations(&self) -> impl Iterator<Item = Key> {
         self.explorations.keys()
     }
 
-    /// How a request stands, if it is remembered.
-    pub fn stands(&self, key: RequestKey) -> Option<RequestState> {
+    /// The state of a request, if it is remembered.
+    pub fn request_state(&self, key: RequestKey) -> Option<RequestState> {
         let known = self.explorations.get(key.exploration)?;
         match known.here(key.number) {
             Some(here) => Some(self.state(here)),
-            None => known.stands(key.number),
+            None => known.state(key.number),
         }
     }
 }

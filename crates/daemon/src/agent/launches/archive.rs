@@ -61,7 +61,7 @@ mod tests {
 
     use parking_lot::Mutex;
 
-    use pliant_control::coallocation::{End, LaunchId, LaunchState};
+    use pliant_control::coallocation::{LaunchEnd, LaunchId, LaunchState};
 
     use super::*;
     use pliant_journal::{Batch, Entry, open_sqlite};
@@ -73,7 +73,7 @@ mod tests {
             name: "row".to_owned(),
             submitted: Time(submitted),
             state: LaunchState::Over,
-            end: Some(End::Failed("task `a` at lyon: exit code 3".to_owned())),
+            end: Some(LaunchEnd::Failed("task `a` at lyon: exit code 3".to_owned())),
             tasks: Vec::new(),
             unacknowledged: Vec::new(),
         }

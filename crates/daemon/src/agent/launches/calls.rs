@@ -93,7 +93,9 @@ impl Calls {
         let mut sites = Vec::new();
         while let Some(answered) = open.join_next().await {
             match answered {
-                Ok((server, below, Ok(machines))) => sites.push(Site { server, below, machines }),
+                Ok((server, below, Ok(machines))) => {
+                    sites.push(Site { server, local_agent: below, machines })
+                }
                 Ok((server, _, Err(why))) => {
                     tracing::warn!(server = %server.name, why, "a server does not say what machines it has");
                     self.servers.forget(&server.name);
@@ -124,7 +126,8 @@ impl Calls {
                 Some(Ok(state)) => {
                     tracing::info!(subjob = %id, server = %to.name, step, answer = state.word(), "launch");
                     // An agent that has stopped asks again when it starts.
-                    let _ = own.coordinator.send(Event::Stands { from: to.name, id, state, reply: None });
+                    let _ =
+                        own.coordinator.send(Event::SubjobStatus { from: to.name, id, state, reply: None });
                 }
                 Some(Err(why)) => {
                     tracing::warn!(subjob = %id, server = %to.name, step, why, "launch: no answer");

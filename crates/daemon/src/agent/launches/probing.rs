@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pliant_control::coallocation::{Coordinator, Event, Link, Probe, ProbeOutcome, Prober, pair};
+use pliant_control::coallocation::{Coordinator, Event, Link, Probe, ProbeOutcome, Prober, server_pair};
 use pliant_control::handoff::Peer;
 use pliant_control::names::Name;
 use pliant_model::Time;
@@ -46,9 +46,9 @@ impl Probing {
                 Some(probe) => {
                     let tried = self.tried(&probe, &servers).await;
                     metrics::counter!(names::PROBES, "outcome" => outcome(tried)).increment(1);
-                    let link = pair(&probe.by, &probe.to);
+                    let link = server_pair(&probe.by, &probe.to);
                     let present =
-                        move |coordinator: &mut Coordinator, now| (now, coordinator.links().of(&link));
+                        move |coordinator: &mut Coordinator, now| (now, coordinator.links().get(&link));
                     let Ok((now, link)) = self.calls.coordinator.ask(present).await else { return };
                     link.iter().for_each(observe);
                     prober.done(now, &probe, tried);

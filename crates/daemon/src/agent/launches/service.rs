@@ -58,7 +58,7 @@ impl proto::launches_server::Launches for Service {
             let is_own = record.owner == wanted.owner;
             return Ok(replied(if is_own { Ok(record) } else { Err(KEY_TAKEN.to_owned()) }));
         }
-        let answer = open.send(|reply| Event::Launch { reply, wanted: Box::new(wanted) }, bytes).await?;
+        let answer = open.send(|reply| Event::Launch { reply, spec: Box::new(wanted) }, bytes).await?;
         answered(answer, || Status::internal("a launch that was accepted is not known"))
     }
 
@@ -150,7 +150,7 @@ impl proto::launches_server::Launches for Service {
         let open = self.open()?;
         let reply = open.verdicts.wait();
         tracing::info!(subjob = %id, server = %from, state = state.word(), "a server reports how its subjob stands");
-        let stands = Event::Stands { from, id, state, reply: Some(reply.token()) };
+        let stands = Event::SubjobStatus { from, id, state, reply: Some(reply.token()) };
         open.mailbox.send(stands).map_err(|_| stopped())?;
         let (decision, heard) = reply.within(JOURNAL).await.map_err(late)?;
         Ok(Response::new((&DecidedSubjob { decision, heard }).into()))
@@ -187,7 +187,7 @@ impl Open {
     async fn archived(&self, id: &LaunchId, caller: &Caller) -> Result<LaunchRecord, Status> {
         let record = archive::find(&self.archive, id.key).await?;
         // Only the owner may know whether it exists.
-        let record = record.filter(|record| record.id == *id && caller.may_touch(&record.owner));
+        let record = record.filter(|record| record.id == *id && caller.may_access(&record.owner));
         record.ok_or_else(|| no_such_launch(id))
     }
 }

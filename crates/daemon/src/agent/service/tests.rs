@@ -26,8 +26,8 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         survey: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
-        taught: None,
-        ran: None,
+        unit_runtime: None,
+        runtime: None,
         size_choice: None,
     }
 }

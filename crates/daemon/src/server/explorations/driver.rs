@@ -86,7 +86,7 @@ impl Driver<Journaled> for RequestsDriver {
                 }
             }
             Command::End { request } => self.runner.end(ExecutionId::Request(request)),
-            Command::Tell { key, state } => {
+            Command::ReportState { key, state } => {
                 metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(state)).increment(1);
                 let RequestKey { exploration, number } = key;
                 if let Some(user) = machine.requests().owner(exploration) {
@@ -97,7 +97,7 @@ impl Driver<Journaled> for RequestsDriver {
     }
 
     fn committed(&mut self, machine: &Journaled) {
-        let wakes = machine.wakes();
+        let wakes = machine.next_wake();
         if wakes == self.wakes {
             return;
         }

@@ -81,7 +81,7 @@ pub(super) async fn start(
     )
     .await?;
     let configured = new(host.journal_id());
-    let host = host.adapt(|requests| requests.fits(configured))?;
+    let host = host.adapt(|requests| requests.reconfigured(configured))?;
     let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
     let observer = RequestObserver { mailbox: mailbox.clone(), clock };
     let timers = {

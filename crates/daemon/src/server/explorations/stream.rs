@@ -193,7 +193,7 @@ impl ExplorationCall {
             }
         };
         let said = match answer {
-            Answer::Stands(state) => self.stands(id, state).await,
+            Answer::State(state) => self.stands(id, state).await,
             Answer::AllCancelled => ExplorationAnswer::AllCancelled,
             Answer::Refused(why) if why.cause == Cause::KeyTaken => {
                 return Err(Status::already_exists(why.why));

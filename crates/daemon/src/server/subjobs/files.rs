@@ -88,7 +88,7 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
             continue;
         }
         return match TaskList::of(&subjob) {
-            Ok(TaskList::Subjob(spec)) if caller.may_touch(&spec.owner) => Ok(ended(&subjob, dir, &of.task)),
+            Ok(TaskList::Subjob(spec)) if caller.may_access(&spec.owner) => Ok(ended(&subjob, dir, &of.task)),
             Ok(_) => Ok(Task::None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Task::None),
             Err(error) => Err(error),

@@ -16,7 +16,7 @@ impl proto::held_subjobs_server::HeldSubjobs for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let held = move |server: &mut Server, now| {
             let subjobs: Vec<ListedSubjob> =
-                server.list_subjobs().filter(|subjob| caller.may_touch(&subjob.owner)).collect();
+                server.list_subjobs().filter(|subjob| caller.may_access(&subjob.owner)).collect();
             HeldSubjobs { now, subjobs }
         };
         let held = self.mailbox.ask(held).await.map_err(|_| stopping())?;

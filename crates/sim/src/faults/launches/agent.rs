@@ -128,7 +128,7 @@ impl World {
                 if self.bug == Some(Bug::SilenceIsOver) && matches!(call, Call::Decide(SubjobDecision::End)) {
                     let over = SubjobState::Over { ended: BTreeMap::new(), exit: Exit::Cancelled };
                     let from = self.name_of(to).parse().expect("a server has a name");
-                    let late = Event::Stands { from, id: id.clone(), state: over, reply: None };
+                    let late = Event::SubjobStatus { from, id: id.clone(), state: over, reply: None };
                     self.after(1_500, WorldEvent::Launches(Moment::Late(life, Box::new(late))));
                 }
                 self.ask_launch(AGENT, to, Party::Coordinator(life, id.clone()), Asked::Subjob(id, call));
@@ -176,7 +176,7 @@ impl World {
             let machines = [machine("m0", procs.div_ceil(2), load), machine("m1", procs / 2, 0.0)];
             let machines = machines.into_iter().filter(|machine| machine.procs > 0).collect();
             let server = handoff::Peer { name, address: String::new() };
-            sites.push(Site { server, below, machines });
+            sites.push(Site { server, local_agent: below, machines });
         }
         self.link_is_measured();
         self.tell_coordinator(Event::Surveyed { launch, group, sites });
@@ -217,11 +217,11 @@ impl World {
                     }
                     state => state,
                 };
-                self.tell_coordinator(Event::Stands { from, id, state, reply: Some(reply) });
+                self.tell_coordinator(Event::SubjobStatus { from, id, state, reply: Some(reply) });
             }
             (_, Asked::Launch(wanted)) => match self.launches.archive.get(&wanted.key).cloned() {
                 Some(record) => self.answer_launch(number, Answered::User(Answer::Launch(Box::new(record)))),
-                None => self.tell_coordinator(Event::Launch { reply, wanted }),
+                None => self.tell_coordinator(Event::Launch { reply, spec: wanted }),
             },
             (_, Asked::Cancel(launch)) => {
                 let is_known = self.launches.coordinator.node.machine.record(&launch, &operator()).is_some();

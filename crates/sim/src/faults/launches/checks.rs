@@ -1,6 +1,8 @@
 //! What is checked of launches.
 
-use pliant_control::coallocation::{End, LaunchRecord, LaunchState, Outcome, Subjob, SubjobId, SubjobState};
+use pliant_control::coallocation::{
+    LaunchEnd, LaunchOutcome, LaunchRecord, LaunchState, Subjob, SubjobId, SubjobState,
+};
 use pliant_control::names::Key;
 
 use crate::faults::checks::Violation;
@@ -100,7 +102,7 @@ impl World {
         for number in 0..self.launches.users.len() {
             let user = &self.launches.users[number];
             let found = match &user.outcome {
-                Some(Outcome::Over(record)) => self.check_told(record, user.cancels),
+                Some(LaunchOutcome::Over(record)) => self.check_told(record, user.cancels),
                 other => Err(format!("it is {other:?}")),
             };
             found.map_err(|why| Violation::new("told", format!("of launch {number}: {why}")))?;
@@ -117,11 +119,11 @@ impl World {
                 task.exit.as_ref().is_some_and(|exit| *exit == pliant_control::job::Exit::Code(0))
             });
         let fits = match end {
-            End::Completed => all_done && begun,
-            End::Mapped | End::NotMapped(_) | End::NotReserved(_) => !begun,
-            End::Cancelled => cancels,
+            LaunchEnd::Completed => all_done && begun,
+            LaunchEnd::Mapped | LaunchEnd::NotMapped(_) | LaunchEnd::NotReserved(_) => !begun,
+            LaunchEnd::Cancelled => cancels,
             // A server that nothing is heard of may have completed its subjob.
-            End::Failed(why) => !all_done || why.ends_with("nothing is heard of it"),
+            LaunchEnd::Failed(why) => !all_done || why.ends_with("its server does not answer"),
         };
         if fits {
             Ok(())
@@ -134,7 +136,7 @@ impl World {
     pub(in crate::faults) fn launches_ended(&self) -> (u64, u64, u64) {
         let records = self.launches.archive.values();
         let began = |record: &&LaunchRecord| self.launches.begun.keys().any(|id| id.launch == record.id);
-        let completed = records.clone().filter(|record| record.end == Some(End::Completed)).count();
+        let completed = records.clone().filter(|record| record.end == Some(LaunchEnd::Completed)).count();
         (records.len() as u64, records.filter(began).count() as u64, completed as u64)
     }
 }

@@ -18,8 +18,8 @@ mod users;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::coallocation::{
-    self, Answer, Coordinator, CoordinatorConfig, LaunchId, LaunchRecord, LaunchSpec, Spawn, SubjobDecision,
-    SubjobId, SubjobState,
+    self, Answer, Coordinator, CoordinatorConfig, LaunchId, LaunchRecord, LaunchSpec, SpawnSpec,
+    SubjobDecision, SubjobId, SubjobState,
 };
 use pliant_control::handoff;
 use pliant_control::names::{Key, Name};
@@ -67,7 +67,7 @@ pub(super) enum Asked {
     Launch(Box<LaunchSpec>),
     Look(LaunchId),
     Cancel(LaunchId),
-    Spawn(LaunchId, Box<Spawn>),
+    Spawn(LaunchId, Box<SpawnSpec>),
     Subjob(SubjobId, coallocation::Call),
     Stands(Name, SubjobId, SubjobState),
 }

@@ -1,6 +1,8 @@
 //! The launches of a schedule, drawn from its seed.
 
-use pliant_control::coallocation::{Application, LaunchSpec, Mapping, Spawn, Spawned, TaskEdge, TaskSpec};
+use pliant_control::coallocation::{
+    Application, LaunchSpec, Mapping, SpawnSpec, SpawnedTask, TaskEdge, TaskSpec,
+};
 use pliant_control::names::Key;
 use pliant_control::payload::Payload;
 use pliant_model::Span;
@@ -17,7 +19,7 @@ pub(in crate::faults) struct PlannedLaunch {
     pub(super) wanted: LaunchSpec,
     /// How long each task takes in milliseconds, and its exit code; the last is of the one that is spawned.
     pub(super) tasks: Vec<(u64, i32)>,
-    pub(super) spawn: Option<Spawn>,
+    pub(super) spawn: Option<SpawnSpec>,
     /// How long after its first try its user wants it to end, in milliseconds.
     pub(super) cancelled_after: Option<u64>,
 }
@@ -40,11 +42,11 @@ impl PlannedLaunch {
         let owner =
             format!("u{}", rng.random_range(0..4)).parse().expect("letters and digits are a user's name");
         let walltime = Span(rng.random_range(5..=120));
-        let spawn = rng.random_bool(0.5).then(|| Spawn {
+        let spawn = rng.random_bool(0.5).then(|| SpawnSpec {
             key: Key((KEYS.1 + u128::from(number)).to_be_bytes()),
-            tasks: vec![Spawned {
+            tasks: vec![SpawnedTask {
                 task: wish(rng, "spawned".to_owned()),
-                talks: vec![(format!("t{}", rng.random_range(0..count)), 2.0)],
+                neighbours: vec![(format!("t{}", rng.random_range(0..count)), 2.0)],
             }],
         });
         // Most launches have no task that fails, or few would end well.

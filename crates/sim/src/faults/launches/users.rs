@@ -1,7 +1,7 @@
 //! Users of launches: they crash and come back with their keys, change their minds, and spawn tasks.
 
 use pliant_control::coallocation::{
-    Answer, Client, ClientAction, LaunchId, LaunchState, LaunchUpdate, Outcome,
+    Answer, ClientAction, LaunchClient, LaunchId, LaunchOutcome, LaunchState, LaunchUpdate,
 };
 use pliant_control::server;
 use pliant_model::Time;
@@ -17,7 +17,7 @@ use crate::kernel::Peer;
 const TIMEOUT: u64 = 20_000;
 
 pub(super) struct User {
-    client: Option<Client>,
+    client: Option<LaunchClient>,
     life: u32,
     clock: Clock,
     /// The call whose answer is waited for.
@@ -25,7 +25,7 @@ pub(super) struct User {
     /// They have once wanted it to end.
     pub(super) cancels: bool,
     /// What they know at last.
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<LaunchOutcome>,
 }
 
 impl Default for User {
@@ -57,7 +57,7 @@ impl World {
             return;
         }
         let is_new = user.client.is_none();
-        let client = user.client.get_or_insert_with(|| Client::new(Time::MAX));
+        let client = user.client.get_or_insert_with(|| LaunchClient::new(Time::MAX));
         if is_new && user.cancels {
             client.on(Time(0), LaunchUpdate::Cancel, &mut Vec::new());
         }
@@ -83,7 +83,7 @@ impl World {
                     let wanted = Box::new(self.plan.launches[number].wanted.clone());
                     self.user_asks(number, Asked::Launch(wanted));
                 }
-                ClientAction::Look => self.user_asks(number, Asked::Look(id.clone())),
+                ClientAction::Query => self.user_asks(number, Asked::Look(id.clone())),
                 ClientAction::Cancel => self.user_asks(number, Asked::Cancel(id.clone())),
                 ClientAction::WakeAt(at) => {
                     let user = &self.launches.users[number];
@@ -129,7 +129,8 @@ impl World {
                 let Some(to) = self.calls.get(&number).map(|call| call.to) else { return };
                 if self.launches.coordinator.node.life == life {
                     let from = self.name_of(to).parse().expect("a server has a name");
-                    let event = pliant_control::coallocation::Event::Stands { from, id, state, reply: None };
+                    let event =
+                        pliant_control::coallocation::Event::SubjobStatus { from, id, state, reply: None };
                     self.tell_coordinator(event);
                 }
             }

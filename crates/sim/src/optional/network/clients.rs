@@ -1,7 +1,7 @@
 //! Clients: the driver that the library is to be.
 
 use pliant_control::names::Token;
-use pliant_control::optional::explore::{self, Submission};
+use pliant_control::optional::explore::{self, RequestSubmission};
 use pliant_control::optional::server::{Event, RequestKey, RequestState, Submit};
 use pliant_control::payload::Payload;
 use pliant_model::{SpanMs, TimeMs};
@@ -15,7 +15,7 @@ impl World<'_> {
         }
         let forgets = self.bug == Some(Bug::ForgetsSent)
             && event == explore::Event::Resumed
-            && self.clients[user].node.machine.looks_for_servers();
+            && self.clients[user].node.machine.is_discovering();
         let (now, node) = (self.queue.now(), &mut self.clients[user].node);
         node.tell(now, event, true);
         let commands = node.commit(now, false);
@@ -38,7 +38,7 @@ impl World<'_> {
                 let number = submission.number;
                 self.clients[user].open.insert(number, submission);
                 let sent = self.in_turn(user);
-                self.wait_for(user, sent, Class::ToServer, Timer::Submission(number));
+                self.wait_for(user, sent, Class::ToServer, Timer::RequestSubmission(number));
             }
             explore::Command::Cancel { server } => {
                 let server = self.by_name[&server];
@@ -96,7 +96,7 @@ impl World<'_> {
         }
         match timer {
             Timer::Due => self.tell_client(user, explore::Event::Due),
-            Timer::Submission(number) => self.submit(user, number),
+            Timer::RequestSubmission(number) => self.submit(user, number),
             Timer::Cancellation(server) => self.cancel(user, server),
             Timer::CancellationOfOne(server, number) => self.cancel_one(user, server, number),
             Timer::Unanswered(question) => self.unanswered(user, question),
@@ -130,7 +130,7 @@ impl World<'_> {
         self.tally.submissions += 1;
         self.send_to_server(server, event);
         if self.bug != Some(Bug::SendsOnce) {
-            self.wait_for(user, self.queue.now() + AGAIN, Class::ClientDue, Timer::Submission(number));
+            self.wait_for(user, self.queue.now() + AGAIN, Class::ClientDue, Timer::RequestSubmission(number));
         }
     }
 
@@ -238,7 +238,7 @@ impl World<'_> {
     ) -> bool {
         let client = &self.clients[user];
         let is_over = !matches!(state, RequestState::Waiting | RequestState::Running);
-        let is_later = |sent: &Submission| sent.attempt > attempt && self.by_name[&sent.server] == at;
+        let is_later = |sent: &RequestSubmission| sent.attempt > attempt && self.by_name[&sent.server] == at;
         let is_wanted = client.open.get(&number).is_some_and(is_later);
         client.cancelling_one.get(&(at, number)) == Some(&attempt) && (is_over || is_wanted)
     }
@@ -278,7 +278,7 @@ impl World<'_> {
 
     /// Takes that attempt of a request at that server off what is open. False if it is not open.
     fn closes(&mut self, user: usize, at: usize, (number, attempt): (u32, u32)) -> bool {
-        let is_it = |sent: &Submission| sent.attempt == attempt && self.by_name[&sent.server] == at;
+        let is_it = |sent: &RequestSubmission| sent.attempt == attempt && self.by_name[&sent.server] == at;
         let open = self.clients[user].open.get(&number).is_some_and(is_it);
         if open {
             self.clients[user].open.remove(&number);

@@ -44,7 +44,7 @@ impl World<'_> {
         if let Peer::Client(user) = peer {
             let client = &self.clients[user];
             self.seen.crashed_looking +=
-                u32::from(client.node.machine.looks_for_servers() && !client.open.is_empty());
+                u32::from(client.node.machine.is_discovering() && !client.open.is_empty());
         }
         let away = SpanMs(self.rng.random_range(1..=(2 * self.faults.away.0).max(1)));
         self.schedule(self.queue.now() + away, Class::Fault, NetworkEvent::Back(peer));

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use pliant_control::names::{Key, Name, User};
-use pliant_control::optional::explore::{self, ExplorationClient, Plan, Submission};
+use pliant_control::optional::explore::{self, ExplorationClient, Plan, RequestSubmission};
 use pliant_control::optional::server::{Config, Event, Prospects, RequestState, Requests};
 use pliant_model::rng::{Draws, stream_seed};
 use pliant_model::{ExplorationRun, SpanMs, TimeMs};
@@ -164,7 +164,7 @@ enum Timer {
     /// Its dispatcher wants to be told.
     Due,
     /// It sends a submission, for the first time or again if it was not answered.
-    Submission(u32),
+    RequestSubmission(u32),
     /// It cancels all that it has at a server, again if that was not answered.
     Cancellation(usize),
     /// It cancels a request at a server, again if that was not answered.
@@ -214,7 +214,7 @@ struct Client {
     free: TimeMs,
     began: bool,
     /// Submissions whose request is not over, as far as the client was told.
-    open: BTreeMap<u32, Submission>,
+    open: BTreeMap<u32, RequestSubmission>,
     /// Servers whose answer to a cancellation is waited for.
     cancelling: BTreeSet<usize>,
     /// Single requests whose cancellation at a server is not answered, and up to which attempt.

@@ -76,13 +76,13 @@ impl World<'_> {
             Command::Reply { to, answer } => {
                 let (number, attempt) = key.map_or((0, 0), |(key, attempt)| (key.number, attempt));
                 let told = match answer {
-                    Answer::Stands(state) => ToClient::Stands(at, (number, attempt), state),
+                    Answer::State(state) => ToClient::Stands(at, (number, attempt), state),
                     Answer::AllCancelled => ToClient::AllCancelled(at),
                     Answer::Refused(_) => ToClient::Refused(at, (number, attempt)),
                 };
                 self.send_to_client(to.0 as usize, told);
             }
-            Command::Tell { key, state } => {
+            Command::ReportState { key, state } => {
                 let user = self.by_key[&key.exploration];
                 self.send_to_client(user, ToClient::Stands(at, (key.number, 0), state));
             }
@@ -130,7 +130,7 @@ impl World<'_> {
         let kind = self.kind(user, key.number);
         let exit = if whole { Exit::Completed } else { Exit::Killed };
         // One that its client has cancelled, because it was given up here, may be.
-        let is_wanted = self.servers[at].node.machine.stands(key) != Some(RequestState::Cancelled);
+        let is_wanted = self.servers[at].node.machine.request_state(key) != Some(RequestState::Cancelled);
         if !whole && self.fair && kind == Kind::Mandatory && is_wanted {
             self.violations.push(format!("mandatory request {} of user {user} was ended", key.number));
         }

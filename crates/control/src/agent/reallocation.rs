@@ -1,17 +1,16 @@
-//! Rounds: the agent looks at the waiting jobs below it and proposes better places (paper 000, section 3.2.2).
+//! Reallocation cycles: the agent proposes better clusters for the waiting jobs below it (paper 000, section 3.2.2).
 //!
-//! A round asks every server below for its queue, runs the *same* policy as the simulator on these snapshots, and
-//! proposes each move to the server that has the job, one after another in the order in which they were decided. The
-//! servers check each against their present state and carry it out between them ([`crate::handoff`]), so a proposal
-//! promises nothing and nothing of a round is journaled: one that is lost is decided anew in the next.
+//! A cycle asks every server below for its queue, runs the *same* policy as the simulator on these snapshots, and proposes
+//! each move to the server that has the job, one after another in the order of the decisions. The servers check each
+//! proposal against their present state and carry it out between them ([`crate::handoff`]). A proposal therefore promises
+//! nothing, and a cycle journals nothing: the next cycle decides a lost move again.
 //!
-//! What cannot be moved is seen in the snapshots and never touched: jobs of local users, jobs whose users chose the server,
-//! jobs that somebody holds back, jobs that have started. One that its batch system does not plan (its partition is down, a
-//! limit is reached) goes wherever there is a place for it, and for a while not back ([`crate::job::avoided`]); a server that
-//! is closed, or where such jobs wait, is offered none. A server that does not answer takes no part. The moves of the
-//! algorithms that cancel everything are carried out like those of the regular one, one job at a time, and jobs that stay
-//! keep their place in the queue. Copies are proposed as soon as a job waits, and in every round for those that have none
-//! somewhere.
+//! Jobs of local users, pinned jobs, held jobs and started jobs are in the snapshots and are never moved. A job that its
+//! batch system does not plan (its partition is down, a limit is reached) moves to any server that can start it, and for a
+//! while not back ([`crate::job::avoided_servers`]). A closed server, or one where such jobs wait, gets no proposals. A
+//! server that does not answer takes no part. The moves of the algorithms that cancel everything are carried out like those
+//! of the regular one, one job at a time; jobs that stay keep their position in the queue. Sibling jobs are proposed as
+//! soon as a job waits, and in every cycle for the jobs that lack one on some server.
 
 #[cfg(test)]
 mod tests;
@@ -31,129 +30,129 @@ use crate::handoff::{Movable, MoveOutcome, MoveProposal, ServerSnapshot, StayRea
 use crate::names::Token;
 use crate::names::{Handle, Name, User};
 
-/// How long a target may take to prepare, its files included.
+/// The time within which a target has to prepare, its files included.
 const TIMEOUT: Span = Span(60);
 
-/// How an agent moves waiting jobs.
+/// The reallocation of waiting jobs by an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReallocationConfig {
     /// The policy, with its period, threshold and window.
     pub policy: Reallocation,
-    /// Also looks around when a job has ended before its walltime, but not sooner than this after the last time; none
-    /// only looks around every period.
+    /// Also starts a cycle when a job has ended before its walltime, at least this long after the last cycle; none starts
+    /// cycles only by the period.
     pub early: Option<Span>,
 }
 
-/// What an operator said last of how waiting jobs are moved.
+/// An operator's change of the reallocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Change {
-    /// Like this.
+pub enum ReallocationChange {
+    /// Reallocate by this configuration.
     Set(ReallocationConfig),
-    /// Not at all.
+    /// Reallocate no jobs.
     Off,
 }
 
-/// One proposal of a round, and what came of it.
+/// A proposed move of a cycle, with its outcome.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Proposal {
+pub struct ProposedMove {
     /// The job.
     pub job: Handle,
-    /// Where it waits.
+    /// The server where the job waits.
     pub from: Name,
-    /// Where it would complete earlier.
+    /// The server where the job would complete earlier.
     pub to: Name,
-    /// The completion that is expected of it where it waits; [`Time::MAX`] if it is not planned there.
+    /// The expected completion at `from`; [`Time::MAX`] if the job is not planned there.
     pub before: Time,
-    /// What the other server would give it.
+    /// The estimate of `to`.
     pub expected: Estimate,
-    /// Not to move it, but to queue a copy of it there.
+    /// True to queue a sibling job at `to`, instead of a move.
     pub copy: bool,
-    /// What came of it; none in a dry run.
+    /// The outcome; none in a dry run.
     pub outcome: Option<MoveOutcome>,
 }
 
-/// What came of a round.
+/// The report of a reallocation cycle.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// Why there was none.
+pub struct ReallocationReport {
+    /// Why no cycle ran.
     pub refused: Option<String>,
-    /// How many servers showed their queues.
+    /// The number of servers that sent their queues.
     pub servers: u32,
-    /// Which did not.
+    /// Servers that sent none.
     pub silent: Vec<Name>,
-    /// Which take no jobs from elsewhere at the moment, and why.
+    /// Servers that take no jobs from others at the moment, each with its reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<(Name, String)>,
-    /// How many jobs could have been moved.
+    /// The number of jobs that could be moved.
     pub movable: u32,
     /// The moves, in the order in which they were decided.
-    pub proposals: Vec<Proposal>,
+    pub proposals: Vec<ProposedMove>,
 }
 
-/// A round under way.
+/// A reallocation cycle.
 pub(super) struct ReallocationCycle {
     reply: Option<Token>,
     dry_run: bool,
     policy: Reallocation,
-    /// Another one is to follow at once.
+    /// Another cycle follows at once.
     again: bool,
-    /// The proposals that are not made yet; none before the queues are known.
-    left: Option<VecDeque<(Proposal, MoveProposal)>>,
-    /// The one that is being carried out.
-    current: Option<Proposal>,
-    /// Servers that did not answer: nothing more is proposed to them or of their jobs.
+    /// The proposals that are still to be made; none before the queues are known.
+    left: Option<VecDeque<(ProposedMove, MoveProposal)>>,
+    /// The proposal that is being carried out.
+    current: Option<ProposedMove>,
+    /// Servers that did not answer: no further proposal involves them.
     silent: BTreeSet<Name>,
-    report: Report,
+    report: ReallocationReport,
 }
 
 impl Agent {
-    /// How waiting jobs are moved: as an operator said last, or as the configuration says.
-    pub fn moving(&self) -> Option<ReallocationConfig> {
-        match self.changed {
-            Some(Change::Set(moving)) => Some(moving),
-            Some(Change::Off) => None,
-            None => self.config.moving,
+    /// The reallocation in force: an operator's last change, or the configuration.
+    pub fn reallocation(&self) -> Option<ReallocationConfig> {
+        match self.operator_change {
+            Some(ReallocationChange::Set(reallocation)) => Some(reallocation),
+            Some(ReallocationChange::Off) => None,
+            None => self.config.reallocation,
         }
     }
 
-    /// When the next round is to begin; never while nothing waits. That one is under way does not count: rounds are not
-    /// journaled, and what is journaled has to follow from what was.
-    pub(super) fn next_round(&self) -> Option<Time> {
-        let ReallocationConfig { policy, early } = self.moving()?;
+    /// When the next cycle begins; never while no job waits. A current cycle does not count: cycles are not journaled, so
+    /// journaled events must not depend on them.
+    pub(super) fn next_cycle(&self) -> Option<Time> {
+        let ReallocationConfig { policy, early } = self.reallocation()?;
         if self.waiting == 0 {
             return None;
         }
         let period = policy.period.0.max(1);
-        // Every multiple of the period is a time for a round, from the one at which something waits.
-        let after_last = self.last_round.map_or(Time(i64::MIN), |last| last + Span(1));
+        // Every multiple of the period starts a cycle, from the first one at which a job waits.
+        let after_last = self.last_cycle.map_or(Time(i64::MIN), |last| last + Span(1));
         let earliest = after_last.max(self.waits_since);
         let regular = Time(((earliest.0.max(1) - 1).div_euclid(period) + 1) * period);
         let early = early
             .filter(|_| self.freed)
-            .map(|pause| self.last_round.map_or(Time(i64::MIN), |last| last + pause));
+            .map(|pause| self.last_cycle.map_or(Time(i64::MIN), |last| last + pause));
         let at_once = self.arrived && policy.algorithm == Algorithm::Siblings;
         early.into_iter().chain([regular]).chain(at_once.then_some(Time(i64::MIN))).min()
     }
 
-    /// Begins a round if it is time. While another one is under way, a job that needs its copies and a cluster that is
-    /// free early wait for its end; the rest of the queue is being looked at. A dry run is followed by one in any case.
-    pub(super) fn look_around(&mut self, now: Time, commands: &mut Vec<Command>) {
-        let Some(ReallocationConfig { policy, .. }) = self.moving() else { return };
-        if self.next_round().is_some_and(|at| at <= now) {
-            self.last_round = Some(now);
+    /// Starts a cycle if one is due. During another cycle, a job that needs its siblings and a cluster that is free early
+    /// wait for its end; the cycle covers the rest of the queue. A dry run is always followed by a cycle.
+    pub(super) fn start_due_cycle(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let Some(ReallocationConfig { policy, .. }) = self.reallocation() else { return };
+        if self.next_cycle().is_some_and(|at| at <= now) {
+            self.last_cycle = Some(now);
             let arrived = std::mem::take(&mut self.arrived) && policy.algorithm == Algorithm::Siblings;
             let freed = std::mem::take(&mut self.freed);
-            match &mut self.round {
-                // What is under way does not know of it, or moves nothing.
-                Some(round) => round.again |= arrived || freed || round.dry_run,
-                None => self.begin_round(now, None, false, policy, commands),
+            match &mut self.cycle {
+                // The current cycle does not know of the event, or moves nothing.
+                Some(cycle) => cycle.again |= arrived || freed || cycle.dry_run,
+                None => self.start_cycle(now, None, false, policy, commands),
             }
         }
     }
 
-    /// Somebody wants a round.
-    pub(super) fn reallocate(
+    /// Starts a cycle at a caller's request.
+    pub(super) fn request_cycle(
         &mut self,
         now: Time,
         reply: Token,
@@ -161,19 +160,20 @@ impl Agent {
         policy: Option<Reallocation>,
         commands: &mut Vec<Command>,
     ) {
-        let policy = policy.or(self.moving().map(|moving| moving.policy));
+        let policy = policy.or(self.reallocation().map(|reallocation| reallocation.policy));
         let refused = match policy {
-            Some(policy) if self.round.is_none() => {
-                return self.begin_round(now, Some(reply), dry_run, policy, commands);
+            Some(policy) if self.cycle.is_none() => {
+                return self.start_cycle(now, Some(reply), dry_run, policy, commands);
             }
-            Some(_) => "the agent is looking at the waiting jobs already",
-            None => "the agent does not move waiting jobs",
+            Some(_) => "a reallocation cycle is already running",
+            None => "the agent does not reallocate waiting jobs",
         };
-        let report = Report { refused: Some(refused.to_owned()), ..Report::default() };
-        commands.push(Command::Report { to: reply, report: Box::new(report) });
+        let report =
+            ReallocationReport { refused: Some(refused.to_owned()), ..ReallocationReport::default() };
+        commands.push(Command::ReportReallocation { to: reply, report: Box::new(report) });
     }
 
-    fn begin_round(
+    fn start_cycle(
         &mut self,
         now: Time,
         reply: Option<Token>,
@@ -181,8 +181,8 @@ impl Agent {
         policy: Reallocation,
         commands: &mut Vec<Command>,
     ) {
-        let report = Report::default();
-        self.round = Some(ReallocationCycle {
+        let report = ReallocationReport::default();
+        self.cycle = Some(ReallocationCycle {
             reply,
             dry_run,
             policy,
@@ -192,68 +192,73 @@ impl Agent {
             silent: BTreeSet::new(),
             report,
         });
-        self.ask_in_round(now, DiscoverySubject::Snapshots, None, None, commands);
+        self.query_in_cycle(now, DiscoverySubject::Snapshots, None, None, commands);
     }
 
-    fn ask_in_round(
+    fn query_in_cycle(
         &mut self,
         now: Time,
-        what: DiscoverySubject,
+        subject: DiscoverySubject,
         only: Option<Name>,
         timeout: Option<Span>,
         commands: &mut Vec<Command>,
     ) {
-        // No user has the name of a daemon's own questions; servers let agents ask these.
+        // No user has the name of a daemon, and servers let agents send these queries.
         let user: User = self.config.name.as_str().parse().expect("a daemon's name is a user's name");
         let caller = Caller { user, operator: true };
-        self.ask(
+        self.start_discovery(
             now,
-            Requester::Round,
-            DiscoveryQuery { what, caller, best: u32::MAX, only, timeout },
+            Requester::ReallocationCycle,
+            DiscoveryQuery { subject, caller, best: u32::MAX, only, timeout },
             commands,
         );
     }
 
-    /// The answer to a question of the round.
-    pub(super) fn round_found(&mut self, now: Time, found: DiscoveryResult, commands: &mut Vec<Command>) {
-        let Some(round) = &mut self.round else { return };
-        match round.current.take() {
+    /// Handles the answer to a query of the cycle.
+    pub(super) fn handle_cycle_answer(
+        &mut self,
+        now: Time,
+        found: DiscoveryResult,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(cycle) = &mut self.cycle else { return };
+        match cycle.current.take() {
             Some(proposal) => {
                 let silent = MoveOutcome::Stays(StayReason::Silent);
                 match &found.outcome {
-                    None => round.silent.insert(proposal.from.clone()),
-                    Some(outcome) => *outcome == silent && round.silent.insert(proposal.to.clone()),
+                    None => cycle.silent.insert(proposal.from.clone()),
+                    Some(outcome) => *outcome == silent && cycle.silent.insert(proposal.to.clone()),
                 };
                 let outcome = Some(found.outcome.unwrap_or(silent));
-                round.report.proposals.push(Proposal { outcome, ..proposal });
+                cycle.report.proposals.push(ProposedMove { outcome, ..proposal });
             }
-            None => round.decide(now, found),
+            None => cycle.decide(now, found),
         }
-        self.next_proposal(now, commands);
+        self.propose_next(now, commands);
     }
 
-    fn next_proposal(&mut self, now: Time, commands: &mut Vec<Command>) {
-        let Some(round) = &mut self.round else { return };
-        match round.next() {
+    fn propose_next(&mut self, now: Time, commands: &mut Vec<Command>) {
+        let Some(cycle) = &mut self.cycle else { return };
+        match cycle.next() {
             Some((proposal, order)) => {
                 let from = proposal.from.clone();
-                round.current = Some(proposal);
+                cycle.current = Some(proposal);
                 let timeout = Some(order.timeout + Span(5));
-                self.ask_in_round(
+                self.query_in_cycle(
                     now,
-                    DiscoverySubject::Order(Box::new(order)),
+                    DiscoverySubject::Move(Box::new(order)),
                     Some(from),
                     timeout,
                     commands,
                 );
             }
             None => {
-                let Some(ReallocationCycle { reply, report, again, .. }) = self.round.take() else { return };
+                let Some(ReallocationCycle { reply, report, again, .. }) = self.cycle.take() else { return };
                 if let Some(to) = reply {
-                    commands.push(Command::Report { to, report: Box::new(report) });
+                    commands.push(Command::ReportReallocation { to, report: Box::new(report) });
                 }
-                if let Some(ReallocationConfig { policy, .. }) = self.moving().filter(|_| again) {
-                    self.begin_round(now, None, false, policy, commands);
+                if let Some(ReallocationConfig { policy, .. }) = self.reallocation().filter(|_| again) {
+                    self.start_cycle(now, None, false, policy, commands);
                 }
             }
         }
@@ -261,38 +266,38 @@ impl Agent {
 }
 
 impl ReallocationCycle {
-    /// What is to be proposed next. A server that is silent would cost its timeout each time.
-    fn next(&mut self) -> Option<(Proposal, MoveProposal)> {
+    /// The next proposal. A silent server would cost its timeout each time.
+    fn next(&mut self) -> Option<(ProposedMove, MoveProposal)> {
         loop {
             let (proposal, order) = self.left.as_mut()?.pop_front()?;
             if !self.silent.contains(&proposal.from) && !self.silent.contains(&proposal.to) {
                 return Some((proposal, order));
             }
             let outcome = Some(MoveOutcome::Stays(StayReason::Silent));
-            self.report.proposals.push(Proposal { outcome, ..proposal });
+            self.report.proposals.push(ProposedMove { outcome, ..proposal });
         }
     }
 
-    /// The queues are known: decides what is to be moved.
+    /// Decides the moves, once the queues are known.
     fn decide(&mut self, now: Time, found: DiscoveryResult) {
         let DiscoveryResult { mut snapshots, silent, .. } = found;
         snapshots.sort_by(|a, b| (a.info.rank, &a.info.name).cmp(&(b.info.rank, &b.info.name)));
         snapshots.dedup_by(|a, b| a.info.name == b.info.name);
-        let drawn = draw(&snapshots, now);
-        self.report.servers = drawn.drawn.len() as u32;
+        let federation = federation_snapshot(&snapshots, now);
+        self.report.servers = federation.servers.len() as u32;
         self.report.silent = silent;
-        self.report.silent.extend(drawn.left_out.iter().cloned());
+        self.report.silent.extend(federation.left_out.iter().cloned());
         let closed = |one: &&ServerSnapshot| Some((one.info.name.clone(), one.closed.clone()?));
-        self.report.closed = drawn.drawn.iter().filter_map(closed).collect();
-        self.report.movable = drawn.jobs.len() as u32;
-        let FederationSnapshot { drawn, jobs, mut federation, .. } = drawn;
-        let server = |cluster: ClusterId| &drawn[cluster.index()].info;
+        self.report.closed = federation.servers.iter().filter_map(closed).collect();
+        self.report.movable = federation.jobs.len() as u32;
+        let FederationSnapshot { servers, jobs, mut federation, .. } = federation;
+        let server = |cluster: ClusterId| &servers[cluster.index()].info;
         let moves = reallocate(&self.policy, &mut federation, now);
         let copy = self.policy.algorithm == Algorithm::Siblings;
         let proposals = moves.into_iter().filter_map(|one| {
             let job = jobs.get(one.job.0 as usize)?.job.clone();
             let (from, to) = (server(one.from), server(one.to));
-            let proposal = Proposal {
+            let proposal = ProposedMove {
                 job: job.clone(),
                 from: from.name.clone(),
                 to: to.name.clone(),
@@ -313,7 +318,7 @@ impl ReallocationCycle {
             };
             Some((proposal, order))
         });
-        let proposals: VecDeque<(Proposal, MoveProposal)> = proposals.collect();
+        let proposals: VecDeque<(ProposedMove, MoveProposal)> = proposals.collect();
         if self.dry_run {
             self.report.proposals = proposals.into_iter().map(|(proposal, _)| proposal).collect();
             self.left = Some(VecDeque::new());
@@ -327,21 +332,20 @@ impl ReallocationCycle {
 struct FederationSnapshot<'a> {
     federation: Federation,
     /// By cluster.
-    drawn: Vec<&'a ServerSnapshot>,
-    /// By number.
+    servers: Vec<&'a ServerSnapshot>,
+    /// By job number.
     jobs: Vec<&'a Movable>,
-    /// Servers whose snapshots make no sense here: of a policy that is not known, or of no possible queue.
+    /// Servers with an invalid snapshot: an unknown policy or an impossible queue.
     left_out: Vec<Name>,
 }
 
-/// Draws the queues as one federation. The jobs that may be moved are numbered in the order in which they were
-/// submitted, and all others after them.
-fn draw(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
+/// Builds one federation of the queues. Movable jobs are numbered in the order of submission, all other jobs after them.
+fn federation_snapshot(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
     let mut jobs: Vec<(usize, &Movable)> = Vec::new();
     for (cluster, snapshot) in snapshots.iter().enumerate() {
         jobs.extend(snapshot.movable.iter().map(|job| (cluster, job)));
     }
-    // A job that is just being taken over may be in two snapshots: the server it came to last counts.
+    // During a handoff a job may be in two snapshots: the server that got it last counts.
     jobs.sort_by(|(_, a), (_, b)| {
         (a.submitted, a.key, &a.job, b.moves).cmp(&(b.submitted, b.key, &b.job, a.moves))
     });
@@ -355,7 +359,7 @@ fn draw(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
         next += 1;
         JobId(next - 1)
     };
-    let (mut clusters, mut drawn, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut clusters, mut servers, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     let mut places: Vec<Option<ClusterId>> = vec![None; snapshots.len()];
     for (index, snapshot) in snapshots.iter().enumerate() {
         let known = &mut numbers[index];
@@ -370,7 +374,7 @@ fn draw(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
                     scheduler,
                     open: snapshot.closed.is_none(),
                 });
-                drawn.push(snapshot);
+                servers.push(snapshot);
             }
             None => left_out.push(info.name.clone()),
         }
@@ -382,7 +386,7 @@ fn draw(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
     });
     let mut federation = Federation::from_clusters(clusters, tracked.collect::<Vec<_>>());
     for (number, (_, job)) in (0..).zip(&jobs) {
-        for (cluster, snapshot) in (0..).zip(&drawn) {
+        for (cluster, snapshot) in (0..).zip(&servers) {
             if job.siblings.contains(&snapshot.info.name) {
                 federation.add_sibling(JobId(number), ClusterId(cluster));
             }
@@ -391,17 +395,17 @@ fn draw(snapshots: &[ServerSnapshot], now: Time) -> FederationSnapshot<'_> {
             }
         }
     }
-    FederationSnapshot { federation, drawn, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
+    FederationSnapshot { federation, servers, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
 }
 
-/// The batch system of a snapshot, with its jobs under other numbers; none if the snapshot makes no sense.
+/// The batch system of a snapshot, with its jobs renumbered; none if the snapshot is invalid.
 fn scheduler(
     snapshot: &ServerSnapshot,
     now: Time,
     mut number: impl FnMut(JobId) -> JobId,
 ) -> Option<Box<dyn BatchScheduler>> {
     if snapshot.info.procs.0 == 0 {
-        // Nothing was listed of its cluster yet.
+        // The server has not listed its cluster yet.
         return None;
     }
     if let Some(nodes) = &snapshot.nodes {

@@ -1,23 +1,23 @@
-//! What is decided about a launch, and who has to hear of it.
+//! The decisions about a launch, and the calls that deliver them.
 
 use pliant_model::Time;
 
-use super::launch::{Launch, Stage};
+use super::launch::{GroupState, Launch};
 use super::{Command, Coordinator, SURVEY, SubjobState};
-use crate::coallocation::End;
+use crate::coallocation::LaunchEnd;
 use crate::names::Key;
 
 impl Coordinator {
-    /// Time has passed for a launch.
-    pub(super) fn go_on(&mut self, now: Time, key: &Key, commands: &mut Vec<Command>) {
+    /// Handles the passing of time for a launch.
+    pub(super) fn handle_due(&mut self, now: Time, key: &Key, commands: &mut Vec<Command>) {
         let Some(launch) = self.launches.get_mut(key).filter(|launch| launch.over.is_none()) else { return };
         let mut surveys = Vec::new();
         for (number, group) in launch.groups.iter_mut().enumerate() {
-            match &mut group.stage {
-                Stage::Mapping { until, .. } if *until <= now => {
-                    group.stage = Stage::GivenUp("no server has said what machines it has".to_owned());
+            match &mut group.state {
+                GroupState::Mapping { until, .. } if *until <= now => {
+                    group.state = GroupState::GivenUp("no server has reported its machines".to_owned());
                 }
-                Stage::Mapping { again, .. } if *again <= now => {
+                GroupState::Mapping { again, .. } if *again <= now => {
                     *again = now + SURVEY.1;
                     surveys.push(number as u32);
                 }
@@ -40,8 +40,8 @@ impl Coordinator {
         }
     }
 
-    /// Decides what can be decided by how everything stands. Whoever has to hear of it is called when that is due, which is
-    /// at once.
+    /// Decides what follows from the states of groups and subjobs. Servers that have to be notified are called when that is
+    /// due, which is at once.
     pub(super) fn settle(&mut self, now: Time, key: &Key, commands: &mut Vec<Command>) {
         let id = self.id(key);
         let Some(launch) = self.launches.get_mut(key).filter(|launch| launch.over.is_none()) else { return };
@@ -51,10 +51,11 @@ impl Coordinator {
         if let Some(end) = launch.ends() {
             launch.finish(now, end);
         }
-        let is_left = |stage: &Stage| matches!(stage, Stage::Mapping { .. } | Stage::Reserving { .. });
+        let is_left =
+            |state: &GroupState| matches!(state, GroupState::Mapping { .. } | GroupState::Reserving { .. });
         if launch.end.is_some() {
-            for group in launch.groups.iter_mut().filter(|group| is_left(&group.stage)) {
-                group.stage = Stage::GivenUp("the launch has ended".to_owned());
+            for group in launch.groups.iter_mut().filter(|group| is_left(&group.state)) {
+                group.state = GroupState::GivenUp("the launch has ended".to_owned());
             }
             if launch.subjobs.iter().all(|subjob| subjob.state.is_over()) {
                 launch.over = Some(now);
@@ -66,9 +67,9 @@ impl Coordinator {
 }
 
 impl Launch {
-    /// All subjobs of a group are held: it runs. One is not and never will be, or it is too late: none does.
+    /// Commits a group when all of its subjobs are prepared. Gives it up when one has ended, or at the deadline.
     fn decide_group(&mut self, now: Time, group: usize) {
-        let Stage::Reserving { until } = self.groups[group].stage else { return };
+        let GroupState::Reserving { until } = self.groups[group].state else { return };
         if self.end.is_some() {
             return;
         }
@@ -79,35 +80,43 @@ impl Launch {
         });
         let is_held = |state: &SubjobState| matches!(state, SubjobState::Prepared { .. });
         let missing = subjobs().find(|subjob| !is_held(&subjob.state)).map(|subjob| &subjob.server.name);
-        let stage = match (lost, missing) {
-            (Some(why), _) => Stage::GivenUp(why),
+        let state = match (lost, missing) {
+            (Some(why), _) => GroupState::GivenUp(why),
             (None, None) => {
                 self.groups[group].decided = Some(now);
-                Stage::Decided
+                GroupState::Decided
             }
             (None, Some(server)) if until <= now => {
                 let timeout = self.timeout.0;
-                Stage::GivenUp(format!("the subjob at {server} was not held within a timeout of {timeout} s"))
+                GroupState::GivenUp(format!(
+                    "the subjob at {server} was not prepared within a timeout of {timeout} s"
+                ))
             }
             (None, Some(_)) => return,
         };
-        self.groups[group].stage = stage;
+        self.groups[group].state = state;
         for subjob in self.subjobs.iter_mut().filter(|subjob| subjob.is_of(group)) {
             subjob.call_at(now);
         }
     }
 
-    /// How the launch ends, if that follows from how its subjobs stand.
-    fn ends(&self) -> Option<End> {
-        if let Stage::GivenUp(why) = &self.groups[0].stage {
+    /// The end of the launch, if it follows from the states of its subjobs.
+    fn ends(&self) -> Option<LaunchEnd> {
+        if let GroupState::GivenUp(why) = &self.groups[0].state {
             let why = why.clone();
-            return Some(if self.subjobs.is_empty() { End::NotMapped(why) } else { End::NotReserved(why) });
+            return Some(if self.subjobs.is_empty() {
+                LaunchEnd::NotMapped(why)
+            } else {
+                LaunchEnd::NotReserved(why)
+            });
         }
-        let runs = || self.subjobs.iter().filter(|subjob| self.groups[subjob.group].stage == Stage::Decided);
+        let runs =
+            || self.subjobs.iter().filter(|subjob| self.groups[subjob.group].state == GroupState::Decided);
         if let Some(what) = runs().find_map(|subjob| subjob.failure()) {
-            return Some(End::Failed(what));
+            return Some(LaunchEnd::Failed(what));
         }
-        let all_over = self.groups[0].stage == Stage::Decided && runs().all(|subjob| subjob.state.is_over());
-        all_over.then_some(End::Completed)
+        let all_over =
+            self.groups[0].state == GroupState::Decided && runs().all(|subjob| subjob.state.is_over());
+        all_over.then_some(LaunchEnd::Completed)
     }
 }

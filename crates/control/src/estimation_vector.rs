@@ -1,5 +1,5 @@
-//! Estimation vectors: what a server would give a request now, as it comes up the tree of agents (paper 004,
-//! section 4.2; the estimation vectors of GridRPC middleware).
+//! Estimation vectors: a server's estimate for a request, as it comes up the hierarchy of agents (paper 004, section 4.2;
+//! the estimation vectors of GridRPC middleware).
 
 use pliant_model::{Estimate, Procs, Speed};
 use pliant_policy::completion::{Offer, merge_offers};
@@ -7,37 +7,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::Name;
 
-/// One server's answer to a question.
+/// A server's answer to a discovery query.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EstimationVector {
     /// The server.
     pub server: Name,
-    /// Where clients reach it, `host:port`.
+    /// The server's address, `host:port`.
     pub address: String,
-    /// Decides between equal completions: the lower first. Given by the federation's operators; 0 if not.
+    /// The lower rank comes first among equal completions. Operators set it; 0 by default.
     pub rank: u32,
-    /// Best number of processors, its walltime, and the start: with them the ECT.
+    /// The best number of processors with its walltime and start: together the ECT.
     pub estimate: Estimate,
     /// Speed of its processors.
     pub speed: Speed,
-    /// How many it has.
+    /// The number of its processors.
     pub procs: Procs,
-    /// How many of them are free now.
+    /// The number of free processors now.
     pub free: Procs,
-    /// How many jobs wait.
+    /// The number of waiting jobs.
     pub queue_length: u32,
 }
 
 impl EstimationVector {
-    /// What decides between vectors.
+    /// The fields that decide the order.
     fn offer(&self) -> Offer<&Name> {
         Offer { rank: self.rank, server: &self.server, estimate: self.estimate }
     }
 }
 
-/// Keeps the `best` most preferred vectors, the most preferred first ([`merge_offers`]): what an agent passes up, and the
-/// order in which a client goes through them.
-pub fn cut(vectors: &mut Vec<EstimationVector>, best: usize) {
+/// Keeps the `best` most preferred vectors, in order of preference ([`merge_offers`]). An agent passes these up, and a
+/// client tries servers in this order.
+pub fn keep_best(vectors: &mut Vec<EstimationVector>, best: usize) {
     let offers: Vec<Offer<&Name>> = vectors.iter().map(EstimationVector::offer).collect();
     *vectors = merge_offers(&offers, best).into_iter().map(|at| vectors[at].clone()).collect();
 }
