@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pliant_report::summarize_exploration;
-use pliant_sim::faults::{Batch, Summary, run, trace};
+use pliant_sim::faults::{FederationKind, Summary, run, trace};
 use pliant_sim::optional::{Schedule, Tried};
 
 /// How much of a failing schedule is shown.
@@ -38,7 +38,7 @@ struct Found {
 /// What a schedule is of.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    Federation(Batch),
+    Federation(FederationKind),
     Explorations,
 }
 
@@ -89,7 +89,7 @@ fn work(next: &AtomicU64, end: u64) -> Found {
         if seed >= end {
             return found;
         }
-        for batch in [Batch::Embedded, Batch::Mixed, Batch::Launching] {
+        for batch in [FederationKind::Embedded, FederationKind::Mixed, FederationKind::Launching] {
             let kind = Kind::Federation(batch);
             match catch_unwind(AssertUnwindSafe(|| run(seed, batch, None))) {
                 Ok(Ok(summary)) => found.federations = found.federations + summary,

@@ -87,7 +87,7 @@ pub(crate) struct Node<M: NodeMachine> {
     pub(crate) machine: M,
     pub(crate) up: bool,
     /// How often it crashed: what was begun in an earlier life is void.
-    pub(crate) life: u32,
+    pub(crate) incarnation: u32,
     config: M::Config,
     /// Durable.
     entries: Vec<Entry<M>>,
@@ -103,7 +103,7 @@ pub(crate) struct Node<M: NodeMachine> {
     durable_updates: u64,
     archive: BTreeMap<Handle, JobRecord>,
     /// An older record replaced a newer one in the archive.
-    pub(crate) went_back: bool,
+    pub(crate) regressed: bool,
 }
 
 impl<M: NodeMachine> Node<M> {
@@ -111,7 +111,7 @@ impl<M: NodeMachine> Node<M> {
         Node {
             machine: M::start(&config),
             up: true,
-            life: 0,
+            incarnation: 0,
             config,
             entries: Vec::new(),
             snapshot: None,
@@ -123,15 +123,15 @@ impl<M: NodeMachine> Node<M> {
             outbox: VecDeque::new(),
             durable_updates: 1,
             archive: BTreeMap::new(),
-            went_back: false,
+            regressed: false,
         }
     }
 
     /// The machine takes in an event; the commands of questions come back at once, the others with the commit.
-    pub(crate) fn tell(&mut self, now: M::Time, event: M::Event, journaled: bool) -> Vec<M::Command> {
+    pub(crate) fn handle(&mut self, now: M::Time, event: M::Event, journaled: bool) -> Vec<M::Command> {
         let mut commands = Vec::new();
         self.machine.on(now, event.clone(), &mut commands);
-        let (at_once, commands): (Vec<_>, Vec<_>) = commands.into_iter().partition(M::is_of_question);
+        let (query_commands, commands): (Vec<_>, Vec<_>) = commands.into_iter().partition(M::is_of_question);
         for command in &commands {
             let mut number = None;
             match M::kept(command) {
@@ -148,7 +148,7 @@ impl<M: NodeMachine> Node<M> {
         if journaled && !M::is_question(&event) {
             self.batch.push(Entry { at: now, event, commands });
         }
-        at_once
+        query_commands
     }
 
     /// The machine takes in an event on a host that never crashes: nothing is journaled, and commands are carried out at
@@ -169,7 +169,7 @@ impl<M: NodeMachine> Node<M> {
     }
 
     /// The commands of what is not durable yet.
-    pub(crate) fn about_to_follow(&self) -> impl Iterator<Item = &M::Command> {
+    pub(crate) fn pending_commands(&self) -> impl Iterator<Item = &M::Command> {
         self.batch.iter().flat_map(|entry| &entry.commands)
     }
 
@@ -186,7 +186,7 @@ impl<M: NodeMachine> Node<M> {
         self.durable_updates = self.next_update;
         for record in ended {
             let known = self.archive.get(&record.handle);
-            self.went_back |= known.is_some_and(|known| known.progress() > record.progress());
+            self.regressed |= known.is_some_and(|known| known.progress() > record.progress());
             self.archive.insert(record.handle.clone(), record);
         }
         if snapshot {
@@ -199,7 +199,7 @@ impl<M: NodeMachine> Node<M> {
     /// Loses what is not durable and goes back to what the journal says. Returns the last time that is in it.
     pub(crate) fn crash(&mut self) -> Result<Option<M::Time>, String> {
         self.up = false;
-        self.life += 1;
+        self.incarnation += 1;
         self.batch.clear();
         self.rows = Rows::default();
         self.commands.clear();
@@ -263,7 +263,7 @@ impl<M: NodeMachine> Node<M> {
     }
 
     /// A job that is over here, which is not durable yet.
-    pub(crate) fn about_to_be_archived(&self, handle: &Handle) -> Option<&JobRecord> {
+    pub(crate) fn pending_archived(&self, handle: &Handle) -> Option<&JobRecord> {
         self.rows.ended.iter().rev().find(|record| record.handle == *handle)
     }
 

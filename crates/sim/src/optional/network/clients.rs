@@ -17,7 +17,7 @@ impl World<'_> {
             && event == explore::Event::Resumed
             && self.clients[user].node.machine.looks_for_servers();
         let (now, node) = (self.queue.now(), &mut self.clients[user].node);
-        node.tell(now, event, true);
+        node.handle(now, event, true);
         let commands = node.commit(now, false);
         if !self.faults.clients_stay && self.strikes(self.faults.cut_short) {
             self.seen.cut_short += 1;
@@ -84,14 +84,14 @@ impl World<'_> {
     }
 
     pub(super) fn wait_for(&mut self, user: usize, at: TimeMs, class: Class, timer: Timer) {
-        let life = self.clients[user].node.life;
-        self.schedule(at, class, NetworkEvent::Timer(user, life, timer));
+        let incarnation = self.clients[user].node.incarnation;
+        self.schedule(at, class, NetworkEvent::Timer(user, incarnation, timer));
     }
 
     /// A client comes to a time that it has waited for, unless it has crashed since.
-    pub(super) fn timer(&mut self, user: usize, life: u32, timer: Timer) {
+    pub(super) fn timer(&mut self, user: usize, incarnation: u32, timer: Timer) {
         let client = &self.clients[user];
-        if !client.node.up || client.node.life != life {
+        if !client.node.up || client.node.incarnation != incarnation {
             return;
         }
         match timer {

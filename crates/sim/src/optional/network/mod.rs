@@ -438,7 +438,7 @@ impl Simulation for World<'_> {
                 self.tell_client(user, explore::Event::Begin);
             }
             NetworkEvent::Ask(user, question) => self.asked(user, question),
-            NetworkEvent::Timer(user, life, timer) => self.timer(user, life, timer),
+            NetworkEvent::Timer(user, incarnation, timer) => self.timer(user, incarnation, timer),
             NetworkEvent::ServerDue => {
                 if let Class::ServerDue(server) = class {
                     self.server_due(server);

@@ -30,7 +30,7 @@ impl World<'_> {
             self.end_process(at, running);
         }
         let (now, node) = (self.queue.now(), &mut self.servers[at].node);
-        node.tell(now, event, true);
+        node.handle(now, event, true);
         let commands = node.commit(now, false);
         let after = self.servers[at].node.machine.queue().optional();
         (before..after).for_each(|_| self.tally.stored());
