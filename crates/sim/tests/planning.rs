@@ -11,14 +11,14 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::runtimes::Choice;
 use pliant_policy::runtimes::predicted::Prediction;
 use pliant_policy::runtimes::{Estimator, Level, Settings};
-use pliant_sim::{PlanBy, Policies, Silent, SimJob, simulate};
+use pliant_sim::{NoObserver, PlanBy, Policies, SimJob, simulate};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::common::{job, platform, speedups};
 
 fn run(clusters: &[(u32, f64, &'static str)], jobs: &[SimJob], policies: &Policies) -> Run {
-    simulate(&platform(clusters.iter().copied()), jobs, policies, &mut Silent).unwrap()
+    simulate(&platform(clusters.iter().copied()), jobs, policies, &mut NoObserver).unwrap()
 }
 
 fn by(level: Level, estimator: Estimator, last: usize) -> PlanBy {
@@ -205,7 +205,7 @@ fn policies_that_fold_plan_by_walltimes() {
     let jobs = [SimJob { speedup: Speedup::Rigid, ..job(1, 0, 1, 10, 10) }];
     for batch in ["h1", "h1-completion", "h2", "h3", "h3-head"] {
         let policies = Policies { plan_by: PlanBy::Runtimes, ..Policies::default() };
-        let error = simulate(&platform([(4, 1.0, batch)]), &jobs, &policies, &mut Silent).unwrap_err();
+        let error = simulate(&platform([(4, 1.0, batch)]), &jobs, &policies, &mut NoObserver).unwrap_err();
         let expected =
             format!("expected a batch policy that does not fold jobs to plan by runtimes, found `{batch}`");
         assert_eq!(error.to_string(), expected);
@@ -236,7 +236,8 @@ fn the_believed_speedup_plans_and_the_true_one_ends() {
 fn policies_that_fold_take_no_job_whose_speedup_is_misjudged() {
     let amdahl = |parallel| Speedup::Amdahl { parallel, limit: Procs(4) };
     let one = SimJob { speedup: amdahl(0.5), true_speedup: Some(amdahl(0.8)), ..job(1, 0, 2, 10, 10) };
-    let error = simulate(&platform([(4, 1.0, "h1")]), &[one], &Policies::default(), &mut Silent).unwrap_err();
+    let error =
+        simulate(&platform([(4, 1.0, "h1")]), &[one], &Policies::default(), &mut NoObserver).unwrap_err();
     let expected =
         "expected a batch policy that does not fold jobs for jobs whose speedup is misjudged, found `h1`";
     assert_eq!(error.to_string(), expected);

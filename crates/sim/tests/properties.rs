@@ -12,7 +12,7 @@ use pliant_model::{
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
-use pliant_sim::{Policies, Silent, SimError, SimJob, Ties, simulate};
+use pliant_sim::{NoObserver, Policies, SimError, SimJob, Ties, simulate};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -22,7 +22,7 @@ use crate::common::{job, platform, speedups};
 const FOLDING: [&str; 5] = ["h1", "h1-completion", "h2", "h3", "h3-head"];
 
 fn run(platform: &Platform, jobs: &[SimJob], policies: &Policies) -> Run {
-    simulate(platform, jobs, policies, &mut Silent).unwrap()
+    simulate(platform, jobs, policies, &mut NoObserver).unwrap()
 }
 
 fn platforms() -> impl Strategy<Value = Platform> {
@@ -386,10 +386,10 @@ fn random_mapping_follows_the_seed() {
 fn what_cannot_be_simulated_is_said() {
     let jobs = [job(1, 5, 1, 10, 10), job(2, 4, 1, 10, 10)];
     let single = Platform::single(Procs(4), "cbf").unwrap();
-    let unsorted = simulate(&single, &jobs, &Policies::default(), &mut Silent);
+    let unsorted = simulate(&single, &jobs, &Policies::default(), &mut NoObserver);
     assert_eq!(unsorted, Err(SimError::Unsorted(1)));
     let unknown = Platform::single(Procs(4), "lottery").unwrap();
-    let Err(SimError::Batch(error)) = simulate(&unknown, &jobs[..1], &Policies::default(), &mut Silent)
+    let Err(SimError::Batch(error)) = simulate(&unknown, &jobs[..1], &Policies::default(), &mut NoObserver)
     else {
         panic!("an unknown batch policy was accepted");
     };

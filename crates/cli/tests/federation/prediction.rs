@@ -5,7 +5,7 @@ use std::time::Duration;
 use pliant_control::job::JobState;
 use pliant_model::Time;
 use pliant_sim::recorded::Recorded;
-use pliant_sim::{Policies, Silent, simulate};
+use pliant_sim::{NoObserver, Policies, simulate};
 
 use crate::harness::*;
 

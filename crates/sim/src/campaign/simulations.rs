@@ -18,7 +18,7 @@ use super::{
     SimulationCampaign, Sizes, Treatment, Workload,
 };
 use crate::optional::{self, Scenario, System};
-use crate::{Policies, Silent, SimError, SimJob, simulate};
+use crate::{NoObserver, Policies, SimError, SimJob, simulate};
 
 /// The version of `results.json`.
 const SCHEMA: &str = "pliant.campaign/1";
@@ -196,8 +196,8 @@ impl Simulations<'_> {
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
         let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
         let run = match sizes {
-            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut Silent),
-            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut Silent),
+            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut NoObserver),
+            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut NoObserver),
         };
         Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
     }

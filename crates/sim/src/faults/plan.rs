@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use super::FederationKind;
 use super::external::SitePlan;
 use super::launches::PlannedLaunch;
-use crate::protocol::Tree;
+use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
 const JOBS_WITH_LAUNCHES_MAX: usize = 12;
@@ -32,7 +32,7 @@ const MOVE_ALGORITHMS: &[Algorithm] = &[Algorithm::Regular, Algorithm::AllCancel
 /// A federation, its jobs and its faults.
 pub(super) struct Plan {
     pub(super) platform: Platform,
-    pub(super) tree: Tree,
+    pub(super) hierarchy: Hierarchy,
     pub(super) tuner: Tuner,
     pub(super) moving: ReallocationConfig,
     /// Agents submit siblings instead of moving jobs, unless an operator changes that.
@@ -105,7 +105,7 @@ impl Plan {
         let platform = Platform::new(clusters);
         let platform = platform.expect("there are clusters, with names of their own");
         let levels = rng.random_range(1..=2);
-        let tree = Tree::regular(&platform, rng.random_range(1..=3), levels);
+        let hierarchy = Hierarchy::regular(&platform, rng.random_range(1..=3), levels);
         let until = rng.random_range(60_000..600_000);
         let largest = platform.clusters().iter().map(|cluster| cluster.procs.0).max().unwrap_or(1);
         let count = rng.random_range(5..=60);
@@ -127,7 +127,7 @@ impl Plan {
         }
         Plan {
             platform,
-            tree,
+            hierarchy,
             tuner,
             moving,
             siblings,

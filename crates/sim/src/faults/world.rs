@@ -127,7 +127,7 @@ impl World {
     pub(super) fn new(seed: u64, kind: FederationKind, bug: Option<Bug>, traced: bool) -> World {
         let plan = Plan::draw(seed, kind);
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather"));
-        let layout = plan.tree.layout(&plan.platform).expect("a regular tree has every cluster");
+        let layout = plan.hierarchy.layout(&plan.platform).expect("a regular tree has every cluster");
         let mut ahead = || if rng.random_bool(0.3) { rng.random_range(-30_000..30_000) } else { 0 };
         let mut agents = Vec::new();
         for (number, place) in layout.agents.iter().enumerate() {

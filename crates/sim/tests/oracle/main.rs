@@ -12,7 +12,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use pliant_model::{JobOutcome, Platform, Procs, Speedup};
 use pliant_sim::Ties::{self, FinishFirst, SubmitFirst};
-use pliant_sim::{Policies, Silent, SimJob, simulate};
+use pliant_sim::{NoObserver, Policies, SimJob, simulate};
 use pliant_testing::{log, schedule};
 use pliant_trace::{LoadOptions, load};
 
@@ -57,7 +57,7 @@ fn check(log: Log, batch: &str, ties: Ties, (file, others): (&str, usize), mean_
     };
     let what = format!("{} {batch} {ties:?}", log.name);
     let platform = Platform::single(Procs(log.procs), batch).unwrap();
-    let run = simulate(&platform, &jobs, &Policies { ties, ..Policies::default() }, &mut Silent).unwrap();
+    let run = simulate(&platform, &jobs, &Policies { ties, ..Policies::default() }, &mut NoObserver).unwrap();
     assert_eq!((run.jobs.len(), run.refused.len(), elsewhere.len()), (log.jobs, 0, log.jobs), "{what}");
     if let Some(slow) = reference::starts(batch, log.procs, &jobs, ties) {
         let other = run.jobs.iter().zip(slow).find(|(ran, slow)| ran.start != *slow);

@@ -14,7 +14,7 @@ use super::results::{OutcomeRow, Record};
 use super::{Arriving, MultiJobCampaign, Times};
 use crate::campaign::CampaignError;
 use crate::campaign::experiment::RecordSink;
-use crate::multi_job::{Broker, Learned, MultiJob, Session, settle};
+use crate::multi_job::{Broker, MultiJob, RuntimeStatistics, Session, settle};
 
 /// Runs what begins at a start of a log, by the position of the start among all; a cell is a delay.
 pub(super) fn run(
@@ -29,7 +29,7 @@ pub(super) fn run(
     let begin = starts(campaign, &key, log, arriving.starts, &arriving.delays)[start];
     let times: Vec<Drawn> =
         arriving.times.iter().map(|times| drawn(log, *times)).collect::<Result<_, _>>()?;
-    let learned = Learned {
+    let statistics = RuntimeStatistics {
         whole: Arc::clone(&log.whole),
         finished: Arc::new(log.background.ended_by(campaign.settings, begin)),
     };
@@ -37,7 +37,7 @@ pub(super) fn run(
         let begun = Instant::now();
         let key = format!("{key} {start} {delay}");
         let outcomes =
-            run_delay(campaign, arriving, log, (begin, arriving.delays[delay]), &learned, &times, &key);
+            run_delay(campaign, arriving, log, (begin, arriving.delays[delay]), &statistics, &times, &key);
         let (experiment, log) = (arriving.name.clone(), log.log.name.clone());
         let record = Record::Arriving { experiment, log, start, delay, outcomes };
         keep(delay, record, begun.elapsed().as_secs_f64())?;
@@ -73,13 +73,13 @@ fn run_delay(
     arriving: &Arriving,
     log: &Divided<'_>,
     (start, delay): (Time, Span),
-    learned: &Learned,
+    statistics: &RuntimeStatistics,
     times: &[Drawn],
     key: &str,
 ) -> Vec<OutcomeRow> {
     let processors: Vec<u32> =
         arriving.processors.iter().copied().cycle().take(log.background.clusters).collect();
-    let mut session = Session::new(&log.background, &processors, start, learned.clone());
+    let mut session = Session::new(&log.background, &processors, start, statistics.clone());
     session.run_for(delay);
     let truth = session.truth();
     let mut outcomes = Vec::new();
@@ -95,7 +95,7 @@ fn run_delay(
                     let seed = stream_seed(campaign.seed, &format!("{key} {count} {time} {draw}"));
                     let job = multi_job(drawn, *count_of, seed);
                     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                    let outcome = if broker.leaves_instances() {
+                    let outcome = if broker.never_moves() {
                         settle(&job, broker, &view, &truth, &mut rng)
                     } else {
                         session.clone().run(&job, broker, &view, &mut rng)
@@ -120,6 +120,6 @@ fn multi_job(drawn: &Drawn, count: usize, seed: u64) -> MultiJob {
         let one = |_| drawn.from[rng.random_range(0..drawn.from.len())];
         (0..count).map(one).collect::<Vec<Span>>()
     };
-    let (runtimes, copies) = (draw(), draw());
-    MultiJob { runtimes, copies, categories: drawn.categories }
+    let (runtimes, replicas) = (draw(), draw());
+    MultiJob { runtimes, replicas, categories: drawn.categories }
 }

@@ -17,7 +17,7 @@ use super::{Arriving, Frozen, Log, LogSource, MultiJobCampaign, Policy, Times};
 use crate::campaign::CampaignError;
 use crate::campaign::file::Word;
 use crate::campaign::words::{EstimatorWord, estimator};
-use crate::multi_job::{Broker, Division, Knowledge, RunningJobs};
+use crate::multi_job::{Broker, Division, RunningJobs, RuntimeKnowledge};
 
 const KEYS_HINT: &str = "docs/campaigns.md lists every key";
 /// Of anything that is counted in a file: more would take days.
@@ -116,7 +116,7 @@ struct CategoryTable {
 struct PolicyTable {
     name: Spanned<String>,
     strategy: Option<Word<Strategy>>,
-    knowledge: Option<Word<Knowledge>>,
+    knowledge: Option<Word<RuntimeKnowledge>>,
     level: Option<Word<Level>>,
     estimator: Option<Word<EstimatorWord>>,
     quantile: Option<Spanned<f64>>,
@@ -288,10 +288,10 @@ impl Reader<'_> {
         let place = quantile.map_or(table.name.span(), Spanned::span);
         let estimator = estimator(table.estimator.map(|word| word.0), quantile.map(|given| *given.get_ref()))
             .map_err(|problem| self.at(place, problem))?;
-        let knowledge = table.knowledge.map_or(Knowledge::WholeLog, |word| word.0);
+        let knowledge = table.knowledge.map_or(RuntimeKnowledge::WholeLog, |word| word.0);
         let running = table.running.as_ref().map_or(RunningJobs::AsSubmitted, |word| word.get_ref().0);
         // Whoever knows the future needs no elapsed time, and what is known of those that ran longer is a mean.
-        let learns_means = knowledge == Knowledge::Finished && estimator == Estimator::Mean;
+        let learns_means = knowledge == RuntimeKnowledge::Finished && estimator == Estimator::Mean;
         if let Some(word) =
             table.running.as_ref().filter(|_| running == RunningJobs::ByElapsed && !learns_means)
         {
@@ -301,9 +301,10 @@ impl Reader<'_> {
         }
         let deviations = table.deviations.as_ref();
         let poll = table.poll_s.as_ref().map(|given| self.count(given, COUNT_MAX)).transpose()?;
-        let copies = table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32;
-        if let Some(given) = table.copies.as_ref().filter(|_| poll.is_some() && copies > 1) {
-            let problem = format!("expected 1 copy with `poll_s`, as sweeps make no copies, found {copies}");
+        let replicas = table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32;
+        if let Some(given) = table.copies.as_ref().filter(|_| poll.is_some() && replicas > 1) {
+            let problem =
+                format!("expected 1 copy with `poll_s`, as sweeps make no copies, found {replicas}");
             return Err(self.at(given.span(), problem));
         }
         Ok(Policy {
@@ -316,7 +317,7 @@ impl Reader<'_> {
                 running,
                 deviations: deviations.map_or(Ok(0.0), |given| self.number(given, 0.0..=100.0))?,
                 poll: poll.map(|seconds| Span(seconds as i64)),
-                copies,
+                replicas,
             },
         })
     }

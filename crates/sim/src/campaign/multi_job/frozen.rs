@@ -14,7 +14,7 @@ use super::results::Record;
 use super::{Frozen, FrozenCell, MultiJobCampaign, Spread, law_name};
 use crate::campaign::CampaignError;
 use crate::campaign::experiment::RecordSink;
-use crate::multi_job::{Law, freeze, run_frozen};
+use crate::multi_job::{RuntimeLaw, freeze, run_frozen};
 
 /// The makespans of one start: of Algorithm 1, of draws, and how far the printed form is off.
 struct Makespans {
@@ -44,7 +44,7 @@ pub(super) fn run(
         starts.par_iter().map(|start| freeze(&log.background, *start, delay, job_time)).collect();
     for (position, (law, instances)) in cells(frozen).enumerate().filter(|(at, _)| positions.contains(at)) {
         let begun = Instant::now();
-        let law = Law { law, mean: frozen.mean };
+        let law = RuntimeLaw { law, mean: frozen.mean };
         let key = format!("{key} {job_time:?} {delay} {instances}");
         let all = makespans(campaign, &key, &pending, &law, instances);
         let record = Record::Frozen(pair(frozen, log, job_time, delay, &law, instances, &all).into());
@@ -57,7 +57,7 @@ fn makespans(
     campaign: &MultiJobCampaign,
     key: &str,
     pending: &[Vec<Span>],
-    law: &Law,
+    law: &RuntimeLaw,
     instances: u64,
 ) -> Vec<Makespans> {
     let of_start = |(at, pending): (usize, &Vec<Span>)| {
@@ -90,7 +90,7 @@ fn pair(
     log: &Divided<'_>,
     job_time: Option<Span>,
     delay: Span,
-    law: &Law,
+    law: &RuntimeLaw,
     instances: u64,
     all: &[Makespans],
 ) -> [FrozenCell; 2] {

@@ -51,13 +51,13 @@ pub(in crate::campaign) struct OutcomeRow([usize; 3], i64, i64, f64, u64, u64);
 
 impl OutcomeRow {
     pub(super) fn of(place: [usize; 3], outcome: &Outcome) -> OutcomeRow {
-        let Outcome { expected, makespan, mean_response_s, moves, copies } = *outcome;
-        OutcomeRow(place, expected.0, makespan.0, mean_response_s, moves, copies)
+        let Outcome { expected, makespan, mean_response_s, moves, replicas } = *outcome;
+        OutcomeRow(place, expected.0, makespan.0, mean_response_s, moves, replicas)
     }
 
     fn outcome(&self) -> Outcome {
-        let OutcomeRow(_, expected, makespan, mean_response_s, moves, copies) = *self;
-        Outcome { expected: Span(expected), makespan: Span(makespan), mean_response_s, moves, copies }
+        let OutcomeRow(_, expected, makespan, mean_response_s, moves, replicas) = *self;
+        Outcome { expected: Span(expected), makespan: Span(makespan), mean_response_s, moves, replicas }
     }
 }
 
@@ -225,7 +225,7 @@ fn cell(outcomes: &[Outcome]) -> ArrivingCell {
         response_s: spread(|outcome| outcome.mean_response_s),
         expected_s: spread(|outcome| outcome.expected.0 as f64).mean,
         moves: spread(|outcome| outcome.moves as f64).mean,
-        copies: spread(|outcome| outcome.copies as f64).mean,
+        copies: spread(|outcome| outcome.replicas as f64).mean,
         ..ArrivingCell::default()
     }
 }

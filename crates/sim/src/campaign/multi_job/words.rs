@@ -6,7 +6,7 @@ use pliant_policy::UnknownName;
 use pliant_trace::generate::JobLaw;
 
 use crate::campaign::words::find;
-use crate::multi_job::{Knowledge, RunningJobs};
+use crate::multi_job::{RunningJobs, RuntimeKnowledge};
 
 const LAWS: [(&str, JobLaw); 4] = [
     ("deterministic", JobLaw::Deterministic),
@@ -31,14 +31,14 @@ impl FromStr for LawWord {
     }
 }
 
-impl FromStr for Knowledge {
+impl FromStr for RuntimeKnowledge {
     type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Knowledge, UnknownName> {
+    fn from_str(text: &str) -> Result<RuntimeKnowledge, UnknownName> {
         let words = vec![
-            ("whole-log", Knowledge::WholeLog),
-            ("finished", Knowledge::Finished),
-            ("exact", Knowledge::Exact),
+            ("whole-log", RuntimeKnowledge::WholeLog),
+            ("finished", RuntimeKnowledge::Finished),
+            ("exact", RuntimeKnowledge::Exact),
         ];
         find("source of runtimes", words, text)
     }
