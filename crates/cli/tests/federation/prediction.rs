@@ -53,7 +53,7 @@ async fn the_simulator_predicts_a_live_run() {
     let servers = alice.servers().await.unwrap().servers.into_iter().map(|server| server.info).collect();
     let recorded = Recorded::new(servers, records).unwrap();
     assert_eq!(recorded.jobs.len(), accepted.len());
-    let run = simulate(&recorded.platform, &recorded.jobs, &Policies::default(), &mut Silent).unwrap();
+    let run = simulate(&recorded.platform, &recorded.jobs, &Policies::default(), &mut NoObserver).unwrap();
     let responses: i64 = run.jobs.iter().map(|job| (job.end - job.submit).0).sum();
     let (predicted, live) = (responses as f64 / run.jobs.len() as f64, recorded.mean_response_s());
     for (simulated, record) in run.jobs.iter().zip(&recorded.records) {

@@ -55,7 +55,7 @@ pub struct Broker {
     pub poll: Option<Span>,
     /// The number of replicas of an instance, the first included. With more than one, idle processors also take waiting
     /// instances. Sweeps do not replicate.
-    pub replicas: u32,
+    pub copies: u32,
 }
 
 /// The runtime statistics of a broker.
@@ -70,7 +70,7 @@ pub struct RuntimeStatistics {
 impl Broker {
     /// True if instances never move.
     pub fn never_moves(&self) -> bool {
-        self.poll.is_none() && self.replicas < 2
+        self.poll.is_none() && self.copies < 2
     }
 
     /// A broker with the real runtimes.
@@ -83,7 +83,7 @@ impl Broker {
             running: RunningJobs::AsSubmitted,
             deviations: 0.0,
             poll: None,
-            replicas: 1,
+            copies: 1,
         }
     }
 

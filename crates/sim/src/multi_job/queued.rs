@@ -41,7 +41,7 @@ pub(super) fn run(
         submitted: session.now(),
         session,
         job,
-        replicas: broker.replicas,
+        replicas: broker.copies,
         running: vec![0; count],
         ended: vec![false; count],
         left: count,

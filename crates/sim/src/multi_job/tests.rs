@@ -44,7 +44,7 @@ fn statistics(background: &Background) -> RuntimeStatistics {
 fn broker(strategy: Strategy, knowledge: RuntimeKnowledge) -> Broker {
     let (level, estimator) = (Level::User, Estimator::Mean);
     let running = RunningJobs::AsSubmitted;
-    Broker { strategy, knowledge, level, estimator, running, deviations: 0.0, poll: None, replicas: 1 }
+    Broker { strategy, knowledge, level, estimator, running, deviations: 0.0, poll: None, copies: 1 }
 }
 
 fn instances(count: usize, runtime: i64) -> MultiJob {
@@ -143,7 +143,7 @@ fn waiting_instances_move_when_that_is_faster() {
 fn idle_processors_take_waiting_instances_and_replicate_running_ones() {
     let background = background_of(2, &[(0, 0, 100, 1)]);
     let still = broker(Strategy::FewestFailures, RuntimeKnowledge::Finished);
-    let pulling = Broker { replicas: 2, ..still.clone() };
+    let pulling = Broker { copies: 2, ..still.clone() };
     let mut job = instances(4, 10);
     let (before, after) =
         (run(&background, &[1, 1], 1, &job, &still), run(&background, &[1, 1], 1, &job, &pulling));

@@ -34,8 +34,8 @@ pub(super) fn overheads<'a>(
         came.sort();
         overheads.submission.push(SpanMs((came[came.len() / 2] - arrivals[&user]).0.max(0)));
     }
-    let Overheads { begin, run, turn } = &mut overheads;
-    for sample in begin.iter_mut().chain(run).chain(turn) {
+    let Overheads { submission, execution, next_request } = &mut overheads;
+    for sample in submission.iter_mut().chain(execution).chain(next_request) {
         *sample = SpanMs(sample.0 * slower);
     }
     overheads

@@ -16,7 +16,7 @@ use crate::campaign::CampaignError;
 use crate::campaign::experiment::RecordSink;
 use crate::multi_job::{Broker, MultiJob, RuntimeStatistics, Session, settle};
 
-/// Runs what begins at a start of a log, by the position of the start among all; a cell is a delay.
+/// Runs the cells of one start of a log, given by its position; each delay is a cell.
 pub(super) fn run(
     campaign: &MultiJobCampaign,
     arriving: &Arriving,
@@ -27,7 +27,7 @@ pub(super) fn run(
 ) -> Result<(), CampaignError> {
     let key = format!("{} {}", arriving.name, log.log.name);
     let begin = starts(campaign, &key, log, arriving.starts, &arriving.delays)[start];
-    let times: Vec<Drawn> =
+    let times: Vec<InstanceRuntimes> =
         arriving.times.iter().map(|times| drawn(log, *times)).collect::<Result<_, _>>()?;
     let statistics = RuntimeStatistics {
         whole: Arc::clone(&log.whole),
@@ -45,36 +45,36 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The times of instances: equal, or those of a category to draw from.
-struct Drawn {
+/// The runtimes of instances: equal, or drawn from those of a category.
+struct InstanceRuntimes {
     equal: Option<Span>,
     from: Vec<Span>,
     categories: Categories<i32>,
 }
 
-fn drawn(log: &Divided<'_>, times: Times) -> Result<Drawn, CampaignError> {
+fn drawn(log: &Divided<'_>, times: Times) -> Result<InstanceRuntimes, CampaignError> {
     match times {
         Times::Equal(time) => {
-            Ok(Drawn { equal: Some(time), from: vec![time], categories: Categories::default() })
+            Ok(InstanceRuntimes { equal: Some(time), from: vec![time], categories: Categories::default() })
         }
         Times::Category { level, rank } => {
             let found = log.background.category(level, rank).ok_or_else(|| {
                 let problem = format!("expected a {level} with the {rank}. most jobs, found fewer of them");
                 failed(&log.log.name, problem)
             })?;
-            Ok(Drawn { equal: None, from: found.1, categories: found.0 })
+            Ok(InstanceRuntimes { equal: None, from: found.1, categories: found.0 })
         }
     }
 }
 
-/// All that begins at one moment of the log, after one delay.
+/// Runs all multi-jobs of one start after one delay.
 fn run_delay(
     campaign: &MultiJobCampaign,
     arriving: &Arriving,
     log: &Divided<'_>,
     (start, delay): (Time, Span),
     statistics: &RuntimeStatistics,
-    times: &[Drawn],
+    times: &[InstanceRuntimes],
     key: &str,
 ) -> Vec<OutcomeRow> {
     let processors: Vec<u32> =
@@ -108,13 +108,13 @@ fn run_delay(
     outcomes
 }
 
-/// True if a policy may do something else another time.
+/// True if a policy is random.
 fn draws(broker: &Broker) -> bool {
     matches!(broker.strategy, Strategy::Random | Strategy::TwoChoices)
 }
 
-/// The same for every policy.
-fn multi_job(drawn: &Drawn, count: usize, seed: u64) -> MultiJob {
+/// Draws a multi-job, the same for every policy.
+fn multi_job(drawn: &InstanceRuntimes, count: usize, seed: u64) -> MultiJob {
     let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "instances"));
     let mut draw = || {
         let one = |_| drawn.from[rng.random_range(0..drawn.from.len())];

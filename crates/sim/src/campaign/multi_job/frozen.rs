@@ -16,7 +16,7 @@ use crate::campaign::CampaignError;
 use crate::campaign::experiment::RecordSink;
 use crate::multi_job::{RuntimeLaw, freeze, run_frozen};
 
-/// The makespans of one start: of Algorithm 1, of draws, and how far the printed form is off.
+/// The makespans of one start: of Algorithm 1, of random draws, and the deviation of the printed form.
 struct Makespans {
     largest_pending: f64,
     statistics: Vec<f64>,
@@ -24,12 +24,12 @@ struct Makespans {
     printed_instances: u64,
 }
 
-/// The cells of what is pending: each law of the times of instances, and how many there are.
+/// The cells of a group: each distribution of runtimes with each number of instances.
 pub(super) fn cells(frozen: &Frozen) -> impl Iterator<Item = (JobLaw, u64)> + '_ {
     frozen.laws.iter().flat_map(|law| frozen.instances.iter().map(move |instances| (*law, *instances)))
 }
 
-/// Runs cells of an experiment on a log after a delay, where each job takes `job_time` or its own time.
+/// Runs cells of an experiment on a log after a delay; each job takes `job_time` or its own runtime.
 pub(super) fn run(
     campaign: &MultiJobCampaign,
     frozen: &Frozen,
@@ -65,7 +65,7 @@ fn makespans(
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let best = levels::fill(pending, law.mean, instances).instances;
         let printed = levels::as_printed(pending, law.mean, instances).instances;
-        // Equal jobs end at the same time however often.
+        // Equal jobs need only one draw.
         let repeats = if law.law == JobLaw::Deterministic { 1 } else { campaign.draws };
         let statistics = (0..repeats).map(|_| run_frozen(pending, &best, law, &mut rng).0 as f64).collect();
         let random = (0..campaign.draws)
