@@ -85,10 +85,10 @@ pub(crate) fn user(record: &JobRecord) -> i32 {
 /// Converts a job that ran to a job of the simulator.
 pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Option<ClusterId>) -> SimJob {
     let JobRecord { work, started, ended, walltime, .. } = record;
-    let took = ended.zip(*started).map_or(Span(1), |(ended, started)| ended - started);
+    let elapsed = ended.zip(*started).map_or(Span(1), |(ended, started)| ended - started);
     // The same share of the walltime. Rounded down because a simulated runtime is rounded up again; it then equals the measured
     // one wherever the walltime is not longer.
-    let share = i128::from(took.0) * i128::from(work.walltime.0) / i128::from(walltime.0.max(1));
+    let share = i128::from(elapsed.0) * i128::from(work.walltime.0) / i128::from(walltime.0.max(1));
     let runtime = i64::try_from(share).unwrap_or(i64::MAX);
     let job = Job {
         log_id: index as u64 + 1,

@@ -148,10 +148,10 @@ fn both_speeds_agree_on_a_generated_month() {
             assert!(moved.run.reallocations > 100, "{heuristic}: {}", moved.run.reallocations);
             assert_eq!(moved.traffic.servers, 4 * moved.run.reallocations, "{heuristic}");
         }
-        let copies = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
-        let policies = Policies { reallocation: copies, ..Policies::default() };
-        let copied = check(&platform, &hierarchy, &jobs[..2_000], &policies);
-        assert!(copied.run.reallocations > 50, "{}", copied.run.reallocations);
+        let siblings = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
+        let policies = Policies { reallocation: siblings, ..Policies::default() };
+        let with_siblings = check(&platform, &hierarchy, &jobs[..2_000], &policies);
+        assert!(with_siblings.run.reallocations > 50, "{}", with_siblings.run.reallocations);
         let jobs = jobs.len() as u64;
         assert_eq!((run.traffic.clients_agent, run.traffic.clients_servers), (2 * jobs, 2 * jobs));
         assert_eq!(run.traffic.hierarchy.len(), levels);
@@ -304,24 +304,24 @@ proptest! {
         let (hierarchy, jobs) = (hierarchy(&platform, &shape), jobs);
         let network = Network { latency, crashes, seed };
         let mut seen = Recorder::default();
-        let slow = simulate_watched(&platform, &hierarchy, &jobs, &policies, &network, &mut seen).unwrap();
-        prop_assert_eq!(&slow.unplaced, &[]);
+        let delayed = simulate_watched(&platform, &hierarchy, &jobs, &policies, &network, &mut seen).unwrap();
+        prop_assert_eq!(&delayed.unplaced, &[]);
         let direct = simulate(&platform, &jobs, &policies, &mut NoObserver).unwrap();
-        prop_assert_eq!(&slow.run.refused, &direct.refused);
-        prop_assert_eq!(slow.run.jobs.len(), direct.jobs.len());
+        prop_assert_eq!(&delayed.run.refused, &direct.refused);
+        prop_assert_eq!(delayed.run.jobs.len(), direct.jobs.len());
         prop_assert_eq!(seen.accepted_and_ran(), (direct.jobs.len(), direct.jobs.len()));
         // A query and its answer through the agent, then the submission.
         let least = match latency {
             Latency::Constant { seconds } => Span(i64::from(seconds)),
             Latency::Drawn { least, .. } => Span(i64::from(least)),
         };
-        for (ran, direct) in slow.run.jobs.iter().zip(&direct.jobs) {
+        for (ran, direct) in delayed.run.jobs.iter().zip(&direct.jobs) {
             prop_assert_eq!((ran.log_id, ran.submit, ran.managed), (direct.log_id, direct.submit, direct.managed));
             let messages = if ran.managed { 5 } else { 1 };
             prop_assert!(ran.wait() >= Span(messages * least.0), "{:?}", ran);
         }
         let again = simulate_protocol(&platform, &hierarchy, &jobs, &policies, &network).unwrap();
-        prop_assert_eq!(again, slow, "the same seed gave another run");
+        prop_assert_eq!(again, delayed, "the same seed gave another run");
     }
 }
 

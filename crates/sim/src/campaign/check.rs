@@ -252,7 +252,7 @@ impl Reader<'_> {
 
     pub(super) fn repeated(&self, given: &Spanned<String>) -> CampaignError {
         let problem = format!("expected unique names, found `{}` twice", given.get_ref());
-        self.at(given.span(), problem, "results are told apart by these names")
+        self.at(given.span(), problem, "results are distinguished by these names")
     }
 
     pub(super) fn filled<T>(&self, given: &Spanned<T>, empty: bool, hint: &str) -> Checked<()> {
@@ -270,7 +270,7 @@ impl Reader<'_> {
         for (index, value) in values.iter().enumerate() {
             if values[..index].contains(value) {
                 let problem = format!("expected each value once, found {value:?} twice");
-                return Err(self.at(given.span(), problem, "results are told apart by these values"));
+                return Err(self.at(given.span(), problem, "results are distinguished by these values"));
             }
         }
         Ok(())

@@ -206,7 +206,7 @@ impl fmt::Display for CampaignError {
                 write!(f, "expected at most {THREADS_MAX} threads, found {found}")
             }
             Self::NoLog(path) => write!(f, "{}: cannot read this file: there is none", path.display()),
-            Self::NoWorkload => write!(f, "expected a workload whose file is there, found none"),
+            Self::NoWorkload => write!(f, "expected a workload whose file exists, found none"),
             Self::NothingToMerge => write!(f, "expected at least one campaign folder to merge, found none"),
             Self::Shard(found) => {
                 write!(f, "expected a shard i/n with 1 <= i <= n, found `{found}`")

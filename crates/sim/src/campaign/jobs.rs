@@ -145,10 +145,10 @@ impl<'a> Cache<'a> {
 
 /// Finds a log in the folder of the campaign file or in the first of `log_dirs` that has it.
 pub(super) fn find_log(base: &Path, log_dirs: &[PathBuf], file: &Path) -> Result<PathBuf, CampaignError> {
-    let beside = base.join(file);
-    let elsewhere = log_dirs.iter().map(|dir| dir.join(file));
-    let found = std::iter::once(beside.clone()).chain(elsewhere).find(|path| path.exists());
-    found.ok_or(CampaignError::NoLog(beside))
+    let in_base = base.join(file);
+    let in_log_dirs = log_dirs.iter().map(|dir| dir.join(file));
+    let found = std::iter::once(in_base.clone()).chain(in_log_dirs).find(|path| path.exists());
+    found.ok_or(CampaignError::NoLog(in_base))
 }
 
 /// An optional workload whose file is absent.

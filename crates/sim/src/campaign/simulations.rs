@@ -157,9 +157,9 @@ impl Simulations<'_> {
         keep: &RecordSink<'_, Record>,
     ) -> Result<(), CampaignError> {
         for &policy in policies {
-            let begun = Instant::now();
+            let started = Instant::now();
             let run = optional::simulate(scenario, &self.system(policy), group.seed);
-            let seconds = begun.elapsed().as_secs_f64();
+            let seconds = started.elapsed().as_secs_f64();
             keep(policy, self.record(group, policy, Measured::Requests(&run))?, seconds)?;
         }
         Ok(())
@@ -192,14 +192,14 @@ impl Simulations<'_> {
         policies.seed = group.seed;
         // Campaigns keep only the number of moves.
         policies.keep_moves = false;
-        let begun = Instant::now();
+        let started = Instant::now();
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
         let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
         let run = match sizes {
             Sizes::Chosen => simulate(&platform, jobs, &policies, &mut NoObserver),
             Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut NoObserver),
         };
-        Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
+        Ok((run.map_err(failed)?, started.elapsed().as_secs_f64()))
     }
 
     /// Measures a run.

@@ -100,8 +100,9 @@ impl World {
         match peer {
             Peer::Agent(index) => {
                 let children = self.agents[index].daemon.node.machine.children();
-                let there = children.filter(|(_, _, attached, _)| *attached).map(|(child, ..)| child.clone());
-                for child in there.collect::<Vec<_>>() {
+                let attached =
+                    children.filter(|(_, _, attached, _)| *attached).map(|(child, ..)| child.clone());
+                for child in attached.collect::<Vec<_>>() {
                     self.deliver_to_agent(index, agent::Event::Detached { child });
                 }
                 if index == 0 {

@@ -103,7 +103,7 @@ impl Plan {
             }
         };
         let platform = Platform::new(clusters);
-        let platform = platform.expect("there are clusters, with names of their own");
+        let platform = platform.expect("a platform has clusters with distinct names");
         let levels = rng.random_range(1..=2);
         let hierarchy = Hierarchy::regular(&platform, rng.random_range(1..=3), levels);
         let until = rng.random_range(60_000..600_000);

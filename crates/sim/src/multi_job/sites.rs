@@ -113,9 +113,9 @@ impl Sites {
 
     /// Ends the running replicas of an instance.
     pub(super) fn end_replicas(&mut self, queue: &mut Queue, now: Time, instance: usize) {
-        let copy = |(_, run): &(&u64, &Running)| run.task.instance == Some(instance);
-        let copies: Vec<u64> = self.running.iter().filter(copy).map(|(start, _)| *start).collect();
-        copies.into_iter().for_each(|start| {
+        let is_replica = |(_, run): &(&u64, &Running)| run.task.instance == Some(instance);
+        let replicas: Vec<u64> = self.running.iter().filter(is_replica).map(|(start, _)| *start).collect();
+        replicas.into_iter().for_each(|start| {
             self.end(queue, now, start);
         });
     }

@@ -67,11 +67,11 @@ impl Tally {
 
     /// Accounts an ended run. A run that was cancelled because its user has left counts only until the user's deadline: after
     /// that it runs on only because a cancellation was lost.
-    pub(super) fn ran(&mut self, now: TimeMs, user: usize, took: SpanMs, speed: f64, end: RunEnd) {
+    pub(super) fn ran(&mut self, now: TimeMs, user: usize, elapsed: SpanMs, speed: f64, end: RunEnd) {
         let exploration = &mut self.explorations[user];
         let late = (now - exploration.deadline).max(SpanMs::ZERO);
-        let took = if end == RunEnd::Cancelled { (took - late).max(SpanMs::ZERO) } else { took };
-        let resources = SpanMs((took.0 as f64 * speed).round() as i64);
+        let elapsed = if end == RunEnd::Cancelled { (elapsed - late).max(SpanMs::ZERO) } else { elapsed };
+        let resources = SpanMs((elapsed.0 as f64 * speed).round() as i64);
         exploration.consumed = exploration.consumed + resources;
         match end {
             RunEnd::Completed(kind) => {

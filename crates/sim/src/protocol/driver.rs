@@ -307,8 +307,8 @@ impl<'a> Driver<'a> {
             }
             agent::Command::Announce => {
                 let machine = &self.agents[index].node.machine;
-                let there = machine.servers().filter(|(_, _, attached)| *attached);
-                let servers = there.map(|(info, _, _)| info.clone()).collect();
+                let attached_servers = machine.servers().filter(|(_, _, attached)| *attached);
+                let servers = attached_servers.map(|(info, _, _)| info.clone()).collect();
                 let (child, kind) = (machine.config().name.clone(), ChildKind::Agent);
                 self.send_up(now, me, agent::Event::Attached { child, kind, journal: JOURNAL, servers });
             }
@@ -319,7 +319,7 @@ impl<'a> Driver<'a> {
                 debug_assert!(false, "an agent answers its own queries by itself");
             }
             agent::Command::Report { .. } | agent::Command::Configured { .. } => {
-                debug_assert!(false, "there are no operators");
+                debug_assert!(false, "the simulation has no operators");
             }
         }
     }

@@ -51,15 +51,15 @@ impl Driver<'_> {
                         return self.send(now, Link::ClientServer, NetworkMessage::Known(to));
                     }
                     Answer::Cancelling(_) | Answer::Elsewhere(_) | Answer::NoSuchJob => {
-                        return debug_assert!(false, "nobody cancels");
+                        return debug_assert!(false, "no client cancels jobs");
                     }
-                    Answer::Subjob(_) => return debug_assert!(false, "nobody launches"),
+                    Answer::Subjob(_) => return debug_assert!(false, "no client launches applications"),
                 };
                 self.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
             }
             server::Command::Batch(batch::Command::Run(run)) => self.start(now, index, &run),
             server::Command::Batch(batch::Command::Terminate { .. }) => {
-                debug_assert!(false, "nobody cancels");
+                debug_assert!(false, "no client cancels jobs");
             }
             server::Command::Batch(batch::Command::External(_)) => {
                 debug_assert!(false, "every batch system is embedded");
@@ -75,7 +75,7 @@ impl Driver<'_> {
                     self.record_move(index, &record.handle, hop);
                 }
             }
-            server::Command::Subjob(_) => debug_assert!(false, "nobody launches"),
+            server::Command::Subjob(_) => debug_assert!(false, "no client launches applications"),
             server::Command::KeepLocal(_) | server::Command::Freed => {
                 debug_assert!(false, "every batch system is embedded")
             }

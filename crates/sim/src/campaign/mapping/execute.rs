@@ -110,7 +110,7 @@ impl Experiment for Mappings<'_> {
     }
 
     fn run(&self, group: usize, _: &[usize], keep: &RecordSink<'_, Record>) -> Result<(), CampaignError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let record = match self.applications.get(group) {
             Some(application) => {
                 let cut = cut(self.campaign, *application)?;
@@ -122,7 +122,7 @@ impl Experiment for Mappings<'_> {
                 Record::UseCase(use_case::run(self.campaign, case)?)
             }
         };
-        keep(0, record, begun.elapsed().as_secs_f64())
+        keep(0, record, started.elapsed().as_secs_f64())
     }
 
     fn collect(name: String, plan: Plan, _: usize, records: Vec<Record>) -> (Results, Files) {
@@ -168,9 +168,9 @@ fn cut(campaign: &MappingCampaign, application: Application) -> Result<Clustered
     };
     let graph = generate::connected(&what, &mut rng).map_err(|error| failed(&key, error))?;
     let sizes = class.map(|size| size as f64);
-    let begun = Instant::now();
+    let started = Instant::now();
     let (delta, contraction) = threshold::of_mean_size(&graph, sizes, usize::MAX);
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     let (_, capped) = threshold::of_mean_size(&graph, sizes, class[1]);
     let weights = Weights::of(&graph, delta);
     let relaxation = clustering::relax(&weights).map_err(|error| failed(&key, error))?;
@@ -212,9 +212,9 @@ fn map(campaign: &MappingCampaign, cut: &ClusteredGraph, grids: &[Grid]) -> Vec<
     let trials = grids.iter().flat_map(|grid| {
         campaign.policies.iter().map(move |policy| {
             let clusters = cut.clusters(policy.clustering);
-            let begun = Instant::now();
+            let started = Instant::now();
             let mapping = policy.map(&cut.graph, grid, clusters);
-            let map_seconds = begun.elapsed().as_secs_f64();
+            let map_seconds = started.elapsed().as_secs_f64();
             let cut_seconds = if policy.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 };
             let metrics = mapping.ok().map(|mapping| Metrics::of(&cut.graph, grid, clusters, &mapping));
             Trial { measures: metrics.as_ref().map(values), map_seconds, cut_seconds }

@@ -34,13 +34,13 @@ pub(super) fn run(
         finished: Arc::new(log.background.ended_by(campaign.settings, begin)),
     };
     for delay in delays.iter().copied() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let key = format!("{key} {start} {delay}");
         let outcomes =
             run_delay(campaign, arriving, log, (begin, arriving.delays[delay]), &statistics, &times, &key);
         let (experiment, log) = (arriving.name.clone(), log.log.name.clone());
         let record = Record::Arriving { experiment, log, start, delay, outcomes };
-        keep(delay, record, begun.elapsed().as_secs_f64())?;
+        keep(delay, record, started.elapsed().as_secs_f64())?;
     }
     Ok(())
 }

@@ -123,12 +123,12 @@ impl Experiment for MultiJobs<'_> {
 
     fn run(&self, group: usize, cells: &[usize], keep: &RecordSink<'_, Record>) -> Result<(), CampaignError> {
         let Self { campaign, groups, .. } = self;
-        let begun = Instant::now();
+        let started = Instant::now();
         match groups[group] {
             Group::Log(log) => {
                 let log = self.log(log)?;
                 let record = Record::Log { log: log_row(log), errors: error_rows(campaign, log) };
-                keep(0, record, begun.elapsed().as_secs_f64())
+                keep(0, record, started.elapsed().as_secs_f64())
             }
             Group::Frozen { frozen, log, job_time, delay } => {
                 frozen::run(campaign, frozen, self.log(log)?, (job_time, delay), cells, keep)

@@ -43,12 +43,12 @@ pub(super) fn run(
     let pending: Vec<Vec<Span>> =
         starts.par_iter().map(|start| freeze(&log.background, *start, delay, job_time)).collect();
     for (position, (law, instances)) in cells(frozen).enumerate().filter(|(at, _)| positions.contains(at)) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let law = RuntimeLaw { law, mean: frozen.mean };
         let key = format!("{key} {job_time:?} {delay} {instances}");
         let all = makespans(campaign, &key, &pending, &law, instances);
         let record = Record::Frozen(pair(frozen, log, job_time, delay, &law, instances, &all).into());
-        keep(position, record, begun.elapsed().as_secs_f64())?;
+        keep(position, record, started.elapsed().as_secs_f64())?;
     }
     Ok(())
 }

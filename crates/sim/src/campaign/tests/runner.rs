@@ -233,7 +233,7 @@ fn threads_kills_and_shards_do_not_change_results_of_any_kind() {
         let whole = folder.bytes("one");
         assert_eq!(whole.keys().collect::<Vec<_>>(), files);
         assert_eq!(folder.records("one").len(), cells);
-        assert_eq!(folder.run(&campaign, "one", 1, "1/1"), (0, cells), "all of it is there");
+        assert_eq!(folder.run(&campaign, "one", 1, "1/1"), (0, cells), "all cells have records");
         assert_eq!(folder.bytes("one"), whole);
 
         assert_eq!(folder.run(&campaign, "two", 2, "1/1"), (cells, 0));
@@ -296,7 +296,7 @@ fn records_of_two_campaigns_are_never_mixed() {
         assert!(refused(&campaign), "another {file} under the same name");
         assert_eq!(folder.bytes("out"), whole, "nothing was changed");
         folder.write_records("out", &[]);
-        assert!(!refused(&campaign), "there is nothing to be mixed with");
+        assert!(!refused(&campaign), "the folder has no records of another campaign");
         assert!(refused(&other), "the folder is the other campaign's now");
     };
     check(GOOD, "period_s = 600", "period_s = 601", "three.toml", "procs = 24", "procs = 25");
@@ -435,14 +435,14 @@ fn optional_workloads_without_a_file_are_skipped() {
     assert_eq!((skipped.len(), skipped[0].workload.as_str()), (1, "more"));
     assert_eq!(optional, campaign);
     fs::copy(folder.path("log.swf"), folder.path("more.swf")).unwrap();
-    let mut there = with("optional = true");
-    assert!(there.skip_absent().is_empty());
+    let mut optional = with("optional = true");
+    assert!(optional.skip_absent().is_empty());
     // The key does not change a workload whose file exists.
-    assert_eq!(folder.run(&there, "out", 1, "1/1"), (24, 0));
+    assert_eq!(folder.run(&optional, "out", 1, "1/1"), (24, 0));
     assert_eq!(folder.run(&with(""), "out", 1, "1/1"), (0, 24));
-    let Campaign::Simulations(simulations) = &mut there else { panic!("expected simulations") };
+    let Campaign::Simulations(simulations) = &mut optional else { panic!("expected simulations") };
     simulations.workloads.clear();
-    assert!(matches!(folder.try_run(&there, "out", 1, "1/1"), Err(CampaignError::NoWorkload)));
+    assert!(matches!(folder.try_run(&optional, "out", 1, "1/1"), Err(CampaignError::NoWorkload)));
 }
 
 #[test]

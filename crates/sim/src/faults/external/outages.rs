@@ -49,9 +49,9 @@ impl World {
     pub(super) fn act_as_admin(&mut self, index: usize) {
         let site = &self.sites[&index];
         let (every, is_up) = (site.plan.admin_every, site.is_up);
-        let there = site.controller.jobs.iter().filter(|(_, job)| job.is_open());
+        let open = site.controller.jobs.iter().filter(|(_, job)| job.is_open());
         let ours: Vec<(u64, Handle)> =
-            there.filter_map(|(id, job)| Some((*id, job.folder.clone()?))).collect();
+            open.filter_map(|(id, job)| Some((*id, job.folder.clone()?))).collect();
         if is_up && !ours.is_empty() {
             let (id, folder) = ours[self.rng.random_range(0..ours.len())].clone();
             match self.rng.random_bool(0.5) {

@@ -273,8 +273,8 @@ impl Task {
             }
             (
                 WithdrawalStep::QueryWaiting | WithdrawalStep::QueryEnded,
-                Some(ControllerAnswer::Job(Some(seen))),
-            ) => seen.ever_started,
+                Some(ControllerAnswer::Job(Some(status))),
+            ) => status.ever_started,
             // The controller does not know it.
             _ => false,
         };
