@@ -189,7 +189,7 @@ fn optional_workloads_are_skipped_visibly() {
     refused(
         dir.path(),
         "campaign run tiny.toml --out none",
-        "expected a workload whose file is there",
+        "expected a workload whose file exists",
         "PLIANT_TRACES",
     );
 }

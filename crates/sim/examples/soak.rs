@@ -1,11 +1,11 @@
-//! Runs fault schedules ([`pliant_sim::faults`]) by the thousand: `cargo xtask soak [--seeds N] [--from S]`, or
+//! Runs many fault schedules ([`pliant_sim::faults`]): `cargo xtask soak [--seeds N] [--from S]`, or
 //! `cargo run --profile test -p pliant-sim --example soak -- SEEDS FROM`.
 //!
-//! Each seed is run four times: with Pliant's own batch systems everywhere, with external ones among them, with launches
-//! beside the jobs, and as a schedule of explorations ([`pliant_sim::optional::Schedule`]).
+//! Each seed is run four times: with Pliant's own batch systems everywhere, with external ones among them, with launches, and
+//! as a schedule of explorations ([`pliant_sim::optional::Schedule`]).
 //!
-//! Says which seeds fail, by which checker, and shows the end of the first such schedule; all of it goes to standard
-//! output. The exit code is 1 if one fails.
+//! Prints the failing seeds with their violations and the end of the first failing schedule to standard output. The exit code
+//! is 1 if a seed fails.
 #![allow(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -19,26 +19,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pliant_report::summarize_exploration;
-use pliant_sim::faults::{Batch, Summary, run, trace};
-use pliant_sim::optional::{Schedule, Tried};
+use pliant_sim::faults::{FederationKind, Summary, run, trace};
+use pliant_sim::optional::{Schedule, ScheduleCounts};
 
-/// How much of a failing schedule is shown.
-const LINES: usize = 300;
-/// How many failing seeds are named.
-const NAMED: usize = 20;
+/// How many lines of a failing schedule are printed.
+const LINES_MAX: usize = 300;
+/// How many failing seeds are printed.
+const FAILURES_MAX: usize = 20;
 
-/// What was run, and which seeds failed, as what and why.
+/// The counts of all schedules, and the failing seeds with their kind and violation.
 #[derive(Default)]
-struct Found {
+struct Results {
     federations: Summary,
-    explorations: Tried,
+    explorations: ScheduleCounts,
     failed: Vec<(u64, Kind, String)>,
 }
 
-/// What a schedule is of.
+/// The kind of a schedule.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    Federation(Batch),
+    Federation(FederationKind),
     Explorations,
 }
 
@@ -50,60 +50,60 @@ fn main() -> ExitCode {
     };
     let (begun, next) = (Instant::now(), AtomicU64::new(*from));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut found = Found::default();
+    let mut results = Results::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(&next, from + seeds))).collect();
         for worker in workers {
             let part = worker.join().expect("a schedule that panics is caught");
-            found.federations = found.federations + part.federations;
-            found.explorations = found.explorations + part.explorations;
-            found.failed.extend(part.failed);
+            results.federations = results.federations + part.federations;
+            results.explorations = results.explorations + part.explorations;
+            results.failed.extend(part.failed);
         }
     });
-    let Found { federations, explorations, mut failed } = found;
+    let Results { federations, explorations, mut failed } = results;
     failed.sort_by_key(|(seed, ..)| *seed);
     let seconds = begun.elapsed().as_secs_f64();
     println!("{} schedules from seed {from} in {seconds:.0} s: {federations}", 3 * seeds);
     println!("{} schedules of explorations: {explorations}", explorations.schedules);
-    for (seed, kind, why) in failed.iter().take(NAMED) {
+    for (seed, kind, why) in failed.iter().take(FAILURES_MAX) {
         println!("seed {seed}, {kind:?}, fails: {why}");
     }
     let Some((seed, kind, _)) = failed.first() else { return ExitCode::SUCCESS };
     match kind {
         Kind::Explorations => println!("{} fail; seed {seed} is {:?}", failed.len(), Schedule::draw(*seed)),
-        Kind::Federation(batch) => {
-            println!("{} fail; the end of seed {seed}, {batch:?}:", failed.len());
-            let lines = catch_unwind(|| trace(*seed, *batch, None)).unwrap_or_default();
-            lines.iter().skip(lines.len().saturating_sub(LINES)).for_each(|line| println!("{line}"));
+        Kind::Federation(kind) => {
+            println!("{} fail; the end of seed {seed}, {kind:?}:", failed.len());
+            let lines = catch_unwind(|| trace(*seed, *kind, None)).unwrap_or_default();
+            lines.iter().skip(lines.len().saturating_sub(LINES_MAX)).for_each(|line| println!("{line}"));
         }
     }
     ExitCode::FAILURE
 }
 
 /// Runs schedules until there are no more.
-fn work(next: &AtomicU64, end: u64) -> Found {
-    let mut found = Found::default();
-    let panicked = || "[panic] as said above".to_owned();
+fn work(next: &AtomicU64, end: u64) -> Results {
+    let mut results = Results::default();
+    let panicked = || "[panic] see the message above".to_owned();
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= end {
-            return found;
+            return results;
         }
-        for batch in [Batch::Embedded, Batch::Mixed, Batch::Launching] {
-            let kind = Kind::Federation(batch);
-            match catch_unwind(AssertUnwindSafe(|| run(seed, batch, None))) {
-                Ok(Ok(summary)) => found.federations = found.federations + summary,
-                Ok(Err(violation)) => found.failed.push((seed, kind, violation.to_string())),
-                Err(_) => found.failed.push((seed, kind, panicked())),
+        for federation in [FederationKind::Embedded, FederationKind::Mixed, FederationKind::Launching] {
+            let kind = Kind::Federation(federation);
+            match catch_unwind(AssertUnwindSafe(|| run(seed, federation, None))) {
+                Ok(Ok(summary)) => results.federations = results.federations + summary,
+                Ok(Err(violation)) => results.failed.push((seed, kind, violation.to_string())),
+                Err(_) => results.failed.push((seed, kind, panicked())),
             }
         }
         let unfairness = |run: &_| summarize_exploration(run).unfairness;
         match catch_unwind(|| Schedule::draw(seed).run(None, unfairness)) {
             Ok((tried, violations)) => {
-                found.explorations = found.explorations + tried;
-                found.failed.extend(violations.into_iter().map(|why| (seed, Kind::Explorations, why)));
+                results.explorations = results.explorations + tried;
+                results.failed.extend(violations.into_iter().map(|why| (seed, Kind::Explorations, why)));
             }
-            Err(_) => found.failed.push((seed, Kind::Explorations, panicked())),
+            Err(_) => results.failed.push((seed, Kind::Explorations, panicked())),
         }
     }
 }

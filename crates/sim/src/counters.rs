@@ -1,6 +1,6 @@
-//! Counters of many runs, added up.
+//! Adds the counters of runs.
 
-/// Adds two of a type whose fields are all counters, field by field.
+/// Implements `Add` for a type whose fields are all counters, field by field.
 macro_rules! add_each {
     ($type:ident { $($counter:ident),+ $(,)? }) => {
         impl std::ops::Add for $type {

@@ -1,14 +1,13 @@
 //! The event loop of a direct simulation.
 //!
-//! Events are ordered by (time, class, sequence). The classes of one instant are plans that are outlived (`planning`),
-//! terminations,
-//! submissions, starts and the reallocation event (or submissions before terminations, [`Ties`]);
-//! terminations go in the order in which the jobs were started. A job whose reservation begins now counts
-//! as started and is not reallocated (spec A.0.2). Siblings (`copies`) are queued where the reallocation event is, of the
-//! jobs that arrived at this instant and did not start.
+//! Events are ordered by (time, class, sequence). The classes of one instant are exceeded plans (`planning`), terminations,
+//! submissions, starts and the reallocation event ([`Ties`] may put submissions before terminations). Terminations come in
+//! the order in which the jobs were started. A job whose reservation starts now counts as started and is not reallocated
+//! (spec A.0.2). Siblings (`siblings`) of the jobs that arrived at this instant and did not start are queued at the place of
+//! the reallocation event.
 
-mod copies;
 mod planning;
+mod siblings;
 
 use pliant_model::{
     ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Owner, Platform, Reason,
@@ -23,8 +22,8 @@ use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 use std::borrow::Borrow;
 
-use self::copies::Copies;
-use self::planning::{Planning, Ran};
+use self::planning::{Planning, StartedRun};
+use self::siblings::Siblings;
 use crate::kernel::EventQueue;
 use crate::ready::NextStarts;
 use crate::{Observer, Policies, SimError, SimJob, Ties, folding};
@@ -32,29 +31,29 @@ use crate::{Observer, Policies, SimError, SimJob, Ties, folding};
 /// How many instants pass between two reports to the observer.
 const REPORT_EVERY: u32 = 4096;
 
-/// What the engine knows of a submitted job that has not started.
+/// A submitted job that has not started.
 struct Submitted {
     job: Job,
     managed: bool,
-    /// How the job scales, where that is not what is believed.
+    /// The job's real speedup, if the assumed one is wrong.
     true_speedup: Option<Speedup>,
 }
 
 pub(crate) struct Engine<'a, I: Iterator> {
     jobs: std::iter::Peekable<I>,
-    /// How many jobs there are, as far as the iterator knows.
+    /// The number of jobs as far as the iterator knows it.
     total: usize,
     last_submit: Time,
     submitted: FxHashMap<JobId, Submitted>,
     policies: &'a Policies,
     federation: Federation,
     rng: ChaCha8Rng,
-    /// Terminations, those of one instant in the order of the starts.
+    /// Terminations; those of one instant in the order of the starts.
     finishes: EventQueue<Time, (), (JobId, ClusterId)>,
     next_starts: NextStarts,
-    copies: Copies,
+    siblings: Siblings,
     planning: Planning,
-    /// A batch policy of the platform that folds jobs.
+    /// A batch policy of the platform that folds jobs, if there is one.
     folding: Option<&'static str>,
     next_event: Time,
     started: Vec<Start>,
@@ -76,7 +75,7 @@ where
         Ok(Engine::on(platform, federation, origin, jobs, policies))
     }
 
-    /// On clusters that stand at `origin`, those of the platform in the same order.
+    /// An engine on existing clusters at `origin`, those of the platform in the same order.
     pub(crate) fn on(
         platform: &Platform,
         federation: Federation,
@@ -92,7 +91,7 @@ where
             submitted: FxHashMap::default(),
             policies,
             next_starts: NextStarts::new(federation.len()),
-            copies: Copies::new(federation.len()),
+            siblings: Siblings::new(federation.len()),
             planning: Planning::new(policies.plan_by),
             folding: folding(platform).unwrap_or(None),
             federation,
@@ -118,7 +117,7 @@ where
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Run, SimError> {
         let mut instants = 0_u32;
         while let Some(now) = self.next_instant() {
-            self.outlive_due(now);
+            self.extend_due_plans(now);
             match self.policies.ties {
                 Ties::FinishFirst => {
                     self.finish_due(now);
@@ -130,14 +129,14 @@ where
                 }
             }
             self.start_due(now);
-            self.spread_copies(now);
+            self.submit_siblings(now);
             self.reallocate_due(now);
             instants += 1;
             if instants.is_multiple_of(REPORT_EVERY) && !observer.progress(self.ended, self.total, now) {
                 return Err(SimError::Stopped);
             }
         }
-        // In place: these are most of what a long run holds, and `flatten` would copy them.
+        // In place, because these are most of the memory of a long run and `flatten` would copy them.
         self.outcomes.retain(Option::is_some);
         self.run.jobs = self.outcomes.into_iter().map(|ran| ran.expect("the others were dropped")).collect();
         Ok(self.run)
@@ -155,7 +154,7 @@ where
             && self.federation.waiting().is_empty()
             && let Some(policy) = self.policies.reallocation
         {
-            // Nothing can be moved before the next submission: events until then do nothing.
+            // No job can move before the next submission: events until then do nothing.
             let periods = next.0.max(0).div_euclid(policy.period.0);
             let skipped = Time(periods * policy.period.0);
             let skipped = if skipped < next { skipped + policy.period } else { skipped };
@@ -169,7 +168,7 @@ where
             self.ended += 1;
             self.planning.ended(job);
             self.federation.scheduler(cluster).finish(now, job);
-            self.changed(now, cluster);
+            self.update_next_start(now, cluster);
         }
     }
 
@@ -187,7 +186,7 @@ where
             let placed =
                 if next.managed { self.map(now, id, next) } else { self.submit_locally(now, id, next) };
             match placed {
-                Ok(cluster) => self.changed(now, cluster),
+                Ok(cluster) => self.update_next_start(now, cluster),
                 Err(cause) => {
                     self.ended += 1;
                     self.submitted.remove(&id);
@@ -198,7 +197,7 @@ where
         Ok(())
     }
 
-    /// What is kept of a job that arrives; an error if the clusters cannot run it as it is.
+    /// Checks an arriving job and keeps what the engine needs of it.
     fn submitted(&self, next: &SimJob) -> Result<Submitted, SimError> {
         let SimJob { job, managed, true_speedup, .. } = next;
         if let (Some(batch), Some(_)) = (self.folding, true_speedup) {
@@ -207,18 +206,18 @@ where
         Ok(Submitted { job: job.clone(), managed: *managed, true_speedup: true_speedup.clone() })
     }
 
-    /// A request of a client: tuned and mapped by the federation.
+    /// Tunes, maps and submits a request of a client.
     fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
         let request = request(id, next, self.planning.planned(&next.job));
         let MappingDecision { cluster, estimate, reason } =
             mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
         self.federation.submit(now, tracked, estimate);
-        self.copies.arrived(id, self.policies);
+        self.siblings.arrived(id, self.policies);
         Ok(cluster)
     }
 
-    /// A local user's job: rigid, straight to its own cluster, in the log's own shape and time (A000-16).
+    /// Submits a local user's rigid job to its own cluster, with the shape and time of the log (A000-16).
     fn submit_locally(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
         let only = (self.federation.len() == 1).then_some(ClusterId(0));
         let known = next.job.origin.filter(|origin| origin.index() < self.federation.len());
@@ -239,20 +238,20 @@ where
         Ok(cluster)
     }
 
-    /// Asks a cluster that something happened to when it wants to start a job next.
-    fn changed(&mut self, now: Time, cluster: ClusterId) {
+    /// Updates the next start of a cluster whose state has changed.
+    fn update_next_start(&mut self, now: Time, cluster: ClusterId) {
         let next = self.federation.scheduler(cluster).next_start();
-        let next = if self.copies.is_due(cluster) { Some(now) } else { next };
-        // All that is due at an instant is equal: the first cluster goes first.
+        let next = if self.siblings.is_due(cluster) { Some(now) } else { next };
+        // Clusters that are due at the same instant start in their order.
         self.next_starts.set(cluster, next.map(|at| at.max(now)));
     }
 
     fn start_due(&mut self, now: Time) {
         while let Some(cluster) = self.next_starts.pop_due(now) {
             let mut started = std::mem::take(&mut self.started);
-            self.copies.handed_out(cluster, &mut started);
+            self.siblings.take_early(cluster, &mut started);
             self.federation.scheduler(cluster).start_due(now, &mut started);
-            if self.copies.are_none() {
+            if self.siblings.is_empty() {
                 for start in started.drain(..) {
                     self.start(now, cluster, start, None);
                 }
@@ -260,12 +259,12 @@ where
                 self.start_first(now, cluster, &mut started);
             }
             self.started = started;
-            self.changed(now, cluster);
+            self.update_next_start(now, cluster);
         }
     }
 
-    /// A job starts, or `copy` of one that waits elsewhere.
-    fn start(&mut self, now: Time, cluster: ClusterId, start: Start, copy: Option<&Move>) {
+    /// Starts a job, or `sibling`, its sibling on this cluster.
+    fn start(&mut self, now: Time, cluster: ClusterId, start: Start, sibling: Option<&Move>) {
         let Some(submitted) = self.submitted.remove(&start.job) else {
             debug_assert!(false, "job {} started twice", start.job);
             return;
@@ -274,15 +273,15 @@ where
         let limit = self.limit(&submitted, tracked.as_ref(), cluster, start);
         let Submitted { job, managed, .. } = submitted;
         let end = now + runtime_at(&job, limit);
-        self.watch(now, start.job, cluster, &job, Ran { planned: start.walltime, limit, end });
+        self.track_plan(now, start.job, cluster, &job, StartedRun { planned: start.walltime, limit, end });
         self.finishes.schedule(end, (), (start.job, cluster));
-        let (moves, reason) = match (tracked, copy) {
-            (Some(Tracked { moves, .. }), Some(copy)) => (moves + 1, Reason::Moved(copy.reason)),
+        let (moves, reason) = match (tracked, sibling) {
+            (Some(Tracked { moves, .. }), Some(sibling)) => (moves + 1, Reason::Moved(sibling.reason)),
             (Some(Tracked { moves, reason, .. }), None) => (moves, reason),
             (None, _) => (0, Reason::Mapped(MapReason::Local)),
         };
-        if let Some(copy) = copy {
-            self.moved(now, copy, job.log_id);
+        if let Some(sibling) = sibling {
+            self.record_move(now, sibling, job.log_id);
         }
         self.outcomes[start.job.index()] = Some(JobOutcome {
             log_id: job.log_id,
@@ -310,16 +309,16 @@ where
         for one in reallocate(&policy, &mut self.federation, now) {
             let Some(Submitted { job, .. }) = self.submitted.get(&one.job) else { continue };
             let log_id = job.log_id;
-            self.moved(now, &one, log_id);
+            self.record_move(now, &one, log_id);
         }
         for cluster in self.federation.ids() {
-            self.changed(now, cluster);
+            self.update_next_start(now, cluster);
         }
         self.start_due(now);
     }
 
-    /// A job has gone to another cluster.
-    fn moved(&mut self, now: Time, one: &Move, log_id: u64) {
+    /// Counts and records a move.
+    fn record_move(&mut self, now: Time, one: &Move, log_id: u64) {
         self.run.reallocations += 1;
         if self.policies.keep_moves {
             let Move { from, to, before, estimate: Estimate { procs, .. }, .. } = *one;

@@ -1,9 +1,8 @@
 //! The simulator: the batch and grid policies of `pliant-policy`, driven by a log instead of by users.
 //!
-//! [`simulate`] is the *direct* speed of the simulator: policies are called on clusters in memory. It
-//! delivers to each cluster what a real batch system would deliver (submissions, ends, the clock) and asks
-//! nothing of it that a real one cannot be asked. [`protocol`] is the other speed: agents, servers and clients
-//! exchange messages over a simulated network.
+//! [`simulate`] is the *direct* simulation: policies are called on clusters in memory. Clusters get only what a real batch
+//! system gets (submissions, ends, the clock) and answer only what a real one can answer. [`protocol`] is the other speed:
+//! agents, servers and clients exchange messages over a simulated network.
 
 pub mod campaign;
 mod counters;
@@ -17,7 +16,7 @@ pub mod protocol;
 mod ready;
 pub mod recorded;
 mod stream;
-pub mod twin;
+pub mod what_if;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -31,22 +30,22 @@ use pliant_policy::tuning::Tuner;
 
 pub use stream::{StreamError, simulate_stream};
 
-/// One job of a simulated workload: what the log says and how the simulation treats it.
+/// One job of a simulated workload: its log entry and how the simulation treats it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SimJob {
     /// The job.
     pub job: Job,
-    /// How it scales, as its user and so all plans believe. [`Speedup::Rigid`] keeps the log's size.
+    /// The speedup that its user and all plans assume. [`Speedup::Rigid`] keeps the log's size.
     pub speedup: Speedup,
-    /// How it really scales, where that is not what is believed: decides its limit and its end in the size that it
-    /// gets. Only clusters that can plan a job longer when it outlives its plan take such jobs.
+    /// The real speedup, if the assumed one is wrong: decides the time limit and the end in the size that the job gets. Only
+    /// clusters that can extend the plan of a running job accept such jobs.
     pub true_speedup: Option<Speedup>,
-    /// True if it goes through the federation; false if its user submits it straight, and rigid, to its
-    /// origin cluster (non-dedicated platforms, paper 000, section 4.3.2).
+    /// True if it goes through the federation; false if a local user submits it as a rigid job to its origin cluster
+    /// (non-dedicated platforms, paper 000, section 4.3.2).
     pub managed: bool,
 }
 
-/// Which of the events of one instant come first (docs/validation.md).
+/// The order of terminations and submissions of one instant (docs/validation.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ties {
     /// Terminations, then submissions, then starts.
@@ -63,15 +62,15 @@ pub struct Policies {
     pub tuner: Tuner,
     /// How the agent chooses a cluster.
     pub mapping: Mapping,
-    /// How waiting jobs are moved; none keeps them where they are.
+    /// How waiting jobs are moved; none: they stay where they are.
     pub reallocation: Option<Reallocation>,
     /// Order of the events of one instant.
     pub ties: Ties,
-    /// What the clusters plan by, and with them the agent.
+    /// The runtimes that clusters and agent plan by.
     pub plan_by: PlanBy,
-    /// Seed of the policies that draw (random mapping).
+    /// The seed of random policies (random mapping).
     pub seed: u64,
-    /// Whether to keep a record of every move, beside their number.
+    /// Whether to record every move, not only their number.
     pub keep_moves: bool,
 }
 
@@ -90,7 +89,7 @@ impl Default for Policies {
 }
 
 impl Policies {
-    /// Fails if the clusters cannot do what is asked of them.
+    /// Fails if a batch policy does not support these policies.
     fn check(&self, platform: &Platform) -> Result<(), SimError> {
         match folding(platform)? {
             Some(batch) if self.plan_by != PlanBy::Walltimes => {
@@ -112,20 +111,20 @@ fn folding(platform: &Platform) -> Result<Option<&'static str>, SimError> {
     Ok(None)
 }
 
-/// What plans are made by ([`pliant_policy::runtimes::predicted`]). The user's walltime is the limit in any case.
+/// The runtimes that plans use ([`pliant_policy::runtimes::predicted`]). The user's walltime is the time limit in any case.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum PlanBy {
-    /// What users ask for.
+    /// The walltimes that users request.
     #[default]
     Walltimes,
-    /// What jobs that have ended make likely.
+    /// Predictions from ended jobs.
     Predictions(Prediction),
-    /// What jobs will really take: a bound, since nobody knows.
+    /// The real runtimes, which are unknown live: a bound.
     Runtimes,
 }
 
 impl PlanBy {
-    /// The name of it.
+    /// Its name.
     pub fn basis(&self) -> Basis {
         match self {
             Self::Walltimes => Basis::Walltimes,
@@ -135,34 +134,34 @@ impl PlanBy {
     }
 }
 
-/// Told now and then how far a simulation is. Returning false stops the run with [`SimError::Stopped`].
+/// Gets the progress of a simulation from time to time. Returning false stops the run with [`SimError::Stopped`].
 pub trait Observer {
     /// `done` of `total` jobs have ended or were refused; the simulated clock is at `now`.
     fn progress(&mut self, done: usize, total: usize, now: Time) -> bool;
 }
 
-/// Watches nothing.
-pub struct Silent;
+/// An observer that ignores all reports.
+pub struct NoObserver;
 
-impl Observer for Silent {
+impl Observer for NoObserver {
     fn progress(&mut self, _: usize, _: usize, _: Time) -> bool {
         true
     }
 }
 
-/// A run that cannot be simulated.
+/// A reason why a run cannot be simulated.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SimError {
     /// A cluster names a batch policy that is not registered.
     Batch(pliant_policy::UnknownName),
-    /// A batch policy that folds jobs is to plan by something else than walltimes, from which it makes its shapes.
+    /// A batch policy that folds jobs needs walltimes for its shapes but should plan by something else.
     Folding {
         /// The policy.
         batch: &'static str,
-        /// What it was to plan by.
+        /// The requested basis of plans.
         plan_by: Basis,
     },
-    /// A batch policy that folds jobs is to run a job that scales otherwise than is believed.
+    /// A batch policy that folds jobs should run a job whose assumed speedup is wrong.
     FoldingMisjudged {
         /// The policy.
         batch: &'static str,
@@ -171,10 +170,10 @@ pub enum SimError {
     Unsorted(usize),
     /// The observer stopped the run.
     Stopped,
-    /// The protocol speed does not do that.
+    /// The protocol speed does not support this.
     Protocol(protocol::Unsupported),
-    /// The tree of agents is not one of the platform's clusters.
-    Tree(protocol::TreeError),
+    /// The hierarchy of agents does not match the platform's clusters.
+    Hierarchy(protocol::HierarchyError),
 }
 
 impl fmt::Display for SimError {
@@ -194,7 +193,7 @@ impl fmt::Display for SimError {
             }
             Self::Stopped => write!(f, "stopped before the end"),
             Self::Protocol(unsupported) => write!(f, "{unsupported}"),
-            Self::Tree(error) => write!(f, "{error}"),
+            Self::Hierarchy(error) => write!(f, "{error}"),
         }
     }
 }
@@ -203,9 +202,8 @@ impl std::error::Error for SimError {}
 
 /// Simulates `jobs` (sorted by submission) on `platform`.
 ///
-/// Jobs are taken from the iterator as their submission comes up and forgotten when they start: memory grows
-/// with the jobs in flight and with one [`pliant_model::JobOutcome`] per job. [`simulate_stream`] takes jobs
-/// that are read on the way and may turn out to be unreadable.
+/// Jobs are read from the iterator when their submission is due and dropped when they start: memory grows with the waiting
+/// jobs and with one [`pliant_model::JobOutcome`] per job. [`simulate_stream`] accepts jobs whose reading may fail.
 pub fn simulate<I>(
     platform: &Platform,
     jobs: I,

@@ -1,15 +1,15 @@
-//! Which clusters have a job to start, and when: a queue of the clusters' next starts.
+//! A queue of the clusters' next starts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use pliant_model::{ClusterId, Time};
 
-/// Outdated entries that are kept in any case.
+/// The number of outdated entries that are always allowed.
 const SPARE: usize = 64;
 
-/// The next start of every cluster. Outdated entries stay in the heap until they surface, or until they are
-/// more than the others; so the heap grows with the clusters, not with the run.
+/// The next start of every cluster. Outdated entries stay in the heap until they reach its top or outnumber the others, so
+/// the heap grows with the clusters, not with the run.
 pub(crate) struct NextStarts {
     heap: BinaryHeap<Reverse<(Time, ClusterId)>>,
     next: Vec<Time>,
@@ -20,7 +20,7 @@ impl NextStarts {
         Self { heap: BinaryHeap::new(), next: vec![Time::MAX; clusters] }
     }
 
-    /// The cluster's next start is now `next` (none: nothing planned).
+    /// Sets the cluster's next start; none if nothing is planned.
     pub(crate) fn set(&mut self, cluster: ClusterId, next: Option<Time>) {
         let next = next.unwrap_or(Time::MAX);
         if self.next[cluster.index()] != next {
@@ -34,7 +34,7 @@ impl NextStarts {
         }
     }
 
-    /// Begins anew with one entry per cluster; costs as much as the changes since that was done last.
+    /// Rebuilds the heap with one entry per cluster; the cost is covered by the changes since the last rebuild.
     fn drop_outdated(&mut self) {
         self.heap.clear();
         let planned = self.next.iter().enumerate().filter(|(_, next)| **next < Time::MAX);
@@ -52,7 +52,7 @@ impl NextStarts {
         Time::MAX
     }
 
-    /// Takes out a cluster that has a start at or before `now`.
+    /// Removes and returns a cluster with a start at or before `now`.
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<ClusterId> {
         if self.first() > now {
             return None;

@@ -1,4 +1,4 @@
-//! What a live federation recorded, as a workload: to be run again under other policies.
+//! Converts the records of a live federation to a workload, to run it under other policies.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,23 @@ use pliant_model::{Cluster, ClusterId, Job, Platform, PlatformError, Span, Time}
 
 use crate::SimJob;
 
-/// A live run as the simulator takes it.
+/// A live run as input of the simulator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Recorded {
-    /// The servers, by rank and name: ties go as they went live.
+    /// The servers, by rank and name, so that ties are broken as live.
     pub platform: Platform,
-    /// The jobs that ran, in the order of their submission, the first one at time 0.
+    /// The jobs that ran, in the order of submission; the first one at time 0.
     pub jobs: Vec<SimJob>,
-    /// When the first one was submitted.
+    /// The submission time of the first job.
     pub origin: Time,
-    /// What the jobs were live, in the order of `jobs`.
+    /// The live records of the jobs, in the order of `jobs`.
     pub records: Vec<JobRecord>,
 }
 
 impl Recorded {
-    /// Of the servers and jobs of a federation. Jobs that never ran, or whose server is not told, are left out.
+    /// Converts the servers and jobs of a federation. Jobs that never ran or whose server is not listed are left out.
     ///
-    /// A job's runtime is what it took as a share of the walltime it had, as in a log (paper 000, section 4.2.2): on
-    /// another size or another cluster it takes the same share.
+    /// A job takes the same share of its walltime in any size and on any cluster, as in a log (paper 000, section 4.2.2).
     ///
     /// # Errors
     ///
@@ -60,36 +59,36 @@ impl Recorded {
         Ok(Recorded { platform, jobs, origin, records })
     }
 
-    /// Mean time from submission to end, in seconds, as it was live.
+    /// The live mean time from submission to end, in seconds.
     pub fn mean_response_s(&self) -> f64 {
         let responses = self.records.iter().filter_map(|one| Some((one.ended? - one.submitted).0 as f64));
         responses.sum::<f64>() / self.records.len().max(1) as f64
     }
 
-    /// Time from the first submission to the last end, as it was live.
+    /// The live time from the first submission to the last end.
     pub fn makespan(&self) -> Span {
         let last = self.records.iter().filter_map(|one| one.ended).max();
         last.map_or(Span::ZERO, |last| last - self.origin)
     }
 }
 
-/// Whether a job ran and has ended.
+/// True if a job ran and has ended.
 pub(crate) fn ran(record: &JobRecord) -> bool {
     record.started.is_some() && record.ended.is_some()
 }
 
-/// A number for the owner of a job. Who is the same as whom is all that counts: 31 bits of what stands for the owner.
+/// A number for the owner of a job: 31 bits of the owner's hash. Only equality counts.
 pub(crate) fn user(record: &JobRecord) -> i32 {
     (record.owner.owner().0 >> 33) as i32
 }
 
-/// A job that ran, as the simulator takes it.
+/// Converts a job that ran to a job of the simulator.
 pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Option<ClusterId>) -> SimJob {
     let JobRecord { work, started, ended, walltime, .. } = record;
-    let took = ended.zip(*started).map_or(Span(1), |(ended, started)| ended - started);
-    // The same share of the walltime it was given on. Rounded down: a simulated runtime is rounded up again, and is
-    // then what was measured wherever the walltime is not longer than the one it was given on.
-    let share = i128::from(took.0) * i128::from(work.walltime.0) / i128::from(walltime.0.max(1));
+    let elapsed = ended.zip(*started).map_or(Span(1), |(ended, started)| ended - started);
+    // The same share of the walltime. Rounded down because a simulated runtime is rounded up again; it then equals the measured
+    // one wherever the walltime is not longer.
+    let share = i128::from(elapsed.0) * i128::from(work.walltime.0) / i128::from(walltime.0.max(1));
     let runtime = i64::try_from(share).unwrap_or(i64::MAX);
     let job = Job {
         log_id: index as u64 + 1,
@@ -167,7 +166,7 @@ mod tests {
         assert_eq!(names, ["b", "c", "a"]);
         let jobs: Vec<(i64, i64, Option<ClusterId>)> =
             recorded.jobs.iter().map(|one| (one.job.submit.0, one.job.runtime.0, one.job.origin)).collect();
-        // Half of its walltime on each, whatever the speed.
+        // Half of the walltime on each cluster, whatever its speed.
         assert_eq!(jobs, [(0, 50, Some(ClusterId(0))), (10, 50, Some(ClusterId(2)))]);
         assert_eq!(recorded.mean_response_s(), (25.0 + 60.0) / 2.0);
         assert_eq!(recorded.makespan(), Span(70));

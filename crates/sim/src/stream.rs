@@ -1,4 +1,4 @@
-//! Simulating a log while it is read.
+//! Simulates a log while it is read.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,10 +7,10 @@ use pliant_model::{Platform, Run, Time};
 
 use crate::{Observer, Policies, SimError, SimJob, simulate};
 
-/// Why a streamed run ended early.
+/// The reason why a streamed run ended early.
 #[derive(Debug)]
 pub enum StreamError<E> {
-    /// The next job could not be had.
+    /// The next job could not be read.
     Source(E),
     /// The run cannot be simulated.
     Sim(SimError),
@@ -34,8 +34,8 @@ impl<E: std::error::Error + 'static> std::error::Error for StreamError<E> {
     }
 }
 
-/// Simulates jobs (sorted by submission) that are read on the way. The first one that cannot be had ends the
-/// run with its error; what was simulated until then is given up.
+/// Simulates jobs (sorted by submission) while they are read. The first read error ends the run; its partial result is
+/// dropped.
 pub fn simulate_stream<I, E>(
     platform: &Platform,
     jobs: I,
@@ -55,7 +55,7 @@ where
     }
 }
 
-/// Stops the run when there will be no more jobs: nobody wants the rest of it.
+/// Stops the run after a read error.
 struct UntilFailed<'a, E> {
     observer: &'a mut dyn Observer,
     failed: &'a RefCell<Option<E>>,

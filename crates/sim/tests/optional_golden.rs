@@ -1,4 +1,5 @@
-//! What paper 004 measured, and what its text lets one compute (spec A.4.7, A.4.9): the direct simulation of its scenarios.
+//! The direct simulation of the scenarios of paper 004, against its measurements and against values computed from its text
+//! (spec A.4.7, A.4.9).
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_control::optional::explore::Dispatch;
@@ -37,7 +38,7 @@ fn near(found: f64, expected: f64, within: f64, what: &str) {
 const ETHIC: System = System::ethic(VirtualTime);
 
 #[test]
-fn g004_5_by_day_190_guessed_requests_are_best_and_all_completed_but_those_of_the_last_second() {
+fn g004_5_by_day_190_guessed_requests_complete_the_most_requests() {
     let scenario = Scenario::paper(Arrivals::Regular);
     let guess = |guess| runs(&scenario, System::legacy(guess));
     let best = guess(190);
@@ -52,7 +53,7 @@ fn g004_5_by_day_190_guessed_requests_are_best_and_all_completed_but_those_of_th
 }
 
 #[test]
-fn g004_6_by_day_the_papers_system_completes_what_it_says_within_one_percent() {
+fn g004_6_by_day_the_papers_system_completes_the_published_count_within_one_percent() {
     let scenario = Scenario::paper(Arrivals::Regular);
     let found = runs(&scenario, ETHIC);
     near(completed(&found), 1_842.0, 18.42, "completed requests");
@@ -65,8 +66,8 @@ fn g004_6_by_day_the_papers_system_completes_what_it_says_within_one_percent() {
     assert!(against_best < 0.0, "{against_best}");
 }
 
-/// Spec A.4.7: rule 4 as printed contradicts the paper's own result. How much of it shows depends on whether the next
-/// request of a newcomer is there when a core becomes free: with a window of one it never is, if sending takes any time.
+/// Spec A.4.7: rule 4 as printed contradicts the paper's own result. The contradiction shows if the next request of a new user
+/// is queued when a core becomes free; with a window of one it never is, if sending takes any time.
 #[test]
 fn by_day_the_rule_as_printed_is_unfair() {
     let check = |pace: i64, window, fairness, expected: f64| {
@@ -88,7 +89,7 @@ fn by_day_the_rule_as_printed_is_unfair() {
 }
 
 #[test]
-fn by_night_who_comes_first_is_served_first_unless_requests_are_optional() {
+fn by_night_the_first_users_are_served_first_unless_requests_are_optional() {
     let scenario = Scenario { pace: SpanMs::ZERO, ..Scenario::paper(Arrivals::Consecutive) };
     let ethic = runs(&scenario, ETHIC);
     assert_eq!(unhappy(&ethic), 0.0);
@@ -105,7 +106,7 @@ fn by_night_who_comes_first_is_served_first_unless_requests_are_optional() {
 }
 
 #[test]
-fn at_once_both_systems_share_the_platform_if_enough_is_guessed() {
+fn at_once_both_systems_share_the_platform_if_guesses_are_large_enough() {
     let scenario = Scenario::paper(Arrivals::Simultaneous);
     for system in [ETHIC, System::legacy(100), System::legacy(1_000)] {
         let found = runs(&scenario, system);
@@ -116,7 +117,7 @@ fn at_once_both_systems_share_the_platform_if_enough_is_guessed() {
         let found = runs(&scenario, System::legacy(guess));
         assert_eq!(completed(&found), f64::from(guess * 10), "too few fill a part of the platform");
     }
-    // G004-6, n_ideal: the least guess of ten users that fills ten servers for 100 s, if messages take no time.
+    // G004-6, n_ideal: the least guess of ten users that fills ten servers for 100 s if messages take no time.
     let at_once = Scenario { pace: SpanMs::ZERO, ..scenario };
     for (guess, expected) in [(99, 990.0), (100, 1_000.0), (101, 1_000.0)] {
         let found = runs(&at_once, System::legacy(guess));
@@ -125,7 +126,7 @@ fn at_once_both_systems_share_the_platform_if_enough_is_guessed() {
 }
 
 #[test]
-fn over_a_working_day_nobody_is_unhappy_and_a_good_guess_is_hard_to_find() {
+fn over_a_working_day_no_user_is_unhappy_and_most_guesses_are_worse() {
     for arrivals in [Arrivals::Diurnal, Arrivals::DiurnalRandom] {
         let scenario = Scenario::paper(arrivals);
         let ethic = runs(&scenario, ETHIC);
@@ -147,31 +148,31 @@ fn over_a_working_day_nobody_is_unhappy_and_a_good_guess_is_hard_to_find() {
 }
 
 #[test]
-fn g004_7_on_138_servers_100_users_complete_what_the_paper_measured_within_one_percent() {
+fn g004_7_on_138_servers_100_users_complete_the_published_count_within_one_percent() {
     let summary = summarize_exploration(&simulate(&Scenario::scalability(SpanMs(13_000)), &ETHIC, 1));
     assert_eq!(summary.unhappy_users, 0);
     near(summary.completed_requests as f64, 13_605.0, 136.0, "completed requests");
-    // The policy's own is under 0.01: what is more comes of the 13 s that cancelling takes as well. The paper has 0.70.
+    // The policy alone gives less than 0.01; the rest comes from the 13 s that cancellations take as well. The paper has 0.70.
     assert!(summary.unfairness < 0.15, "{}", summary.unfairness);
     assert_eq!(summary.stored_requests, 13_800, "one for each user and server");
 }
 
-/// What daemons add to a request's time is part of it: a moment more for each is a longer request.
+/// An execution overhead has the effect of a longer runtime.
 #[test]
-fn overheads_make_requests_longer_and_users_later() {
+fn overheads_prolong_requests_and_delay_users() {
     let system = System::ethic(VirtualTime);
     let scenario = Scenario::paper(Arrivals::Diurnal);
-    let moment = Overheads { run: vec![SpanMs(1)], ..Overheads::default() };
+    let moment = Overheads { execution: vec![SpanMs(1)], ..Overheads::default() };
     let longer = Scenario { runtime: SpanMs(1_001), ..scenario.clone() };
     assert_eq!(simulate_with(&scenario, &system, &moment, 1), simulate(&longer, &system, 1));
     assert_eq!(simulate_with(&scenario, &system, &Overheads::default(), 1), simulate(&scenario, &system, 1));
-    // Who takes half a second to begin, or to answer, has less of the time until the deadline.
+    // Overheads of half a second leave a user less time until the deadline.
     let alone = Scenario { users: 1, ..Scenario::paper(Arrivals::Simultaneous) };
     let completed = |overheads: &Overheads| {
         summarize_exploration(&simulate_with(&alone, &system, overheads, 1)).completed_requests
     };
     let at_once = completed(&Overheads::default());
     let half = vec![SpanMs(500)];
-    assert_eq!(completed(&Overheads { begin: half.clone(), ..Overheads::default() }), at_once);
-    assert!(completed(&Overheads { turn: half, ..Overheads::default() }) < at_once * 7 / 10);
+    assert_eq!(completed(&Overheads { submission: half.clone(), ..Overheads::default() }), at_once);
+    assert!(completed(&Overheads { next_request: half, ..Overheads::default() }) < at_once * 7 / 10);
 }

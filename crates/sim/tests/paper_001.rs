@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_model::{Platform, Procs, Run, Speedup};
-use pliant_sim::{Policies, Silent, SimJob, simulate};
+use pliant_sim::{NoObserver, Policies, SimJob, simulate};
 use pliant_trace::{LoadOptions, load};
 
 fn run(batch: &str, jobs: &[SimJob]) -> Run {
     let platform = Platform::single(Procs(128), batch).unwrap();
-    let run = simulate(&platform, jobs, &Policies::default(), &mut Silent).unwrap();
+    let run = simulate(&platform, jobs, &Policies::default(), &mut NoObserver).unwrap();
     assert_eq!((run.jobs.len(), run.refused.len()), (jobs.len(), 0), "{batch}");
     run
 }

@@ -1,5 +1,5 @@
-//! Paper 002's campaigns: their files, that a campaign of multi-jobs gives the same bytes on any number of threads, and
-//! what its claims come to on a small generated log.
+//! Paper 002's campaigns: their files, equal results on any number of threads, and the paper's claims on a small generated
+//! log.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 #![allow(
     clippy::disallowed_methods,
@@ -30,7 +30,7 @@ fn run(campaign: &MultiJobCampaign, dir: &Path, threads: usize) -> Result<Result
     Ok(results)
 }
 
-/// A campaign of the paper on a log that takes no time.
+/// A campaign of the paper on a small log.
 fn small(name: &str) -> MultiJobCampaign {
     let mut campaign = campaign(name);
     campaign.logs.truncate(1);
@@ -52,7 +52,7 @@ fn small(name: &str) -> MultiJobCampaign {
     campaign
 }
 
-/// The results on two threads, with those on one compared.
+/// The results on two threads, checked against those on one.
 fn on_any_threads(campaign: &MultiJobCampaign) -> (tempfile::TempDir, Results) {
     let dir = tempfile::tempdir().unwrap();
     let folders: [PathBuf; 2] = ["one", "two"].map(|name| dir.path().join(name));
@@ -75,7 +75,7 @@ fn the_papers_campaign_in_small() {
     // C002-3: Algorithm 1 before random, in every cell.
     for pair in results.frozen.chunks(2) {
         assert_eq!((pair[0].policy.as_str(), pair[1].policy.as_str()), ("statistics", "random"));
-        // With heavy tails as printed, what is drawn decides.
+        // With the printed heavy tails, the draws decide.
         let slack = if pair[0].law == "pareto-printed" { 1.3 } else { 1.0 };
         assert!(pair[0].makespan_s.mean <= slack * pair[1].makespan_s.mean, "{pair:?}");
         assert!(pair[0].makespan_s.median <= pair[0].makespan_s.p95);
@@ -88,7 +88,7 @@ fn the_papers_campaign_in_small() {
             .filter(|cell| cell.law == "deterministic" && cell.policy == "statistics")
             .all(|cell| cell.makespan_s.runs == starts)
     );
-    // C002-8: how much later random is, over all numbers of jobs, grows with the pre-load.
+    // C002-8: the delay of random, over all numbers of jobs, grows with the pre-load.
     let later = ["100", "1000", "5000", "10000"].map(|time| {
         let cells: Vec<&FrozenCell> = results
             .frozen
@@ -101,7 +101,7 @@ fn the_papers_campaign_in_small() {
         ratios.iter().sum::<f64>() / ratios.len() as f64
     });
     assert!(later.is_sorted_by(|one, next| one < next), "{later:?}");
-    // C002-9: so many jobs meet every cluster, so random ends with the most pending work and about a tenth of them.
+    // C002-9: with many jobs every cluster gets some, so random ends with the most pending work plus about a tenth of them.
     for cell in &results.frozen {
         let is_meant = cell.policy == "random" && cell.law == "deterministic" && cell.job_time_s.is_none();
         if is_meant && cell.instances == 10_000 {
@@ -140,9 +140,9 @@ fn statistics_end_before_random_in_scenarios_3_and_4() {
     }
 }
 
-/// The exact broker is the bound of those who stay, and every policy of the campaign does what its name says.
+/// The exact broker is the bound of brokers without moves, and every policy of the campaign behaves as its name says.
 #[test]
-fn what_goes_beyond_the_paper_in_small() {
+fn the_campaign_beyond_the_paper_in_small() {
     let (_dir, results) = on_any_threads(&small("paper-002-beyond.toml"));
     let of = |policy: &str| mean(&results, "spread", policy);
     assert!(
@@ -165,13 +165,13 @@ fn what_goes_beyond_the_paper_in_small() {
     }
     assert!(moved("mean") == 0.0 && moved("mean-by-elapsed") == 0.0 && moved("two-choices") == 0.0);
     assert!(of("random-replicated") < of("random"));
-    // Calibration: the quantile of 0.8 is not exceeded by about as many, where its level has jobs enough.
+    // Calibration: about 80 % of the jobs stay below the quantile of 0.8 where the level has enough jobs.
     let row =
         results.errors.iter().find(|row| row.level == "all" && row.estimator == "quantile 0.8").unwrap();
     assert!((70.0..90.0).contains(&row.within_percent), "{row:?}");
 }
 
-/// The state machine of live sweeps runs every multi-job to its end, and takes back what waits where it would end last.
+/// The state machine of live sweeps runs every multi-job to its end and withdraws instances that wait where they would end last.
 #[test]
 fn sweeps_run_in_small() {
     let (_dir, results) = on_any_threads(&small("paper-002-sweep.toml"));
@@ -185,7 +185,7 @@ fn sweeps_run_in_small() {
 }
 
 #[test]
-fn without_its_logs_the_campaign_is_smaller_and_a_required_one_is_named() {
+fn absent_optional_logs_are_skipped_and_absent_required_ones_reported() {
     let mut campaign = campaign("paper-002.toml");
     campaign.base = PathBuf::from("nowhere");
     for log in &mut campaign.logs {
@@ -208,7 +208,7 @@ fn without_its_logs_the_campaign_is_smaller_and_a_required_one_is_named() {
 }
 
 #[test]
-fn mistakes_in_a_file_are_named_with_their_place() {
+fn errors_in_a_file_have_their_position() {
     let check = |log: &str, more: &str, place: &str, problem: &str| {
         let text = format!("kind = \"multi-job\"\nname = \"c\"\nseed = 1\ndraws = 2\n[[log]]\n{log}\n{more}");
         let error = MultiJobCampaign::parse(&text, Path::new("c.toml")).unwrap_err().to_string();
@@ -249,8 +249,7 @@ fn categories_of_a_real_log_are_counted() {
     assert_eq!(divided.categories, [0, 216, 28]);
 }
 
-/// A log of three sites, each job with a user, a group and an executable, in both formats; they are numbered in the order in
-/// which they appear, as words are.
+/// A log of three sites in both formats, each job with a user, a group and an executable, numbered in the order of appearance.
 fn both_formats() -> [String; 2] {
     let (mut swf, mut gwf) = ("; MaxProcs: 3\n".to_owned(), "# MaxProcs: 3\n".to_owned());
     for number in 1..=300 {

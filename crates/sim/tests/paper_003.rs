@@ -1,4 +1,4 @@
-//! Paper 003's campaign: G003-8, and that a campaign of mappings gives the same bytes on any number of threads.
+//! Paper 003's campaign: G003-8, and equal results of a campaign of mappings on any number of threads.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 #![allow(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ fn paper() -> MappingCampaign {
     MappingCampaign::read(&campaigns().join("paper-003.toml")).unwrap()
 }
 
-/// The paper's campaign on graphs and grids that take no time.
+/// The paper's campaign on small graphs and grids.
 fn small() -> MappingCampaign {
     MappingCampaign {
         seeds: vec![1, 2],
@@ -55,7 +55,7 @@ fn g003_8_counts() {
     assert!(grid.machines().iter().all(|machine| machine.load == 0.3));
 }
 
-/// G003-8: every row of table 2 places 14 tasks. Its numbers are not ours to hit: inputs are missing (C003-16).
+/// G003-8: every row of table 2 places 14 tasks. Its numbers cannot be reproduced because inputs are missing (C003-16).
 fn check_use_cases(results: &Results) {
     assert_eq!(results.use_cases.len(), 9);
     for row in &results.use_cases {
@@ -63,7 +63,7 @@ fn check_use_cases(results: &Results) {
         assert_eq!(row.lans.iter().map(|(_, tasks)| tasks).sum::<usize>(), 14, "{row:?}");
         assert!(row.affinity_min.unwrap() >= 1.0);
     }
-    // C003-11: the higher the MCR, the lower the affinity. C003-12: the more clusters, the more is cut.
+    // C003-11: a higher MCR gives a lower affinity. C003-12: more clusters cut more edges.
     for rows in results.use_cases.chunks(3) {
         assert!(rows.is_sorted_by(|one, other| one.affinity_mean > other.affinity_mean));
     }
@@ -72,7 +72,7 @@ fn check_use_cases(results: &Results) {
 }
 
 #[test]
-fn a_campaign_of_mappings_is_the_same_on_any_number_of_threads() {
+fn a_campaign_of_mappings_gives_equal_results_on_any_number_of_threads() {
     let campaign = small();
     let [one, three] = [1, 3].map(|threads| {
         let dir = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn a_campaign_of_mappings_is_the_same_on_any_number_of_threads() {
     }
 }
 
-/// G003-8: 240 applications are 240 graphs. Classes of clusters and MCRs are compared over different ones.
+/// G003-8: 240 applications have 240 graphs. Classes of clusters and MCRs are compared over different graphs.
 #[test]
 fn every_application_has_a_graph_of_its_own() {
     let campaign = MappingCampaign { machines: vec![32], lan_hosts: vec![4], ..small() };
@@ -112,7 +112,7 @@ fn every_application_has_a_graph_of_its_own() {
 }
 
 #[test]
-fn mistakes_in_campaigns_of_mappings() {
+fn errors_in_campaigns_of_mappings() {
     let text = std::fs::read_to_string(campaigns().join("paper-003.toml")).unwrap();
     let check = |from: &str, to: &str, expected: &str| {
         assert!(text.contains(from));

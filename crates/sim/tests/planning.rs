@@ -1,4 +1,4 @@
-//! What holds where plans are made by predictions instead of by what users ask for.
+//! Invariants of plans by predictions instead of requested walltimes.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -11,14 +11,14 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::runtimes::Choice;
 use pliant_policy::runtimes::predicted::Prediction;
 use pliant_policy::runtimes::{Estimator, Level, Settings};
-use pliant_sim::{PlanBy, Policies, Silent, SimJob, simulate};
+use pliant_sim::{NoObserver, PlanBy, Policies, SimJob, simulate};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::common::{job, platform, speedups};
 
 fn run(clusters: &[(u32, f64, &'static str)], jobs: &[SimJob], policies: &Policies) -> Run {
-    simulate(&platform(clusters.iter().copied()), jobs, policies, &mut Silent).unwrap()
+    simulate(&platform(clusters.iter().copied()), jobs, policies, &mut NoObserver).unwrap()
 }
 
 fn by(level: Level, estimator: Estimator, last: usize) -> PlanBy {
@@ -56,7 +56,7 @@ fn clusters() -> impl Strategy<Value = Vec<(u32, f64, &'static str)>> {
     prop::collection::vec((8..24_u32, 0.5..2.0, select(vec!["cbf", "easy", "fcfs", "backfill"])), 1..4)
 }
 
-/// The same with another parallel fraction, if it is Amdahl's law.
+/// The same speedup with another parallel fraction, if it follows Amdahl's law.
 fn misjudged(speedup: &Speedup, parallel: Option<f64>) -> Option<Speedup> {
     match (speedup, parallel) {
         (Speedup::Amdahl { limit, .. }, Some(parallel)) => Some(Speedup::Amdahl { parallel, limit: *limit }),
@@ -64,8 +64,7 @@ fn misjudged(speedup: &Speedup, parallel: Option<f64>) -> Option<Speedup> {
     }
 }
 
-/// Jobs of a few users, whose walltimes tell little of their runtimes, some with a speedup that is misjudged. All fit on
-/// every cluster.
+/// Jobs of a few users with inaccurate walltimes, some with a wrong assumed speedup. All fit on every cluster.
 fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     let real = prop::option::of(0.5..=1.0);
     let scales = (speedups(), real).prop_map(|(speedup, real)| (misjudged(&speedup, real), speedup));
@@ -83,7 +82,7 @@ fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     })
 }
 
-/// What a job would do that was given its user's walltime in the shape that it got.
+/// Checks that each job has the time limit and the end of its user's walltime in the shape that it got.
 fn check_limits(run: &Run, jobs: &[SimJob]) {
     assert_eq!(run.jobs.len(), jobs.len(), "every job runs once");
     for (ran, one) in run.jobs.iter().zip(jobs) {
@@ -108,7 +107,7 @@ fn check_capacity(run: &Run) {
     }
 }
 
-/// What was decided before `until`: who started where, when and in which size.
+/// The starts before `until`: job, cluster, time and size.
 fn decided(run: &Run, until: Time) -> Vec<(u64, ClusterId, Time, Procs)> {
     let before = run.jobs.iter().filter(|ran| ran.start < until);
     before.map(|ran| (ran.log_id, ran.cluster, ran.start, ran.procs)).collect()
@@ -117,18 +116,18 @@ fn decided(run: &Run, until: Time) -> Vec<(u64, ClusterId, Time, Procs)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Wrong predictions end nobody and overbook nothing, and the same seed gives the same run.
+    /// Wrong predictions kill no job and overbook no cluster, and the same seed gives the same run.
     #[test]
-    fn predictions_only_plan(clusters in clusters(), jobs in workloads(), policies in policies()) {
+    fn predictions_change_only_plans(clusters in clusters(), jobs in workloads(), policies in policies()) {
         let first = run(&clusters, &jobs, &policies);
         check_limits(&first, &jobs);
         check_capacity(&first);
         prop_assert_eq!(first, run(&clusters, &jobs, &policies));
     }
 
-    /// Neither do wrong beliefs about speedups, where plans go by walltimes.
+    /// The same holds for wrong speedups with plans by walltimes.
     #[test]
-    fn beliefs_only_plan(clusters in clusters(), jobs in workloads(), policies in policies()) {
+    fn assumed_speedups_change_only_plans(clusters in clusters(), jobs in workloads(), policies in policies()) {
         let policies = Policies { plan_by: PlanBy::Walltimes, ..policies };
         let first = run(&clusters, &jobs, &policies);
         check_limits(&first, &jobs);
@@ -136,7 +135,7 @@ proptest! {
         prop_assert_eq!(first, run(&clusters, &jobs, &policies));
     }
 
-    /// Until a job has ended nothing tells how long it runs.
+    /// No decision depends on the runtime of a job that has not ended.
     #[test]
     fn the_future_is_out_of_reach(
         clusters in clusters(), jobs in workloads(), policies in policies(), which: prop::sample::Index, percent in 1..=100_i64,
@@ -151,9 +150,9 @@ proptest! {
         prop_assert_eq!(decided(&first, until), decided(&second, until));
     }
 
-    /// Where users ask for what their jobs take, knowing the runtimes changes nothing.
+    /// If walltimes equal runtimes, plans by runtimes give the same run.
     #[test]
-    fn walltimes_that_are_true_are_runtimes(clusters in clusters(), jobs in workloads(), policies in policies()) {
+    fn exact_walltimes_plan_as_runtimes(clusters in clusters(), jobs in workloads(), policies in policies()) {
         let mut jobs = jobs;
         for one in &mut jobs {
             (one.job.walltime, one.true_speedup) = (one.job.runtime, None);
@@ -163,10 +162,10 @@ proptest! {
     }
 }
 
-/// One cluster of 4 processors. User 1 asks for 1000 s each time and takes 10; the last one takes 500. Behind it waits a job
-/// for all processors, and a small one that may start before that only if it is known to be short.
+/// One cluster of 4 processors. Jobs of user 1 request 1000 s and take 10; the last one takes 500. After it wait a job for all
+/// processors and a small one that may start earlier only if it is predicted to be short.
 #[test]
-fn what_is_known_to_be_short_fills_gaps_and_what_outlives_its_plan_is_planned_longer() {
+fn jobs_predicted_to_be_short_fill_gaps_and_exceeded_plans_are_extended() {
     let mut jobs = vec![
         job(1, 0, 1, 1000, 10),
         job(2, 100, 3, 1000, 500),
@@ -189,8 +188,8 @@ fn what_is_known_to_be_short_fills_gaps_and_what_outlives_its_plan_is_planned_lo
             [(0, 1000), (100, 1000), (600, 1000), (610, 1000)],
             "{batch}"
         );
-        // 2 is planned until 110, and so is 3 from there; 4 until 112. At 110 the plan of 2 is outlived: it is extended by a
-        // minute, so 4 fits before 3.
+        // 2 is planned until 110, 3 from there; 4 until 112. At 110 the plan of 2 is exceeded and extended by a minute, so 4 fits
+        // before 3.
         assert_eq!(starts(batch, last), [(0, 1000), (100, 1000), (600, 1000), (110, 1000)], "{batch}");
         assert_eq!(
             starts(batch, PlanBy::Runtimes),
@@ -205,17 +204,17 @@ fn policies_that_fold_plan_by_walltimes() {
     let jobs = [SimJob { speedup: Speedup::Rigid, ..job(1, 0, 1, 10, 10) }];
     for batch in ["h1", "h1-completion", "h2", "h3", "h3-head"] {
         let policies = Policies { plan_by: PlanBy::Runtimes, ..Policies::default() };
-        let error = simulate(&platform([(4, 1.0, batch)]), &jobs, &policies, &mut Silent).unwrap_err();
+        let error = simulate(&platform([(4, 1.0, batch)]), &jobs, &policies, &mut NoObserver).unwrap_err();
         let expected =
             format!("expected a batch policy that does not fold jobs to plan by runtimes, found `{batch}`");
         assert_eq!(error.to_string(), expected);
     }
 }
 
-/// A request for 4 processors and 400 s, of which all are used, on an idle cluster of 16: it gets all of them. Behind it
-/// waits a job for all processors.
+/// A request for 4 processors and 400 s, which it uses fully, gets all 16 processors of an idle cluster. After it waits a job
+/// for all processors.
 #[test]
-fn the_believed_speedup_plans_and_the_true_one_ends() {
+fn the_assumed_speedup_plans_and_the_true_one_decides_the_end() {
     let amdahl = |parallel| Speedup::Amdahl { parallel, limit: Procs(16) };
     let check = |believed: f64, real: f64, batch: &'static str, expected: [(i64, i64, i64); 2]| {
         let first =
@@ -233,10 +232,11 @@ fn the_believed_speedup_plans_and_the_true_one_ends() {
 }
 
 #[test]
-fn policies_that_fold_take_no_job_whose_speedup_is_misjudged() {
+fn policies_that_fold_refuse_jobs_with_a_wrong_speedup() {
     let amdahl = |parallel| Speedup::Amdahl { parallel, limit: Procs(4) };
     let one = SimJob { speedup: amdahl(0.5), true_speedup: Some(amdahl(0.8)), ..job(1, 0, 2, 10, 10) };
-    let error = simulate(&platform([(4, 1.0, "h1")]), &[one], &Policies::default(), &mut Silent).unwrap_err();
+    let error =
+        simulate(&platform([(4, 1.0, "h1")]), &[one], &Policies::default(), &mut NoObserver).unwrap_err();
     let expected =
         "expected a batch policy that does not fold jobs for jobs whose speedup is misjudged, found `h1`";
     assert_eq!(error.to_string(), expected);

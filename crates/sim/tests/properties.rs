@@ -1,4 +1,4 @@
-//! What holds of every simulation, whatever the workload, the platform and the policies.
+//! Invariants of every simulation.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -12,24 +12,24 @@ use pliant_model::{
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
-use pliant_sim::{Policies, Silent, SimError, SimJob, Ties, simulate};
+use pliant_sim::{NoObserver, Policies, SimError, SimJob, Ties, simulate};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::common::{job, platform, speedups};
 
-/// Batch policies that may start a job in another shape than it asked for.
+/// Batch policies that may start a job in another shape than requested.
 const FOLDING: [&str; 5] = ["h1", "h1-completion", "h2", "h3", "h3-head"];
 
 fn run(platform: &Platform, jobs: &[SimJob], policies: &Policies) -> Run {
-    simulate(platform, jobs, policies, &mut Silent).unwrap()
+    simulate(platform, jobs, policies, &mut NoObserver).unwrap()
 }
 
 fn platforms() -> impl Strategy<Value = Platform> {
     common::platforms(1..=24_u32, 0.5..2.0, 4)
 }
 
-/// Many jobs at one instant, many that run their full walltime, some too large for every cluster.
+/// Workloads with many jobs at one instant, many that run their full walltime, and some too large for every cluster.
 fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     let gap = prop_oneof![2 => Just(0_i64), 3 => 1..20_i64, 1 => 20..400_i64];
     let percent = prop_oneof![1 => Just(100_i64), 3 => 1..100_i64];
@@ -77,15 +77,15 @@ fn policies() -> impl Strategy<Value = Policies> {
     )
 }
 
-/// Jobs whose origin is one of the platform's clusters, or none.
-fn at_home(platform: &Platform, mut jobs: Vec<SimJob>) -> Vec<SimJob> {
+/// Drops origins that are not clusters of the platform.
+fn without_unknown_origins(platform: &Platform, mut jobs: Vec<SimJob>) -> Vec<SimJob> {
     for one in &mut jobs {
         one.job.origin = one.job.origin.map(|id| ClusterId(id.0 % platform.clusters().len() as u32));
     }
     jobs
 }
 
-/// The cluster that a job is bound to, if it is.
+/// The only cluster that a job may use, if there is one.
 fn bound(platform: &Platform, one: &SimJob, policies: &Policies) -> Option<Option<ClusterId>> {
     let only = (platform.clusters().len() == 1).then_some(ClusterId(0));
     (!one.managed || policies.mapping == Mapping::Given).then(|| one.job.origin.or(only))
@@ -145,7 +145,7 @@ fn check_outcome(platform: &Platform, one: &SimJob, policies: &Policies, ran: &J
     }
 }
 
-/// At every instant each cluster runs at most as much as it has.
+/// Checks that each cluster never runs more than its processors.
 fn check_capacity(run: &Run) {
     for id in run.platform.ids() {
         let mut changes: Vec<(Time, i64)> = Vec::new();
@@ -153,7 +153,7 @@ fn check_capacity(run: &Run) {
             changes.push((ran.start, i64::from(ran.procs.0)));
             changes.push((ran.end, -i64::from(ran.procs.0)));
         }
-        // Ends before starts at one instant.
+        // Within one instant ends come before starts.
         changes.sort_unstable();
         let mut taken = 0;
         for (at, change) in changes {
@@ -197,7 +197,7 @@ proptest! {
     fn every_job_runs_once_within_limits_or_is_refused_with_the_reason(
         platform in platforms(), jobs in workloads(), policies in policies(),
     ) {
-        let jobs = at_home(&platform, jobs);
+        let jobs = without_unknown_origins(&platform, jobs);
         let run = run(&platform, &jobs, &policies);
         let mut ran = run.jobs.iter();
         let mut refused = run.refused.iter();
@@ -218,10 +218,10 @@ proptest! {
 
     #[test]
     fn the_same_seed_gives_the_same_run(platform in platforms(), jobs in workloads(), policies in policies()) {
-        let jobs = at_home(&platform, jobs);
+        let jobs = without_unknown_origins(&platform, jobs);
         let first = run(&platform, &jobs, &policies);
         prop_assert_eq!(&first, &run(&platform, &jobs, &policies));
-        // Whether moves are recorded changes nothing else.
+        // Recording moves does not change the run.
         let quiet = run(&platform, &jobs, &Policies { keep_moves: false, ..policies });
         prop_assert!(quiet.moves.is_empty());
         prop_assert_eq!((quiet.jobs, quiet.reallocations), (first.jobs, first.reallocations));
@@ -231,9 +231,9 @@ proptest! {
     fn reallocation_without_a_queue_changes_nothing(
         jobs in workloads(), policies in policies(), reallocation in reallocations(),
     ) {
-        // Everything fits at once.
+        // All jobs fit at once.
         let platform = platform([(4000, 1.0, "cbf"), (4000, 1.3, "cbf")]);
-        let jobs = at_home(&platform, jobs);
+        let jobs = without_unknown_origins(&platform, jobs);
         let without = run(&platform, &jobs, &Policies { reallocation: None, ..policies.clone() });
         prop_assert!(without.jobs.iter().all(|ran| ran.wait() == Span::ZERO));
         let with = run(&platform, &jobs, &Policies { reallocation: Some(reallocation), ..policies });
@@ -245,21 +245,20 @@ proptest! {
         jobs in workloads(), policies in policies(), procs in 1..24_u32, reallocation in reallocations(),
     ) {
         let platform = platform([(procs, 1.2, "cbf")]);
-        let jobs = at_home(&platform, jobs);
+        let jobs = without_unknown_origins(&platform, jobs);
         let regular = Reallocation { algorithm: Algorithm::Regular, ..reallocation };
         let without = run(&platform, &jobs, &Policies { reallocation: None, ..policies.clone() });
         let with = run(&platform, &jobs, &Policies { reallocation: Some(regular), ..policies });
         prop_assert_eq!(with, without);
     }
 
-    /// At reference speed a rigid job gets the same from its cluster whether it is sent there by its user or
-    /// by the federation.
+    /// At reference speed a rigid job runs equally whether its user or the federation submits it to the cluster.
     #[test]
     fn local_jobs_run_like_rigid_jobs_given_to_the_same_cluster(platform_of in platforms(), jobs in workloads()) {
         let clusters = platform_of.clusters().iter().map(|one| Cluster { speed: Speed::REFERENCE, ..one.clone() });
         let platform = Platform::new(clusters.collect()).unwrap();
         let as_if = |managed| {
-            let jobs = at_home(&platform, jobs.clone()).into_iter();
+            let jobs = without_unknown_origins(&platform, jobs.clone()).into_iter();
             let jobs: Vec<SimJob> = jobs.map(|one| SimJob { managed, speedup: Speedup::Rigid, ..one }).collect();
             let run = run(&platform, &jobs, &Policies { mapping: Mapping::Given, ..Policies::default() });
             let shapes = run.jobs.iter().map(|ran| (ran.log_id, ran.cluster, ran.start, ran.end, ran.procs));
@@ -271,12 +270,12 @@ proptest! {
 
 /// Jobs of local users keep their cluster while the federation's own leave it.
 #[test]
-fn only_what_came_through_the_federation_is_moved() {
+fn only_jobs_of_the_federation_are_moved() {
     let platform = platform([(4, 1.0, "cbf"), (4, 1.0, "cbf")]);
     let mut jobs = vec![job(1, 0, 4, 2000, 2000), job(2, 0, 4, 1000, 90)];
     jobs.extend((3..=6).map(|id| job(id, 1, 4, 500, 500)));
     for one in &mut jobs {
-        // The second cluster is empty from 90 on; all others are sent to the first.
+        // The second cluster is empty from 90 on; all other jobs are mapped to the first.
         one.job.origin = Some(ClusterId(u32::from(one.job.log_id == 2)));
         one.managed = one.job.log_id % 2 == 0;
     }
@@ -287,17 +286,17 @@ fn only_what_came_through_the_federation_is_moved() {
         let ran = run(&platform, &jobs, &policies);
         let places: Vec<(u64, u32, i64)> =
             ran.jobs.iter().map(|ran| (ran.log_id, ran.cluster.0, ran.start.0)).collect();
-        // 4 and 6 go to the second cluster at 100; 5 slides forward behind 3.
+        // 4 and 6 move to the second cluster at 100; 5 moves forward after 3.
         let expected = [(1, 0, 0), (2, 1, 0), (3, 0, 2000), (4, 1, 100), (5, 0, 2500), (6, 1, 600)];
         assert_eq!(places, expected, "{algorithm}");
         assert_eq!(ran.reallocations, 2, "{algorithm}");
     }
 }
 
-/// The first of a job and its copies to start runs, at the first moment at which any of them can; ties go to the first
-/// cluster, and a job that starts where it was sent has not moved.
+/// The first sibling that can start runs. Ties go to the first cluster, and a job that starts where it was mapped has not
+/// moved.
 #[test]
-fn of_a_job_and_its_copies_the_first_to_start_runs() {
+fn the_first_sibling_to_start_runs() {
     let platform = platform([(4, 1.0, "cbf"), (4, 2.0, "cbf"), (2, 1.0, "cbf")]);
     let mut jobs = vec![job(1, 0, 4, 2000, 300), job(2, 0, 4, 1000, 90), job(3, 0, 2, 100, 100)];
     jobs.extend([
@@ -309,13 +308,13 @@ fn of_a_job_and_its_copies_the_first_to_start_runs() {
     for (one, origin) in jobs.iter_mut().zip([0, 1, 2, 0, 1, 0, 0]) {
         one.job.origin = Some(ClusterId(origin));
     }
-    let copies = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
-    let policies = Policies { mapping: Mapping::Given, reallocation: copies, ..Policies::default() };
+    let siblings = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
+    let policies = Policies { mapping: Mapping::Given, reallocation: siblings, ..Policies::default() };
     let ran = run(&platform, &jobs, &policies);
     let places: Vec<(u64, u32, i64, u32)> =
         ran.jobs.iter().map(|ran| (ran.log_id, ran.cluster.0, ran.start.0, ran.moves)).collect();
-    // The second cluster is twice as fast and free at 45. 5 was sent there before the copy of 4 came; the third is taken
-    // until 100. At 300 the first has 6, for which there would be room on the second at 320, and that has 7 then.
+    // The second cluster is twice as fast and free at 45. 5 was mapped there before the sibling of 4; the third is busy until
+    // 100. At 300 the first runs 6, which would fit on the second at 320, where 7 runs then.
     let expected = [
         (1, 0, 0, 0),
         (2, 1, 0, 0),
@@ -331,8 +330,8 @@ fn of_a_job_and_its_copies_the_first_to_start_runs() {
     assert_eq!(won.collect::<Vec<_>>(), [(4, 0, 1, 70), (7, 0, 1, 320)]);
 }
 
-/// Events come at multiples of the period since the first submission, also after a time in which nobody
-/// waited, and see what is submitted at their own instant (spec A.0.1, order of events).
+/// Reallocation events come at multiples of the period, also after a time without waiting jobs, and include submissions of
+/// their own instant (spec A.0.1, order of events).
 #[test]
 fn reallocation_events_come_at_multiples_of_the_period() {
     let platform = platform([(4, 1.0, "cbf"), (4, 1.0, "cbf")]);
@@ -355,15 +354,14 @@ fn reallocation_events_come_at_multiples_of_the_period() {
 
 /// EASY decides differently when a job is submitted at the instant at which another ends early.
 #[test]
-fn the_order_of_one_instant_is_the_one_asked_for() {
+fn events_of_one_instant_come_in_the_configured_order() {
     let platform = Platform::single(Procs(3), "easy").unwrap();
     let jobs = [job(1, 0, 1, 20, 10), job(2, 0, 1, 12, 12), job(3, 1, 3, 5, 5), job(4, 10, 1, 10, 10)];
     let starts = |ties| -> Vec<i64> {
         let run = run(&platform, &jobs, &Policies { ties, ..Policies::default() });
         run.jobs.iter().map(|ran| ran.start.0).collect()
     };
-    // The wide third job is expected to start at 20 until the first has ended; the fourth fits in front of
-    // it only as long as that is not known.
+    // The wide third job is expected to start at 20 until the first one ends; the fourth fits before it only until then.
     assert_eq!(starts(Ties::FinishFirst), [0, 0, 12, 17]);
     assert_eq!(starts(Ties::SubmitFirst), [0, 0, 20, 10]);
 }
@@ -383,13 +381,13 @@ fn random_mapping_follows_the_seed() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_said() {
+fn unsupported_runs_are_refused() {
     let jobs = [job(1, 5, 1, 10, 10), job(2, 4, 1, 10, 10)];
     let single = Platform::single(Procs(4), "cbf").unwrap();
-    let unsorted = simulate(&single, &jobs, &Policies::default(), &mut Silent);
+    let unsorted = simulate(&single, &jobs, &Policies::default(), &mut NoObserver);
     assert_eq!(unsorted, Err(SimError::Unsorted(1)));
     let unknown = Platform::single(Procs(4), "lottery").unwrap();
-    let Err(SimError::Batch(error)) = simulate(&unknown, &jobs[..1], &Policies::default(), &mut Silent)
+    let Err(SimError::Batch(error)) = simulate(&unknown, &jobs[..1], &Policies::default(), &mut NoObserver)
     else {
         panic!("an unknown batch policy was accepted");
     };

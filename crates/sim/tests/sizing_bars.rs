@@ -1,5 +1,5 @@
-//! What bounded slack is worth on real months, as bars that its measurements may not fall behind (docs/sizing.md has all of
-//! them, campaigns/sizing measures them): a few months of each kind, so that they stay cheap.
+//! Lower bounds of the benefit of bounded slack on a few real months of each kind (docs/sizing.md has all measurements,
+//! campaigns/sizing makes them).
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "campaigns are files")]
 
@@ -62,7 +62,7 @@ fn means(workloads: &str, policies: &str) -> Means {
     results.runs.into_iter().map(of).collect()
 }
 
-/// The geometric mean of a ratio of two policies over the workloads, and the greatest one.
+/// The geometric mean and the maximum of the ratio of two policies over the workloads.
 fn ratio(means: &Means, policy: &str, base: &str, of: fn(&(f64, f64)) -> f64) -> (f64, f64) {
     let mine = means.iter().filter(|((_, name), _)| name == policy);
     let ratios =
@@ -80,7 +80,7 @@ fn check(means: &Means, policy: &str, base: &str, mean_response: f64, worst: f64
     assert!(found_slowdown <= slowdown, "{policy} / {base}: slowdown {found_slowdown} above {slowdown}");
 }
 
-/// Months of single logs at their own load.
+/// Months of a single log at its own load.
 fn months(name: &str, file: &str, procs: u32, from: &str, count: u32) -> Option<String> {
     let file = log(file)?;
     Some(format!(
@@ -89,7 +89,7 @@ fn months(name: &str, file: &str, procs: u32, from: &str, count: u32) -> Option<
 }
 
 #[test]
-fn single_logs_respond_sooner_than_in_the_sizes_that_users_asked_for() {
+fn single_logs_respond_sooner_than_in_requested_sizes() {
     let check_log = |file: &str, procs: u32, from: &str| {
         let Some(workloads) = months("log", file, procs, from, 2) else { return };
         let means = means(&workloads, POLICIES);
@@ -104,7 +104,7 @@ fn single_logs_respond_sooner_than_in_the_sizes_that_users_asked_for() {
     check_log("CTC-SP2-1996-3.1-cln.swf.gz", 338, "1996-10");
 }
 
-/// A month of the federation, as a file in `folder` that names the logs where they are.
+/// Writes the scenario of a federation's month to `folder`.
 fn federation(folder: &Path, month: &str) -> Option<String> {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/ctc-kth-sp2");
     let mut text = std::fs::read_to_string(format!("{scenario}/{month}.toml")).unwrap();
@@ -118,7 +118,7 @@ fn federation(folder: &Path, month: &str) -> Option<String> {
 }
 
 #[test]
-fn a_federation_responds_in_a_fraction_of_the_time_of_greedy_sizes() {
+fn a_federation_responds_much_sooner_than_with_greedy_sizes() {
     let folder = tempfile::tempdir().unwrap();
     let months = ["1996-10", "1997-05"].map(|month| federation(folder.path(), month));
     let [Some(first), Some(second)] = months else { return };
@@ -129,7 +129,7 @@ fn a_federation_responds_in_a_fraction_of_the_time_of_greedy_sizes() {
     check(&means, "slack-easy", "asked-easy", 0.85, 1.05, 0.5);
 }
 
-/// Reallocation repairs a part of what greedy sizes do; bounded slack responds sooner all the same.
+/// Reallocation reduces the harm of greedy sizes; bounded slack still responds sooner.
 #[test]
 fn a_federation_that_reallocates_responds_sooner_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn generated_workloads_respond_sooner() {
     }
 }
 
-/// Knowing more may not hurt, as it does with greedy sizes.
+/// Better predictions must not increase waiting times, as they do with greedy sizes.
 #[test]
 fn better_plans_do_not_make_jobs_wait_longer() {
     let Some(workloads) = months("ctc", "CTC-SP2-1996-3.1-cln.swf.gz", 338, "1996-11", 2) else { return };
@@ -175,7 +175,7 @@ fn better_plans_do_not_make_jobs_wait_longer() {
     check(&means(&workloads, policies), "runtimes", "walltimes", 1.05, 1.1, 1.05);
 }
 
-/// Where a machine is nearly idle little can be gained.
+/// On a nearly idle machine there is little to gain.
 #[test]
 fn an_idle_log_loses_little() {
     let Some(workloads) = months("nasa", "NASA-iPSC-1993-3.1-cln.swf.gz", 128, "1993-10", 3) else { return };
@@ -183,7 +183,7 @@ fn an_idle_log_loses_little() {
     for batch in ["cbf", "easy"] {
         let names = ["slack", "exact", "asked"].map(|name| format!("{name}-{batch}"));
         check(&means, &names[0], &names[1], 1.05, 1.05, 1.05);
-        // No job waits in the sizes that users asked for: the mean bounded slowdown is 1 there.
+        // No job waits in its requested size: the mean bounded slowdown is 1 there.
         check(&means, &names[0], &names[2], 1.05, 1.05, 2.5);
     }
 }

@@ -1,8 +1,8 @@
-//! Simulating jobs while they are read: the same run, or the reader's error.
+//! Jobs that are simulated while they are read give the same run, or the reader's error.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_model::{Job, Platform, Procs, Span, Speedup, Time};
-use pliant_sim::{Observer, Policies, Silent, SimError, SimJob, StreamError, simulate, simulate_stream};
+use pliant_sim::{NoObserver, Observer, Policies, SimError, SimJob, StreamError, simulate, simulate_stream};
 
 fn job(id: i64) -> SimJob {
     let job = Job {
@@ -26,9 +26,9 @@ fn platform() -> Platform {
 #[test]
 fn a_stream_gives_the_run_of_its_jobs() {
     let jobs: Vec<SimJob> = (0..500).map(job).collect();
-    let whole = simulate(&platform(), &jobs, &Policies::default(), &mut Silent).unwrap();
+    let whole = simulate(&platform(), &jobs, &Policies::default(), &mut NoObserver).unwrap();
     let read = jobs.into_iter().map(Ok::<_, String>);
-    let streamed = simulate_stream(&platform(), read, &Policies::default(), &mut Silent).unwrap();
+    let streamed = simulate_stream(&platform(), read, &Policies::default(), &mut NoObserver).unwrap();
     assert_eq!(streamed, whole);
     assert_eq!(whole.jobs.len(), 500);
 }
@@ -43,7 +43,7 @@ fn the_readers_error_ends_the_run_soon() {
             true
         }
     }
-    // The queue is long by then: its jobs end one by one for tens of thousands of instants.
+    // The queue is long: its jobs end one by one over tens of thousands of instants.
     let waiting = (0..40_000).map(|id| {
         let mut waiting = job(id);
         (waiting.job.submit, waiting.job.procs) = (Time::ZERO, Procs(4));
@@ -54,12 +54,12 @@ fn the_readers_error_ends_the_run_soon() {
     let read = waiting.chain([Err("line 9")]).chain((0..9).map(|id| Ok(job(id))));
     let found = simulate_stream(&fcfs, read, &Policies::default(), &mut calls);
     assert!(matches!(found, Err(StreamError::Source("line 9"))), "{found:?}");
-    assert_eq!(calls.0, 0, "nobody is told of a run that is given up");
+    assert_eq!(calls.0, 0, "the observer gets no progress of a stopped run");
 }
 
 #[test]
-fn a_run_that_cannot_be_is_told_apart() {
+fn simulation_errors_differ_from_read_errors() {
     let unsorted = [job(3), job(2)].map(Ok::<_, String>);
-    let found = simulate_stream(&platform(), unsorted, &Policies::default(), &mut Silent);
+    let found = simulate_stream(&platform(), unsorted, &Policies::default(), &mut NoObserver);
     assert!(matches!(found, Err(StreamError::Sim(SimError::Unsorted(1)))), "{found:?}");
 }

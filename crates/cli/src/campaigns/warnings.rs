@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_sim::campaign::multi_job::ExperimentRow;
-use pliant_sim::campaign::{Contents, Damage, SimulationResults, Skipped};
+use pliant_sim::campaign::{DamagedLine, FolderContents, SimulationResults, SkippedWorkload};
 
 use crate::table::{counted, grouped};
 
@@ -23,8 +23,8 @@ impl Warnings {
     }
 
     /// Optional workloads whose file is absent.
-    pub(crate) fn skipped(&mut self, skipped: &[Skipped]) {
-        self.add(skipped.iter().map(|Skipped { workload, file }| {
+    pub(crate) fn skipped(&mut self, skipped: &[SkippedWorkload]) {
+        self.add(skipped.iter().map(|SkippedWorkload { workload, file }| {
             format!(
                 "workload `{workload}` is skipped: no file {} beside the campaign file or in PLIANT_TRACES",
                 file.display()
@@ -33,12 +33,12 @@ impl Warnings {
     }
 
     /// Records that cannot be used, and what becomes of their runs.
-    pub(crate) fn damaged(&mut self, damaged: &[Damage], consequence: &str) {
+    pub(crate) fn damaged(&mut self, damaged: &[DamagedLine], consequence: &str) {
         self.add(damaged.iter().map(|damage| format!("{damage}; {consequence}")));
     }
 
     /// Results that are not of all runs.
-    pub(crate) fn missing(&mut self, contents: &Contents) {
+    pub(crate) fn missing(&mut self, contents: &FolderContents) {
         let count = contents.missing.len() as u64;
         self.add((count > 0).then(|| {
             let planned = counted(contents.planned as u64, "run");

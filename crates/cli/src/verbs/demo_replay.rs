@@ -8,7 +8,7 @@ use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_report::summarize;
 use pliant_sim::recorded::Recorded;
-use pliant_sim::{Policies, Silent, simulate};
+use pliant_sim::{NoObserver, Policies, simulate};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -153,7 +153,8 @@ fn replay(recorded: &Recorded, other: &ComparedPolicy) -> Result<PolicyResult, F
     }
     let platform = pliant_model::Platform::new(clusters).map_err(Failure::system)?;
     let policies = Policies { mapping: other.mapping, reallocation, ..Policies::default() };
-    let run: Run = simulate(&platform, &recorded.jobs, &policies, &mut Silent).map_err(Failure::system)?;
+    let run: Run =
+        simulate(&platform, &recorded.jobs, &policies, &mut NoObserver).map_err(Failure::system)?;
     let summary = summarize(&run);
     let last = run.jobs.iter().map(|job| job.end.0).max().unwrap_or(0);
     Ok(PolicyResult {

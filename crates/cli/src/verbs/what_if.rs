@@ -5,7 +5,7 @@ use pliant_client::History;
 use pliant_control::job::JobRecord;
 use pliant_model::{JobOutcome, Run, Span};
 use pliant_report::{Interval, mean_difference, summarize};
-use pliant_sim::twin::{Replayed, Twin, TwinCluster, TwinError};
+use pliant_sim::what_if::{WhatIfCluster, WhatIfError, WhatIfOutcome, WhatIfReplay};
 use pliant_site::services::parse_duration;
 
 use super::what_if_report::{WhatIfReport, print};
@@ -107,18 +107,18 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     print(output, &told)
 }
 
-fn twin(history: &History) -> Result<Twin, TwinError> {
-    let cluster = |(info, page): &(_, pliant_wire::LocalJobsPage)| TwinCluster {
+fn twin(history: &History) -> Result<WhatIfReplay, WhatIfError> {
+    let cluster = |(info, page): &(_, pliant_wire::LocalJobsPage)| WhatIfCluster {
         info: pliant_control::server_info::ServerInfo::clone(info),
         tuner: page.tuner,
         nodes: page.nodes.clone(),
         locals: page.jobs.clone(),
     };
     let records: &[JobRecord] = &history.jobs;
-    Twin::new(history.servers.iter().map(cluster).collect(), records, history.since)
+    WhatIfReplay::new(history.servers.iter().map(cluster).collect(), records, history.since)
 }
 
-fn replay(twin: &Twin, what_if: &WhatIfPolicy, seed: u64) -> Result<Replayed, Failure> {
+fn replay(twin: &WhatIfReplay, what_if: &WhatIfPolicy, seed: u64) -> Result<WhatIfOutcome, Failure> {
     let policies = what_if.policies(seed);
     let twin = twin.with_tuners(|server, present| {
         what_if.sizing.changed(present).map_err(|error| {
@@ -134,16 +134,16 @@ fn replay(twin: &Twin, what_if: &WhatIfPolicy, seed: u64) -> Result<Replayed, Fa
 }
 
 fn outcome(
-    twin: &Twin,
+    twin: &WhatIfReplay,
     what_if: &WhatIfPolicy,
-    replayed: &Replayed,
+    replayed: &WhatIfOutcome,
     difference: Option<Interval>,
 ) -> Outcome {
     let jobs = replayed.jobs.iter().flatten().copied().collect();
     Outcome { what_if: what_if.clone(), measures: measures(twin, jobs, replayed.moves), difference }
 }
 
-fn measures(twin: &Twin, jobs: Vec<JobOutcome>, moves: u64) -> RunMetrics {
+fn measures(twin: &WhatIfReplay, jobs: Vec<JobOutcome>, moves: u64) -> RunMetrics {
     let platform = twin.platform().clone();
     let count = jobs.len();
     let run = Run { platform, jobs, refused: Vec::new(), moves: Vec::new(), reallocations: moves };
@@ -158,13 +158,13 @@ fn measures(twin: &Twin, jobs: Vec<JobOutcome>, moves: u64) -> RunMetrics {
 }
 
 /// Over the jobs that ran under both policies.
-fn difference(now: &Replayed, other: &Replayed, seed: u64) -> Option<Interval> {
+fn difference(now: &WhatIfOutcome, other: &WhatIfOutcome, seed: u64) -> Option<Interval> {
     let pairs = now.jobs.iter().zip(&other.jobs).filter_map(|(now, other)| now.as_ref().zip(other.as_ref()));
     let differences: Vec<f64> = pairs.map(|(now, other)| (other.end - now.end).0 as f64).collect();
     mean_difference(&differences, seed)
 }
 
-fn calibration(twin: &Twin, now: &Replayed) -> Option<Calibration> {
+fn calibration(twin: &WhatIfReplay, now: &WhatIfOutcome) -> Option<Calibration> {
     let pairs = twin.measured().iter().zip(&now.jobs).filter_map(|(live, job)| Some((live, job.as_ref()?)));
     let (mut live_s, mut replayed_s, mut errors) = (0.0, 0.0, Vec::new());
     for (live, replayed) in pairs {

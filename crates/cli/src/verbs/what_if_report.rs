@@ -2,7 +2,7 @@
 
 use pliant_model::Time;
 use pliant_report::{Interval, JOBS_MIN};
-use pliant_sim::twin::Counts;
+use pliant_sim::what_if::Counts;
 use serde_json::{Value, json};
 
 use super::what_if::{Calibration, Outcome, RunMetrics};

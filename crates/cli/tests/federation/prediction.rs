@@ -5,7 +5,7 @@ use std::time::Duration;
 use pliant_control::job::JobState;
 use pliant_model::Time;
 use pliant_sim::recorded::Recorded;
-use pliant_sim::{Policies, Silent, simulate};
+use pliant_sim::{NoObserver, Policies, simulate};
 
 use crate::harness::*;
 
@@ -53,7 +53,7 @@ async fn the_simulator_predicts_a_live_run() {
     let servers = alice.servers().await.unwrap().servers.into_iter().map(|server| server.info).collect();
     let recorded = Recorded::new(servers, records).unwrap();
     assert_eq!(recorded.jobs.len(), accepted.len());
-    let run = simulate(&recorded.platform, &recorded.jobs, &Policies::default(), &mut Silent).unwrap();
+    let run = simulate(&recorded.platform, &recorded.jobs, &Policies::default(), &mut NoObserver).unwrap();
     let responses: i64 = run.jobs.iter().map(|job| (job.end - job.submit).0).sum();
     let (predicted, live) = (responses as f64 / run.jobs.len() as f64, recorded.mean_response_s());
     for (simulated, record) in run.jobs.iter().zip(&recorded.records) {

@@ -1,4 +1,4 @@
-//! What a campaign file means: checks that the syntax cannot make, each error with line, column, key and hint.
+//! Checks the meaning of a campaign file. Each error has line, column, key and hint.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -12,11 +12,11 @@ use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_trace::toml_file::Source;
 use toml::Spanned;
 
-use super::file::{File, Kind, Move, PolicyTable, Word};
-use super::{CampaignError, Moldable, SimulationCampaign, Sizes, Treatment, Variant};
+use super::file::{File, Keyword, Kind, PolicyTable, ReallocationChoice};
+use super::{CampaignError, Moldable, SimulationCampaign, Sizes, Variant, VariantPolicies};
 use crate::{Policies, limits};
 
-/// Where readers find every key.
+/// The hint of errors that have no other one.
 const KEYS_HINT: &str = "docs/campaigns.md lists every key";
 
 impl SimulationCampaign {
@@ -25,7 +25,7 @@ impl SimulationCampaign {
         SimulationCampaign::understand(&Source::read(path)?, path)
     }
 
-    /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
+    /// Parses and checks the text of a campaign file; `path` is for errors and for relative paths in it.
     pub fn parse(text: &str, path: &Path) -> Result<SimulationCampaign, CampaignError> {
         SimulationCampaign::understand(&Source::of(path, text), path)
     }
@@ -39,7 +39,7 @@ impl SimulationCampaign {
     }
 }
 
-/// Checks what the syntax cannot, and says where.
+/// Checks the parsed file and locates errors in its text.
 pub(super) struct Reader<'a> {
     source: &'a Source,
     pub(super) path: &'a Path,
@@ -67,7 +67,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The position of the policy that the others are compared with.
+    /// The position of the reference policy.
     pub(super) fn reference(
         &self,
         given: Option<&Spanned<String>>,
@@ -95,7 +95,7 @@ impl Reader<'_> {
         Ok(shares)
     }
 
-    fn moldable(&self, given: Option<&Spanned<Vec<Word<Moldable>>>>) -> Checked<Vec<Moldable>> {
+    fn moldable(&self, given: Option<&Spanned<Vec<Keyword<Moldable>>>>) -> Checked<Vec<Moldable>> {
         let Some(given) = given else { return Ok(vec![Moldable::None]) };
         self.filled(given, given.get_ref().is_empty(), "moldable = [\"paper\"]")?;
         let moldable: Vec<Moldable> = given.get_ref().iter().map(|word| word.0).collect();
@@ -123,7 +123,7 @@ impl Reader<'_> {
                 ..usual
             };
             let sizes = self.sizes(given)?;
-            let treatment = Treatment::Jobs { policies: chosen, local, sizes };
+            let treatment = VariantPolicies::Jobs { policies: chosen, local, sizes };
             let compare_with = self.compare_with(file, given)?;
             policies.push(Variant { name: given.name.get_ref().clone(), treatment, compare_with });
         }
@@ -164,7 +164,7 @@ impl Reader<'_> {
             let Some(value) = value else { return Ok(tuner) };
             let wrong = |error: TunerError| {
                 let problem = match error {
-                    // The place names the key.
+                    // The error's position names the key.
                     TunerError::Value { found, least, most, .. } => {
                         format!("expected a number from {least} to {most}, found {found}")
                     }
@@ -176,7 +176,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What is changed of clusters' local policies: `batch`, `order`, `aging`.
+    /// The change of clusters' local policies: `batch`, `order`, `aging`.
     fn local(&self, given: &PolicyTable) -> Checked<LocalPolicyChange> {
         let wrong = |place: Range<usize>| {
             move |unknown: UnknownName| self.at(place, unknown.to_string(), "pliant policies lists them")
@@ -187,7 +187,7 @@ impl Reader<'_> {
         }
         let batch = given.batch.as_ref().map(|name| name.get_ref().clone());
         let mut change = LocalPolicyChange { batch, ..LocalPolicyChange::default() };
-        // A batch policy that serves every order: the platform's own are known when it is read.
+        // `easy` supports every order; the platform's own policies are known only when the platform is read.
         let present = change.batch.clone().unwrap_or_else(|| "easy".to_owned());
         if let Some(order) = &given.order {
             change.order = Some(order.get_ref().clone());
@@ -195,7 +195,7 @@ impl Reader<'_> {
         }
         if let Some(aging) = &given.aging {
             change.aging = Some(aging.get_ref().0);
-            // Without either the platform says whether jobs may overtake others.
+            // Without either, the platform's policies decide whether jobs may overtake others.
             if change.order.is_some() || change.batch.is_some() {
                 change.changed(&present).map_err(wrong(aging.span()))?;
             }
@@ -204,7 +204,7 @@ impl Reader<'_> {
     }
 
     fn reallocation(&self, place: Range<usize>, given: &PolicyTable) -> Checked<Option<Reallocation>> {
-        let Some(Word(Move(Some(algorithm)))) = given.realloc else {
+        let Some(Keyword(ReallocationChoice(Some(algorithm)))) = given.realloc else {
             let parameters = [
                 given.heuristic.is_some(),
                 given.period_s.is_some(),
@@ -252,7 +252,7 @@ impl Reader<'_> {
 
     pub(super) fn repeated(&self, given: &Spanned<String>) -> CampaignError {
         let problem = format!("expected unique names, found `{}` twice", given.get_ref());
-        self.at(given.span(), problem, "results are told apart by these names")
+        self.at(given.span(), problem, "results are distinguished by these names")
     }
 
     pub(super) fn filled<T>(&self, given: &Spanned<T>, empty: bool, hint: &str) -> Checked<()> {
@@ -270,13 +270,13 @@ impl Reader<'_> {
         for (index, value) in values.iter().enumerate() {
             if values[..index].contains(value) {
                 let problem = format!("expected each value once, found {value:?} twice");
-                return Err(self.at(given.span(), problem, "results are told apart by these values"));
+                return Err(self.at(given.span(), problem, "results are distinguished by these values"));
             }
         }
         Ok(())
     }
 
-    /// An error at a place of the text. No hint of its own: where the keys are listed.
+    /// An error at a position of the text. An empty hint refers to the list of keys.
     pub(super) fn at(&self, place: Range<usize>, problem: String, hint: &str) -> CampaignError {
         let message = self.source.about_key(&place, problem);
         let hint = if hint.is_empty() { KEYS_HINT } else { hint };
@@ -284,7 +284,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a name may be.
+/// The hint for invalid names.
 pub(super) const NAME_HINT: &str =
     "names are made of letters, digits, `-` and `.`, because they become parts of file names";
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a campaign, with the place and a way out.
+//! The errors of campaigns, each with its location and a hint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::SimError;
 /// A campaign that cannot be read, run, merged or shown.
 #[derive(Debug)]
 pub enum CampaignError {
-    /// The system refused.
+    /// A system call failed.
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried, as in "write this file".
+        /// The attempted action, as in "write this file".
         action: &'static str,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
     /// The folder holds runs of another campaign, or of another version of this one.
@@ -30,7 +30,7 @@ pub enum CampaignError {
         /// Name and fingerprint of the campaign in the folder.
         found: (String, String),
     },
-    /// A file of a campaign folder is not what it should be.
+    /// A file of a campaign folder is damaged.
     Damaged {
         /// The file.
         path: PathBuf,
@@ -39,11 +39,11 @@ pub enum CampaignError {
     },
     /// A folder was written by another version of Pliant.
     Version {
-        /// The file that says so.
+        /// The file with the version.
         path: PathBuf,
-        /// The version that this one writes.
+        /// The version that this build writes.
         expected: &'static str,
-        /// The version that is there.
+        /// The version that was found.
         found: String,
     },
     /// Another process runs a campaign into the folder.
@@ -65,43 +65,43 @@ pub enum CampaignError {
     Run {
         /// Its key.
         key: String,
-        /// Why not.
+        /// The reason.
         source: SimError,
     },
     /// A run cannot be measured against its reference.
     Measure {
         /// Its key.
         key: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
-    /// A log has no moment from which an experiment could start.
+    /// A log is too short for an experiment.
     NoStart {
         /// The experiment, and the log.
         key: String,
-        /// How long the log has to run before the multi-job comes.
+        /// The time that the log has to run before the multi-job is submitted.
         delay: Span,
-        /// How long it is, or a stretch of it.
+        /// The length of the log, or of a period of it.
         span: Span,
     },
-    /// A workload has no such sequence.
+    /// A workload is too short for a sequence.
     Sequence {
         /// The workload.
         workload: String,
         /// What is wrong.
         problem: String,
     },
-    /// The operating system gave no threads.
+    /// Threads cannot be started.
     Threads(String),
-    /// More threads than [`super::THREADS_MAX`] were asked for.
+    /// More threads than [`super::THREADS_MAX`] were requested.
     TooManyThreads(usize),
-    /// The log or workload file of a workload is not there.
+    /// The file of a workload does not exist.
     NoLog(PathBuf),
-    /// No workload of the campaign is there.
+    /// No workload of the campaign has its file.
     NoWorkload,
     /// There is nothing to merge.
     NothingToMerge,
-    /// A shard that is none.
+    /// A shard specification is invalid.
     Shard(String),
 }
 
@@ -110,7 +110,7 @@ impl CampaignError {
         CampaignError::Io { path: path.to_owned(), action, source }
     }
 
-    /// True if the user's input is at fault, false if the system is.
+    /// True for an error in the user's input, false for a system error.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Threads(_) | Self::NoLog(_) | Self::Busy(_) => false,
@@ -119,7 +119,7 @@ impl CampaignError {
         }
     }
 
-    /// What to do about it.
+    /// A hint how to solve it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Changed { dir, .. } => format!(
@@ -206,7 +206,7 @@ impl fmt::Display for CampaignError {
                 write!(f, "expected at most {THREADS_MAX} threads, found {found}")
             }
             Self::NoLog(path) => write!(f, "{}: cannot read this file: there is none", path.display()),
-            Self::NoWorkload => write!(f, "expected a workload whose file is there, found none"),
+            Self::NoWorkload => write!(f, "expected a workload whose file exists, found none"),
             Self::NothingToMerge => write!(f, "expected at least one campaign folder to merge, found none"),
             Self::Shard(found) => {
                 write!(f, "expected a shard i/n with 1 <= i <= n, found `{found}`")

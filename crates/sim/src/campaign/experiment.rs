@@ -1,4 +1,4 @@
-//! What a kind of campaign has to say for itself; the [runner](super::runner) does the rest.
+//! The trait that each kind of campaign implements; the [runner](super::runner) does the rest.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 
 use super::{CampaignError, Fingerprint, Kind};
 
-/// A campaign of some kind: cells that can be run in any order and by several processes, each leaving a record, and results
-/// that depend on these records alone.
+/// A campaign of some kind. Its cells can be run in any order and by several processes; each gives a record, and the results
+/// depend on these records alone.
 ///
-/// Cells are in groups. Cells of a group share what is expensive to make, so a group is run by one thread of one shard.
+/// The cells of a group share expensive inputs, so one thread of one shard runs a whole group.
 pub(super) trait Experiment: Sync {
-    /// What is kept of a cell: all that results need of it, and read back exactly as it was written.
+    /// The record of a cell: all that results need of it. It is read back exactly as it was written.
     type Record: Serialize + DeserializeOwned + Send;
-    /// What results need beside the records.
+    /// The input of results that is not in the records.
     type Plan: Serialize + DeserializeOwned + Sync;
 
     /// The kind.
@@ -24,21 +24,21 @@ pub(super) trait Experiment: Sync {
     /// The campaign's name.
     fn name(&self) -> &str;
 
-    /// Finds mistakes before anything is written or run.
+    /// Checks the campaign before anything is written or run.
     fn check(&self) -> Result<(), CampaignError> {
         Ok(())
     }
 
-    /// Adds everything that records depend on, the content of files included.
+    /// Adds everything that records depend on, including the content of files.
     fn identify(&self, fingerprint: &mut Fingerprint) -> Result<(), CampaignError>;
 
-    /// What results need beside the records.
+    /// The input of results that is not in the records.
     fn plan(&self) -> Self::Plan;
 
     /// The keys of the cells of each group, in the order of the results.
     fn groups(&self) -> Vec<Vec<String>>;
 
-    /// Runs cells of a group, given by their positions in it, and hands over the record of each.
+    /// Runs cells of a group, given by their positions in it, and passes the record of each to `keep`.
     fn run(
         &self,
         group: usize,
@@ -46,7 +46,7 @@ pub(super) trait Experiment: Sync {
         keep: &RecordSink<'_, Self::Record>,
     ) -> Result<(), CampaignError>;
 
-    /// What the records say, which come in the order of the cells; those of some cells may be missing.
+    /// Builds results from the records, which come in the order of the cells; records of some cells may be missing.
     fn collect(
         name: String,
         plan: Self::Plan,
@@ -55,13 +55,13 @@ pub(super) trait Experiment: Sync {
     ) -> (Results, Files);
 }
 
-/// Takes the position of a cell in its group, its record, and how many seconds it took.
+/// Receives the position of a cell in its group, its record, and its duration in seconds.
 pub(super) type RecordSink<'a, R> = dyn Fn(usize, R, f64) -> Result<(), CampaignError> + Sync + 'a;
 
-/// Name and content of the files that are written beside `results.json`.
+/// The names and contents of the files that are written in addition to `results.json`.
 pub(super) type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// A value that groups share, made by the first one that needs it while the others wait.
+/// A value that groups share. The first group that needs it computes it while the others wait.
 pub(super) struct Shared<T> {
     value: OnceLock<T>,
     making: Mutex<()>,
@@ -72,7 +72,7 @@ impl<T> Shared<T> {
         Shared { value: OnceLock::new(), making: Mutex::new(()) }
     }
 
-    /// The value. `make` must not wait for other threads.
+    /// Returns the value, computed by `make` at the first call. `make` must not wait for other threads.
     pub(super) fn get(&self, make: impl FnOnce() -> Result<T, CampaignError>) -> Result<&T, CampaignError> {
         if let Some(value) = self.value.get() {
             return Ok(value);

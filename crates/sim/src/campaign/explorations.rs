@@ -9,15 +9,15 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::check::{Checked, Reader};
-use super::file::{Seeds, Word};
-use super::{JobSource, Moldable, PlatformChoice, SimulationCampaign, Treatment, Variant, Workload};
+use super::file::{Keyword, Seeds};
+use super::{JobSource, Moldable, PlatformChoice, SimulationCampaign, Variant, VariantPolicies, Workload};
 use crate::optional::{Arrivals, Outages, Scenario, System};
 
-/// No campaign has servers, users, cores, weights or requests beyond this.
+/// The upper bound of servers, users, cores, weights and requests.
 const MOST: i64 = 100_000;
-/// By how much sooner a mandatory request is completed elsewhere if it is moved, unless a file says otherwise.
+/// The default of the gain that the move of a mandatory request must have.
 const LEAST_GAIN: SpanMs = SpanMs(100);
-/// The longest time in a campaign, in milliseconds: a year.
+/// The upper bound of times, in milliseconds: a year.
 const LONGEST_MS: i64 = 31_536_000_000;
 
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ pub(super) struct ExplorationFile {
 #[serde(deny_unknown_fields)]
 struct ScenarioTable {
     name: Spanned<String>,
-    arrivals: Word<Arrivals>,
+    arrivals: Keyword<Arrivals>,
     users: Option<Spanned<i64>>,
     weights: Option<Spanned<Vec<Spanned<i64>>>>,
     mandatory: Option<Spanned<i64>>,
@@ -53,7 +53,7 @@ struct ScenarioTable {
 #[serde(deny_unknown_fields)]
 struct SystemTable {
     name: Spanned<String>,
-    fairness: Option<Word<Fairness>>,
+    fairness: Option<Keyword<Fairness>>,
     window: Option<Spanned<i64>>,
     grace_ms: Option<Spanned<i64>>,
     reallocate_ms: Option<Spanned<i64>>,
@@ -189,7 +189,7 @@ impl Reader<'_> {
         Ok(Some(Reallocation { every, least_gain: least_gain.map_or(LEAST_GAIN, SpanMs) }))
     }
 
-    /// The systems of a table: one, or a legacy system for each guess.
+    /// The systems of a table: one, or one legacy system for each guess.
     fn systems(&self, table: &Spanned<SystemTable>) -> Checked<Vec<Variant>> {
         let given = table.get_ref();
         let name = given.name.get_ref();
@@ -209,7 +209,7 @@ impl Reader<'_> {
             self.filled(guesses, guesses.get_ref().is_empty(), "guesses = [3, 100, 1000]")?;
             let legacy = |guess: &Spanned<i64>| {
                 let guess = self.within(guess, 1..=MOST)?;
-                let treatment = Treatment::Requests(System::legacy(guess as u32));
+                let treatment = VariantPolicies::Requests(System::legacy(guess as u32));
                 Ok(Variant { name: format!("{name}-{guess}"), treatment, compare_with: Vec::new() })
             };
             return guesses.get_ref().iter().map(legacy).collect();
@@ -225,7 +225,7 @@ impl Reader<'_> {
         let fairness = given.fairness.map_or(Fairness::VirtualTime, |word| word.0);
         let (order, dispatch) = (Order::Fair { fairness, grace }, Dispatch::Window(window));
         let system = System { order, dispatch, reallocation: self.moving(given)? };
-        let treatment = Treatment::Requests(system);
+        let treatment = VariantPolicies::Requests(system);
         Ok(vec![Variant { name: name.clone(), treatment, compare_with: Vec::new() }])
     }
 }
@@ -271,7 +271,7 @@ guesses = [3, 100]
             ..Scenario::paper(Arrivals::Regular)
         };
         assert_eq!(campaign.workloads[0].source, JobSource::Scenario(Box::new(scenario)));
-        assert_eq!(campaign.policies[2].treatment, Treatment::Requests(System::legacy(100)));
+        assert_eq!(campaign.policies[2].treatment, VariantPolicies::Requests(System::legacy(100)));
     }
 
     #[test]

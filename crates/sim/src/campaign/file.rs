@@ -1,4 +1,4 @@
-//! The campaign file as TOML: its tables and keys. What they mean is checked in [`super::check`].
+//! The tables and keys of a campaign file in TOML. [`super::check`] checks their meaning.
 //!
 //! Unknown keys are errors. `docs/campaigns.md` lists the keys.
 
@@ -20,12 +20,12 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
+use super::keywords::{EstimatorKeyword, find};
 use super::sequence::Times;
-use super::words::{EstimatorWord, find};
 use super::{Generator, Moldable, Sizes, month};
 use crate::Ties;
 
-/// What tells campaigns of optional computations from those of jobs.
+/// Distinguishes campaigns of optional computations from those of jobs.
 #[derive(Deserialize)]
 pub(super) struct Kind {
     pub(super) scenario: Option<de::IgnoredAny>,
@@ -37,12 +37,12 @@ pub(super) struct File {
     pub(super) name: Spanned<String>,
     pub(super) seeds: Spanned<Seeds>,
     pub(super) dedicated_shares: Option<Spanned<Vec<Spanned<f64>>>>,
-    pub(super) moldable: Option<Spanned<Vec<Word<Moldable>>>>,
+    pub(super) moldable: Option<Spanned<Vec<Keyword<Moldable>>>>,
     pub(super) platforms: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) reference: Option<Spanned<String>>,
-    pub(super) tuner: Option<Word<Tuner>>,
-    pub(super) mapping: Option<Word<Mapping>>,
-    pub(super) ties: Option<Word<Ties>>,
+    pub(super) tuner: Option<Keyword<Tuner>>,
+    pub(super) mapping: Option<Keyword<Mapping>>,
+    pub(super) ties: Option<Keyword<Ties>>,
     pub(super) workload: Spanned<Vec<Spanned<WorkloadTable>>>,
     pub(super) policy: Spanned<Vec<Spanned<PolicyTable>>>,
     /// Read before the rest ([`super::Kind`]).
@@ -56,8 +56,8 @@ pub(super) struct WorkloadTable {
     pub(super) name: Spanned<String>,
     pub(super) file: Option<PathBuf>,
     pub(super) optional: Option<Spanned<bool>>,
-    pub(super) repair: Option<Spanned<Word<Repair>>>,
-    pub(super) generate: Option<Spanned<Word<Generator>>>,
+    pub(super) repair: Option<Spanned<Keyword<Repair>>>,
+    pub(super) generate: Option<Spanned<Keyword<Generator>>>,
     pub(super) month: Option<Spanned<MonthName>>,
     pub(super) jobs: Option<Spanned<u32>>,
     pub(super) days: Option<Spanned<f64>>,
@@ -68,7 +68,7 @@ pub(super) struct WorkloadTable {
     pub(super) per_seed: Option<Spanned<bool>>,
     pub(super) sequence_jobs: Option<Spanned<i64>>,
     pub(super) sequence_first: Option<Spanned<Vec<usize>>>,
-    pub(super) sequence_times: Option<Spanned<Word<Times>>>,
+    pub(super) sequence_times: Option<Spanned<Keyword<Times>>>,
     pub(super) platform: Option<Spanned<String>>,
     pub(super) procs: Option<Spanned<u32>>,
 }
@@ -79,37 +79,37 @@ pub(super) struct PolicyTable {
     pub(super) name: Spanned<String>,
     pub(super) batch: Option<Spanned<String>>,
     pub(super) order: Option<Spanned<String>>,
-    pub(super) aging: Option<Spanned<Word<Aging>>>,
+    pub(super) aging: Option<Spanned<Keyword<Aging>>>,
     pub(super) compare_with: Option<Spanned<Vec<Spanned<String>>>>,
-    pub(super) sizes: Option<Spanned<Word<Sizes>>>,
-    pub(super) tuner: Option<Spanned<Word<Tuner>>>,
+    pub(super) sizes: Option<Spanned<Keyword<Sizes>>>,
+    pub(super) tuner: Option<Spanned<Keyword<Tuner>>>,
     pub(super) slack: Option<Spanned<f64>>,
     pub(super) share: Option<Spanned<f64>>,
     pub(super) efficiency: Option<Spanned<f64>>,
     pub(super) price: Option<Spanned<f64>>,
-    pub(super) mapping: Option<Word<Mapping>>,
-    pub(super) ties: Option<Word<Ties>>,
-    pub(super) realloc: Option<Word<Move>>,
-    pub(super) heuristic: Option<Word<Heuristic>>,
+    pub(super) mapping: Option<Keyword<Mapping>>,
+    pub(super) ties: Option<Keyword<Ties>>,
+    pub(super) realloc: Option<Keyword<ReallocationChoice>>,
+    pub(super) heuristic: Option<Keyword<Heuristic>>,
     pub(super) period_s: Option<Spanned<i64>>,
     pub(super) threshold_s: Option<Spanned<i64>>,
     pub(super) window: Option<Spanned<i64>>,
-    pub(super) plan_by: Option<Word<Basis>>,
-    pub(super) level: Option<Spanned<Word<Level>>>,
-    pub(super) estimator: Option<Spanned<Word<EstimatorWord>>>,
+    pub(super) plan_by: Option<Keyword<Basis>>,
+    pub(super) level: Option<Spanned<Keyword<Level>>>,
+    pub(super) estimator: Option<Spanned<Keyword<EstimatorKeyword>>>,
     pub(super) quantile: Option<Spanned<f64>>,
     pub(super) last_jobs: Option<Spanned<i64>>,
     pub(super) least_jobs: Option<Spanned<i64>>,
 }
 
 impl PolicyTable {
-    /// The keys that are parameters of tuners, with what is given for each.
+    /// The keys that are parameters of tuners, with their values.
     pub(super) fn tuner_keys(&self) -> [(&'static str, &Option<Spanned<f64>>); 4] {
         let Self { slack, share, efficiency, price, .. } = self;
         [("slack", slack), ("share", share), ("efficiency", efficiency), ("price", price)]
     }
 
-    /// Where the first key is that goes with plans by predictions, if one is given.
+    /// The position of the first key that requires plans by predictions.
     pub(super) fn prediction_key(&self) -> Option<Range<usize>> {
         let places = [
             self.level.as_ref().map(Spanned::span),
@@ -123,7 +123,7 @@ impl PolicyTable {
 }
 
 impl WorkloadTable {
-    /// The keys that go with `generate`, and where each is if it is given.
+    /// The keys that require `generate`, with their positions.
     pub(super) fn generator_keys(&self) -> [(&'static str, Option<Range<usize>>); 7] {
         fn place<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
             given.as_ref().map(Spanned::span)
@@ -142,23 +142,23 @@ impl WorkloadTable {
 
 /// `realloc`: an algorithm or `none`.
 #[derive(Clone, Copy)]
-pub(super) struct Move(pub(super) Option<Algorithm>);
+pub(super) struct ReallocationChoice(pub(super) Option<Algorithm>);
 
-impl FromStr for Move {
+impl FromStr for ReallocationChoice {
     type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Move, Self::Err> {
+    fn from_str(text: &str) -> Result<ReallocationChoice, Self::Err> {
         if text == "none" {
-            return Ok(Move(None));
+            return Ok(ReallocationChoice(None));
         }
-        text.parse().map(|algorithm| Move(Some(algorithm))).map_err(|mut unknown: Self::Err| {
+        text.parse().map(|algorithm| ReallocationChoice(Some(algorithm))).map_err(|mut unknown: Self::Err| {
             unknown.expected.insert(0, "none");
             unknown
         })
     }
 }
 
-/// `month`: one of paper 000's.
+/// `month`: a month of paper 000.
 #[derive(Clone, Copy)]
 pub(super) struct MonthName(pub(super) &'static Month);
 
@@ -183,14 +183,14 @@ impl FromStr for Repair {
     }
 }
 
-/// A word of a registry. The deserializer of TOML adds the place to the registry's error.
+/// A name of a registry. The TOML deserializer adds the position to the registry's error.
 #[derive(Clone, Copy)]
-pub(super) struct Word<T>(pub(super) T);
+pub(super) struct Keyword<T>(pub(super) T);
 
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Word<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word<T>, D::Error> {
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Keyword<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Keyword<T>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map(Word).map_err(de::Error::custom)
+        text.parse().map(Keyword).map_err(de::Error::custom)
     }
 }
 
@@ -233,7 +233,7 @@ impl<'de> Deserialize<'de> for Seeds {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Months {
-    pub(super) from: Word<CalendarMonth>,
+    pub(super) from: Keyword<CalendarMonth>,
     pub(super) count: Spanned<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! What tells two campaigns apart.
+//! The fingerprint that distinguishes campaigns.
 
 use std::fmt::Debug;
 use std::fs;
@@ -6,10 +6,11 @@ use std::path::Path;
 
 use super::CampaignError;
 
-/// 64 bits over everything that results depend on: this version of Pliant, the campaign as understood (its comments and layout
-/// do not count) and the content of the files that it names.
+/// A 64-bit hash of everything that results depend on: the version of Pliant, the parsed campaign (without comments and
+/// layout) and the content of its files. It contains the debug output of the campaign's types, so that their field and
+/// variant names are part of it.
 ///
-/// FNV-1a: stable across versions and machines, which the standard hasher is not.
+/// FNV-1a, because the standard hasher is not stable across versions and machines.
 pub(super) struct Fingerprint(u64);
 
 impl Fingerprint {
@@ -19,7 +20,7 @@ impl Fingerprint {
         fingerprint
     }
 
-    /// Adds what a campaign file says.
+    /// Adds a parsed value.
     pub(super) fn add(&mut self, value: &impl Debug) {
         self.bytes(format!("{value:?}").as_bytes());
     }
@@ -34,7 +35,7 @@ impl Fingerprint {
         format!("{:016x}", self.0)
     }
 
-    /// Adds bytes and their number, so that neighbours cannot trade bytes.
+    /// Adds bytes and their number, so that bytes cannot move between neighbours unnoticed.
     fn bytes(&mut self, bytes: &[u8]) {
         for byte in bytes.iter().chain(&(bytes.len() as u64).to_le_bytes()) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

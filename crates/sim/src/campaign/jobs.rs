@@ -1,4 +1,4 @@
-//! The jobs of a campaign: workloads read or generated once, and made ready for a run.
+//! The jobs of a campaign: workloads are read or generated once and prepared for each run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,53 +13,53 @@ use super::experiment::Shared;
 use super::{CampaignError, Group, JobSource, Moldable, PlatformChoice, SimulationCampaign, Workload};
 use crate::SimJob;
 
-/// Makes the jobs of a workload ready for a run, one after the other: which are moldable and how, and which
-/// come through the federation, are drawn from a seed (paper 000, sections 4.2.1 and 4.3.2).
+/// Prepares the jobs of a workload for a run, one after the other. A seed draws which jobs are moldable and how, and which
+/// go through the federation (paper 000, sections 4.2.1 and 4.3.2).
 #[derive(Clone, Debug)]
 pub struct SimJobs {
     types: JobTypes,
-    freedom: Freedom,
+    freedom: TypeUse,
     locality: ManagedShare,
 }
 
-/// What is done with the type of a job.
+/// How a job uses its drawn type.
 #[derive(Clone, Debug)]
-enum Freedom {
+enum TypeUse {
     /// Every job keeps its size.
     None,
-    /// The type holds.
+    /// It scales as its type.
     Whole,
-    /// It holds from half to twice the requested size.
+    /// It scales as its type, from half to twice the requested size.
     WithinTwice,
-    /// It holds for some jobs.
+    /// Some jobs scale as their type, the others keep their size.
     Share(MoldableShare),
-    /// Something else is believed.
+    /// Its assumed speedup is wrong.
     Misjudged(PerceivedSpeedups),
 }
 
 impl SimJobs {
-    /// Begins with the first job of a workload.
+    /// Starts with the first job of a workload.
     pub fn new(moldable: Moldable, dedicated_share: f64, seed: u64) -> SimJobs {
         let freedom = match moldable {
-            Moldable::None => Freedom::None,
-            Moldable::Paper => Freedom::Whole,
-            Moldable::PaperWithin2x => Freedom::WithinTwice,
-            Moldable::PaperThird => Freedom::Share(MoldableShare::new(1.0 / 3.0, seed)),
-            Moldable::PaperMisjudged => Freedom::Misjudged(PerceivedSpeedups::new(seed)),
+            Moldable::None => TypeUse::None,
+            Moldable::Paper => TypeUse::Whole,
+            Moldable::PaperWithin2x => TypeUse::WithinTwice,
+            Moldable::PaperThird => TypeUse::Share(MoldableShare::new(1.0 / 3.0, seed)),
+            Moldable::PaperMisjudged => TypeUse::Misjudged(PerceivedSpeedups::new(seed)),
         };
         SimJobs { types: JobTypes::new(seed), freedom, locality: ManagedShare::new(dedicated_share, seed) }
     }
 
-    /// The next job as a run treats it.
+    /// Prepares the next job.
     pub fn take(&mut self, job: Job) -> SimJob {
         let managed = self.locality.draw();
         let drawn = self.types.draw(&job);
         let (speedup, true_speedup) = match &mut self.freedom {
-            Freedom::None => (Speedup::Rigid, None),
-            Freedom::Whole => (drawn, None),
-            Freedom::WithinTwice => (within_twice(&drawn, job.procs), None),
-            Freedom::Share(share) => (if share.draw() { drawn } else { Speedup::Rigid }, None),
-            Freedom::Misjudged(beliefs) => match beliefs.draw(&drawn) {
+            TypeUse::None => (Speedup::Rigid, None),
+            TypeUse::Whole => (drawn, None),
+            TypeUse::WithinTwice => (within_twice(&drawn, job.procs), None),
+            TypeUse::Share(share) => (if share.draw() { drawn } else { Speedup::Rigid }, None),
+            TypeUse::Misjudged(beliefs) => match beliefs.draw(&drawn) {
                 believed if believed == drawn => (drawn, None),
                 believed => (believed, Some(drawn)),
             },
@@ -68,7 +68,7 @@ impl SimJobs {
     }
 }
 
-/// All jobs of a workload as a run treats them, drawn by [`SimJobs`].
+/// Prepares all jobs of a workload with [`SimJobs`].
 pub fn sim_jobs(jobs: Vec<Job>, moldable: Moldable, dedicated_share: f64, seed: u64) -> Vec<SimJob> {
     let mut drawn = SimJobs::new(moldable, dedicated_share, seed);
     jobs.into_iter().map(|job| drawn.take(job)).collect()
@@ -80,7 +80,7 @@ pub(super) struct Loaded {
     pub(super) jobs: Vec<Job>,
 }
 
-/// Workloads that are the same for every seed, each read or generated once.
+/// The workloads that are equal for every seed, each read or generated once.
 pub(super) struct Cache<'a> {
     campaign: &'a SimulationCampaign,
     /// By workload, then by platform.
@@ -94,7 +94,7 @@ impl<'a> Cache<'a> {
         Cache { campaign, loaded }
     }
 
-    /// The workload of a group, or the sequence of it that the group's seed sees.
+    /// The workload of a group, or the sequence of it for the group's seed.
     pub(super) fn get(&self, group: &Group) -> Result<Arc<Loaded>, CampaignError> {
         let loaded = self.whole(group)?;
         let workload = &self.campaign.workloads[group.workload];
@@ -143,38 +143,38 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// Where a log is: in the folder of the campaign file, or in the first of `log_dirs` that has it.
+/// Finds a log in the folder of the campaign file or in the first of `log_dirs` that has it.
 pub(super) fn find_log(base: &Path, log_dirs: &[PathBuf], file: &Path) -> Result<PathBuf, CampaignError> {
-    let beside = base.join(file);
-    let elsewhere = log_dirs.iter().map(|dir| dir.join(file));
-    let found = std::iter::once(beside.clone()).chain(elsewhere).find(|path| path.exists());
-    found.ok_or(CampaignError::NoLog(beside))
+    let in_base = base.join(file);
+    let in_log_dirs = log_dirs.iter().map(|dir| dir.join(file));
+    let found = std::iter::once(in_base.clone()).chain(in_log_dirs).find(|path| path.exists());
+    found.ok_or(CampaignError::NoLog(in_base))
 }
 
-/// An optional workload whose file is not there.
+/// An optional workload whose file is absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Skipped {
+pub struct SkippedWorkload {
     /// The workload.
     pub workload: String,
-    /// The file, as the campaign names it.
+    /// The file, as in the campaign file.
     pub file: PathBuf,
 }
 
 impl SimulationCampaign {
-    /// Where a log is.
+    /// Finds a log.
     pub(super) fn log(&self, file: &Path) -> Result<PathBuf, CampaignError> {
         find_log(&self.base, &self.log_dirs, file)
     }
 
-    /// Takes out the optional workloads whose file is not there. What is left is another campaign than the
-    /// whole one: their folders are not mixed.
-    pub fn skip_absent(&mut self) -> Vec<Skipped> {
+    /// Removes the optional workloads whose file is absent. The result is another campaign than the whole one, and their folders
+    /// are not mixed.
+    pub fn skip_absent(&mut self) -> Vec<SkippedWorkload> {
         let mut skipped = Vec::new();
         let (all, mut kept) = (std::mem::take(&mut self.workloads), Vec::new());
         for workload in all {
             match &workload.source {
                 JobSource::File { path, .. } if workload.optional && self.log(path).is_err() => {
-                    skipped.push(Skipped { workload: workload.name, file: path.clone() });
+                    skipped.push(SkippedWorkload { workload: workload.name, file: path.clone() });
                 }
                 _ => kept.push(workload),
             }
@@ -185,7 +185,7 @@ impl SimulationCampaign {
 }
 
 impl PlatformChoice {
-    /// The platform; a file's path starts from `base`.
+    /// Loads the platform; a file's path is relative to `base`.
     pub fn load(&self, base: &Path) -> Result<Platform, TraceError> {
         match self {
             Self::Procs(procs) => Ok(Platform::single(Procs((*procs).max(1)), platform::DEFAULT_BATCH)
@@ -196,7 +196,7 @@ impl PlatformChoice {
         }
     }
 
-    /// The file that describes it, if it is not built in.
+    /// Its file, if it is not built in.
     pub(super) fn file(&self) -> Option<&Path> {
         match self {
             Self::Named(word) if !platform::BUILT_IN.contains(&word.as_str()) => Some(Path::new(word)),

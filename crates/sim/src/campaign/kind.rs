@@ -1,4 +1,4 @@
-//! The kinds of campaigns: the key `kind` of their files, and the one place that tells them apart.
+//! The kinds of campaigns: the key `kind` of their files, and the dispatch by kind.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,15 @@ use toml::Spanned;
 
 use super::mapping::{MappingCampaign, Mappings};
 use super::multi_job::{MultiJobCampaign, MultiJobs};
-use super::runner::{self, Finished, Options, Progress};
+use super::runner::{self, FinishedCampaign, Options, Progress};
 use super::simulations::Simulations;
-use super::store::{Contents, identity};
-use super::{CampaignError, Measure, SimulationCampaign, Skipped};
+use super::store::{FolderContents, identity};
+use super::{CampaignError, Measure, SimulationCampaign, SkippedWorkload};
 
-/// What a campaign is a campaign of.
+/// The kind of a campaign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Workloads simulated under policies: what a file is of that says nothing.
+    /// Workloads simulated under policies; the default of files without `kind`.
     Simulations,
     /// Task interaction graphs mapped onto grids.
     Mapping,
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every one, in the order in which they are listed to users.
+    /// All kinds, in the order of user listings.
     pub const ALL: &'static [Kind] = &[Self::Simulations, Self::Mapping, Self::MultiJob];
 
     /// The stable name, as in files.
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// A campaign, as its file says.
+/// A campaign, as read from its file.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Campaign {
     /// Of simulations.
@@ -74,7 +74,7 @@ pub enum Campaign {
 }
 
 impl Campaign {
-    /// Reads a campaign file. Logs that are not beside it are looked for in `log_dirs`.
+    /// Reads a campaign file. Logs that are not in its folder are searched in `log_dirs`.
     pub fn read(path: &Path, log_dirs: Vec<PathBuf>) -> Result<Campaign, CampaignError> {
         Ok(match Kind::of_file(&Source::read(path)?)? {
             Kind::Simulations => {
@@ -85,9 +85,9 @@ impl Campaign {
         })
     }
 
-    /// Takes out what is optional and whose file is not there. What is left is another campaign than the whole one: their
-    /// folders are not mixed.
-    pub fn skip_absent(&mut self) -> Vec<Skipped> {
+    /// Removes optional parts whose file is absent. The result is another campaign than the whole one, and their folders are not
+    /// mixed.
+    pub fn skip_absent(&mut self) -> Vec<SkippedWorkload> {
         match self {
             Self::Simulations(campaign) => campaign.skip_absent(),
             Self::Mapping(_) => Vec::new(),
@@ -95,14 +95,14 @@ impl Campaign {
         }
     }
 
-    /// Runs the campaign, or what is left of it, into `dir`. `measure` says what simulated runs were worth.
+    /// Runs the cells of the campaign that have no record in `dir` yet. `measure` computes the metrics of simulated runs.
     pub fn run(
         &self,
         dir: &Path,
         options: Options,
         measure: &Measure<'_>,
         progress: &dyn Progress,
-    ) -> Result<Finished, CampaignError> {
+    ) -> Result<FinishedCampaign, CampaignError> {
         match self {
             Self::Simulations(campaign) => {
                 runner::run(&Simulations::new(campaign, measure), dir, options, progress)
@@ -113,8 +113,8 @@ impl Campaign {
     }
 }
 
-/// What a campaign folder holds, also while the campaign still runs.
-pub fn read_folder(dir: &Path) -> Result<Contents, CampaignError> {
+/// Reads a campaign folder, also while the campaign still runs.
+pub fn read_folder(dir: &Path) -> Result<FolderContents, CampaignError> {
     match Kind::of_folder(dir)? {
         Kind::Simulations => runner::read::<Simulations<'_>>(dir),
         Kind::Mapping => runner::read::<Mappings<'_>>(dir),
@@ -122,9 +122,9 @@ pub fn read_folder(dir: &Path) -> Result<Contents, CampaignError> {
     }
 }
 
-/// Joins the folders of shards of one campaign into `out`, which may hold some of its records already: the results are what one
-/// machine would have written, byte for byte.
-pub fn merge(out: &Path, dirs: &[&Path]) -> Result<Contents, CampaignError> {
+/// Merges the folders of a campaign's shards into `out`, which may hold some of its records already. The results equal those
+/// of a run on one machine, byte for byte.
+pub fn merge(out: &Path, dirs: &[&Path]) -> Result<FolderContents, CampaignError> {
     let Some(first) = dirs.first() else { return Err(CampaignError::NothingToMerge) };
     match Kind::of_folder(first)? {
         Kind::Simulations => runner::merge::<Simulations<'_>>(out, first, dirs),

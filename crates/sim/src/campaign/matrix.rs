@@ -1,11 +1,11 @@
-//! The matrix of a campaign: which runs there are, in which order, under which keys.
+//! The matrix of a campaign: its runs, their order and their keys.
 //!
-//! Runs of one (workload, platform, moldable, share, seed) make a [`Group`]: they see the same jobs, so they
-//! share one reference run. Groups and, inside them, policies come in the order of the campaign file.
+//! The runs of one (workload, platform, moldable, share, seed) form a [`Group`]: they have the same jobs and share one
+//! reference run. Groups, and policies inside them, come in the order of the campaign file.
 
 use super::{Moldable, SimulationCampaign};
 
-/// The runs that share a reference: everything but the policy.
+/// The runs that share a reference: all parameters but the policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Group {
     /// Position in [`SimulationCampaign::workloads`].
@@ -14,14 +14,14 @@ pub struct Group {
     pub platform: usize,
     /// Which jobs are moldable.
     pub moldable: Moldable,
-    /// Share of the jobs that come through the federation.
+    /// The share of jobs that go through the federation.
     pub share: f64,
-    /// Seed of job types, of locality and of policies that draw.
+    /// The seed of job types, of locality and of random policies.
     pub seed: u64,
 }
 
 impl SimulationCampaign {
-    /// Every group, in order.
+    /// All groups, in order.
     pub fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
         for (workload, spec) in self.workloads.iter().enumerate() {
@@ -52,7 +52,7 @@ impl SimulationCampaign {
         )
     }
 
-    /// Every key, in order.
+    /// All keys, in order.
     pub fn keys(&self) -> Vec<String> {
         let of_group =
             |group: &Group| (0..self.policies.len()).map(|at| self.key(group, at)).collect::<Vec<_>>();

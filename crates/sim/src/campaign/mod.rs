@@ -1,18 +1,18 @@
 //! Campaigns: experiments of several kinds, run in parallel and resumable (`docs/campaigns.md`).
 //!
-//! A kind is an implementation of `experiment::Experiment`: which cells there are, how one is run, and what all their records
-//! say. The runner does the rest for each of them: threads, records that survive a kill, shards and their merging, progress.
+//! A kind implements `experiment::Experiment`: its cells, how to run one, and how to build results from all records. The
+//! runner does the rest: threads, records that survive a kill, shards and their merging, progress.
 //!
 //! - Simulations: a matrix `workload x platform x moldable x dedicated x seed x policy`. A campaign of optional computations
 //!   (paper 004) has scenarios instead of workloads and systems instead of policies; the rest of the matrix is the same.
 //! - [`mapping`]: task interaction graphs on grids.
 //! - [`multi_job`]: parameter sweeps on clusters.
 //!
-//! Results hold no times of day and no durations and are written in the order of the cells, so they are the same
-//! bytes on any number of threads, after any number of kills, and from any number of shards.
+//! Results hold no times of day and no durations and are written in the order of the cells. They are the same bytes on any
+//! number of threads, after any number of kills, and from any number of shards.
 //!
-//! What a simulated run was worth is the caller's to say ([`Measure`]): this crate knows no metrics, so that reports
-//! and simulations do not depend on each other.
+//! The caller computes the metrics of simulated runs ([`Measure`]), so that reports and simulations do not depend on each
+//! other.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -26,6 +26,7 @@ mod explorations;
 mod file;
 mod fingerprint;
 mod jobs;
+mod keywords;
 mod kind;
 pub mod mapping;
 mod matrix;
@@ -39,7 +40,6 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
-mod words;
 mod workloads;
 
 use std::collections::BTreeMap;
@@ -54,31 +54,31 @@ pub use pliant_model::campaign::simulations::{Record, Results as SimulationResul
 
 pub use error::CampaignError;
 use fingerprint::Fingerprint;
-pub use jobs::{SimJobs, Skipped, sim_jobs};
+pub use jobs::{SimJobs, SkippedWorkload, sim_jobs};
+pub use keywords::Moldable;
 pub use kind::{Campaign, Kind, merge, read_folder};
 pub use matrix::Group;
 pub use recipe::{Generator, LONGEST_RANGE_S, ParameterError, Recipe, month};
-pub use runner::{Finished, Options, Progress, Shard, THREADS_MAX};
+pub use runner::{FinishedCampaign, Options, Progress, Shard, THREADS_MAX};
 pub use sequence::{Sequence, Times};
-pub use store::{Contents, Damage};
+pub use store::{DamagedLine, FolderContents};
 pub use table::{Cell, Spread, cells};
-pub use words::Moldable;
 
 use crate::Policies;
 use crate::optional::{Scenario, System};
 
-/// A campaign of simulations, as its file says.
+/// A campaign of simulations, as read from its file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SimulationCampaign {
     /// Its name.
     pub name: String,
-    /// The folder that relative paths in it start from.
+    /// The base folder of its relative paths.
     pub base: PathBuf,
-    /// Where logs are looked for that are not there; none, unless the caller names some.
+    /// Folders that are searched for logs that are not in `base`.
     pub log_dirs: Vec<PathBuf>,
-    /// Seeds of job types, of locality and of policies that draw.
+    /// The seeds of job types, of locality and of random policies.
     pub seeds: Vec<u64>,
-    /// Shares of the jobs that come through the federation.
+    /// The shares of jobs that go through the federation.
     pub dedicated_shares: Vec<f64>,
     /// Which jobs are moldable.
     pub moldable: Vec<Moldable>,
@@ -86,7 +86,7 @@ pub struct SimulationCampaign {
     pub workloads: Vec<Workload>,
     /// The policies.
     pub policies: Vec<Variant>,
-    /// Position of the policy that the others are compared with.
+    /// The position of the reference policy.
     pub reference: usize,
 }
 
@@ -95,17 +95,17 @@ pub struct SimulationCampaign {
 pub struct Workload {
     /// Its name in keys and tables.
     pub name: String,
-    /// Where its jobs come from.
+    /// The source of its jobs.
     pub source: JobSource,
-    /// True if the campaign may be run without it where its file is absent ([`Campaign::skip_absent`]).
+    /// True if the campaign may run without it when its file is absent ([`Campaign::skip_absent`]).
     pub optional: bool,
-    /// Which of its jobs the runs of a seed see; all of them without it.
+    /// The part of its jobs that the runs of a seed use; none: all jobs.
     pub sequence: Option<Sequence>,
     /// The platforms.
     pub platforms: Vec<PlatformChoice>,
 }
 
-/// Where jobs come from.
+/// The source of the jobs of a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub enum JobSource {
     /// A log, or a scenario of several.
@@ -114,21 +114,21 @@ pub enum JobSource {
         path: PathBuf,
         /// Keeps jobs without processors or runtime instead of dropping them.
         keep_bad: bool,
-        /// The calendar month that is cut out of it; none takes the whole.
+        /// The calendar month to cut out of it; none: the whole log.
         month: Option<CalendarMonth>,
-        /// Offered load on the platform, to which submissions are moved; none leaves them where they are.
+        /// The offered load to which submission times are scaled; none: no scaling.
         load: Option<f64>,
     },
     /// A generator.
     Generated {
-        /// What is generated.
+        /// The generator and its parameters.
         recipe: Recipe,
         /// The generator's seed.
         seed: u64,
-        /// True if the generator is given the seed of each run instead, so that every seed has other jobs.
+        /// True if the generator gets the seed of each run instead, so that every seed has different jobs.
         per_seed: bool,
     },
-    /// None: users with mandatory and optional requests, and servers.
+    /// No jobs, but users with mandatory and optional requests, and servers.
     Scenario(Box<Scenario>),
 }
 
@@ -146,51 +146,51 @@ pub enum PlatformChoice {
 pub struct Variant {
     /// Its name in keys and tables.
     pub name: String,
-    /// What is done with jobs or requests.
-    pub treatment: Treatment,
-    /// Policies whose metrics the page of the campaign divides its metrics by.
+    /// The policies for jobs or requests.
+    pub treatment: VariantPolicies,
+    /// The policies by whose metrics the campaign's page divides those of this one.
     pub compare_with: Vec<String>,
 }
 
-/// Which sizes a policy gives to moldable jobs.
+/// The sizes that a policy gives to moldable jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Sizes {
-    /// Those that its tuner chooses.
+    /// The sizes that its tuner chooses.
     #[default]
     Chosen,
-    /// Those that users asked for: every job is rigid, as with [`Moldable::None`].
+    /// The sizes that users requested: every job is rigid, as with [`Moldable::None`].
     Asked,
 }
 
-/// What a policy of the matrix does.
+/// The policies of one variant of the matrix.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Treatment {
-    /// With the jobs of a workload.
+pub enum VariantPolicies {
+    /// For the jobs of a workload.
     Jobs {
         /// The policies of its runs; the seed is set for each run.
         policies: Policies,
-        /// What is changed of the local policy of every cluster.
+        /// The change of every cluster's local policy.
         local: LocalPolicyChange,
-        /// Which sizes moldable jobs get.
+        /// The sizes of moldable jobs.
         sizes: Sizes,
     },
-    /// With the requests of a scenario.
+    /// For the requests of a scenario.
     Requests(System),
 }
 
-/// A run that is to be measured.
+/// A run to measure.
 #[derive(Clone, Copy, Debug)]
 pub enum Measured<'a> {
-    /// Of jobs.
+    /// A run of jobs.
     Jobs {
         /// The run.
         run: &'a Run,
-        /// What it is compared with; none if it is the reference.
+        /// The reference run; none if this run is the reference.
         reference: Option<&'a Run>,
     },
-    /// Of optional computations.
+    /// A run of optional computations.
     Requests(&'a ExplorationRun),
 }
 
-/// Says what a run was worth. Must depend on its arguments only. An error is a sentence for the user.
+/// Computes the metrics of a run. Must depend on its arguments only. An error is a sentence for the user.
 pub type Measure<'a> = dyn Fn(Measured<'_>) -> Result<BTreeMap<String, f64>, String> + Sync + 'a;

@@ -1,4 +1,4 @@
-//! What the clusters of a policy plan by: the keys `plan_by`, `level`, `estimator`, `quantile`, `last_jobs`, `least_jobs`.
+//! The keys of the basis of plans: `plan_by`, `level`, `estimator`, `quantile`, `last_jobs`, `least_jobs`.
 
 use std::num::NonZeroUsize;
 
@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::check::{Checked, Reader};
 use super::file::PolicyTable;
-use super::words::estimator;
+use super::keywords::estimator;
 use crate::{PlanBy, limits};
 
 impl Reader<'_> {
@@ -54,7 +54,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Refuses a batch policy that makes its shapes of walltimes where plans are made by something else.
+    /// Refuses a batch policy that needs walltimes for its shapes if plans use another basis.
     pub(super) fn plannable(
         &self,
         name: &Spanned<String>,
@@ -78,7 +78,7 @@ impl Reader<'_> {
 mod tests {
     use std::path::Path;
 
-    use super::super::{SimulationCampaign, Treatment};
+    use super::super::{SimulationCampaign, VariantPolicies};
     use super::*;
 
     fn planned(keys: &str) -> Result<PlanBy, String> {
@@ -89,8 +89,8 @@ mod tests {
         let campaign =
             SimulationCampaign::parse(&text, Path::new("c.toml")).map_err(|error| error.to_string())?;
         match &campaign.policies[0].treatment {
-            Treatment::Jobs { policies, .. } => Ok(policies.plan_by),
-            Treatment::Requests(_) => Err("no policy of jobs".to_owned()),
+            VariantPolicies::Jobs { policies, .. } => Ok(policies.plan_by),
+            VariantPolicies::Requests(_) => Err("no policy of jobs".to_owned()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Recipes: which generator, with which parameters. The same words in campaign files and on the command line.
+//! Recipes: a generator with its parameters, in the same words in campaign files and on the command line.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,19 +9,19 @@ use pliant_policy::UnknownName;
 use pliant_trace::Workload;
 use pliant_trace::generate::{self, DAYS_MAX, JOBS_MAX, LOAD_MAX, Month};
 
-use super::words::find;
+use super::keywords::find;
 
-/// What a generator makes if it is not told how many jobs.
+/// The default number of jobs.
 const JOBS: u32 = 10_000;
-/// Length of a `federation` workload that is not told.
+/// The default length of a `federation` workload.
 const DAYS: f64 = 30.0;
-/// Offered load of a `federation` workload that is not told.
+/// The default offered load of a `federation` workload.
 const LOAD: f64 = 0.7;
 
-/// What the longest request of paper 001's workloads may be, in seconds.
+/// The range of the longest request of paper 001's workloads, in seconds.
 pub const LONGEST_RANGE_S: RangeInclusive<i64> = 200..=1_000_000_000;
 
-/// Longest request of paper 001's workloads that is not told (spec A001-5).
+/// The default of the longest request of paper 001's workloads (spec A001-5).
 const LONGEST_S: i64 = 200_000;
 
 /// A workload generator (`docs/workloads.md`).
@@ -29,20 +29,20 @@ const LONGEST_S: i64 = 200_000;
 pub enum Generator {
     /// A month like one of Grid'5000's in 2008 (paper 000, Table 1).
     Grid5000,
-    /// A stand-in for paper 000's seventh workload.
+    /// A replacement for paper 000's seventh workload.
     PwaG5k,
     /// Lublin and Feitelson 2003, for one machine.
     Lublin,
     /// Paper 001's synthetic workload.
     Uniform,
-    /// The same with normal laws.
+    /// Paper 001's synthetic workload with normal distributions.
     Gaussian,
     /// Any number of jobs on any platform.
     Federation,
 }
 
 impl Generator {
-    /// Every one, in the order in which they are listed to users.
+    /// All generators, in the order of user listings.
     pub const ALL: &'static [Generator] =
         &[Self::Grid5000, Self::PwaG5k, Self::Lublin, Self::Uniform, Self::Gaussian, Self::Federation];
 
@@ -58,7 +58,7 @@ impl Generator {
         }
     }
 
-    /// The platform that its jobs are made for, if it is not told.
+    /// The default platform of its jobs.
     pub const fn platform(self) -> Option<&'static str> {
         match self {
             Self::Grid5000 | Self::Federation => Some("grid5000"),
@@ -87,16 +87,16 @@ impl FromStr for Generator {
     }
 }
 
-/// What a generator is asked for; what is not given is the generator's own choice.
+/// A generator with parameters; missing ones have the generator's defaults.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Recipe {
     /// The generator.
     pub generator: Generator,
     /// The month of paper 000 (`grid5000`, which needs it).
     pub month: Option<&'static Month>,
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: Option<u32>,
-    /// Over how many days (`federation`).
+    /// The length in days (`federation`).
     pub days: Option<f64>,
     /// Offered load as a share of the platform's capacity; runtimes are scaled to it.
     pub load: Option<f64>,
@@ -104,12 +104,12 @@ pub struct Recipe {
     pub walltime_max_s: Option<i64>,
 }
 
-/// The month of that name.
+/// Finds the month of a name.
 pub fn month(name: &str) -> Result<&'static Month, UnknownName> {
     find("month", generate::MONTHS.iter().map(|month| (month.name, month)).collect(), name)
 }
 
-/// A parameter that a generator cannot be given.
+/// An invalid parameter of a generator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterError {
     /// Its key in campaign files; `generate` if another one is missing.
@@ -127,7 +127,7 @@ impl fmt::Display for ParameterError {
 impl std::error::Error for ParameterError {}
 
 impl Recipe {
-    /// Whether the parameters are in range and belong to the generator.
+    /// Checks that the parameters are in range and belong to the generator.
     pub fn check(&self) -> Result<(), ParameterError> {
         self.check_keys()?;
         let above_zero = |key, value: Option<f64>, most: f64| match value {
@@ -151,7 +151,7 @@ impl Recipe {
         Ok(())
     }
 
-    /// Whether the generator takes what is given, and is given what it needs.
+    /// Checks that the generator has the given parameters and gets the required ones.
     fn check_keys(&self) -> Result<(), ParameterError> {
         let name = self.generator.name();
         let given = [
@@ -174,7 +174,7 @@ impl Recipe {
         Ok(())
     }
 
-    /// The jobs, for that platform. [`Recipe::check`] says whether it makes sense.
+    /// Generates the jobs for a platform. [`Recipe::check`] must have succeeded.
     pub fn generate(&self, platform: &Platform, seed: u64) -> Workload {
         let jobs = self.jobs.unwrap_or(JOBS);
         let longest = self.walltime_max_s.unwrap_or(LONGEST_S);
@@ -195,8 +195,8 @@ impl Recipe {
         workload
     }
 
-    /// The offered load of what was generated for that platform: what `load` asks for, as far as jobs can
-    /// give it. Measured over the days of a `federation`, else up to the last submission.
+    /// The offered load of the generated jobs on a platform, to compare with `load`. Measured over the days of a `federation`,
+    /// else up to the last submission.
     pub fn offered_load(&self, workload: &Workload, platform: &Platform) -> f64 {
         let span = match self.generator {
             Generator::Federation => Span((self.days.unwrap_or(DAYS) * 86_400.0) as i64),
@@ -206,7 +206,7 @@ impl Recipe {
     }
 }
 
-/// Processors of the largest cluster.
+/// The processors of the largest cluster.
 fn largest(platform: &Platform) -> Procs {
     platform.clusters().iter().map(|cluster| cluster.procs).max().unwrap_or(Procs::ONE)
 }

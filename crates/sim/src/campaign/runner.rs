@@ -1,4 +1,4 @@
-//! The runner of campaigns of every kind: groups of cells in parallel, records kept, results made of what is there.
+//! The runner of campaigns of every kind: it runs groups of cells in parallel, keeps records, and builds results from them.
 
 use std::fmt;
 use std::path::Path;
@@ -8,56 +8,54 @@ use rayon::prelude::*;
 
 use super::CampaignError;
 use super::experiment::Experiment;
-use super::store::{Contents, Damage, Manifest, Store, changed, identity};
+use super::store::{DamagedLine, FolderContents, Manifest, Store, changed, identity};
 
-/// The most threads that a campaign is run on: more than any machine has cores. Each costs memory even if
-/// there is nothing for it to do.
+/// The maximal number of threads of a campaign, above the cores of any machine. Each thread costs memory even when idle.
 pub const THREADS_MAX: usize = 1_024;
 
-/// How a campaign is run; nothing here changes its results.
+/// How a campaign is run. No option changes its results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Threads, at most [`THREADS_MAX`]; 0 for as many as the thread pool has by default. There are
-    /// never more than groups of cells.
+    /// The number of threads, at most [`THREADS_MAX`]; 0: the default of the thread pool. Never more than groups of cells.
     pub threads: usize,
-    /// Which part of the campaign.
+    /// The shard to run.
     pub shard: Shard,
 }
 
-/// Follows a campaign, from any thread.
+/// Receives the progress of a campaign, from any thread.
 pub trait Progress: Sync {
-    /// `total` cells belong to this shard; `kept` of them are there already.
+    /// The shard has `total` cells; `kept` of them have records already.
     fn planned(&self, total: usize, kept: usize);
-    /// One more cell is there.
+    /// One more cell has a record.
     fn finished(&self, key: &str);
 }
 
-/// For callers that show no progress.
+/// Ignores progress.
 impl Progress for () {
     fn planned(&self, _total: usize, _kept: usize) {}
     fn finished(&self, _key: &str) {}
 }
 
-/// A campaign that was run, or a shard of it.
+/// The outcome of running a campaign or a shard.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Finished {
-    /// What the folder holds.
-    pub contents: Contents,
-    /// Cells that were run now.
+pub struct FinishedCampaign {
+    /// The contents of the folder.
+    pub contents: FolderContents,
+    /// The number of cells that were run now.
     pub ran: usize,
-    /// Cells of the shard that were there already.
+    /// The number of cells of the shard that had records already.
     pub kept: usize,
-    /// Lines of records that were there and could not be used; their cells were run again.
-    pub damaged: Vec<Damage>,
+    /// Damaged lines of records; their cells were run again.
+    pub damaged: Vec<DamagedLine>,
 }
 
-/// Runs a campaign, or what is left of it, into `dir`.
+/// Runs the cells of a campaign that have no record in `dir` yet.
 pub(super) fn run<E: Experiment>(
     experiment: &E,
     dir: &Path,
     options: Options,
     progress: &dyn Progress,
-) -> Result<Finished, CampaignError> {
+) -> Result<FinishedCampaign, CampaignError> {
     let threads = checked(options.threads)?;
     experiment.check()?;
     let (store, mut journal) = Store::<E>::create(dir, Manifest::of(experiment)?)?;
@@ -90,25 +88,25 @@ pub(super) fn run<E: Experiment>(
     let records = store.records()?;
     let (contents, files) = store.collect(records);
     contents.write(dir, files)?;
-    Ok(Finished { contents, ran, kept: total - ran, damaged })
+    Ok(FinishedCampaign { contents, ran, kept: total - ran, damaged })
 }
 
-/// What a folder holds, also while the campaign still runs.
-pub(super) fn read<E: Experiment>(dir: &Path) -> Result<Contents, CampaignError> {
+/// Reads a folder, also while the campaign still runs.
+pub(super) fn read<E: Experiment>(dir: &Path) -> Result<FolderContents, CampaignError> {
     let store = Store::<E>::open(dir)?;
     let records = store.records()?;
     Ok(store.collect(records).0)
 }
 
-/// Joins the folders of shards into `out`, which may hold some of the cells already: the results are what one machine would have
-/// written, byte for byte.
+/// Merges the folders of shards into `out`, which may hold some of the records already. The results equal those of a run on
+/// one machine, byte for byte.
 pub(super) fn merge<E: Experiment>(
     out: &Path,
     first: &Path,
     dirs: &[&Path],
-) -> Result<Contents, CampaignError> {
+) -> Result<FolderContents, CampaignError> {
     let manifest = Store::<E>::open(first)?.manifest;
-    // All are looked at before anything is written.
+    // All folders are checked before anything is written.
     for dir in dirs {
         let found = identity(dir)?;
         if found != manifest.identity {
@@ -126,7 +124,7 @@ pub(super) fn merge<E: Experiment>(
     Ok(contents)
 }
 
-/// A number of threads that is not too high.
+/// Checks a number of threads.
 fn checked(threads: usize) -> Result<usize, CampaignError> {
     if threads > THREADS_MAX { Err(CampaignError::TooManyThreads(threads)) } else { Ok(threads) }
 }

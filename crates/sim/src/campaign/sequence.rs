@@ -1,5 +1,5 @@
-//! Sequences of a log: each seed's runs see so many jobs of it that follow each other, instead of the whole log. The
-//! keys `sequence_jobs`, `sequence_first` and `sequence_times`.
+//! Sequences of a log: the runs of a seed use a number of consecutive jobs instead of the whole log. The keys
+//! `sequence_jobs`, `sequence_first` and `sequence_times`.
 
 use std::str::FromStr;
 
@@ -10,25 +10,24 @@ use rand_chacha::ChaCha8Rng;
 
 use super::check::{Checked, Reader};
 use super::file::{File, WorkloadTable};
-use super::words::find;
+use super::keywords::find;
 use crate::limits;
 
-/// Which jobs of a workload the runs of a seed see.
+/// The jobs of a workload that the runs of a seed use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sequence {
-    /// How many.
+    /// The number of jobs.
     pub jobs: usize,
-    /// The position of the first one in the workload, from 0 on, for each seed of the campaign; where there are none it
-    /// is drawn from the seed.
+    /// The position of the first job in the workload, from 0 on, for each seed of the campaign; drawn from the seed if empty.
     pub first: Vec<usize>,
-    /// When the jobs are submitted.
+    /// The submission times of the jobs.
     pub times: Times,
 }
 
-/// When the jobs of a sequence are submitted.
+/// The submission times of the jobs of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Times {
-    /// As much earlier as makes the first one 0.
+    /// Shifted so that the first job is submitted at 0.
     Shifted,
     /// As in the log.
     Log,
@@ -43,7 +42,7 @@ impl FromStr for Times {
 }
 
 impl Sequence {
-    /// The jobs that the seed at this position of the campaign's sees; an error says what is too short.
+    /// The jobs for the seed at a position of the campaign's seeds; an error if the workload is too short.
     pub(super) fn of(&self, jobs: &[Job], position: usize, seed: u64) -> Result<Vec<Job>, String> {
         let last = jobs.len().checked_sub(self.jobs);
         let last =

@@ -1,5 +1,5 @@
-//! Campaigns of simulations: runs of a group see the same jobs and share a reference run, which is simulated once and kept in memory
-//! while its group runs.
+//! Campaigns of simulations. The runs of a group have the same jobs and share a reference run, which is simulated once and
+//! kept in memory while its group runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,15 +15,15 @@ use super::experiment::{Experiment, Files, RecordSink};
 use super::jobs::{Cache, sim_jobs};
 use super::{
     CampaignError, Fingerprint, Group, JobSource, Kind, Measure, Measured, PlatformChoice,
-    SimulationCampaign, Sizes, Treatment, Workload,
+    SimulationCampaign, Sizes, VariantPolicies, Workload,
 };
 use crate::optional::{self, Scenario, System};
-use crate::{Policies, Silent, SimError, SimJob, simulate};
+use crate::{NoObserver, Policies, SimError, SimJob, simulate};
 
 /// The version of `results.json`.
 const SCHEMA: &str = "pliant.campaign/1";
 
-/// A campaign of simulations that is run.
+/// A campaign of simulations in execution.
 pub(super) struct Simulations<'a> {
     campaign: &'a SimulationCampaign,
     groups: Vec<Group>,
@@ -31,7 +31,7 @@ pub(super) struct Simulations<'a> {
     measure: &'a Measure<'a>,
 }
 
-/// What results need beside the records.
+/// The input of results that is not in the records.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
@@ -73,7 +73,7 @@ impl Experiment for Simulations<'_> {
         let mut logs: BTreeSet<&Path> = BTreeSet::new();
         let mut platforms: BTreeSet<&Path> = BTreeSet::new();
         for workload in workloads {
-            // That a workload may be absent changes nothing about the one that is there.
+            // Whether a workload is optional does not change its results.
             let Workload { name, source, optional: _, sequence, platforms: choices } = workload;
             fingerprint.add(&(name, source, sequence, choices));
             if let JobSource::File { path, .. } = source {
@@ -123,8 +123,8 @@ impl Experiment for Simulations<'_> {
 }
 
 impl Simulations<'_> {
-    /// The reference is simulated even if its own result is there: the others are compared with it job by job, and
-    /// only results are kept on disk.
+    /// The reference is simulated even if it has a record: the others are compared with it job by job, and only metrics are kept
+    /// on disk.
     fn run_jobs(
         &self,
         group: &Group,
@@ -157,27 +157,27 @@ impl Simulations<'_> {
         keep: &RecordSink<'_, Record>,
     ) -> Result<(), CampaignError> {
         for &policy in policies {
-            let begun = Instant::now();
+            let started = Instant::now();
             let run = optional::simulate(scenario, &self.system(policy), group.seed);
-            let seconds = begun.elapsed().as_secs_f64();
+            let seconds = started.elapsed().as_secs_f64();
             keep(policy, self.record(group, policy, Measured::Requests(&run))?, seconds)?;
         }
         Ok(())
     }
 
-    /// What is done with requests.
+    /// The system of a variant for requests.
     fn system(&self, policy: usize) -> System {
         match self.campaign.policies[policy].treatment {
-            Treatment::Requests(system) => system,
-            Treatment::Jobs { .. } => unreachable!("scenarios are read with systems only"),
+            VariantPolicies::Requests(system) => system,
+            VariantPolicies::Jobs { .. } => unreachable!("scenarios are read with systems only"),
         }
     }
 
-    /// What is done with jobs.
+    /// The policies of a variant for jobs.
     fn policies(&self, policy: usize) -> (Policies, &LocalPolicyChange, Sizes) {
         match &self.campaign.policies[policy].treatment {
-            Treatment::Jobs { policies, local, sizes } => (policies.clone(), local, *sizes),
-            Treatment::Requests(_) => unreachable!("workloads are read with policies only"),
+            VariantPolicies::Jobs { policies, local, sizes } => (policies.clone(), local, *sizes),
+            VariantPolicies::Requests(_) => unreachable!("workloads are read with policies only"),
         }
     }
 
@@ -190,16 +190,16 @@ impl Simulations<'_> {
     ) -> Result<(Run, f64), CampaignError> {
         let (mut policies, local, sizes) = self.policies(policy);
         policies.seed = group.seed;
-        // Moves are counted; which job moved where is not kept in a campaign.
+        // Campaigns keep only the number of moves.
         policies.keep_moves = false;
-        let begun = Instant::now();
+        let started = Instant::now();
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
         let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
         let run = match sizes {
-            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut Silent),
-            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut Silent),
+            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut NoObserver),
+            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut NoObserver),
         };
-        Ok((run.map_err(failed)?, begun.elapsed().as_secs_f64()))
+        Ok((run.map_err(failed)?, started.elapsed().as_secs_f64()))
     }
 
     /// Measures a run.
@@ -221,12 +221,12 @@ impl Simulations<'_> {
     }
 }
 
-/// The job in the size that its user asked for.
+/// The job in the size that its user requested.
 fn rigid(one: &SimJob) -> SimJob {
     SimJob { speedup: Speedup::Rigid, true_speedup: None, ..one.clone() }
 }
 
-/// One line per run; a metric that a run does not have is left empty.
+/// One line per run; missing metrics are empty.
 fn to_csv(runs: &[Record]) -> String {
     let metrics: BTreeSet<&str> =
         runs.iter().flat_map(|run| run.metrics.keys().map(String::as_str)).collect();

@@ -1,11 +1,11 @@
-//! A campaign's folder: what is in it, and how it is written so that a kill at any moment harms nothing.
+//! The folder of a campaign. It is written so that a kill at any moment does no harm.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `campaign.json` | kind, name, fingerprint, what results need beside the records, every key; written first |
-//! | `records.jsonl` | one line for each cell that was run, appended as it ends; a line that was cut off by a kill does not count |
-//! | `results.json` and tables | what the records say, in the order of the cells |
-//! | `timing.csv` | how long cells took |
+//! | `campaign.json` | kind, name, fingerprint, input of results that is not in records, every key; written first |
+//! | `records.jsonl` | one line for each cell that was run, appended when it ends; a line cut off by a kill does not count |
+//! | `results.json` and tables | the results, in the order of the cells |
+//! | `timing.csv` | the durations of cells |
 //!
 //! Only records and timing differ between two machines.
 
@@ -26,14 +26,14 @@ const SCHEMA: &str = "pliant.campaign-folder/1";
 /// The file of records.
 const RECORDS: &str = "records.jsonl";
 
-/// Which campaign a folder is of. Shards of one campaign have the same.
+/// The identity of a folder's campaign, equal for all shards of a campaign.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Identity {
     schema: String,
     kind: String,
     /// The campaign's name.
     pub(super) name: String,
-    /// Changes with anything that results depend on.
+    /// The fingerprint of everything that results depend on.
     fingerprint: String,
 }
 
@@ -77,9 +77,9 @@ struct Line<R> {
     record: R,
 }
 
-/// A part of a campaign folder that cannot be used.
+/// A damaged line of a campaign folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Damage {
+pub struct DamagedLine {
     /// The file.
     pub path: PathBuf,
     /// The line, from 1 on.
@@ -88,7 +88,7 @@ pub struct Damage {
     pub problem: String,
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for DamagedLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path.display(), self.line, self.problem)
     }
@@ -96,10 +96,10 @@ impl fmt::Display for Damage {
 
 /// The records of a folder.
 pub(super) struct Records<R> {
-    /// By key: how many seconds the cell took, and its record.
+    /// By key: the duration of the cell in seconds, and its record.
     found: BTreeMap<String, (f64, R)>,
-    /// Lines that cannot be used.
-    pub(super) damaged: Vec<Damage>,
+    /// Damaged lines.
+    pub(super) damaged: Vec<DamagedLine>,
     /// True if the last line was cut off.
     torn: bool,
 }
@@ -109,7 +109,7 @@ impl<R> Records<R> {
         self.found.contains_key(key)
     }
 
-    pub(super) fn into_damaged(self) -> Vec<Damage> {
+    pub(super) fn into_damaged(self) -> Vec<DamagedLine> {
         self.damaged
     }
 }
@@ -121,17 +121,17 @@ pub(super) struct Store<E: Experiment> {
 }
 
 impl<E: Experiment> Store<E> {
-    /// A campaign folder that is there.
+    /// Opens an existing campaign folder.
     pub(super) fn open(dir: &Path) -> Result<Store<E>, CampaignError> {
         identity(dir)?;
         let path = dir.join("campaign.json");
         let manifest = serde_json::from_slice(&read(&path)?)
-            .map_err(|error| CampaignError::Damaged { path, problem: not_as_written(&error) })?;
+            .map_err(|error| CampaignError::Damaged { path, problem: describe_damage(&error) })?;
         Ok(Store { dir: dir.to_owned(), manifest })
     }
 
-    /// Makes a folder for a campaign, or takes the one that is there, and keeps other processes out of it while the journal is open.
-    /// Records of another campaign are refused; a folder that was made for another one and got none is taken over.
+    /// Creates or opens the folder of a campaign and locks it while the journal is open. Records of another campaign are refused;
+    /// a folder of another campaign without records is reused.
     pub(super) fn create(
         dir: &Path,
         manifest: Manifest<E::Plan>,
@@ -153,7 +153,7 @@ impl<E: Experiment> Store<E> {
         Ok((Store { dir: dir.to_owned(), manifest }, journal))
     }
 
-    /// The records that are there.
+    /// Reads the records.
     pub(super) fn records(&self) -> Result<Records<E::Record>, CampaignError> {
         let path = self.dir.join(RECORDS);
         let text = match fs::read(&path) {
@@ -170,14 +170,14 @@ impl<E: Experiment> Store<E> {
                 Ok(Line { key, seconds, record, .. }) => {
                     found.entry(key).or_insert((seconds, record));
                 }
-                Err(problem) => damaged.push(Damage { path: path.clone(), line: at + 1, problem }),
+                Err(problem) => damaged.push(DamagedLine { path: path.clone(), line: at + 1, problem }),
             }
         }
         Ok(Records { found, damaged, torn })
     }
 
     fn understand(&self, line: &[u8], cells: &BTreeSet<&str>) -> Result<Line<E::Record>, String> {
-        let line: Line<E::Record> = serde_json::from_slice(line).map_err(|error| not_as_written(&error))?;
+        let line: Line<E::Record> = serde_json::from_slice(line).map_err(|error| describe_damage(&error))?;
         let expected = &self.manifest.identity.fingerprint;
         if line.campaign != *expected {
             let found = &line.campaign;
@@ -191,7 +191,7 @@ impl<E: Experiment> Store<E> {
         Ok(line)
     }
 
-    /// Takes what cannot be used out of the file of records, so that it is not met again.
+    /// Removes damaged lines from the file of records.
     pub(super) fn repair(
         &self,
         journal: &mut Journal,
@@ -209,7 +209,7 @@ impl<E: Experiment> Store<E> {
         Ok(())
     }
 
-    /// Keeps a record.
+    /// Appends a record.
     pub(super) fn keep(
         &self,
         journal: &Journal,
@@ -229,7 +229,7 @@ impl<E: Experiment> Store<E> {
         Ok(text)
     }
 
-    /// Adds the records of another folder for cells that have none here.
+    /// Adds the records of another folder for cells without one here.
     pub(super) fn add(
         &self,
         journal: &Journal,
@@ -246,8 +246,8 @@ impl<E: Experiment> Store<E> {
         Ok(())
     }
 
-    /// What the records say.
-    pub(super) fn collect(self, mut records: Records<E::Record>) -> (Contents, Files) {
+    /// Builds results from the records.
+    pub(super) fn collect(self, mut records: Records<E::Record>) -> (FolderContents, Files) {
         let Manifest { identity: Identity { name, .. }, plan, cells } = self.manifest;
         let mut timing = String::from("key,seconds\n");
         let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -263,29 +263,29 @@ impl<E: Experiment> Store<E> {
         }
         let (results, mut files) = E::collect(name.clone(), plan, planned, found);
         files.push(("timing.csv", timing.into_bytes()));
-        (Contents { kind: E::KIND, name, planned, missing, damaged: records.damaged, results }, files)
+        (FolderContents { kind: E::KIND, name, planned, missing, damaged: records.damaged, results }, files)
     }
 }
 
-/// What a campaign folder holds.
+/// The contents of a campaign folder.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Contents {
+pub struct FolderContents {
     /// The kind of campaign.
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// How many cells it has.
+    /// The number of its cells.
     pub planned: usize,
-    /// The keys of those that have no record, in order.
+    /// The keys of cells without a record, in order.
     pub missing: Vec<String>,
-    /// Lines of records that cannot be used. Their cells are missing unless another line has them.
-    pub damaged: Vec<Damage>,
-    /// What the records say.
+    /// Damaged lines of records. Their cells are missing unless another line has them.
+    pub damaged: Vec<DamagedLine>,
+    /// The results of the records.
     pub results: Results,
 }
 
-impl Contents {
-    /// How many cells have a record.
+impl FolderContents {
+    /// The number of cells with a record.
     pub fn present(&self) -> usize {
         self.planned - self.missing.len()
     }
@@ -307,21 +307,21 @@ impl Journal {
         let path = dir.join(RECORDS);
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(|source| CampaignError::io(&path, "write this file", source))?;
-        // On a file system without locks two processes in one folder run cells twice, which harms no result.
+        // Without file locks two processes in one folder may run cells twice, which does not change results.
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(CampaignError::Busy(dir.to_owned())),
             Ok(()) | Err(TryLockError::Error(_)) => Ok(Journal { path, file }),
         }
     }
 
-    /// Adds a line. Lines of several threads do not mix, as each is one write to the end of the file.
+    /// Appends a line. Lines of several threads do not mix because each is one write to the end of the file.
     fn append(&self, line: &[u8]) -> Result<(), CampaignError> {
         let written = (&self.file).write_all(line);
         written.map_err(|source| CampaignError::io(&self.path, "write this file", source))
     }
 }
 
-/// Which campaign a folder is of. Refuses one of another version.
+/// Reads the identity of a folder's campaign. Refuses a folder of another version.
 pub(super) fn identity(dir: &Path) -> Result<Identity, CampaignError> {
     let path = dir.join("campaign.json");
     let text = match read(&path) {
@@ -334,7 +334,7 @@ pub(super) fn identity(dir: &Path) -> Result<Identity, CampaignError> {
     struct Version {
         schema: String,
     }
-    let damaged = |error| CampaignError::Damaged { path: path.clone(), problem: not_as_written(&error) };
+    let damaged = |error| CampaignError::Damaged { path: path.clone(), problem: describe_damage(&error) };
     let Version { schema } = serde_json::from_slice(&text).map_err(damaged)?;
     if schema != SCHEMA {
         return Err(CampaignError::Version { path, expected: SCHEMA, found: schema });
@@ -359,8 +359,8 @@ fn read(path: &Path) -> Result<Vec<u8>, CampaignError> {
     fs::read(path).map_err(|source| CampaignError::io(path, "read this file", source))
 }
 
-/// What is wrong with a text that is not as Pliant wrote it.
-fn not_as_written(error: &serde_json::Error) -> String {
+/// Describes the error in a file that Pliant did not write in this form.
+fn describe_damage(error: &serde_json::Error) -> String {
     let (line, column) = (error.line().max(1), error.column().max(1));
     if error.is_eof() {
         return format!("cut off at line {line}, column {column}");
@@ -375,7 +375,7 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), CampaignError>
     write_whole(path, &bytes)
 }
 
-/// Writes a whole file or none: under a temporary name of this process, then renamed.
+/// Writes a file atomically: under a temporary name, then renamed.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".partial-{}", std::process::id()));

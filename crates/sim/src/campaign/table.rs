@@ -1,24 +1,24 @@
-//! Results over seeds: one cell per (workload, platform, moldable, share, policy), each metric with its
-//! least, mean and largest value.
+//! Aggregates results over seeds: one cell per (workload, platform, moldable, share, policy), with the minimum, mean and
+//! maximum of each metric.
 
 use std::collections::BTreeMap;
 
 use super::{Record, SimulationResults};
 
-/// The runs that differ by their seed only.
+/// The runs that differ only by their seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     /// The workload.
     pub workload: String,
     /// The platform.
     pub platform: String,
-    /// Which jobs were moldable.
+    /// The choice of moldable jobs.
     pub moldable: String,
-    /// Share of the jobs that came through the federation.
+    /// The share of jobs that went through the federation.
     pub dedicated_share: f64,
     /// The policy.
     pub policy: String,
-    /// How many seeds.
+    /// The number of seeds.
     pub seeds: usize,
     /// Each metric over the seeds that have it.
     pub metrics: BTreeMap<String, Spread>,
@@ -27,13 +27,13 @@ pub struct Cell {
 /// A metric over seeds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
-    /// Over how many runs.
+    /// The number of runs.
     pub runs: usize,
-    /// The least.
+    /// The minimum.
     pub min: f64,
     /// The mean.
     pub mean: f64,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
 }
 
@@ -77,7 +77,7 @@ impl Cell {
 pub fn cells(results: &SimulationResults) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     for run in &results.runs {
-        // Runs of one cell are near each other: the last few cells are those of the present group.
+        // Runs of one cell are near each other: the last few cells are those of the current group.
         match cells.iter_mut().rev().find(|cell| cell.is_of(run)) {
             Some(cell) => cell.add(run),
             None => {

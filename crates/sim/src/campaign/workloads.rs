@@ -1,4 +1,4 @@
-//! What the workloads of a campaign file mean: one table may be several, by months and by loads.
+//! Checks the workloads of a campaign file. One table may give several workloads, by months and by loads.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use pliant_trace::platform::BUILT_IN;
 use toml::Spanned;
 
 use super::check::{Checked, NAME_HINT, Reader, is_name};
-use super::file::{File, Loads, Months, Repair, Word, WorkloadTable};
+use super::file::{File, Keyword, Loads, Months, Repair, WorkloadTable};
 use super::recipe::ParameterError;
 use super::{Generator, JobSource, PlatformChoice, Recipe, Workload};
 
-/// The most months that one table cuts a log into: a century.
+/// The maximal number of months of one table: a century.
 const MONTHS_MAX: usize = 1_200;
 
 impl Reader<'_> {
@@ -47,7 +47,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the jobs of a table come from: one source, or one for each month and load, with what that adds to the name.
+    /// The sources of a table: one, or one for each month and load, with the suffix of its name.
     fn jobs(&self, place: Range<usize>, given: &WorkloadTable) -> Checked<Vec<(String, JobSource)>> {
         match (&given.file, &given.generate) {
             (Some(_), None) => self.logged(given),
@@ -75,7 +75,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The jobs of a file: the whole, or each of its `months`; as they came, or at each `load`.
+    /// The sources of a file: the whole log or each of its `months`, with its own load or each `load`.
     fn logged(&self, given: &WorkloadTable) -> Checked<Vec<(String, JobSource)>> {
         let stray = given.generator_keys().into_iter().find_map(|(key, place)| Some((key, place?)));
         if let Some((key, place)) = stray.filter(|(key, _)| *key != "load") {
@@ -120,7 +120,7 @@ impl Reader<'_> {
         Ok(loads.into_iter().map(|load| (suffix(load), Some(load))).collect())
     }
 
-    fn generated(&self, generate: &Spanned<Word<Generator>>, given: &WorkloadTable) -> Checked<JobSource> {
+    fn generated(&self, generate: &Spanned<Keyword<Generator>>, given: &WorkloadTable) -> Checked<JobSource> {
         let recipe = Recipe {
             generator: generate.get_ref().0,
             month: given.month.as_ref().map(|name| name.get_ref().0),
@@ -200,7 +200,7 @@ impl Reader<'_> {
     }
 }
 
-/// The value of a key that may be missing.
+/// The value of an optional key.
 fn value<T: Copy>(given: &Option<Spanned<T>>) -> Option<T> {
     given.as_ref().map(|given| *given.get_ref())
 }
@@ -209,7 +209,7 @@ fn value<T: Copy>(given: &Option<Spanned<T>>) -> Option<T> {
 mod tests {
     use std::path::Path;
 
-    use super::super::{SimulationCampaign, Sizes, Treatment};
+    use super::super::{SimulationCampaign, Sizes, VariantPolicies};
     use super::*;
 
     fn read(workload: &str, policy: &str) -> Result<SimulationCampaign, String> {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_and_sizes_that_mean_nothing_are_refused() {
+    fn invalid_workloads_and_sizes_are_refused() {
         let check = |workload: &str, policy: &str, problem: &str| {
             let error = read(workload, policy).unwrap_err();
             assert!(error.contains(problem), "{error}");
@@ -286,8 +286,8 @@ mod tests {
             "`compare_with`: expected the name of another [[policy]], found `p`",
         );
         let sizes = |keys: &str| match &read(&file(""), keys).unwrap().policies[0].treatment {
-            Treatment::Jobs { sizes, .. } => *sizes,
-            Treatment::Requests(_) => panic!("expected a policy of jobs"),
+            VariantPolicies::Jobs { sizes, .. } => *sizes,
+            VariantPolicies::Requests(_) => panic!("expected a policy of jobs"),
         };
         assert_eq!(
             ["", "sizes = \"chosen\"", "sizes = \"asked\""].map(sizes),

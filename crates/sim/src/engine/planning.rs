@@ -1,10 +1,10 @@
-//! Plans by predictions in a direct simulation: what jobs are planned for when they are submitted, and what happens to
-//! plans that are outlived (`policy::runtimes::predicted`).
+//! Plans by predictions in a direct simulation: the planned runtimes of submitted jobs, and the extension of plans that jobs
+//! exceed (`policy::runtimes::predicted`).
 //!
-//! A job whose speedup is misjudged ([`SimJob::true_speedup`]) outlives or undercuts its plan in the same way: the believed
-//! speedup plans, the true one gives limit and end, and nobody is ended for a wrong belief.
+//! A job with a wrong speedup ([`SimJob::true_speedup`]) exceeds or undercuts its plan in the same way: the assumed speedup
+//! plans, the true one gives time limit and end, and no job is killed because of the assumption.
 //!
-//! Only jobs that have ended are told to the predictor; that of the bound ([`Basis::Runtimes`]) is not asked.
+//! The predictor learns from ended jobs only. Under [`Basis::Runtimes`] there is no predictor.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -19,28 +19,28 @@ use rustc_hash::FxHashMap;
 use super::{Engine, Submitted};
 use crate::{PlanBy, SimJob};
 
-/// A job that will outlive its plan: when that ends (`0`), and what is known of the job.
-type Outliving = Reverse<(Time, JobId, ClusterId, Limits)>;
+/// A running job that will exceed its plan: the end of the plan, and the job.
+type ExceededPlan = Reverse<(Time, JobId, ClusterId, Limits)>;
 
-/// How long a running job has been planned for.
+/// The plan and the time limit of a running job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Limits {
     start: Time,
-    /// When it ends by itself: only asked whether that is later than what is planned.
+    /// When it really ends: only compared with the plan.
     end: Time,
     planned: Span,
     limit: Span,
-    /// How often it was planned longer.
-    times: usize,
+    /// How often its plan was extended.
+    extensions: usize,
 }
 
-/// What plans are made by, and the plans that will be outlived.
+/// The basis of plans, and the plans that jobs will exceed.
 pub(super) struct Planning {
     by: PlanBy,
     predictor: Option<Predictor>,
-    /// Running jobs: what their ends will teach.
+    /// The samples that running jobs give when they end.
     running: FxHashMap<JobId, (Categories<i32>, Span)>,
-    outliving: BinaryHeap<Outliving>,
+    exceeded: BinaryHeap<ExceededPlan>,
 }
 
 impl Planning {
@@ -49,10 +49,10 @@ impl Planning {
             PlanBy::Predictions(prediction) => Some(Predictor::new(prediction)),
             PlanBy::Walltimes | PlanBy::Runtimes => None,
         };
-        Planning { by, predictor, running: FxHashMap::default(), outliving: BinaryHeap::new() }
+        Planning { by, predictor, running: FxHashMap::default(), exceeded: BinaryHeap::new() }
     }
 
-    /// How long a job is planned for, in the size that was asked for on a cluster of speed 1.
+    /// The planned runtime of a job in its requested size on a cluster of speed 1.
     pub(super) fn planned(&self, job: &Job) -> Span {
         match (&self.predictor, self.by.basis()) {
             (Some(predictor), _) => predictor.planned(&categories(job), job.walltime),
@@ -61,16 +61,16 @@ impl Planning {
         }
     }
 
-    /// A job has ended.
+    /// Records the runtime of an ended job.
     pub(super) fn ended(&mut self, job: JobId) {
         if let (Some(predictor), Some((of, runtime))) = (&mut self.predictor, self.running.remove(&job)) {
             predictor.ended(&of, runtime);
         }
     }
 
-    /// When the next plan is outlived.
+    /// When the next plan is exceeded.
     pub(super) fn next(&self) -> Time {
-        self.outliving.peek().map_or(Time::MAX, |Reverse((at, ..))| *at)
+        self.exceeded.peek().map_or(Time::MAX, |Reverse((at, ..))| *at)
     }
 }
 
@@ -79,8 +79,7 @@ where
     I: Iterator,
     I::Item: Borrow<SimJob>,
 {
-    /// The walltime at which a job would be ended that starts in a shape which is planned for less or more: what its user
-    /// asked for, in that shape, as the job really scales.
+    /// The time limit of a starting job: the requested walltime in the shape of the start, by the job's real speedup.
     pub(super) fn limit(
         &self,
         submitted: &Submitted,
@@ -97,37 +96,44 @@ where
         if let Some(speedup) = true_speedup {
             asked.speedup = speedup.clone();
         }
-        let there = &self.run.platform.clusters()[cluster.index()];
-        asked.on(there.procs, there.speed).map_or(start.walltime, |walltimes| walltimes.at(start.procs))
+        let target = &self.run.platform.clusters()[cluster.index()];
+        asked.on(target.procs, target.speed).map_or(start.walltime, |walltimes| walltimes.at(start.procs))
     }
 
-    /// A job runs from now to `end`.
-    pub(super) fn watch(&mut self, now: Time, id: JobId, cluster: ClusterId, job: &Job, ran: Ran) {
+    /// Tracks a job that runs from now to `end`.
+    pub(super) fn track_plan(
+        &mut self,
+        now: Time,
+        id: JobId,
+        cluster: ClusterId,
+        job: &Job,
+        ran: StartedRun,
+    ) {
         if self.planning.predictor.is_some() {
             self.planning.running.insert(id, (categories(job), job.runtime));
         }
-        let Ran { planned, limit, end } = ran;
+        let StartedRun { planned, limit, end } = ran;
         if now + planned < end {
-            let limits = Limits { start: now, end, planned, limit, times: 0 };
-            self.planning.outliving.push(Reverse((now + planned, id, cluster, limits)));
+            let limits = Limits { start: now, end, planned, limit, extensions: 0 };
+            self.planning.exceeded.push(Reverse((now + planned, id, cluster, limits)));
         }
     }
 
-    /// Jobs whose plan ends now and who go on are planned longer, before anything else happens: nobody gets what they
-    /// still hold. All of a cluster are told at once, since each makes what was planned behind it move.
-    pub(super) fn outlive_due(&mut self, now: Time) {
+    /// Extends the plans of jobs that exceed them now, before all other events, so that no other job gets their processors. A
+    /// cluster extends all its jobs at once because each extension moves the plans behind it.
+    pub(super) fn extend_due_plans(&mut self, now: Time) {
         let mut by_cluster: Vec<(ClusterId, JobId, Time)> = Vec::new();
         while self.planning.next() <= now {
-            let Some(Reverse((_, job, cluster, limits))) = self.planning.outliving.pop() else { break };
-            let Limits { start, end, planned, limit, times } = limits;
+            let Some(Reverse((_, job, cluster, limits))) = self.planning.exceeded.pop() else { break };
+            let Limits { start, end, planned, limit, extensions } = limits;
             let longer = match self.planning.by {
                 PlanBy::Runtimes => end - start,
-                PlanBy::Walltimes | PlanBy::Predictions(_) => corrected(planned, limit, times),
+                PlanBy::Walltimes | PlanBy::Predictions(_) => corrected(planned, limit, extensions),
             };
             by_cluster.push((cluster, job, start + longer));
             if start + longer < end {
-                let limits = Limits { planned: longer, times: times + 1, ..limits };
-                self.planning.outliving.push(Reverse((start + longer, job, cluster, limits)));
+                let limits = Limits { planned: longer, extensions: extensions + 1, ..limits };
+                self.planning.exceeded.push(Reverse((start + longer, job, cluster, limits)));
             }
         }
         by_cluster.sort_unstable();
@@ -135,13 +141,13 @@ where
             let jobs: Vec<(JobId, Time)> = same.iter().map(|(_, job, end)| (*job, *end)).collect();
             let cluster = same[0].0;
             self.federation.scheduler(cluster).extend_running(now, &jobs);
-            self.changed(now, cluster);
+            self.update_next_start(now, cluster);
         }
     }
 }
 
-/// How long a job is planned for, may run, and until when it runs.
-pub(super) struct Ran {
+/// The planned runtime, the time limit and the end of a starting job.
+pub(super) struct StartedRun {
     pub(super) planned: Span,
     pub(super) limit: Span,
     pub(super) end: Time,

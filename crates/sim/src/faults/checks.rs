@@ -1,4 +1,4 @@
-//! What is looked at after every event. Of a daemon that is down what its journal says is looked at.
+//! The checks after every event. For a daemon that is down they read what its journal holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,12 +11,12 @@ use pliant_control::server::{Answer, Command, Server};
 use super::daemon::Daemon;
 use super::world::ServerNode;
 
-/// Something that is wrong.
+/// An invariant that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Which checker says so.
+    /// The checker that found it.
     pub checker: &'static str,
-    /// What it has found.
+    /// What the checker found.
     pub what: String,
 }
 
@@ -34,43 +34,43 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// How a job stands at one server.
+/// The state of a job at one server.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Place {
-    /// It waits here, and may be started.
+    /// It waits here and may be started.
     waits: bool,
     runs: bool,
     ended: bool,
-    /// It was withdrawn here, and the target has to take it.
+    /// It was withdrawn here, and the target of the move has to take it.
     leaves: bool,
 }
 
 impl Place {
-    /// This server has started the job, or may.
+    /// True if this server has started the job or may start it.
     fn claims(self) -> bool {
         self.waits || self.runs || self.ended
     }
 }
 
-/// What is known of an accepted job.
+/// What the checker keeps of an accepted job.
 #[derive(Default)]
 struct Accepted {
     starts: u32,
-    /// Its owner was told that it is cancelled when it had started so often.
+    /// The number of its starts when its owner was notified that it is cancelled.
     cancelled: Option<u32>,
-    /// How it ended, as the last server's archive has it.
+    /// Its final record, from the archive of its last server.
     last: Option<JobRecord>,
 }
 
-/// What was seen so far.
+/// The state of the checker.
 pub(super) struct Checks {
     pub(super) violation: Option<Violation>,
     jobs: BTreeMap<Handle, Accepted>,
     keys: BTreeMap<Key, Handle>,
     places: Vec<BTreeMap<Handle, Place>>,
-    /// How far each agent knew each job to be.
+    /// The latest progress of each job that each agent has recorded.
     progress: Vec<BTreeMap<Handle, (usize, u8)>>,
-    /// Jobs that others than their owners have cancelled, and jobs whose processes were killed.
+    /// Jobs cancelled by an administrator, and jobs whose processes were killed.
     cancelled: BTreeSet<Handle>,
     killed: BTreeSet<Handle>,
 }
@@ -88,8 +88,8 @@ impl Checks {
         }
     }
 
-    /// Only the first one counts.
-    pub(super) fn wrong(&mut self, violation: Violation) {
+    /// Reports a violation. The first one stays.
+    pub(super) fn report_violation(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
 
@@ -98,67 +98,67 @@ impl Checks {
         self.jobs.keys()
     }
 
-    /// How the jobs have ended.
+    /// The final records of all jobs.
     pub(super) fn last_records(&self) -> impl Iterator<Item = &JobRecord> + Clone {
         self.jobs.values().filter_map(|job| job.last.as_ref())
     }
 
-    /// It is about to be durable that jobs were accepted.
+    /// Records the jobs whose acceptance the next commit makes durable.
     pub(super) fn accepted(&mut self, index: usize, daemon: &Daemon<Server>) {
-        for command in daemon.node.about_to_follow() {
+        for command in daemon.node.pending_commands() {
             if let Command::Reply { answer: Answer::Accepted(record), .. } = command {
                 let known = self.keys.entry(record.key).or_insert_with(|| record.handle.clone());
                 if *known != record.handle {
                     let what = format!(
-                        "c{index} accepts {} as {}, it is {known} already",
+                        "c{index} accepts {} as {}, it was accepted as {known} before",
                         record.key, record.handle
                     );
-                    return self.wrong(Violation::new("once", what));
+                    return self.report_violation(Violation::new("once", what));
                 }
                 self.jobs.entry(record.handle.clone()).or_default();
             }
         }
     }
 
-    /// A client was told that its job is accepted.
-    pub(super) fn told_accepted(&mut self, handle: &Handle, key: Key) {
+    /// Checks the acceptance that a client received against the journals.
+    pub(super) fn check_acceptance(&mut self, handle: &Handle, key: Key) {
         if self.keys.get(&key) != Some(handle) {
-            self.wrong(Violation::new(
+            self.report_violation(Violation::new(
                 "bound",
-                format!("{handle} was told to be accepted, no journal says so"),
+                format!("{handle} was reported as accepted, no journal has that"),
             ));
         }
     }
 
-    /// A process begins.
+    /// Records the start of a job's process.
     pub(super) fn started(&mut self, index: usize, record: &JobRecord) {
         let job = self.jobs.entry(record.handle.clone()).or_default();
         job.starts += 1;
         let starts = job.starts;
         if starts > 1 {
-            let what = format!("{} is run again, by c{index}: {starts} times", record.handle);
-            self.wrong(Violation::new("once", what));
+            let what = format!("c{index} runs {} again, {starts} times in all", record.handle);
+            self.report_violation(Violation::new("once", what));
         }
     }
 
-    /// Somebody else than its owner has cancelled a job.
-    pub(super) fn cancelled_by_others(&mut self, job: &Handle) {
+    /// Records that an administrator has cancelled a job.
+    pub(super) fn cancelled_by_admin(&mut self, job: &Handle) {
         self.cancelled.insert(job.clone());
     }
 
-    /// The processes of a job were killed, with its supervisor.
+    /// Records that the processes of a job were killed together with its supervisor.
     pub(super) fn killed(&mut self, job: &Handle) {
         self.killed.insert(job.clone());
     }
 
-    /// An owner was told that a job has ended or is about to be ended.
+    /// Records that an owner was notified that a job has ended or is being ended.
     pub(super) fn cancelled(&mut self, record: &JobRecord) {
         if let Some(job) = self.jobs.get_mut(&record.handle) {
             job.cancelled = Some(job.starts);
         }
     }
 
-    /// The state of a server has changed.
+    /// Checks the jobs of a server whose state has changed.
     pub(super) fn server_changed(&mut self, index: usize, servers: &[ServerNode]) {
         let mut places: BTreeMap<Handle, Place> = BTreeMap::new();
         let machine = &servers[index].daemon.node.machine;
@@ -178,7 +178,7 @@ impl Checks {
                 _ => true,
             };
             if let Some(exit) = record.exit.as_ref().filter(|_| !is_excused) {
-                let what = format!("{} has ended at c{index} without an end: {exit}", record.handle);
+                let what = format!("{} has ended at c{index} for no valid reason: {exit}", record.handle);
                 self.violation.get_or_insert(Violation::new("bound", what));
             }
         }
@@ -203,26 +203,26 @@ impl Checks {
         let (claims, leaves) = (at(Place::claims), at(|place| place.leaves));
         if claims.len() > 1 {
             let what = format!("servers {claims:?} may start or have started {job}");
-            return self.wrong(Violation::new("two servers", what));
+            return self.report_violation(Violation::new("two servers", what));
         }
         let ended = |server: &ServerNode| {
-            let records = [server.daemon.node.archived(job), server.daemon.node.about_to_be_archived(job)];
+            let records = [server.daemon.node.archived(job), server.daemon.node.pending_archived(job)];
             records.into_iter().flatten().any(|record| record.state.is_final())
         };
         if claims.is_empty() && leaves.is_empty() && self.jobs.contains_key(job) && !servers.iter().any(ended)
         {
-            self.wrong(Violation::new("bound", format!("no server is bound to {job}")));
+            self.report_violation(Violation::new("bound", format!("no server is responsible for {job}")));
         }
     }
 
-    /// The state of an agent has changed.
+    /// Checks that no record of an agent goes back to an earlier state.
     pub(super) fn agent_changed(&mut self, index: usize, daemon: &Daemon<Agent>) {
         for record in daemon.node.machine.jobs() {
             let progress = record.progress();
             match self.progress[index].get_mut(&record.handle) {
                 Some(known) if *known > progress => {
-                    let what = format!("a{index} has {} back from {known:?} to {progress:?}", record.handle);
-                    return self.wrong(Violation::new("back", what));
+                    let what = format!("a{index} sets {} back from {known:?} to {progress:?}", record.handle);
+                    return self.report_violation(Violation::new("back", what));
                 }
                 Some(known) => *known = progress,
                 None => {
@@ -232,13 +232,13 @@ impl Checks {
         }
     }
 
-    /// An agent has lost what its journal does not say.
+    /// Resets the recorded progress of an agent to what its journal holds after a crash.
     pub(super) fn agent_crashed(&mut self, index: usize, daemon: &Daemon<Agent>) {
         let known = daemon.node.archive().chain(daemon.node.machine.jobs());
         self.progress[index] = known.map(|record| (record.handle.clone(), record.progress())).collect();
     }
 
-    /// A job is at its end: `record` is what its last server has of it. What is wrong with that.
+    /// Checks the final record that a job's last server has.
     pub(super) fn ended(&mut self, record: &JobRecord) -> Result<(), Violation> {
         let handle = &record.handle;
         let Some(Accepted { starts, cancelled, last }) = self.jobs.get_mut(handle) else { return Ok(()) };
@@ -249,13 +249,13 @@ impl Checks {
             (_, None) => wrong("settled", format!("{handle} has not ended: {}", record.state)),
             _ if self.cancelled.contains(handle) || self.killed.contains(handle) => Ok(()),
             (0, Some(exit)) if !was_cancelled => {
-                wrong("once", format!("{handle} never ran, and ended with {exit}"))
+                wrong("once", format!("{handle} ended with {exit} but never ran"))
             }
             (0, Some(_)) if cancelled.is_none() => {
-                wrong("cancelled", format!("{handle} was cancelled, and its owner never heard of it"))
+                wrong("cancelled", format!("{handle} was cancelled, and its owner was not notified"))
             }
             (starts, Some(exit)) if cancelled.is_some_and(|before| before < starts) && !was_cancelled => {
-                wrong("cancelled", format!("{handle} ran after it was cancelled, and ended with {exit}"))
+                wrong("cancelled", format!("{handle} ran after its cancellation and ended with {exit}"))
             }
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Clients, which crash and come back with their keys, and owners who change their minds.
+//! Clients, which crash and restart with the same keys, and owners who cancel their jobs.
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{DiscoveryQuery, DiscoverySubject};
@@ -11,29 +11,29 @@ use pliant_control::server::Submit;
 use pliant_model::Time;
 use rand::Rng;
 
-use super::calls::{Cancelled, Party, Request, Response};
+use super::calls::{CallParty, CancelAnswer, Request, Response};
 use super::daemon::Clock;
 use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
-/// How many of the best servers a client wants to hear of.
+/// How many offers a client asks for.
 const BEST: u32 = 3;
-/// How long it waits for an answer, in milliseconds.
+/// How long a client waits for an answer, in milliseconds.
 const TIMEOUT: u64 = 20_000;
 
 pub(super) struct Client {
     submission: Option<Submission>,
-    /// How often it has crashed.
-    pub(super) life: u32,
+    /// The number of its crashes.
+    pub(super) incarnation: u32,
     clock: Clock,
     /// The call whose answer it waits for.
     waiting: Option<u64>,
-    /// What it has noted: where it sent its submission.
+    /// The server to which it sent its submission, as it has saved it.
     sent_to: Option<Name>,
     pub(super) over: bool,
-    /// What it was told at last.
+    /// The handle that it received in the end.
     pub(super) handle: Option<Handle>,
-    /// Where its owner cancels the job next, and the call whose answer they wait for.
+    /// The server where its owner cancels the job next, and the call whose answer the owner waits for.
     cancels_at: Option<Name>,
     cancelling: Option<u64>,
     pub(super) cancels: bool,
@@ -43,7 +43,7 @@ impl Client {
     pub(super) fn new(ahead: i64) -> Client {
         Client {
             submission: None,
-            life: 0,
+            incarnation: 0,
             clock: Clock::new(ahead),
             waiting: None,
             sent_to: None,
@@ -57,10 +57,10 @@ impl Client {
 }
 
 impl World {
-    /// A client begins, begins again, or is told that time has passed.
-    pub(super) fn client_due(&mut self, number: u32, life: u32) {
+    /// Starts or restarts a client, or delivers its time event.
+    pub(super) fn client_due(&mut self, number: u32, incarnation: u32) {
         let client = &mut self.clients[number as usize];
-        if client.life != life || client.over {
+        if client.incarnation != incarnation || client.over {
             return;
         }
         let event = match client.submission {
@@ -73,32 +73,32 @@ impl World {
                 client::Event::Begin
             }
         };
-        self.tell_client(number, event);
+        self.deliver_to_client(number, event);
     }
 
-    /// A client is answered, if it still waits for that.
-    pub(super) fn client_hears(&mut self, from: Peer, life: u32, call: u64, event: client::Event) {
+    /// Delivers an answer to a client that still waits for it.
+    pub(super) fn answer_client(&mut self, from: Peer, incarnation: u32, call: u64, event: client::Event) {
         let Peer::Client(number) = from else { return };
         let client = &mut self.clients[number as usize];
-        if client.life == life && client.waiting == Some(call) {
+        if client.incarnation == incarnation && client.waiting == Some(call) {
             client.waiting = None;
-            self.tell_client(number, event);
+            self.deliver_to_client(number, event);
         }
     }
 
-    /// A client learns that its job has ended long ago.
-    pub(super) fn client_is_known(&mut self, from: Peer, life: u32, call: u64, handle: Handle) {
+    /// Ends the submission of a client whose job is known already.
+    pub(super) fn end_known_submission(&mut self, from: Peer, incarnation: u32, call: u64, handle: Handle) {
         let Peer::Client(number) = from else { return };
         let client = &mut self.clients[number as usize];
-        if client.life == life && client.waiting == Some(call) {
+        if client.incarnation == incarnation && client.waiting == Some(call) {
             client.waiting = None;
-            self.client_has(number, Some(handle));
+            self.end_submission(number, Some(handle));
         }
     }
 
-    fn tell_client(&mut self, number: u32, event: client::Event) {
+    fn deliver_to_client(&mut self, number: u32, event: client::Event) {
         let at = self.queue.now();
-        self.note(|_| format!("client {number} hears {}", super::trace::short(&event)));
+        self.log(|_| format!("client {number} receives {}", super::trace::shorten(&event)));
         let client = &mut self.clients[number as usize];
         let now = client.clock.now(at);
         let Some(command) = client.submission.as_mut().and_then(|one| one.on(now, event)) else { return };
@@ -114,46 +114,47 @@ impl World {
                     only: None,
                     timeout: None,
                 };
-                let why = client::Event::AgentUnreachable("nobody is there".to_owned());
-                self.client_calls(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);
+                let why = client::Event::AgentUnreachable("unreachable".to_owned());
+                self.call_from_client(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);
             }
             Command::Submit { to, latest, compared, .. } => {
-                self.client_submits(number, to.server, latest, compared)
+                self.send_submission(number, to.server, latest, compared)
             }
-            Command::Repeat { server } => self.client_submits(number, server, None, Vec::new()),
+            Command::Repeat { server } => self.send_submission(number, server, None, Vec::new()),
             Command::WakeAt(at) => {
                 let client = &self.clients[number as usize];
-                let (pause, life) =
-                    (client.clock.until(at, self.queue.now()) - self.queue.now(), client.life);
-                self.after(pause.max(1), WorldEvent::Client(number, life));
+                let (pause, incarnation) =
+                    (client.clock.until(at, self.queue.now()) - self.queue.now(), client.incarnation);
+                self.after(pause.max(1), WorldEvent::ClientDue(number, incarnation));
             }
             Command::Done(outcome) => {
                 let handle = match *outcome {
                     SubmissionOutcome::Accepted(record) => Some(record.handle),
                     SubmissionOutcome::Refused(_) | SubmissionOutcome::Unknown { .. } => None,
                 };
-                self.client_has(number, handle);
+                self.end_submission(number, handle);
             }
         }
     }
 
-    fn client_calls(&mut self, number: u32, to: Peer, request: Request, why: client::Event) {
-        let (me, life) = (Peer::Client(number), self.clients[number as usize].life);
+    fn call_from_client(&mut self, number: u32, to: Peer, request: Request, why: client::Event) {
+        let (me, incarnation) = (Peer::Client(number), self.clients[number as usize].incarnation);
         let call = match self.is_unreachable(me, to) {
             true => {
-                let call = self.number();
-                self.calls.insert(call, super::calls::Call { from: me, to, by: Party::Client(life) });
+                let call = self.next_number();
+                self.calls
+                    .insert(call, super::calls::Call { from: me, to, by: CallParty::Client(incarnation) });
                 self.after(200, WorldEvent::Response(call, Box::new(Response::Client(why))));
                 call
             }
-            false => self.call(me, to, Party::Client(life), request),
+            false => self.call(me, to, CallParty::Client(incarnation), request),
         };
         self.clients[number as usize].waiting = Some(call);
         self.after(TIMEOUT, WorldEvent::Timeout(call));
     }
 
     /// Sends a submission; the client may crash right after.
-    fn client_submits(
+    fn send_submission(
         &mut self,
         number: u32,
         to: Name,
@@ -177,27 +178,27 @@ impl World {
             payload: Payload::of(&number),
             sample: None,
         };
-        let why = client::Event::Unreachable("nobody is there".to_owned());
+        let why = client::Event::Unreachable("unreachable".to_owned());
         self.clients[number as usize].sent_to = Some(to);
-        self.client_calls(number, server, Request::Submit(Box::new(submit)), why);
-        if self.strikes(self.plan.faults.client_crashes) {
+        self.call_from_client(number, server, Request::Submit(Box::new(submit)), why);
+        if self.draw_fault(self.plan.faults.client_crashes) {
             let pause = self.rng.random_range(100..60_000);
             let client = &mut self.clients[number as usize];
-            client.life += 1;
+            client.incarnation += 1;
             client.waiting = None;
             client.submission = None;
-            let life = client.life;
-            self.note(|_| format!("client {number} crashes"));
-            self.after(pause, WorldEvent::Client(number, life));
+            let incarnation = client.incarnation;
+            self.log(|_| format!("client {number} crashes"));
+            self.after(pause, WorldEvent::ClientDue(number, incarnation));
         }
     }
 
-    /// A client's submission is over.
-    fn client_has(&mut self, number: u32, handle: Option<Handle>) {
-        self.note(|_| format!("client {number} is over: {handle:?}"));
+    /// Ends the submission of a client, with the handle of its job if it was accepted.
+    fn end_submission(&mut self, number: u32, handle: Option<Handle>) {
+        self.log(|_| format!("client {number} ends: {handle:?}"));
         let planned = &self.plan.jobs[number as usize];
         if let Some(handle) = &handle {
-            self.checks.told_accepted(handle, planned.key);
+            self.checks.check_acceptance(handle, planned.key);
         }
         let client = &mut self.clients[number as usize];
         client.over = true;
@@ -207,12 +208,12 @@ impl World {
         if client.cancels
             && let Some(pause) = planned.cancelled_after
         {
-            self.after(pause, WorldEvent::Cancels(number));
+            self.after(pause, WorldEvent::OwnerCancels(number));
         }
     }
 
-    /// The owner of a job asks the server that has it, as far as they know, to cancel it.
-    pub(super) fn cancels(&mut self, number: u32) {
+    /// Sends the cancellation of a job to the server that has it as far as its owner knows.
+    pub(super) fn cancel_by_owner(&mut self, number: u32) {
         let client = &self.clients[number as usize];
         let (Some(handle), Some(at)) = (client.handle.clone(), &client.cancels_at) else { return };
         let Some(to) = self.peers.get(at).copied() else { return debug_assert!(false, "{at} is no server") };
@@ -221,42 +222,46 @@ impl World {
         }
         let user = self.plan.jobs[number as usize].owner.clone();
         let caller = Caller { user, operator: false };
-        let call = self.call(Peer::Client(number), to, Party::Owner(number), Request::Cancel(handle, caller));
+        let call =
+            self.call(Peer::Client(number), to, CallParty::Owner(number), Request::Cancel(handle, caller));
         self.clients[number as usize].cancelling = Some(call);
         self.after(TIMEOUT, WorldEvent::Timeout(call));
     }
 
-    pub(super) fn owner_hears(&mut self, number: u32, call: u64, told: Cancelled) {
+    pub(super) fn answer_owner(&mut self, number: u32, call: u64, answer: CancelAnswer) {
         let client = &mut self.clients[number as usize];
         if client.cancelling != Some(call) {
             return;
         }
         client.cancelling = None;
-        match told {
-            Cancelled::Ends(record) => {
+        match answer {
+            CancelAnswer::Ends(record) => {
                 client.cancels = false;
-                self.note(|_| {
-                    format!("the owner of {} hears that it is cancelled: {}", record.handle, record.state)
+                self.log(|_| {
+                    format!(
+                        "the owner of {} is notified of its cancellation: {}",
+                        record.handle, record.state
+                    )
                 });
                 self.checks.cancelled(&record);
             }
-            Cancelled::Elsewhere(record) => {
+            CancelAnswer::Elsewhere(record) => {
                 client.cancels_at = Some(record.server().clone());
-                self.after(100, WorldEvent::Cancels(number));
+                self.after(100, WorldEvent::OwnerCancels(number));
             }
-            Cancelled::Unknown => {
+            CancelAnswer::Unknown => {
                 let (handle, at) = (client.handle.clone(), client.cancels_at.clone());
-                self.wrong("resolves", format!("{at:?} knows nothing of {handle:?}"));
+                self.report_violation("resolves", format!("{at:?} has no record of {handle:?}"));
             }
         }
     }
 
-    pub(super) fn owner_waits_no_more(&mut self, number: u32, call: u64) {
+    pub(super) fn owner_timeout(&mut self, number: u32, call: u64) {
         let client = &mut self.clients[number as usize];
         if client.cancelling == Some(call) {
             client.cancelling = None;
             let pause = self.rng.random_range(500..5_000);
-            self.after(pause, WorldEvent::Cancels(number));
+            self.after(pause, WorldEvent::OwnerCancels(number));
         }
     }
 }

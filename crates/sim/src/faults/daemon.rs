@@ -1,13 +1,13 @@
-//! A daemon: a node with a clock that may be wrong, and what is under way there.
+//! A daemon: a node with a clock that may be wrong, and its pending commit and timer.
 
 use pliant_model::Time;
 
 use crate::kernel::{DaemonMachine, Node, NumberedCommand};
 
-/// When schedules begin, on a clock that is right.
+/// The time at which schedules begin, on a correct clock.
 pub(super) const ORIGIN: Time = Time(1_000_000);
 
-/// A clock in whole seconds that may be wrong, and never goes back.
+/// A clock in whole seconds that may be wrong but never goes back.
 pub(super) struct Clock {
     /// How far it is ahead, in milliseconds.
     ahead: i64,
@@ -25,7 +25,7 @@ impl Clock {
         self.last
     }
 
-    /// When it will show that time, at the earliest now.
+    /// When the clock will show `time`, not before `now`.
     pub(super) fn until(&self, time: Time, now: u64) -> u64 {
         let at = time.0.saturating_sub(ORIGIN.0).saturating_mul(1000).saturating_sub(self.ahead);
         if time <= self.last { now } else { now.max(u64::try_from(at).unwrap_or(0)) }
@@ -39,11 +39,11 @@ impl Clock {
 pub(super) struct Daemon<M: DaemonMachine> {
     pub(super) node: Node<M>,
     pub(super) clock: Clock,
-    /// When it is told next that time has passed, if that is under way.
+    /// When its next time event is scheduled, if one is.
     pub(super) due: Option<u64>,
-    /// A commit is under way.
+    /// A commit is in progress.
     pub(super) committing: bool,
-    /// Calls that ask for what is durable: they are answered after the commit.
+    /// Calls that read durable state only: they are answered after the commit.
     pub(super) waiting: Vec<u64>,
 }
 
@@ -53,21 +53,21 @@ impl<M: DaemonMachine> Daemon<M> {
         Daemon { node, clock, due: None, committing: false, waiting: Vec::new() }
     }
 
-    /// Tells the machine; returns the commands that wait for no commit, which are of questions.
-    pub(super) fn tell(&mut self, at: u64, event: M::Event, journaled: bool) -> Vec<M::Command> {
+    /// Passes an event to the machine. Returns the commands that wait for no commit: those of queries.
+    pub(super) fn handle(&mut self, at: u64, event: M::Event, journaled: bool) -> Vec<M::Command> {
         let now = self.clock.now(at);
-        self.node.tell(now, event, journaled)
+        self.node.handle(now, event, journaled)
     }
 
-    /// True if a commit is to be begun: something is not durable, or a call waits for what is.
-    pub(super) fn begins_commit(&mut self) -> bool {
+    /// Starts a commit if something is not durable or a call waits for one. Returns whether it did.
+    pub(super) fn starts_commit(&mut self) -> bool {
         let is_dirty = self.node.is_dirty() || !self.waiting.is_empty();
-        let begins = is_dirty && self.node.up && !self.committing;
-        self.committing |= begins;
-        begins
+        let starts = is_dirty && self.node.up && !self.committing;
+        self.committing |= starts;
+        starts
     }
 
-    /// When it is to be told that time has passed, if that is not under way.
+    /// When to schedule its next time event, unless one is scheduled no later than that.
     pub(super) fn next_due(&mut self, at: u64) -> Option<u64> {
         let due = self.clock.until(self.node.machine.next_due()?, at);
         if !self.node.up || self.due.is_some_and(|planned| planned <= due) {
@@ -77,15 +77,15 @@ impl<M: DaemonMachine> Daemon<M> {
         Some(due)
     }
 
-    /// Commits what the machine was told, with a snapshot on demand; returns the commands that follow.
+    /// Commits pending events, with a snapshot on demand. Returns the commands that follow.
     pub(super) fn commit(&mut self, at: u64, snapshot: bool) -> Vec<NumberedCommand<M>> {
         self.committing = false;
-        // A clock that is read never goes back: it is read for a snapshot only.
+        // Reading the clock changes its lower bound, so it is read for a snapshot only.
         let now = if snapshot { self.clock.now(at) } else { ORIGIN };
         self.node.commit(now, snapshot)
     }
 
-    /// Loses what is not durable.
+    /// Crashes: drops everything that is not durable.
     pub(super) fn crash(&mut self) -> Result<(), String> {
         self.due = None;
         self.committing = false;
@@ -94,7 +94,7 @@ impl<M: DaemonMachine> Daemon<M> {
         Ok(())
     }
 
-    /// The state loses a part: what a driver does that forgets something.
+    /// Removes one field of the machine's state: the effect of a driver that loses it.
     pub(super) fn forget(&mut self, at: u64, part: &str) -> Result<(), String> {
         let now = self.clock.now(at);
         let mut state =
@@ -105,7 +105,7 @@ impl<M: DaemonMachine> Daemon<M> {
         self.node.restore(&state.to_string())
     }
 
-    /// Replays the whole journal: it gives the same commands and the same state.
+    /// Checks that a replay of the whole journal gives the same commands and the same state.
     pub(super) fn check_journal(&mut self, at: u64) -> Result<(), String> {
         let now = self.clock.now(at);
         self.node.check_journal(now)

@@ -1,4 +1,4 @@
-//! What befalls daemons and the network between them.
+//! Injects faults into daemons and the network between them.
 
 use pliant_control::agent::{self, ReallocationChange};
 use pliant_control::names::Token;
@@ -10,31 +10,31 @@ use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
 impl World {
-    /// What becomes of a message between two peers that keep no order: when its copies arrive, if they do.
-    pub(super) fn fate(&mut self, from: Peer, to: Peer) -> Vec<u64> {
-        if self.are_parted(from, to) || self.strikes(self.plan.faults.lost) {
+    /// Draws the delays of a message between two peers: none if it is lost, two if it is duplicated.
+    pub(super) fn draw_arrivals(&mut self, from: Peer, to: Peer) -> Vec<u64> {
+        if self.are_partitioned(from, to) || self.draw_fault(self.plan.faults.lost) {
             return Vec::new();
         }
         let mut arrivals = vec![self.delay()];
-        if self.strikes(self.plan.faults.doubled) {
+        if self.draw_fault(self.plan.faults.duplicated) {
             arrivals.push(self.delay());
         }
         arrivals
     }
 
     fn delay(&mut self) -> u64 {
-        let late = self.strikes(self.plan.faults.late);
-        let most = if late { self.plan.faults.latest } else { 300 };
+        let late = self.draw_fault(self.plan.faults.delayed);
+        let most = if late { self.plan.faults.delay_max } else { 300 };
         self.rng.random_range(1..=most)
     }
 
-    /// True if two peers do not reach each other now.
-    pub(super) fn are_parted(&self, one: Peer, other: Peer) -> bool {
+    /// True if a partition separates two peers.
+    pub(super) fn are_partitioned(&self, one: Peer, other: Peer) -> bool {
         let pair = (one.min(other), one.max(other));
         self.partitions.get(&pair).is_some_and(|until| *until > self.queue.now())
     }
 
-    pub(super) fn some_daemon(&mut self) -> Peer {
+    pub(super) fn draw_daemon(&mut self) -> Peer {
         let number = self.rng.random_range(0..self.agents.len() + self.servers.len());
         match number.checked_sub(self.agents.len()) {
             Some(server) => Peer::Server(server),
@@ -42,31 +42,31 @@ impl World {
         }
     }
 
-    pub(super) fn crash_somebody(&mut self) {
-        let peer = self.some_daemon();
+    pub(super) fn crash_random_daemon(&mut self) {
+        let peer = self.draw_daemon();
         self.crash(peer);
-        self.next_fault(self.plan.faults.crash_every, WorldEvent::Crash);
+        self.schedule_fault(self.plan.faults.crash_every, WorldEvent::Crash);
     }
 
-    /// A daemon is gone, with all that its journal does not say.
+    /// Crashes a daemon, which loses everything that is not durable, and schedules its restart.
     pub(super) fn crash(&mut self, peer: Peer) {
         if !self.is_up(peer) {
             return;
         }
-        self.note(|world| format!("{} crashes", world.name_of(peer)));
+        self.log(|world| format!("{} crashes", world.name_of(peer)));
         let rebuilt = match peer {
             Peer::Agent(index) => self.agents[index].daemon.crash(),
             Peer::Server(index) => self.servers[index].daemon.crash(),
             Peer::Client(_) => Ok(()),
         };
         if let Err(why) = rebuilt {
-            self.wrong("journal", format!("{} cannot be made again: {why}", self.name_of(peer)));
+            self.report_violation("journal", format!("{} cannot be rebuilt: {why}", self.name_of(peer)));
         }
         match peer {
             Peer::Agent(index) => self.checks.agent_crashed(index, &self.agents[index].daemon),
             Peer::Server(index) => {
                 self.servers[index].stopped.clear();
-                self.lose_tasks(index);
+                self.drop_tasks(index);
                 self.check_server(index);
             }
             Peer::Client(_) => {}
@@ -74,15 +74,15 @@ impl World {
         if peer == Peer::Agent(0) {
             self.crash_coordinator();
         }
-        self.lose_lines_of(peer);
+        self.break_connections_of(peer);
         let pause = if self.rng.random_bool(0.2) { 120_000 } else { 10_000 };
         let pause = self.rng.random_range(200..pause);
         self.after(pause, WorldEvent::Restart(peer));
     }
 
-    /// A daemon is started again: it goes on from its journal, and looks for what it had begun.
+    /// Restarts a daemon from its journal; a server then finds the processes that it had started.
     pub(super) fn restart(&mut self, peer: Peer) {
-        let behind = self.strikes(100).then(|| -self.rng.random_range(1_000..200_000_i64));
+        let behind = self.draw_fault(100).then(|| -self.rng.random_range(1_000..200_000_i64));
         match peer {
             Peer::Agent(index) => {
                 let daemon = &mut self.agents[index].daemon;
@@ -96,13 +96,14 @@ impl World {
             }
             Peer::Client(_) => {}
         }
-        self.note(|world| format!("{} is there again", world.name_of(peer)));
+        self.log(|world| format!("{} restarts", world.name_of(peer)));
         match peer {
             Peer::Agent(index) => {
                 let children = self.agents[index].daemon.node.machine.children();
-                let there = children.filter(|(_, _, attached, _)| *attached).map(|(child, ..)| child.clone());
-                for child in there.collect::<Vec<_>>() {
-                    self.tell_agent(index, agent::Event::Detached { child });
+                let attached =
+                    children.filter(|(_, _, attached, _)| *attached).map(|(child, ..)| child.clone());
+                for child in attached.collect::<Vec<_>>() {
+                    self.deliver_to_agent(index, agent::Event::Detached { child });
                 }
                 if index == 0 {
                     self.restart_coordinator(behind.unwrap_or(0));
@@ -110,14 +111,14 @@ impl World {
             }
             Peer::Server(index) => {
                 let forgotten = match self.bug {
-                    Some(Bug::ForgetsHolds) => Some("prepared"),
+                    Some(Bug::ForgetsPrepared) => Some("prepared"),
                     Some(Bug::ForgetsSubjobs) => Some("subjobs"),
                     _ => None,
                 };
                 if let Some(part) = forgotten
                     && let Err(why) = self.servers[index].daemon.forget(self.queue.now(), part)
                 {
-                    self.wrong("journal", why);
+                    self.report_violation("journal", why);
                 }
                 self.resume(index);
                 self.resume_site(index);
@@ -125,19 +126,19 @@ impl World {
             }
             Peer::Client(_) => {}
         }
-        let life = self.life(peer);
+        let incarnation = self.incarnation(peer);
         if self.parent_of(peer).is_some() {
-            self.after(100, WorldEvent::Dial(peer, life));
+            self.after(100, WorldEvent::Connect(peer, incarnation));
         }
-        self.plan_due(peer);
+        self.schedule_timer(peer);
     }
 
-    /// An operator has waiting jobs looked at, or changes how they are moved.
-    pub(super) fn operator(&mut self) {
+    /// Sends a request of an operator: a reallocation cycle, or a change of its configuration.
+    pub(super) fn send_operator_request(&mut self) {
         let index = self.rng.random_range(0..self.agents.len());
-        let reply = Token(self.number());
-        let mut other = super::plan::moving(&mut self.rng);
-        if self.plan.copies && self.rng.random_bool(0.5) {
+        let reply = Token(self.next_number());
+        let mut other = super::plan::draw_moving(&mut self.rng);
+        if self.plan.siblings && self.rng.random_bool(0.5) {
             other.policy.algorithm = Algorithm::Siblings;
         }
         let event = match self.rng.random_range(0..3) {
@@ -154,38 +155,38 @@ impl World {
                 agent::Event::Reallocate { reply, dry_run: wish == 1, policy }
             }
         };
-        self.tell_agent(index, event);
-        self.next_fault(self.plan.operator_every, WorldEvent::Operator);
+        self.deliver_to_agent(index, event);
+        self.schedule_fault(self.plan.operator_every, WorldEvent::Operator);
     }
 
-    /// Two peers lose sight of each other for a while.
-    pub(super) fn part_somebody(&mut self) {
-        let one = self.some_daemon();
+    /// Separates two random peers for a while.
+    pub(super) fn partition_random_peers(&mut self) {
+        let one = self.draw_daemon();
         let other = match self.rng.random_bool(0.2) {
             true => Peer::Client(self.rng.random_range(0..self.clients.len()) as u32),
-            false => self.some_daemon(),
+            false => self.draw_daemon(),
         };
         let length = if self.rng.random_bool(0.3) { 180_000 } else { 20_000 };
         let until = (self.queue.now() + self.rng.random_range(500..length)).min(self.plan.faults.until);
         self.partitions.insert((one.min(other), one.max(other)), until);
-        self.note(|world| {
+        self.log(|world| {
             let (one, other) = (world.name_of(one), world.name_of(other));
-            format!("{one} and {other} are parted until {}.{:03}", until / 1000, until % 1000)
+            format!("{one} and {other} are partitioned until {}.{:03}", until / 1000, until % 1000)
         });
         for (child, parent) in [(one, other), (other, one)] {
             if self.parent_of(child) == Some(parent) {
-                self.break_line(child);
+                self.break_connection(child);
             }
         }
-        self.next_fault(self.plan.faults.partition_every, WorldEvent::Partition);
+        self.schedule_fault(self.plan.faults.partition_every, WorldEvent::Partition);
     }
 
-    /// A clock goes forwards by up to an hour.
-    pub(super) fn jump_somebody(&mut self) {
-        let peer = self.some_daemon();
+    /// Moves a random clock forward by up to an hour.
+    pub(super) fn jump_random_clock(&mut self) {
+        let peer = self.draw_daemon();
         let most = if self.rng.random_bool(0.3) { 3_600_000 } else { 90_000 };
         let by = self.rng.random_range(500..=most);
-        self.note(|world| format!("the clock of {} jumps by {} s", world.name_of(peer), by / 1000));
+        self.log(|world| format!("the clock of {} jumps by {} s", world.name_of(peer), by / 1000));
         match peer {
             Peer::Agent(index) => {
                 let daemon = &mut self.agents[index].daemon;
@@ -202,13 +203,13 @@ impl World {
             }
             Peer::Client(_) => {}
         }
-        self.plan_due(peer);
-        self.next_fault(self.plan.faults.jump_every, WorldEvent::Jump);
+        self.schedule_timer(peer);
+        self.schedule_fault(self.plan.faults.jump_every, WorldEvent::ClockJump);
     }
 
-    pub(super) fn break_some_line(&mut self) {
-        let peer = self.some_daemon();
-        self.break_line(peer);
-        self.next_fault(self.plan.faults.break_every, WorldEvent::Break);
+    pub(super) fn break_random_connection(&mut self) {
+        let peer = self.draw_daemon();
+        self.break_connection(peer);
+        self.schedule_fault(self.plan.faults.break_every, WorldEvent::ConnectionBreak);
     }
 }

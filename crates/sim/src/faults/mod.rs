@@ -1,39 +1,42 @@
 //! Fault schedules: the machines of `pliant-control` under faults that are drawn from a seed.
 //!
-//! A schedule is a small federation with 5 to 40 jobs whose daemons crash and come back, whose clocks jump, whose
-//! messages are lost, doubled, late and out of order, whose lines break, and whose clients crash and change their
-//! minds, while agents move waiting jobs all the time, or spread copies of them. Daemons are modelled as the live ones are: a journal
-//! that is written before anything is carried out, snapshots, processes that outlive their server (module `daemon`). After
-//! every event it is checked that
+//! A schedule is a small federation with 5 to 60 jobs. Daemons and clients crash and restart, clocks jump, connections break,
+//! messages are lost, duplicated, delayed and reordered, and owners cancel jobs. Meanwhile agents move waiting jobs or submit
+//! siblings of them. As live, a daemon journals an event before it executes the commands that follow, takes snapshots, and
+//! restarts from its journal; processes outlive their server.
 //!
-//! - `bound`: an accepted job is bound to a server, and never ends without having ended;
-//! - `two servers`: no two servers may start it, also by what their journals say;
-//! - `once`: it is accepted once and started once;
-//! - `cores`: no core has two jobs;
-//! - `back`: what an agent knows of it, and what archives have of it, never goes back;
+//! These invariants are checked after every event:
 //!
-//! and when the faults have stopped that everything is `settled` within bounded time: every job has ended, nothing
-//! is held or on its way, and no copy is left; that every handle `resolves`, from server to server and at the master agent, whose `record` is the
-//! last server's; that what an owner was told to be `cancelled` does not run; and that every `journal` told again
-//! gives the same commands and the same state.
+//! - `bound`: some server is responsible for every accepted job, and no job ends without a valid reason;
+//! - `two servers`: no two servers may start the same job, also by what their journals hold;
+//! - `once`: a job is accepted once and started once;
+//! - `cores`: no core runs two jobs;
+//! - `back`: no record of a job in an agent or an archive goes back to an earlier state.
 //!
-//! Launches of applications on several clusters at once are beside the jobs if that is wanted; what is checked of them is in
-//! module `launches`.
+//! These are checked after the last fault:
 //!
-//! The same seed gives the same schedule. A [`Bug`] is put in on purpose, to see that the checkers find it.
+//! - `settled`: within bounded time every job has ended, no handoff or sibling is left, and every update is acknowledged;
+//! - `resolves`: every handle leads to the job's last server, and the master agent has a record of it;
+//! - `record`: the master agent's record equals that of the last server;
+//! - `cancelled`: a job whose owner was notified of its cancellation does not run;
+//! - `journal`: a replay of every journal gives the same commands and the same state.
+//!
+//! Module `launches` adds launches of applications on several clusters, and what is checked of them.
+//!
+//! The same seed gives the same schedule. Tests inject a [`Bug`] to see that the checkers find it.
 
 mod calls;
 mod checks;
 mod clients;
+mod connections;
 mod daemon;
+mod event_delivery;
 mod external;
 mod injection;
 mod launches;
-mod lines;
 mod plan;
 mod processes;
 mod settle;
-mod telling;
 mod trace;
 mod world;
 
@@ -43,107 +46,108 @@ use world::World;
 
 use crate::counters::add_each;
 
-/// A mistake of a driver, or of a machine as its driver can imitate it.
+/// A bug that is injected into a driver or imitated on behalf of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
-    /// What targets answer is not journaled.
+    /// A source does not journal the answers of targets.
     ForgetsAnswers,
-    /// Commands are carried out before the event is durable.
+    /// Daemons execute commands before the event is durable.
     ActsEarly,
-    /// A restarted server has forgotten what it holds for others.
-    ForgetsHolds,
-    /// A target starts what it is to hold.
-    StartsHeld,
-    /// A source says commit before it has withdrawn the job.
+    /// A restarted server has lost the jobs that it had prepared for other servers.
+    ForgetsPrepared,
+    /// A target starts a job that it has only prepared.
+    StartsPrepared,
+    /// A source sends the commit before it has withdrawn the job.
     CommitsEarly,
-    /// A source takes silence after the commit for a yes.
-    SilenceIsYes,
-    /// A restarted server runs again what ran.
+    /// A source takes a missing answer to its commit for success.
+    SilenceIsSuccess,
+    /// A restarted server runs again the jobs that ran before.
     RunsAgain,
-    /// A source judges by what is not durable yet.
-    JudgesEarly,
-    /// A target starts a copy when its turn has come, whatever its source says; a server so its subjob of a launch.
-    StartsUnasked,
-    /// A source lets a copy start without withdrawing the job.
-    ConsentsUnlocked,
-    /// News that were not acknowledged are not sent again over a new line.
-    ForgetsNews,
-    /// A supervisor on an external cluster runs its job although another one has claimed it.
+    /// A source answers with a decision that is not durable yet.
+    DecidesEarly,
+    /// A target starts a sibling without a start permit, and a server starts a subjob without a decision.
+    StartsWithoutPermit,
+    /// A source permits a sibling to start without withdrawing the job.
+    PermitsWithoutWithdrawal,
+    /// Daemons do not send unacknowledged status updates again over a new connection.
+    ForgetsUpdates,
+    /// A supervisor on an external cluster runs a job that another supervisor has claimed.
     IgnoresClaims,
-    /// A supervisor on an external cluster runs a copy without waiting for word from its source.
-    WaitsForNobody,
-    /// The folder of a job that was withdrawn from an external batch system stays where it was.
+    /// A supervisor on an external cluster runs a sibling without waiting at its start gate.
+    SkipsStartGate,
+    /// A withdrawal from an external batch system leaves the folder of the job.
     LeavesFolders,
-    /// Jobs of an external batch system are taken for ours by their ids alone.
+    /// A server identifies its jobs in an external batch system by their ids alone, without their tags.
     TrustsIds,
-    /// A job that an external batch system has forgotten is taken for one that was cancelled.
-    ForgottenIsOver,
-    /// What is left of a job in an external queue is not removed.
-    LeavesCopies,
-    /// A restarted server has forgotten its subjobs of launches.
+    /// A server takes a job that an external batch system has forgotten for a cancelled one.
+    ForgottenIsCancelled,
+    /// A server does not remove the remaining jobs of its own from an external queue.
+    LeavesQueuedJobs,
+    /// A restarted server has lost its subjobs.
     ForgetsSubjobs,
-    /// A coordinator takes a subjob for held that is only queued.
-    QueuedIsHeld,
-    /// A coordinator takes silence after the end of a launch for a yes.
-    SilenceIsOver,
+    /// A coordinator takes a queued subjob for a prepared one.
+    QueuedIsPrepared,
+    /// A coordinator takes a missing answer to its end decision for an ended subjob.
+    SilenceIsEnd,
 }
 
-/// What a federation is like.
+/// The kind of a federation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Batch {
-    /// Pliant's own batch systems everywhere.
+pub enum FederationKind {
+    /// Every server has Pliant's own batch system.
     Embedded,
-    /// External ones at some servers, or at all.
+    /// Some or all servers have external batch systems.
     Mixed,
-    /// Pliant's own everywhere, and applications are launched on several clusters at once.
+    /// Every server has Pliant's own batch system, and applications are launched on several clusters at once.
     Launching,
 }
 
-/// What a schedule was like that ended well.
+/// The counts of a schedule without violations.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Summary {
     /// Events.
     pub events: u64,
-    /// Jobs that were accepted.
+    /// Accepted jobs.
     pub jobs: u64,
-    /// Handoffs that succeeded.
+    /// Successful handoffs.
     pub moves: u64,
-    /// Those of them that were copies.
-    pub copies: u64,
-    /// Jobs that were cancelled.
+    /// Successful handoffs to a sibling that started first.
+    pub sibling_moves: u64,
+    /// Cancelled jobs.
     pub cancelled: u64,
-    /// How often daemons crashed.
+    /// Crashes of daemons.
     pub crashes: u64,
-    /// Launches that are over.
+    /// Ended launches.
     pub launches: u64,
-    /// Those of them of which something ran.
+    /// Ended launches of which a subjob ran.
     pub ran: u64,
-    /// Those of these that completed.
+    /// Completed launches.
     pub completed: u64,
 }
 
-add_each!(Summary { events, jobs, moves, copies, cancelled, crashes, launches, ran, completed });
+add_each!(Summary { events, jobs, moves, sibling_moves, cancelled, crashes, launches, ran, completed });
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Summary { events, jobs, moves, copies, cancelled, crashes, launches, ran, completed } = self;
+        let Summary { events, jobs, moves, sibling_moves, cancelled, crashes, launches, ran, completed } =
+            self;
         write!(
             f,
-            "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves ({copies} by copies), {cancelled} jobs \
+            "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves ({sibling_moves} by siblings), {cancelled} jobs \
              cancelled, {launches} launches ({ran} ran, {completed} of these completed)"
         )
     }
 }
 
-/// Runs the schedule of a seed: how it was, or the first thing that was wrong.
-pub fn run(seed: u64, batch: Batch, bug: Option<Bug>) -> Result<Summary, Violation> {
-    let mut world = World::new(seed, batch, bug, false);
+/// Runs the schedule of a seed. Returns its counts or the first violation.
+pub fn run(seed: u64, kind: FederationKind, bug: Option<Bug>) -> Result<Summary, Violation> {
+    let mut world = World::new(seed, kind, bug, false);
     world.run().map(|()| world.summary())
 }
 
-/// The schedule of a seed in one line per event, up to the first thing that was wrong.
-pub fn trace(seed: u64, batch: Batch, bug: Option<Bug>) -> Vec<String> {
-    let mut world = World::new(seed, batch, bug, true);
+/// Traces the schedule of a seed in one line per event, up to the first violation.
+pub fn trace(seed: u64, kind: FederationKind, bug: Option<Bug>) -> Vec<String> {
+    let mut world = World::new(seed, kind, bug, true);
     let ended = world.run();
     let mut lines = world.trace.take().unwrap_or_default();
     lines.extend(ended.err().map(|violation| violation.to_string()));

@@ -1,4 +1,4 @@
-//! What a schedule begins with, drawn from its seed: a small federation, its jobs and its fault rates.
+//! Draws the plan of a schedule from its seed: a small federation, its jobs and its fault rates.
 
 use std::collections::BTreeMap;
 
@@ -15,49 +15,49 @@ use pliant_policy::tuning::Tuner;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::Batch;
+use super::FederationKind;
 use super::external::SitePlan;
 use super::launches::PlannedLaunch;
-use crate::protocol::Tree;
+use crate::protocol::Hierarchy;
 
-/// How many jobs there are beside launches, at most.
-const JOBS_BESIDE: usize = 12;
+/// The maximal number of jobs in a schedule with launches.
+const JOBS_WITH_LAUNCHES_MAX: usize = 12;
 
-/// Of so many schedules the one of that number copies jobs.
-const COPIED: (u64, u64) = (5, 2);
+/// Seeds that are equal to the second number modulo the first submit sibling jobs.
+const SIBLING_SEEDS: (u64, u64) = (5, 2);
 
 /// The algorithms that move jobs.
-const MOVING: &[Algorithm] = &[Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse];
+const MOVE_ALGORITHMS: &[Algorithm] = &[Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse];
 
 /// A federation, its jobs and its faults.
 pub(super) struct Plan {
     pub(super) platform: Platform,
-    pub(super) tree: Tree,
+    pub(super) hierarchy: Hierarchy,
     pub(super) tuner: Tuner,
     pub(super) moving: ReallocationConfig,
-    /// Jobs are copied rather than moved, as far as agents are not told otherwise.
-    pub(super) copies: bool,
-    /// Local agents move jobs as well, not only the master agent.
-    pub(super) all_move: bool,
-    /// Mean time between two wishes of operators; 0: never.
+    /// Agents submit siblings instead of moving jobs, unless an operator changes that.
+    pub(super) siblings: bool,
+    /// Local agents move jobs too, not only the master agent.
+    pub(super) all_agents_move: bool,
+    /// Mean time between two requests of operators; 0: none.
     pub(super) operator_every: u64,
     pub(super) timeout: Span,
-    pub(super) jobs: Vec<Planned>,
+    pub(super) jobs: Vec<PlannedJob>,
     pub(super) faults: FaultRates,
     /// The external batch systems, by server.
     pub(super) sites: BTreeMap<usize, SitePlan>,
     pub(super) launches: Vec<PlannedLaunch>,
 }
 
-/// A job, and what its user does.
-pub(super) struct Planned {
+/// A planned job, and what its user does.
+pub(super) struct PlannedJob {
     /// When it is submitted, in milliseconds.
     pub(super) at: u64,
     pub(super) key: Key,
     pub(super) owner: User,
     pub(super) work: Work,
     pub(super) pinned: bool,
-    /// How much of its walltime it takes, in percent; more than 100 if it has to be ended.
+    /// Its runtime in percent of its walltime; above 100 if it exceeds its walltime.
     pub(super) percent: u64,
     /// Its exit code.
     pub(super) code: i32,
@@ -65,71 +65,73 @@ pub(super) struct Planned {
     pub(super) cancelled_after: Option<u64>,
 }
 
-/// How often what happens as long as there are faults. Times are in milliseconds, shares in thousandths.
+/// The fault model. Times are in milliseconds, probabilities in thousandths.
 pub(super) struct FaultRates {
-    /// Until when there are faults.
+    /// When the last fault may happen.
     pub(super) until: u64,
-    /// Messages that are lost, doubled, and late.
+    /// Messages that are lost, duplicated and delayed.
     pub(super) lost: u32,
-    pub(super) doubled: u32,
-    pub(super) late: u32,
-    /// How late at most.
-    pub(super) latest: u64,
-    /// Mean time between two crashes of daemons, two partitions, two jumps of clocks, two broken lines; 0: never.
+    pub(super) duplicated: u32,
+    pub(super) delayed: u32,
+    /// The maximal delay.
+    pub(super) delay_max: u64,
+    /// Mean time between two daemon crashes, partitions, clock jumps and broken connections; 0: none.
     pub(super) crash_every: u64,
     pub(super) partition_every: u64,
     pub(super) jump_every: u64,
     pub(super) break_every: u64,
-    /// Clients that crash when they have sent a submission.
+    /// Clients that crash after they have sent a submission.
     pub(super) client_crashes: u32,
-    /// Commits after which a daemon crashes before it has carried out all that follows.
+    /// Commits after which a daemon crashes before it has executed all commands.
     pub(super) cut: u32,
-    /// The longest commit.
+    /// The maximal time of a commit.
     pub(super) commit: u64,
     /// Commits that take up to a minute, as on a disk that is full for a while.
     pub(super) stalled: u32,
 }
 
 impl Plan {
-    /// The plan of a seed.
-    pub(super) fn draw(seed: u64, batch: Batch) -> Plan {
+    /// Draws the plan of a seed.
+    pub(super) fn draw(seed: u64, kind: FederationKind) -> Plan {
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "plan"));
         let clusters = rng.random_range(2..=5);
         let mut clusters: Vec<Cluster> = (0..clusters).map(|index| cluster(&mut rng, index, seed)).collect();
-        let sites = match batch {
-            Batch::Embedded | Batch::Launching => BTreeMap::new(),
-            Batch::Mixed => sites(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "sites")), &mut clusters),
+        let sites = match kind {
+            FederationKind::Embedded | FederationKind::Launching => BTreeMap::new(),
+            FederationKind::Mixed => {
+                sites(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "sites")), &mut clusters)
+            }
         };
         let platform = Platform::new(clusters);
-        let platform = platform.expect("there are clusters, with names of their own");
+        let platform = platform.expect("a platform has clusters with distinct names");
         let levels = rng.random_range(1..=2);
-        let tree = Tree::regular(&platform, rng.random_range(1..=3), levels);
+        let hierarchy = Hierarchy::regular(&platform, rng.random_range(1..=3), levels);
         let until = rng.random_range(60_000..600_000);
         let largest = platform.clusters().iter().map(|cluster| cluster.procs.0).max().unwrap_or(1);
         let count = rng.random_range(5..=60);
         let last = until * rng.random_range(1..=9) / if rng.random_bool(0.5) { 10 } else { 40 };
         let cancels = rng.random_range(0..=50);
-        let mut jobs: Vec<Planned> =
+        let mut jobs: Vec<PlannedJob> =
             (0..count).map(|number| planned(&mut rng, number, largest, last, cancels)).collect();
-        let launches = match batch {
-            Batch::Launching => {
-                jobs.truncate(JOBS_BESIDE);
+        let launches = match kind {
+            FederationKind::Launching => {
+                jobs.truncate(JOBS_WITH_LAUNCHES_MAX);
                 launches(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "launches")), until)
             }
-            Batch::Embedded | Batch::Mixed => Vec::new(),
+            FederationKind::Embedded | FederationKind::Mixed => Vec::new(),
         };
         let tuner = tuner(&mut rng, seed);
-        let (copies, mut moving) = (seed % COPIED.0 == COPIED.1, moving(&mut rng));
-        if copies {
+        let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
+        if siblings {
             moving.policy.algorithm = Algorithm::Siblings;
         }
         Plan {
             platform,
-            tree,
+            hierarchy,
             tuner,
             moving,
-            copies,
-            all_move: rng.random_bool(0.2),
+            siblings,
+            all_agents_move: rng.random_bool(0.2),
             operator_every: pick(&mut rng, &[0, 5_000, 40_000]),
             timeout: Span(rng.random_range(3..=8)),
             jobs,
@@ -145,8 +147,8 @@ fn launches(rng: &mut ChaCha8Rng, until: u64) -> Vec<PlannedLaunch> {
     (0..count).map(|number| PlannedLaunch::draw(rng, number, until * 9 / 10)).collect()
 }
 
-/// Schedules from this seed on have every tuner and every queue order. Tests name many seeds below it for the rare events
-/// in their schedules, which a job of another size would change.
+/// Schedules from this seed on use every tuner and every queue order. Tests name many lower seeds for rare events, which
+/// other job sizes would remove.
 const VARIED_FROM: u64 = 1_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
@@ -175,7 +177,7 @@ fn cluster(rng: &mut ChaCha8Rng, index: usize, seed: u64) -> Cluster {
     }
 }
 
-/// The batch policy in a queue order that follows from what was drawn already: a seed keeps the rest of its schedule.
+/// A batch policy with a queue order that is derived without a further draw, so that a seed keeps the rest of its schedule.
 fn in_some_order(batch: &str, number: usize) -> String {
     let order = &ORDERS[number % ORDERS.len()];
     let aging = ["none", "5s", "24h"][number % 3];
@@ -183,9 +185,9 @@ fn in_some_order(batch: &str, number: usize) -> String {
     ordered.unwrap_or_else(|_| batch.to_owned())
 }
 
-/// How waiting jobs are moved.
-pub(super) fn moving(rng: &mut ChaCha8Rng) -> ReallocationConfig {
-    let (algorithm, heuristic) = (pick(rng, MOVING), pick(rng, Heuristic::ALL));
+/// Draws how waiting jobs are reallocated.
+pub(super) fn draw_moving(rng: &mut ChaCha8Rng) -> ReallocationConfig {
+    let (algorithm, heuristic) = (pick(rng, MOVE_ALGORITHMS), pick(rng, Heuristic::ALL));
     let period = Span(rng.random_range(2..=40));
     let threshold = Span(rng.random_range(1..=15));
     let window = rng.random_range(1..=20);
@@ -193,7 +195,7 @@ pub(super) fn moving(rng: &mut ChaCha8Rng) -> ReallocationConfig {
     ReallocationConfig { policy: Reallocation { algorithm, heuristic, period, threshold, window }, early }
 }
 
-fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: u32) -> Planned {
+fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: u32) -> PlannedJob {
     let speedup = match rng.random_range(0..4) {
         0 => Speedup::Folding,
         1 => Speedup::Amdahl { parallel: 0.9, limit: Procs(rng.random_range(1..=8)) },
@@ -202,7 +204,7 @@ fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: 
     let procs = Procs(rng.random_range(1..=largest));
     let walltime = Span(rng.random_range(3..=120));
     let owner = format!("u{}", rng.random_range(0..4)).parse().expect("letters and digits are a user's name");
-    Planned {
+    PlannedJob {
         at: rng.random_range(1_000..=last),
         key: Key(u128::from(number + 1).to_be_bytes()),
         owner,
@@ -214,7 +216,7 @@ fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: 
     }
 }
 
-/// Some kinds of faults are left out in each schedule, so that the others have longer effects.
+/// Draws the fault rates. Each schedule leaves out some kinds of faults, so that the others have longer effects.
 fn fault_rates(rng: &mut ChaCha8Rng, until: u64) -> FaultRates {
     let share =
         |rng: &mut ChaCha8Rng, most: u32| if rng.random_bool(0.4) { 0 } else { rng.random_range(1..=most) };
@@ -225,9 +227,9 @@ fn fault_rates(rng: &mut ChaCha8Rng, until: u64) -> FaultRates {
     FaultRates {
         until,
         lost: share(rng, 300),
-        doubled: share(rng, 300),
-        late: share(rng, 300),
-        latest: pick(rng, &[2_000, 20_000, 100_000]),
+        duplicated: share(rng, 300),
+        delayed: share(rng, 300),
+        delay_max: pick(rng, &[2_000, 20_000, 100_000]),
         crash_every: often(rng, 3_000, 60_000),
         partition_every: often(rng, 5_000, 60_000),
         jump_every: often(rng, 10_000, 120_000),
@@ -239,7 +241,7 @@ fn fault_rates(rng: &mut ChaCha8Rng, until: u64) -> FaultRates {
     }
 }
 
-/// Some of the clusters get batch systems that are not ours.
+/// Gives external batch systems to some of the clusters.
 fn sites(rng: &mut ChaCha8Rng, clusters: &mut [Cluster]) -> BTreeMap<usize, SitePlan> {
     let share = [0.3, 0.6, 1.0][rng.random_range(0..3)];
     let mut sites = BTreeMap::new();
@@ -266,12 +268,12 @@ fn sites(rng: &mut ChaCha8Rng, clusters: &mut [Cluster]) -> BTreeMap<usize, Site
             nodes,
             period: pick(rng, &[500, 1_000, 5_000]),
             lost: rare(rng, 200),
-            doubled: rare(rng, 200),
-            late: rare(rng, 200),
+            duplicated: rare(rng, 200),
+            delayed: rare(rng, 200),
             unanswered: rare(rng, 200),
-            latest: pick(rng, &[1_000, 20_000, 100_000]),
+            delay_max: pick(rng, &[1_000, 20_000, 100_000]),
             outage_every: often(rng, 10_000, 120_000),
-            stranger_every: often(rng, 3_000, 60_000),
+            local_job_every: often(rng, 3_000, 60_000),
             admin_every: often(rng, 20_000, 200_000),
         };
         sites.insert(number, plan);

@@ -1,4 +1,4 @@
-//! The processes of jobs: they survive the server that started them, which finds out afterwards what became of them.
+//! The processes of jobs. They outlive the server that started them; after a restart the server reads their outcomes.
 
 use pliant_control::batch::{self, Run};
 use pliant_control::job::Exit;
@@ -11,37 +11,40 @@ use super::Bug;
 use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
-/// A process, with what its supervisor has written down. Times in milliseconds.
+/// A process, with the outcome that its supervisor records. Times in milliseconds.
 pub(super) struct Process {
     pub(super) handle: Handle,
     pub(super) cores: Vec<u32>,
-    began: u64,
+    started_at: u64,
     ends: u64,
     exit: Exit,
     pub(super) over: bool,
 }
 
 impl Process {
-    /// When it is over, or was.
+    /// When the process ends or has ended.
     pub(super) fn until(&self) -> u64 {
         self.ends
     }
 }
 
 impl World {
-    /// A server begins a process, unless it has gone down meanwhile or was asked to end the job.
-    pub(super) fn begins(&mut self, index: usize, life: u32, run: &Run) {
-        if !self.is_up(Peer::Server(index)) || self.life(Peer::Server(index)) != life {
+    /// Starts the process of a job, unless its server has crashed or terminated the job meanwhile.
+    pub(super) fn start_process(&mut self, index: usize, incarnation: u32, run: &Run) {
+        if !self.is_up(Peer::Server(index)) || self.incarnation(Peer::Server(index)) != incarnation {
             return;
         }
         if self.servers[index].stopped.contains(&run.job) {
-            return self.job_ended(index, run.job, Exit::Cancelled, None);
+            return self.deliver_job_end(index, run.job, Exit::Cancelled, None);
         }
         if self.servers[index].daemon.node.machine.subjob(run.job.0).is_some() {
-            return self.subjob_begins(index, run);
+            return self.start_subjob(index, run);
         }
         let Some(record) = self.servers[index].daemon.node.machine.job(run.job.0).cloned() else {
-            return self.wrong("once", format!("c{index} runs its job {}, which it does not know", run.job));
+            return self.report_violation(
+                "once",
+                format!("c{index} runs its job {}, of which it has no record", run.job),
+            );
         };
         let planned = self.plan.jobs.iter().find(|planned| planned.key == record.key);
         let (percent, code) = planned.map_or((50, 0), |planned| (planned.percent, planned.code));
@@ -51,28 +54,22 @@ impl World {
             _ => ((walltime * percent / 100).max(10), Exit::Code(code)),
         };
         self.checks.started(index, &record);
-        self.process_begins(index, run, record.handle, length, exit);
+        self.add_process(index, run, record.handle, length, exit);
     }
 
-    /// A process begins that takes so many milliseconds unless it is ended before.
-    pub(super) fn process_begins(
-        &mut self,
-        index: usize,
-        run: &Run,
-        handle: Handle,
-        length: u64,
-        exit: Exit,
-    ) {
-        self.note(|_| format!("c{index} starts {handle} on {:?}", run.cores));
+    /// Starts a process that runs for `length` milliseconds unless it is ended before.
+    pub(super) fn add_process(&mut self, index: usize, run: &Run, handle: Handle, length: u64, exit: Exit) {
+        self.log(|_| format!("c{index} starts {handle} on {:?}", run.cores));
         let busy = self.servers[index].processes.values().filter(|process| !process.over);
-        let twice = busy.flat_map(|process| &process.cores).find(|core| run.cores.contains(core)).copied();
-        if let Some(core) = twice {
-            self.wrong("cores", format!("core {core} of c{index} has two jobs, {handle} is one"));
+        let shared_core =
+            busy.flat_map(|process| &process.cores).find(|core| run.cores.contains(core)).copied();
+        if let Some(core) = shared_core {
+            self.report_violation("cores", format!("core {core} of c{index} has two jobs, one is {handle}"));
         }
         let (cores, ends) = (run.cores.clone(), self.queue.now() + length);
-        let process = Process { handle, cores, began: self.queue.now(), ends, exit, over: false };
+        let process = Process { handle, cores, started_at: self.queue.now(), ends, exit, over: false };
         self.servers[index].processes.insert(run.job, process);
-        self.after(length, WorldEvent::Ends(index, run.job));
+        self.after(length, WorldEvent::ProcessEnd(index, run.job));
     }
 
     pub(super) fn terminate(&mut self, index: usize, job: JobId) {
@@ -84,30 +81,30 @@ impl World {
             Some(process) => {
                 process.ends = now + grace;
                 process.exit = Exit::Cancelled;
-                self.after(grace, WorldEvent::Ends(index, job));
+                self.after(grace, WorldEvent::ProcessEnd(index, job));
             }
         }
     }
 
-    /// A process is over, whether its server is there or not.
-    pub(super) fn ends(&mut self, index: usize, job: JobId) {
+    /// Ends a process whose time has come, whether its server is up or down.
+    pub(super) fn end_process(&mut self, index: usize, job: JobId) {
         let now = self.queue.now();
         let Some(process) = self.servers[index].processes.get_mut(&job) else { return };
         if process.over || process.ends > now {
             return;
         }
         process.over = true;
-        let (exit, elapsed) = (process.exit.clone(), now - process.began);
+        let (exit, elapsed) = (process.exit.clone(), now - process.started_at);
         let handle = process.handle.clone();
-        self.note(|_| format!("{handle} at c{index} is over: {exit}"));
-        self.job_ended(index, job, exit, Some(elapsed));
+        self.log(|_| format!("{handle} at c{index} ends: {exit}"));
+        self.deliver_job_end(index, job, exit, Some(elapsed));
     }
 
-    fn job_ended(&mut self, index: usize, job: JobId, exit: Exit, elapsed_ms: Option<u64>) {
-        self.tell_server(index, server::Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));
+    fn deliver_job_end(&mut self, index: usize, job: JobId, exit: Exit, elapsed_ms: Option<u64>) {
+        self.deliver_to_server(index, server::Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));
     }
 
-    /// A server that is there again finds out what became of the jobs that it had started.
+    /// Makes a restarted server find the processes that it had started, and their outcomes.
     pub(super) fn resume(&mut self, index: usize) {
         self.resume_tasks(index);
         let machine = &self.servers[index].daemon.node.machine;
@@ -115,16 +112,17 @@ impl World {
         let parts = machine.running_subjobs().map(|(_, run, cancelling)| (run.clone(), cancelling));
         let running: Vec<(Run, bool)> = jobs.chain(parts).collect();
         for (run, cancelling) in running {
-            let life = self.life(Peer::Server(index));
+            let incarnation = self.incarnation(Peer::Server(index));
             let found = self.servers[index].processes.get(&run.job);
             if self.bug == Some(Bug::RunsAgain) {
-                self.after(10, WorldEvent::Begins(index, life, run));
+                self.after(10, WorldEvent::ProcessStart(index, incarnation, run));
                 continue;
             }
-            match found.map(|process| (process.over, process.exit.clone(), process.ends - process.began)) {
-                None if cancelling => self.job_ended(index, run.job, Exit::Cancelled, None),
-                None => self.after(10, WorldEvent::Begins(index, life, run)),
-                Some((true, exit, elapsed)) => self.job_ended(index, run.job, exit, Some(elapsed)),
+            match found.map(|process| (process.over, process.exit.clone(), process.ends - process.started_at))
+            {
+                None if cancelling => self.deliver_job_end(index, run.job, Exit::Cancelled, None),
+                None => self.after(10, WorldEvent::ProcessStart(index, incarnation, run)),
+                Some((true, exit, elapsed)) => self.deliver_job_end(index, run.job, exit, Some(elapsed)),
                 Some((false, ..)) if cancelling => self.terminate(index, run.job),
                 Some((false, ..)) => {}
             }

@@ -1,4 +1,4 @@
-//! What has to hold at the end, when there are no more faults.
+//! The checks after the last fault, when the federation settles.
 
 use pliant_control::job::{Hop, JobRecord};
 use pliant_control::names::Handle;
@@ -9,15 +9,15 @@ use super::external::Site;
 use super::world::World;
 use crate::kernel::Peer;
 
-/// More moves than any job makes.
-const CHAIN_MOST: usize = 200;
+/// An upper bound on the moves of a job.
+const HOPS_MAX: usize = 200;
 
 impl World {
-    /// What is not settled yet.
+    /// Describes something that has not settled yet.
     pub(super) fn unsettled(&self) -> Option<String> {
         let open = self.clients.iter().position(|client| !client.over || client.cancels);
         if let Some(number) = open {
-            return Some(format!("client {number} has not heard how its job or its cancellation stands"));
+            return Some(format!("client {number} waits for the outcome of its submission or cancellation"));
         }
         for server in &self.servers {
             let (name, daemon) = (&server.name, &server.daemon);
@@ -25,15 +25,15 @@ impl World {
                 return Some(format!("{name} is down"));
             }
             if let Some((job, to)) = daemon.node.machine.outgoing().next() {
-                return Some(format!("{name} does not get rid of {job}, which goes to {}", to.name));
+                return Some(format!("{name} still hands {job} over to {}", to.name));
             }
             if let Some((job, to)) = daemon.node.machine.siblings().next() {
-                return Some(format!("{name} has a copy of {job} at {}", to.name));
+                return Some(format!("{name} has a sibling of {job} at {}", to.name));
             }
             if let Some(handoff) = daemon.node.machine.prepared().next() {
                 let attempt = handoff.id.attempt;
                 return Some(format!(
-                    "{name} holds {} from {}, attempt {attempt}",
+                    "{name} has prepared {} from {}, attempt {attempt}",
                     handoff.id.job, handoff.from.name
                 ));
             }
@@ -45,7 +45,7 @@ impl World {
                 return Some(format!("at {name} {why}"));
             }
             if self.unanswered(index) > 0 {
-                return Some(format!("{name} has commands that nobody has answered"));
+                return Some(format!("{name} has unanswered commands"));
             }
             let is_open = |record: &&JobRecord| !record.state.is_final() && record.server() == name;
             if let Some(record) = daemon.node.machine.jobs().find(is_open) {
@@ -60,10 +60,10 @@ impl World {
             .servers
             .iter()
             .map(|server| (&server.name, server.daemon.node.up, server.daemon.node.outbox().count()));
-        for (number, (name, up, news)) in agents.chain(servers).enumerate() {
-            // Nobody acknowledges what the master agent would tell.
-            if !up || (news > 0 && number > 0) {
-                return Some(format!("{name} is down or has {news} news that its agent does not have"));
+        for (number, (name, up, updates)) in agents.chain(servers).enumerate() {
+            // The master agent has no parent that acknowledges its updates.
+            if !up || (updates > 0 && number > 0) {
+                return Some(format!("{name} is down or has {updates} status updates that its agent lacks"));
             }
         }
         let waiting = self.agents.iter().find_map(|agent| {
@@ -71,10 +71,10 @@ impl World {
             Some(format!("{} has {} as {}", agent.name, open.handle, open.state))
         });
         let waiting = waiting.or_else(|| self.unsettled_launch());
-        waiting.or_else(|| (!self.have_lines()).then(|| "a child has no line".to_owned()))
+        waiting.or_else(|| (!self.all_connected()).then(|| "a child is not connected".to_owned()))
     }
 
-    /// The last checks, when everything is settled and what has ended has left the daemons' memory.
+    /// The final checks, after the federation has settled and daemons have archived ended jobs.
     pub(super) fn conclude(&mut self) -> Result<(), Violation> {
         let jobs: Vec<Handle> = self.checks.accepted_jobs().cloned().collect();
         for job in &jobs {
@@ -83,11 +83,11 @@ impl World {
             let master = &self.agents[0].daemon;
             let known = master.node.machine.job(job).or_else(|| master.node.archived(job));
             let Some(known) = known else {
-                return Err(Violation::new("resolves", format!("the master agent knows nothing of {job}")));
+                return Err(Violation::new("resolves", format!("the master agent has no record of {job}")));
             };
-            let told = JobRecord { compared: Vec::new(), ..record };
-            if *known != told {
-                let what = format!("the master agent has {known:?}, the last server {told:?}");
+            let expected = JobRecord { compared: Vec::new(), ..record };
+            if *known != expected {
+                let what = format!("the master agent has {known:?}, the last server {expected:?}");
                 return Err(Violation::new("record", what));
             }
         }
@@ -110,39 +110,43 @@ impl World {
     /// Follows a job from the server that its handle names to the one that has it.
     fn resolve(&self, job: &Handle) -> Result<JobRecord, Violation> {
         let mut at = &job.server;
-        for _ in 0..CHAIN_MOST {
+        for _ in 0..HOPS_MAX {
             let record = match self.peers.get(at) {
                 Some(Peer::Server(index)) => self.record_at(*index, job),
                 _ => None,
             };
             let Some(record) = record else {
-                return Err(Violation::new("resolves", format!("{at} knows nothing of {job}")));
+                return Err(Violation::new("resolves", format!("{at} has no record of {job}")));
             };
             if record.server() == at {
                 return Ok(record.clone());
             }
             at = record.server();
         }
-        Err(Violation::new("resolves", format!("following {job} does not end")))
+        Err(Violation::new("resolves", format!("the servers that {job} moved through form a cycle")))
     }
 }
 
-fn is_copy(hop: &Hop) -> bool {
+fn is_sibling_move(hop: &Hop) -> bool {
     hop.reason == MoveReason::FirstStart
 }
 
 impl World {
-    /// What the schedule was like.
+    /// Counts what happened in the schedule.
     pub(super) fn summary(&self) -> super::Summary {
         let jobs = self.checks.last_records();
-        let crashes = self.agents.iter().map(|agent| agent.daemon.node.life);
-        let crashes = crashes.chain(self.servers.iter().map(|server| server.daemon.node.life));
+        let crashes = self.agents.iter().map(|agent| agent.daemon.node.incarnation);
+        let crashes = crashes.chain(self.servers.iter().map(|server| server.daemon.node.incarnation));
         let (launches, ran, completed) = self.launches_ended();
         super::Summary {
             events: self.events,
             jobs: jobs.clone().count() as u64,
             moves: jobs.clone().map(|record| record.hops.len() as u64).sum(),
-            copies: jobs.clone().flat_map(|record| &record.hops).filter(|hop| is_copy(hop)).count() as u64,
+            sibling_moves: jobs
+                .clone()
+                .flat_map(|record| &record.hops)
+                .filter(|hop| is_sibling_move(hop))
+                .count() as u64,
             cancelled: jobs.filter(|record| record.exit == Some(pliant_control::job::Exit::Cancelled)).count()
                 as u64,
             crashes: crashes.map(u64::from).sum(),

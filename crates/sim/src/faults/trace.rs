@@ -1,15 +1,15 @@
-//! Events in one line each, for those who read a failing schedule.
+//! Describes each event in one line, for the trace of a failing schedule.
 
 use std::fmt::Debug;
 
 use pliant_control::agent::{self, DiscoverySubject};
 use pliant_control::server;
 
-/// The longest line.
+/// The maximal length of a line, in characters.
 const WIDTH: usize = 160;
 
-/// Whatever it is, cut to one line.
-pub(super) fn short(what: &impl Debug) -> String {
+/// The debug output of a value, truncated to one line.
+pub(super) fn shorten(what: &impl Debug) -> String {
     let text = format!("{what:?}");
     match text.char_indices().nth(WIDTH) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -37,11 +37,11 @@ pub(super) fn server_event(event: &server::Event) -> String {
         }
         Event::Abort { id, .. } => format!("Abort {}, attempt {}", id.job, id.attempt),
         Event::Answered { id, reply } => {
-            format!("Answered {}, attempt {}: {}", id.job, id.attempt, short(reply))
+            format!("Answered {}, attempt {}: {}", id.job, id.attempt, shorten(reply))
         }
         Event::Decided { id, decision } => format!("Judged {}, attempt {}: {decision:?}", id.job, id.attempt),
-        Event::Subjob(event) => short(event),
-        Event::Batch(event) => short(event),
+        Event::Subjob(event) => shorten(event),
+        Event::Batch(event) => shorten(event),
         Event::Due => "Due".to_owned(),
     }
 }
@@ -52,7 +52,7 @@ pub(super) fn agent_event(event: &agent::Event) -> String {
         Event::Attached { child, .. } => format!("Attached {child}"),
         Event::StatusUpdate { child, sequence, record } => {
             let (job, state, hops) = (&record.handle, record.state, record.hops.len());
-            format!("Reported by {child}, status update {sequence}: {job} {state} after {hops} moves")
+            format!("Update {sequence} of {child}: {job} {state} after {hops} moves")
         }
         Event::Queried { requester, query } => match &query.subject {
             DiscoverySubject::Move(order) => {
@@ -63,10 +63,10 @@ pub(super) fn agent_event(event: &agent::Event) -> String {
         },
         Event::Answered { child, discovery, found } => {
             let (vectors, snapshots) = (found.vectors.len(), found.snapshots.len());
-            let outcome = found.outcome.as_ref().map(|outcome| format!(", {}", short(outcome)));
+            let outcome = found.outcome.as_ref().map(|outcome| format!(", {}", shorten(outcome)));
             let outcome = outcome.unwrap_or_default();
             format!("Answered {discovery} by {child}: {vectors} vectors, {snapshots} snapshots{outcome}")
         }
-        other => short(other),
+        other => shorten(other),
     }
 }

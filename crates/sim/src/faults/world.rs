@@ -1,4 +1,4 @@
-//! The event loop of a schedule: who is told what, when, and what befalls them.
+//! The state and the event loop of a fault schedule.
 
 use std::collections::BTreeMap;
 
@@ -15,71 +15,71 @@ use rand_chacha::ChaCha8Rng;
 use super::calls::{Call, Request, Response};
 use super::checks::{Checks, Violation};
 use super::clients::Client;
+use super::connections::{Connection, DownMessage, UpMessage};
 use super::daemon::{Daemon, ORIGIN};
-use super::external::{Moment, Site};
+use super::external::{Site, SiteEvent};
 use super::launches::{self, Launches};
-use super::lines::{Down, Line, Up};
 use super::plan::Plan;
 use super::processes::Process;
-use super::{Batch, Bug};
+use super::{Bug, FederationKind};
 use crate::kernel::Peer;
 use crate::kernel::{self, EventQueue, ServerStart, Simulation, daemon_name, server_config};
 
-/// After the last fault: how long everything may take to settle, and how often that is looked at.
-const SETTLES_WITHIN: u64 = 6 * 3_600_000;
-const LOOK_EVERY: u64 = 10_000;
-/// How long the federation goes on after that, so that what has ended leaves the daemons' memory.
-const AFTERWARDS: u64 = 150_000;
-/// More events than this are a loop.
-const EVENTS_MOST: u64 = 3_000_000;
+/// How long the federation may take to settle after the last fault, and how often that is checked, in milliseconds.
+const SETTLE_TIME_MAX: u64 = 6 * 3_600_000;
+const CHECK_EVERY: u64 = 10_000;
+/// How long the federation runs on after that, so that daemons move ended jobs from memory to their archives.
+const RUNS_ON_FOR: u64 = 150_000;
+/// The largest number of events of a schedule: more are taken to be an endless loop.
+const EVENTS_MAX: u64 = 3_000_000;
 
-/// Something that happens.
+/// An event of a schedule. The number after a peer is its incarnation: later ones ignore the event.
 pub(super) enum WorldEvent {
-    /// A daemon in that life may want to be told that time has passed.
+    /// A timer of a daemon may be due.
     Due(Peer, u32),
-    /// The commit of a daemon in that life is through.
+    /// The commit of a daemon completes.
     Commit(Peer, u32),
-    /// A child goes up to its parent over that line.
-    Up(Peer, u64, Up),
-    /// And the other way.
-    Down(Peer, u64, Down),
-    /// The parent of that child notices that the line is gone.
-    Broken(Peer, u64),
-    /// A child in that life tries to reach its parent.
-    Dial(Peer, u32),
-    /// A child has waited long enough for its parent's greeting.
-    Greeting(Peer, u64),
-    /// A call arrives.
+    /// A message of a child reaches its parent over that connection.
+    UpMessage(Peer, u64, UpMessage),
+    /// A message of a parent reaches a child over that connection.
+    DownMessage(Peer, u64, DownMessage),
+    /// The parent of a child detects that a connection is broken.
+    Detach(Peer, u64),
+    /// A child tries to connect to its parent.
+    Connect(Peer, u32),
+    /// The parent should have acknowledged a child's hello by now.
+    HelloTimeout(Peer, u64),
+    /// A request reaches its receiver.
     Request(u64, Box<Request>),
-    /// An answer arrives.
+    /// An answer reaches its caller.
     Response(u64, Box<Response>),
-    /// Whoever called waits no more.
+    /// The caller stops waiting for an answer.
     Timeout(u64),
-    /// A server in that life begins a process.
-    Begins(usize, u32, batch::Run),
-    /// A process is over.
-    Ends(usize, JobId),
-    /// A client in that life wants to be told that time has passed, or begins again.
-    Client(u32, u32),
+    /// A server starts a process.
+    ProcessStart(usize, u32, batch::Run),
+    /// A process may have ended.
+    ProcessEnd(usize, JobId),
+    /// A client starts, restarts, or has a timer due.
+    ClientDue(u32, u32),
     /// The owner of a job tries to cancel it.
-    Cancels(u32),
-    /// A daemon is started again.
+    OwnerCancels(u32),
+    /// A daemon restarts.
     Restart(Peer),
-    /// A server that believed in silence takes it for a yes ([`Bug::SilenceIsYes`]), or hears late ([`Bug::CommitsEarly`]).
-    Late(usize, u32, server::Event),
-    /// Something happens at the external batch system of a server.
-    Site(usize, Moment),
-    /// Something happens about launches.
-    Launches(launches::Moment),
-    /// A kind of fault strikes.
+    /// A server gets an invented answer ([`Bug::SilenceIsSuccess`]) or a delayed one ([`Bug::CommitsEarly`]).
+    InjectedEvent(usize, u32, server::Event),
+    /// An event at the external batch system of a server.
+    Site(usize, SiteEvent),
+    /// An event of a launch.
+    Launch(launches::LaunchEvent),
+    /// A fault of one kind.
     Crash,
     Partition,
-    Jump,
-    Break,
-    /// An operator wants something of an agent.
+    ClockJump,
+    ConnectionBreak,
+    /// An operator sends a request to an agent.
     Operator,
-    /// Is everything settled?
-    Look,
+    /// Checks whether the federation has settled.
+    CheckSettled,
 }
 
 pub(super) struct AgentNode {
@@ -93,7 +93,7 @@ pub(super) struct ServerNode {
     pub(super) name: Name,
     pub(super) parent: usize,
     pub(super) processes: BTreeMap<JobId, Process>,
-    /// Jobs that were asked to end before they were begun, in this life.
+    /// Jobs terminated before their process started, in this incarnation.
     pub(super) stopped: Vec<JobId>,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct World {
     pub(super) rng: ChaCha8Rng,
     /// Times are in milliseconds.
     pub(super) queue: EventQueue<u64, (), WorldEvent>,
-    /// For calls, lines and questions.
+    /// The next number of a call, connection or query.
     next: u64,
     pub(super) agents: Vec<AgentNode>,
     pub(super) servers: Vec<ServerNode>,
@@ -111,28 +111,28 @@ pub(super) struct World {
     pub(super) sites: BTreeMap<usize, Site>,
     pub(super) peers: BTreeMap<Name, Peer>,
     pub(super) clients: Vec<Client>,
-    pub(super) lines: BTreeMap<Peer, Line>,
+    pub(super) connections: BTreeMap<Peer, Connection>,
     pub(super) calls: BTreeMap<u64, Call>,
-    /// Pairs that do not reach each other, and until when.
+    /// Pairs of peers that cannot reach each other, and until when.
     pub(super) partitions: BTreeMap<(Peer, Peer), u64>,
     pub(super) launches: Launches,
     pub(super) checks: Checks,
-    /// When everything was settled.
+    /// When the federation had settled.
     settled: Option<u64>,
     pub(super) trace: Option<Vec<String>>,
     pub(super) events: u64,
 }
 
 impl World {
-    pub(super) fn new(seed: u64, batch: Batch, bug: Option<Bug>, traced: bool) -> World {
-        let plan = Plan::draw(seed, batch);
+    pub(super) fn new(seed: u64, kind: FederationKind, bug: Option<Bug>, traced: bool) -> World {
+        let plan = Plan::draw(seed, kind);
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather"));
-        let layout = plan.tree.layout(&plan.platform).expect("a regular tree has every cluster");
+        let layout = plan.hierarchy.layout(&plan.platform).expect("a regular tree has every cluster");
         let mut ahead = || if rng.random_bool(0.3) { rng.random_range(-30_000..30_000) } else { 0 };
         let mut agents = Vec::new();
         for (number, place) in layout.agents.iter().enumerate() {
             let (name, root) = (daemon_name('a', number), place.parent.is_none());
-            let moving = (root || plan.all_move).then_some(plan.moving);
+            let moving = (root || plan.all_agents_move).then_some(plan.moving);
             let config =
                 AgentConfig { name: name.clone(), root, timeout: plan.timeout, reallocation: moving };
             let daemon = Daemon::new(config, ahead());
@@ -165,7 +165,7 @@ impl World {
             sites,
             peers,
             clients,
-            lines: BTreeMap::new(),
+            connections: BTreeMap::new(),
             calls: BTreeMap::new(),
             partitions: BTreeMap::new(),
             launches,
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// Runs the schedule to its end, or to the first thing that is wrong.
+    /// Runs the schedule to its end or to the first violation.
     pub(super) fn run(&mut self) -> Result<(), Violation> {
         self.begin();
         kernel::run(self)?;
@@ -187,27 +187,27 @@ impl World {
         let children = (1..self.agents.len()).map(Peer::Agent);
         for child in children.chain((0..self.servers.len()).map(Peer::Server)).collect::<Vec<_>>() {
             let at = self.rng.random_range(0..500);
-            self.after(at, WorldEvent::Dial(child, 0));
+            self.after(at, WorldEvent::Connect(child, 0));
         }
         for number in 0..self.plan.jobs.len() {
-            self.after(self.plan.jobs[number].at, WorldEvent::Client(number as u32, 0));
+            self.after(self.plan.jobs[number].at, WorldEvent::ClientDue(number as u32, 0));
         }
         for (every, fault) in [
             (self.plan.faults.crash_every, WorldEvent::Crash),
             (self.plan.faults.partition_every, WorldEvent::Partition),
-            (self.plan.faults.jump_every, WorldEvent::Jump),
-            (self.plan.faults.break_every, WorldEvent::Break),
+            (self.plan.faults.jump_every, WorldEvent::ClockJump),
+            (self.plan.faults.break_every, WorldEvent::ConnectionBreak),
             (self.plan.operator_every, WorldEvent::Operator),
         ] {
-            self.next_fault(every, fault);
+            self.schedule_fault(every, fault);
         }
-        self.begin_sites();
-        self.begin_launches();
-        self.after(self.plan.faults.until, WorldEvent::Look);
+        self.start_sites();
+        self.start_launches();
+        self.after(self.plan.faults.until, WorldEvent::CheckSettled);
     }
 
-    /// A fault of that kind strikes again, as long as there are any.
-    pub(super) fn next_fault(&mut self, every: u64, fault: WorldEvent) {
+    /// Schedules the next fault of a kind, unless it would come after the last fault.
+    pub(super) fn schedule_fault(&mut self, every: u64, fault: WorldEvent) {
         if every > 0 {
             let pause = self.rng.random_range(0..2 * every);
             if self.queue.now() + pause < self.plan.faults.until {
@@ -216,12 +216,12 @@ impl World {
         }
     }
 
-    /// True as long as there are faults.
-    pub(super) fn is_stormy(&self) -> bool {
+    /// True until the last fault.
+    pub(super) fn has_faults(&self) -> bool {
         self.queue.now() < self.plan.faults.until
     }
 
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
@@ -230,16 +230,16 @@ impl World {
         self.queue.schedule(self.queue.now().saturating_add(pause), (), happening);
     }
 
-    /// True with so many thousandths, as long as there are faults.
-    pub(super) fn strikes(&mut self, thousandths: u32) -> bool {
-        self.is_stormy() && self.rng.random_range(0..1000) < thousandths
+    /// Draws whether a fault happens, with a probability in thousandths. Always false after the last fault.
+    pub(super) fn draw_fault(&mut self, thousandths: u32) -> bool {
+        self.has_faults() && self.rng.random_range(0..1000) < thousandths
     }
 
-    pub(super) fn wrong(&mut self, checker: &'static str, what: impl Into<String>) {
-        self.checks.wrong(Violation::new(checker, what.into()));
+    pub(super) fn report_violation(&mut self, checker: &'static str, what: impl Into<String>) {
+        self.checks.report_violation(Violation::new(checker, what.into()));
     }
 
-    pub(super) fn note(&mut self, line: impl FnOnce(&World) -> String) {
+    pub(super) fn log(&mut self, line: impl FnOnce(&World) -> String) {
         if self.trace.is_some() {
             let line = line(self);
             let (seconds, rest) = (self.queue.now() / 1000, self.queue.now() % 1000);
@@ -265,32 +265,32 @@ impl World {
         }
     }
 
-    pub(super) fn life(&self, peer: Peer) -> u32 {
+    pub(super) fn incarnation(&self, peer: Peer) -> u32 {
         match peer {
-            Peer::Agent(index) => self.agents[index].daemon.node.life,
-            Peer::Server(index) => self.servers[index].daemon.node.life,
-            Peer::Client(number) => self.clients[number as usize].life,
+            Peer::Agent(index) => self.agents[index].daemon.node.incarnation,
+            Peer::Server(index) => self.servers[index].daemon.node.incarnation,
+            Peer::Client(number) => self.clients[number as usize].incarnation,
         }
     }
 
-    /// Looks whether everything is settled.
-    fn look(&mut self) {
+    /// Checks whether the federation has settled, and schedules the next check.
+    fn check_settled(&mut self) {
         if self.settled.is_none() {
             match self.unsettled() {
                 None => {
-                    self.note(|_| "everything is settled".to_owned());
+                    self.log(|_| "the federation has settled".to_owned());
                     self.settled = Some(self.queue.now());
                 }
-                Some(why) if self.queue.now() > self.plan.faults.until + SETTLES_WITHIN => {
-                    self.wrong("settled", why)
+                Some(why) if self.queue.now() > self.plan.faults.until + SETTLE_TIME_MAX => {
+                    self.report_violation("settled", why)
                 }
                 Some(_) => {}
             }
         }
-        self.after(LOOK_EVERY, WorldEvent::Look);
+        self.after(CHECK_EVERY, WorldEvent::CheckSettled);
     }
 
-    /// The records of a daemon's memory or archive, by the handle that users hold.
+    /// The record of a job in a server's memory or archive.
     pub(super) fn record_at(
         &self,
         server: usize,
@@ -315,45 +315,47 @@ impl Simulation for World {
     fn handle(&mut self, (): (), event: WorldEvent) -> Result<(), Violation> {
         self.events += 1;
         match event {
-            WorldEvent::Due(peer, life) => self.due(peer, life),
-            WorldEvent::Commit(peer, life) => self.commit(peer, life),
-            WorldEvent::Up(child, line, up) => self.up_arrives(child, line, up),
-            WorldEvent::Down(child, line, down) => self.down_arrives(child, line, down),
-            WorldEvent::Broken(child, line) => self.parent_notices(child, line),
-            WorldEvent::Dial(child, life) => self.dial(child, life),
-            WorldEvent::Greeting(child, line) => self.not_greeted(child, line),
+            WorldEvent::Due(peer, incarnation) => self.handle_timer(peer, incarnation),
+            WorldEvent::Commit(peer, incarnation) => self.commit(peer, incarnation),
+            WorldEvent::UpMessage(child, connection, up) => self.receive_up(child, connection, up),
+            WorldEvent::DownMessage(child, connection, down) => self.receive_down(child, connection, down),
+            WorldEvent::Detach(child, connection) => self.detach_child(child, connection),
+            WorldEvent::Connect(child, incarnation) => self.connect(child, incarnation),
+            WorldEvent::HelloTimeout(child, connection) => self.hello_timeout(child, connection),
             WorldEvent::Request(call, request) => self.request_arrives(call, *request),
             WorldEvent::Response(call, response) => self.response_arrives(call, *response),
             WorldEvent::Timeout(call) => self.timeout(call),
-            WorldEvent::Begins(server, life, run) => self.begins(server, life, &run),
-            WorldEvent::Ends(server, job) => self.ends(server, job),
-            WorldEvent::Client(number, life) => self.client_due(number, life),
-            WorldEvent::Cancels(number) => self.cancels(number),
+            WorldEvent::ProcessStart(server, incarnation, run) => {
+                self.start_process(server, incarnation, &run)
+            }
+            WorldEvent::ProcessEnd(server, job) => self.end_process(server, job),
+            WorldEvent::ClientDue(number, incarnation) => self.client_due(number, incarnation),
+            WorldEvent::OwnerCancels(number) => self.cancel_by_owner(number),
             WorldEvent::Restart(peer) => self.restart(peer),
-            WorldEvent::Site(server, moment) => self.site(server, moment),
-            WorldEvent::Late(server, life, event) => {
-                if self.life(Peer::Server(server)) == life {
-                    self.tell_server(server, event);
+            WorldEvent::Site(server, moment) => self.handle_site_event(server, moment),
+            WorldEvent::InjectedEvent(server, incarnation, event) => {
+                if self.incarnation(Peer::Server(server)) == incarnation {
+                    self.deliver_to_server(server, event);
                 }
             }
-            WorldEvent::Launches(moment) => self.launch_moment(moment),
-            WorldEvent::Crash => self.crash_somebody(),
-            WorldEvent::Partition => self.part_somebody(),
-            WorldEvent::Jump => self.jump_somebody(),
-            WorldEvent::Break => self.break_some_line(),
-            WorldEvent::Operator => self.operator(),
-            WorldEvent::Look => self.look(),
+            WorldEvent::Launch(moment) => self.handle_launch_event(moment),
+            WorldEvent::Crash => self.crash_random_daemon(),
+            WorldEvent::Partition => self.partition_random_peers(),
+            WorldEvent::ClockJump => self.jump_random_clock(),
+            WorldEvent::ConnectionBreak => self.break_random_connection(),
+            WorldEvent::Operator => self.send_operator_request(),
+            WorldEvent::CheckSettled => self.check_settled(),
         }
         match self.checks.violation.take() {
             Some(violation) => Err(violation),
-            None if self.events > EVENTS_MOST => {
-                Err(Violation::new("settled", format!("{EVENTS_MOST} events are not enough")))
+            None if self.events > EVENTS_MAX => {
+                Err(Violation::new("settled", format!("{EVENTS_MAX} events are not enough")))
             }
             None => Ok(()),
         }
     }
 
     fn is_over(&mut self) -> bool {
-        self.settled.is_some_and(|settled| self.queue.now() >= settled + AFTERWARDS)
+        self.settled.is_some_and(|settled| self.queue.now() >= settled + RUNS_ON_FOR)
     }
 }

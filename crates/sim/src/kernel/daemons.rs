@@ -9,21 +9,21 @@ use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, Time};
 use pliant_policy::tuning::Tuner;
 
-use super::node::{Kept, NodeMachine};
+use super::node::{JournalRow, NodeMachine};
 
 /// A machine of `pliant-control` that has a journal.
 pub(crate) trait DaemonMachine: Machine<Command: Clone, Event: std::fmt::Debug> + Sized {
-    /// What it is made with.
+    /// The configuration that it is built from.
     type Config;
 
-    /// The machine before its first event.
+    /// Builds the machine before its first event.
     fn start(config: &Self::Config) -> Self;
 
-    /// The machine of a snapshot; the error says what is wrong with it.
+    /// Rebuilds the machine from a snapshot; the error describes what is wrong with it.
     fn from_snapshot(config: &Self::Config, state: Self::State) -> Result<Self, String>;
 
-    /// What the journal keeps of a command.
-    fn kept(command: &Self::Command) -> Kept<'_>;
+    /// The row that a command adds to the journal.
+    fn journal_row(command: &Self::Command) -> JournalRow<'_>;
 }
 
 impl<M: DaemonMachine> NodeMachine for M {
@@ -48,8 +48,8 @@ impl<M: DaemonMachine> NodeMachine for M {
         M::from_snapshot(config, serde_json::from_str(state).map_err(|error| error.to_string())?)
     }
 
-    fn kept(command: &Self::Command) -> Kept<'_> {
-        <M as DaemonMachine>::kept(command)
+    fn journal_row(command: &Self::Command) -> JournalRow<'_> {
+        <M as DaemonMachine>::journal_row(command)
     }
 
     fn is_question(event: &Self::Event) -> bool {
@@ -61,10 +61,10 @@ impl<M: DaemonMachine> NodeMachine for M {
     }
 }
 
-/// What a server is made with.
+/// The configuration and the start time of a server.
 pub(crate) struct ServerStart {
     pub(crate) config: ServerConfig,
-    /// When its cluster is there, idle.
+    /// When its idle cluster starts.
     pub(crate) origin: Time,
 }
 
@@ -79,11 +79,11 @@ impl DaemonMachine for Server {
         Server::from_state(start.config.clone(), state).map_err(|error| error.to_string())
     }
 
-    fn kept(command: &server::Command) -> Kept<'_> {
+    fn journal_row(command: &server::Command) -> JournalRow<'_> {
         match command {
-            server::Command::Report(record) => Kept::Update(record),
-            server::Command::Archive(record) => Kept::Ended(record),
-            _ => Kept::Nothing,
+            server::Command::Report(record) => JournalRow::Update(record),
+            server::Command::Archive(record) => JournalRow::Ended(record),
+            _ => JournalRow::Nothing,
         }
     }
 }
@@ -99,11 +99,11 @@ impl DaemonMachine for Agent {
         Ok(Agent::from_state(config.clone(), state))
     }
 
-    fn kept(command: &agent::Command) -> Kept<'_> {
+    fn journal_row(command: &agent::Command) -> JournalRow<'_> {
         match command {
-            agent::Command::ReportStatus(record) => Kept::Update(record),
-            agent::Command::Archive(record) => Kept::Ended(record),
-            _ => Kept::Nothing,
+            agent::Command::ReportStatus(record) => JournalRow::Update(record),
+            agent::Command::Archive(record) => JournalRow::Ended(record),
+            _ => JournalRow::Nothing,
         }
     }
 }
@@ -119,17 +119,17 @@ impl DaemonMachine for Coordinator {
         Ok(Coordinator::from_state(config.clone(), state))
     }
 
-    fn kept(_command: &Self::Command) -> Kept<'_> {
-        Kept::Nothing
+    fn journal_row(_command: &Self::Command) -> JournalRow<'_> {
+        JournalRow::Nothing
     }
 }
 
-/// `a0`, `a1`, ... for agents and `c0`, `c1`, ... for servers: a platform's own names may be longer than a daemon's.
+/// The name of a daemon: `a0`, `a1`, ... for agents, `c0`, `c1`, ... for servers. Names of clusters may be too long for daemons.
 pub(crate) fn daemon_name(letter: char, number: usize) -> Name {
     format!("{letter}{number}").parse().expect("a letter and digits are a name")
 }
 
-/// The server of a cluster.
+/// The configuration of a cluster's server.
 pub(crate) fn server_config(
     number: usize,
     cluster: &Cluster,
@@ -147,7 +147,7 @@ pub(crate) fn server_config(
     }
 }
 
-/// A server as it describes itself. Its rank is the position of its cluster: ties go as in a direct simulation.
+/// The description of a server. Its rank is the position of its cluster, so that ties are broken as in a direct simulation.
 pub(crate) fn server_info(server: &Server, number: usize) -> ServerInfo {
     let ServerConfig { name, procs, speed, policy, .. } = server.config().clone();
     let (address, services) = (String::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Events in the order in which they happen.
+//! The event queue of a simulation.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 pub(crate) struct EventQueue<T, C, E> {
     now: T,
     events: BinaryHeap<Reverse<Scheduled<T, C, E>>>,
-    /// How many events were scheduled.
+    /// The number of scheduled events.
     scheduled: u64,
 }
 
@@ -31,14 +31,14 @@ impl<T: Copy + Ord, C: Copy + Ord, E> EventQueue<T, C, E> {
         self.now
     }
 
-    /// Schedules an event. One that is late happens now.
+    /// Schedules an event, now if `at` is in the past.
     pub(crate) fn schedule(&mut self, at: T, class: C, event: E) {
         let (at, sequence) = (at.max(self.now), self.scheduled);
         self.scheduled += 1;
         self.events.push(Reverse(Scheduled { at, class, sequence, event }));
     }
 
-    /// Moves the time forward, to before the next event at the latest.
+    /// Moves the time forward, at most to the next event.
     pub(crate) fn advance(&mut self, to: T) {
         debug_assert!(self.next_time().is_none_or(|next| to <= next), "an event would be left behind");
         self.now = self.now.max(to);

@@ -9,8 +9,8 @@
 //! | optional computations (`crate::optional`) | milliseconds | queue, loop; over a network also nodes with journals |
 //! | multi-jobs (`crate::multi_job`) | seconds | queue, loop |
 //!
-//! What becomes of a message is decided by each simulation: their fault models draw in orders of their own, and the seeds of
-//! known failures would mean other schedules in a common one.
+//! Each simulation has a fault model of its own. A common one would draw in another order and change the schedules of the
+//! seeds of known failures.
 
 mod daemons;
 mod event_queue;
@@ -28,18 +28,18 @@ pub(crate) trait Simulation {
     type Time: Copy + Ord;
     /// Orders the events of one instant.
     type Class: Copy + Ord;
-    /// What happens.
+    /// An event.
     type Event;
-    /// Why a run ends early.
+    /// The reason why a run ends early.
     type Error;
 
-    /// The events to come.
+    /// The queue of future events.
     fn queue(&mut self) -> &mut EventQueue<Self::Time, Self::Class, Self::Event>;
 
     /// Handles one event at [`EventQueue::now`].
     fn handle(&mut self, class: Self::Class, event: Self::Event) -> Result<(), Self::Error>;
 
-    /// Handles the end of an instant: none of its events is left. It may schedule more of them.
+    /// Handles the end of an instant, after all of its events. It may schedule further ones in the same instant.
     fn end_instant(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -50,7 +50,7 @@ pub(crate) trait Simulation {
     }
 }
 
-/// Handles events in their order until none is left, the simulation is over or an event fails.
+/// Handles events in order until none is left, the simulation is over or an event fails.
 pub(crate) fn run<S: Simulation>(simulation: &mut S) -> Result<(), S::Error> {
     while !simulation.is_over()
         && let Some((class, event)) = simulation.queue().pop()

@@ -1,6 +1,6 @@
-//! Who takes part in a simulation of the protocol.
+//! The participants of a protocol simulation.
 
-/// A machine of the simulation. At equal times servers come first, so that jobs start before anything else.
+/// A participant of the simulation. At equal times servers come first, so that jobs start before all other events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Peer {
     /// The server of the cluster of that number.

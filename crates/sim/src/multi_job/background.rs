@@ -1,8 +1,8 @@
-//! The jobs of other users: a log divided into clusters.
+//! The background jobs of a multi-job: a log divided into clusters.
 //!
-//! A partition of the log is a cluster. A log with few partitions is cut into equal stretches of time as well, each
-//! stretch of each partition one cluster and all of them starting together: so the paper makes 20 clusters of the five
-//! partitions of DAS-2. Clusters are ordered by their work, the busiest first.
+//! Each partition of the log is a cluster. A log with few partitions is also cut into equal periods: each period of each
+//! partition becomes one cluster, and all clusters start together. The paper makes 20 clusters of the five partitions of
+//! DAS-2 in this way. Clusters are ordered by their work, the busiest first.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,49 +12,49 @@ use pliant_policy::runtimes::predicted::categories;
 use pliant_policy::runtimes::{Categories, Level, Runtimes, Settings};
 use pliant_trace::Workload;
 
-/// A job of another user.
+/// A background job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackgroundJob {
-    /// When it is submitted, since the start of the log.
+    /// Its submission, from the start of the log.
     pub submit: Time,
-    /// To which cluster.
+    /// Its cluster.
     pub cluster: usize,
-    /// How long it runs.
+    /// Its runtime.
     pub runtime: Span,
-    /// Who submitted what.
+    /// Its executable, user and group.
     pub categories: Categories<i32>,
 }
 
-/// The jobs of other users on some clusters.
+/// The background jobs of some clusters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Background {
-    /// How many clusters.
+    /// The number of clusters.
     pub clusters: usize,
-    /// By submission.
+    /// The jobs, by submission.
     pub jobs: Vec<BackgroundJob>,
-    /// From the first submission to the last.
+    /// The time from the first submission to the last.
     pub span: Span,
-    /// Executables, users and groups of the whole log.
+    /// The numbers of executables, users and groups of the whole log.
     pub categories: [usize; 3],
 }
 
-/// How a log becomes clusters.
+/// How a log is divided into clusters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Division {
-    /// Into how many stretches of time each partition is cut.
+    /// The number of periods into which each partition is cut.
     pub stretches: u32,
-    /// How many of the busiest clusters are left out.
+    /// The number of busiest clusters to leave out.
     pub skipped: usize,
-    /// How many of the next ones are taken.
+    /// The number of clusters to take after them.
     pub clusters: usize,
 }
 
-/// A log of fewer clusters than were asked for.
+/// A log with fewer clusters than requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooFewClusters {
-    /// How many were asked for, those to be left out included.
+    /// The requested number, with those to leave out.
     pub expected: usize,
-    /// How many have jobs.
+    /// The number of clusters with jobs.
     pub found: usize,
 }
 
@@ -108,30 +108,34 @@ pub fn background(log: &Workload, division: Division) -> Result<Background, TooF
 }
 
 impl Background {
-    /// Those submitted from then on.
+    /// The index of the first job submitted from `start` on.
     pub(super) fn from(&self, start: Time) -> usize {
         self.jobs.partition_point(|job| job.submit < start)
     }
 
-    /// What the whole log teaches: it sees the future.
+    /// The runtime statistics of the whole log, including the future.
     pub fn whole(&self, settings: Settings) -> Runtimes<i32> {
-        self.told(settings, |_| true)
+        self.statistics_of(settings, |_| true)
     }
 
-    /// What the jobs teach that would have ended by then had they started at once.
+    /// The runtime statistics of the jobs that would have ended by then if started at once.
     pub fn ended_by(&self, settings: Settings, now: Time) -> Runtimes<i32> {
-        self.told(settings, |job| job.submit + job.runtime <= now)
+        self.statistics_of(settings, |job| job.submit + job.runtime <= now)
     }
 
-    fn told(&self, settings: Settings, is_told: impl Fn(&BackgroundJob) -> bool) -> Runtimes<i32> {
+    fn statistics_of(
+        &self,
+        settings: Settings,
+        is_counted: impl Fn(&BackgroundJob) -> bool,
+    ) -> Runtimes<i32> {
         let mut runtimes = Runtimes::new(settings);
-        let mut ended: Vec<&BackgroundJob> = self.jobs.iter().filter(|job| is_told(job)).collect();
+        let mut ended: Vec<&BackgroundJob> = self.jobs.iter().filter(|job| is_counted(job)).collect();
         ended.sort_by_key(|job| job.submit + job.runtime);
         ended.iter().for_each(|job| runtimes.record(&job.categories, job.runtime));
         runtimes
     }
 
-    /// The category of a level that has the `rank`-th most jobs (from 1), with their runtimes.
+    /// The category of a level with the `rank`-th most jobs (from 1), and the runtimes of these jobs.
     pub fn category(&self, level: Level, rank: usize) -> Option<(Categories<i32>, Vec<Span>)> {
         let alike = |of: &Categories<i32>| match level {
             Level::Executable => Categories { user: of.user, group: of.group, executable: of.executable },

@@ -1,8 +1,8 @@
-//! What a broker knows, and how it spreads the instances of a multi-job (spec A.2.2).
+//! The broker that allocates the instances of a multi-job to clusters (spec A.2.2).
 //!
-//! It sees which jobs run and wait on each cluster, since when and of which categories, and judges by statistics how
-//! long they will run. The decision is that of `policy::allocation`; what running jobs are expected to take is the paper's
-//! or that of live servers ([`RunningJobs`]).
+//! It knows the running and waiting jobs of each cluster, their starts and categories, and estimates their runtimes from
+//! statistics. `policy::allocation` decides. The expected runtimes of running jobs are those of the paper or of live servers
+//! ([`RunningJobs`]).
 
 use std::sync::Arc;
 
@@ -13,71 +13,71 @@ use pliant_policy::runtimes::{Categories, Estimator, Level, Predicted, Runtimes}
 
 use super::sites::{Sites, Task};
 
-/// From where a broker knows how long jobs run.
+/// The source of a broker's runtimes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Knowledge {
-    /// From the whole log, as in the paper: also from jobs that have not run yet.
+pub enum RuntimeKnowledge {
+    /// The whole log, as in the paper, including jobs that have not run yet.
     WholeLog,
-    /// From jobs that have finished.
+    /// Finished jobs.
     Finished,
-    /// It is told the truth.
+    /// The real runtimes.
     Exact,
 }
 
-/// How long a job that runs is expected to take in all.
+/// The expected total runtime of a running job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RunningJobs {
-    /// As long as before it began, as in the paper: one that has run longer than that is expected to end at once.
+    /// The runtime expected at submission, as in the paper: a job that has run longer is expected to end at once.
     #[default]
     AsSubmitted,
-    /// By how long it has run so far, as live servers expect it ([`Runtimes::predict_running`]): by the mean, or like those
-    /// of its category that ran longer than it has; one that has outlived them all is expected to run as long again.
+    /// The runtime expected from the elapsed time, as on live servers ([`Runtimes::predict_running`]): the mean, or that of the
+    /// jobs of its category that ran longer; a job that has outlasted them all is expected to run as long again.
     ByElapsed,
 }
 
-/// A way to place a multi-job.
+/// The settings of a broker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Broker {
-    /// How instances are spread.
+    /// How instances are allocated.
     pub strategy: Strategy,
-    /// From where runtimes are known.
-    pub knowledge: Knowledge,
-    /// The narrowest categories that are asked.
+    /// The source of runtimes.
+    pub knowledge: RuntimeKnowledge,
+    /// The narrowest category level of predictions.
     pub level: Level,
-    /// What is taken of a category.
+    /// The estimator of a category.
     pub estimator: Estimator,
-    /// What is expected of the jobs that run.
+    /// The expected runtimes of running jobs.
     pub running: RunningJobs,
-    /// How many standard deviations of the pending work are added to it.
+    /// The number of standard deviations added to pending work.
     pub deviations: f64,
-    /// How often the state machine of live sweeps polls the clusters, which hands instances out as processors come free and
-    /// allocates anew what waits; none to queue all instances at once.
+    /// The poll period of the state machine of live sweeps, which submits instances as processors become free and reallocates
+    /// waiting ones; none: all instances are queued at once.
     pub poll: Option<Span>,
-    /// Copies of an instance, the first included; with more than one, idle processors also take waiting instances. Sweeps
-    /// make no copies.
+    /// The number of replicas of an instance, the first included. With more than one, idle processors also take waiting
+    /// instances. Sweeps do not replicate.
     pub copies: u32,
 }
 
-/// What is known of runtimes.
+/// The runtime statistics of a broker.
 #[derive(Clone, Debug)]
-pub struct Learned {
-    /// From the whole log.
+pub struct RuntimeStatistics {
+    /// Of the whole log.
     pub whole: Arc<Runtimes<i32>>,
-    /// From the jobs that have finished.
+    /// Of the finished jobs.
     pub finished: Arc<Runtimes<i32>>,
 }
 
 impl Broker {
-    /// True if instances stay where they are put.
-    pub fn leaves_instances(&self) -> bool {
+    /// True if instances never move.
+    pub fn never_moves(&self) -> bool {
         self.poll.is_none() && self.copies < 2
     }
 
-    /// One for whom runtimes are what they will be.
-    pub(super) fn told_the_truth() -> Broker {
+    /// A broker with the real runtimes.
+    pub(super) fn with_real_runtimes() -> Broker {
         Broker {
             strategy: Strategy::Statistics,
-            knowledge: Knowledge::Exact,
+            knowledge: RuntimeKnowledge::Exact,
             level: Level::All,
             estimator: Estimator::Mean,
             running: RunningJobs::AsSubmitted,
@@ -87,45 +87,50 @@ impl Broker {
         }
     }
 
-    /// How long a task is expected to run in all that has been running for so long, or waits, and the deviation of that.
-    fn expected(&self, learned: &Learned, task: &Task, elapsed: Option<Span>, unknown: Span) -> (Span, Span) {
-        if self.knowledge == Knowledge::Exact {
+    /// The expected total runtime of a waiting or running task, and its deviation.
+    fn expected(
+        &self,
+        statistics: &RuntimeStatistics,
+        task: &Task,
+        elapsed: Option<Span>,
+        unknown: Span,
+    ) -> (Span, Span) {
+        if self.knowledge == RuntimeKnowledge::Exact {
             return (task.runtime, Span::ZERO);
         }
         let found = match (self.running, elapsed) {
             (RunningJobs::ByElapsed, Some(elapsed)) => {
-                self.runtimes(learned).predict_running(&task.categories, self.level, elapsed)
+                self.runtimes(statistics).predict_running(&task.categories, self.level, elapsed)
             }
-            _ => self.predict(learned, &task.categories),
+            _ => self.predict(statistics, &task.categories),
         };
         found.map_or((unknown, Span::ZERO), |found| (found.runtime, found.deviation))
     }
 
-    /// What statistics say of a job of these categories.
-    pub(super) fn predict(&self, learned: &Learned, of: &Categories<i32>) -> Option<Predicted> {
-        self.runtimes(learned).predict(of, self.level, self.estimator)
+    /// The prediction for a job of these categories.
+    pub(super) fn predict(&self, statistics: &RuntimeStatistics, of: &Categories<i32>) -> Option<Predicted> {
+        self.runtimes(statistics).predict(of, self.level, self.estimator)
     }
 
-    fn runtimes<'a>(&self, learned: &'a Learned) -> &'a Runtimes<i32> {
+    fn runtimes<'a>(&self, statistics: &'a RuntimeStatistics) -> &'a Runtimes<i32> {
         match self.knowledge {
-            Knowledge::WholeLog | Knowledge::Exact => &learned.whole,
-            Knowledge::Finished => &learned.finished,
+            RuntimeKnowledge::WholeLog | RuntimeKnowledge::Exact => &statistics.whole,
+            RuntimeKnowledge::Finished => &statistics.finished,
         }
     }
 
-    /// The clusters as the broker sees them, for instances that are expected to take `job`, as if nothing waited but what
-    /// `counts`.
+    /// The states of the clusters for instances with expected runtime `job`; of waiting tasks only those that `counts` accepts.
     pub(super) fn states(
         &self,
         now: Time,
         sites: &Sites,
-        learned: &Learned,
+        statistics: &RuntimeStatistics,
         job: Span,
         counts: impl Fn(&Task) -> bool,
     ) -> Vec<ClusterState> {
         let mut jobs: Vec<Vec<PendingJob>> = vec![Vec::new(); sites.clusters().len()];
         let one = |task: &Task, elapsed| {
-            let (runtime, deviation) = self.expected(learned, task, elapsed, job);
+            let (runtime, deviation) = self.expected(statistics, task, elapsed, job);
             PendingJob { procs: Procs::ONE, runtime, deviation, elapsed }
         };
         for run in sites.running() {
@@ -134,7 +139,7 @@ impl Broker {
         let all = sites.clusters().iter().zip(jobs);
         all.map(|(cluster, running)| {
             let waiting = cluster.waiting.iter().filter(|task| counts(task)).map(|task| one(task, None));
-            // Logs do not tell which jobs failed by their cluster's fault.
+            // Logs do not record which jobs failed because of their cluster.
             state(Procs(cluster.processors), running.into_iter().chain(waiting), job, self.deviations, 0)
         })
         .collect()

@@ -1,5 +1,5 @@
-//! How far predictions are off on a log: every job is predicted when it is submitted, by those that have ended by then
-//! had they started at once, and compared when it ends.
+//! Measures prediction errors on a log: each job is predicted at its submission from the jobs ended by then (as if started at
+//! once), and compared at its end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use pliant_policy::runtimes::{Calibration, Estimator, Level, Predicted, Runtimes
 
 use super::{Background, BackgroundJob};
 
-/// The errors of estimators that learn as jobs end, asked from a level on. O(jobs (log jobs + window)).
+/// The errors of estimators that learn as jobs end, each from a category level on. O(jobs (log jobs + window)).
 pub fn errors(
     background: &Background,
     settings: Settings,

@@ -1,5 +1,5 @@
-//! Scenarios 1 and 2: the log runs from a start with empty queues for a while, first come, first served on one
-//! processor for each cluster, and is frozen. What is left of its work comes before the instances of the multi-job.
+//! Scenarios 1 and 2: the log runs from empty queues for a while, first come, first served on one processor for each cluster,
+//! and is frozen. Its remaining work precedes the instances of the multi-job.
 
 use pliant_model::{Span, Time};
 use pliant_trace::generate::JobLaw;
@@ -7,16 +7,16 @@ use rand::Rng;
 
 use super::Background;
 
-/// The times of the instances of a multi-job.
+/// The distribution of the runtimes of instances.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Law {
-    /// How they differ.
+pub struct RuntimeLaw {
+    /// The kind of distribution.
     pub law: JobLaw,
-    /// Their mean.
+    /// Its mean.
     pub mean: Span,
 }
 
-/// What is left of the work of each cluster. With `job_time` every job of the log takes so long instead of its own time.
+/// The remaining work of each cluster. With `job_time` every job of the log has this runtime instead of its own.
 pub fn freeze(background: &Background, start: Time, delay: Span, job_time: Option<Span>) -> Vec<Span> {
     let mut free = vec![start; background.clusters];
     let until = start + delay;
@@ -28,8 +28,8 @@ pub fn freeze(background: &Background, start: Time, delay: Span, job_time: Optio
     free.into_iter().map(|at| (at - until).max(Span::ZERO)).collect()
 }
 
-/// When the last instance ends if each cluster has so much work before and gets so many: times are drawn as they come.
-pub fn run_frozen(pending: &[Span], counts: &[u64], law: &Law, rng: &mut impl Rng) -> Span {
+/// Draws runtimes and returns the end of the last instance, given the pending work and the instances of each cluster.
+pub fn run_frozen(pending: &[Span], counts: &[u64], law: &RuntimeLaw, rng: &mut impl Rng) -> Span {
     let mean = law.mean.0 as f64;
     let level = |(pending, count): (&Span, &u64)| {
         let work = match law.law {

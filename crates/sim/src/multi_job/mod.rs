@@ -1,17 +1,17 @@
-//! Multi-jobs beside the jobs of other users (paper 002, sections 4 and 5; spec A.2.2, A.2.3).
+//! Simulates multi-jobs among background jobs of other users (paper 002, sections 4 and 5; spec A.2.2, A.2.3).
 //!
 //! | file | holds |
 //! |---|---|
-//! | `background` | the jobs of other users on clusters, as a log has them |
-//! | `frozen` | scenarios 1 and 2: the pending work of one moment, after which nobody else comes |
-//! | `broker` | what a broker knows of clusters and how it spreads instances: `policy::allocation` on `policy::runtimes` |
+//! | `background` | the background jobs of clusters, from a log |
+//! | `frozen` | scenarios 1 and 2: the pending work of one moment, without later submissions |
+//! | `broker` | the broker's view of clusters and its allocation: `policy::allocation` on `policy::runtimes` |
 //! | `sites` | clusters that start jobs first come, first served |
-//! | `session` | scenarios 3 and 4: others go on submitting while the multi-job runs |
-//! | `queued` | all instances are queued at once, as in the paper; idle processors may take waiting ones and copies |
-//! | `sweep` | the state machine of live sweeps hands instances out |
-//! | `errors` | how far predictions are off on a log |
+//! | `session` | scenarios 3 and 4: other users submit while the multi-job runs |
+//! | `queued` | all instances are queued at once, as in the paper; idle processors may take waiting ones and replicas |
+//! | `sweep` | the state machine of live sweeps submits instances |
+//! | `errors` | prediction errors on a log |
 //!
-//! A job takes one processor, whatever its log says, as in the paper. All clusters have the same speed.
+//! As in the paper, every job takes one processor, whatever its log has. All clusters have the same speed.
 
 mod background;
 mod broker;
@@ -25,7 +25,7 @@ mod sweep;
 mod tests;
 
 pub use background::{Background, BackgroundJob, Division, TooFewClusters, background};
-pub use broker::{Broker, Knowledge, Learned, RunningJobs};
+pub use broker::{Broker, RunningJobs, RuntimeKnowledge, RuntimeStatistics};
 pub use errors::errors;
-pub use frozen::{Law, freeze, run_frozen};
-pub use session::{MultiJob, Outcome, Session, View, settle};
+pub use frozen::{RuntimeLaw, freeze, run_frozen};
+pub use session::{BrokerView, MultiJob, Outcome, Session, settle};

@@ -1,5 +1,5 @@
-//! A multi-job whose instances are all queued at once, as in the paper; with copies, idle processors take instances that
-//! wait elsewhere and copies of those that run.
+//! A multi-job whose instances are all queued at once, as in the paper. With replication, idle processors take instances that
+//! wait on other clusters and replicas of running ones.
 
 use std::cmp::Reverse;
 use std::convert::Infallible;
@@ -9,30 +9,30 @@ use pliant_policy::allocation::{Allocation, allocate};
 use rand::Rng;
 
 use super::broker::Broker;
-use super::session::{MultiJob, Outcome, Session, View};
+use super::session::{BrokerView, MultiJob, Outcome, Session};
 use super::sites::{Class, Event, Queue, Task};
 use crate::kernel::{self, Simulation};
 
-/// A multi-job under way.
+/// A multi-job in execution.
 struct QueuedRun<'a, 'b> {
     session: Session<'b>,
     job: &'a MultiJob,
-    /// Copies of an instance, the first included.
-    copies: u32,
+    /// The number of replicas of an instance, the first included.
+    replicas: u32,
     submitted: Time,
-    /// Copies of each instance that have started.
+    /// The number of started replicas of each instance.
     running: Vec<u32>,
     ended: Vec<bool>,
     left: usize,
     outcome: Outcome,
 }
 
-/// Runs a multi-job to its end under a broker that sees `view`; none if no cluster has a processor.
+/// Runs a multi-job to its end under a broker with `view`; none if no cluster has a processor.
 pub(super) fn run(
     session: Session<'_>,
     job: &MultiJob,
     broker: &Broker,
-    view: &View,
+    view: &BrokerView,
     rng: &mut impl Rng,
 ) -> Option<Outcome> {
     let count = job.runtimes.len();
@@ -41,7 +41,7 @@ pub(super) fn run(
         submitted: session.now(),
         session,
         job,
-        copies: broker.copies,
+        replicas: broker.copies,
         running: vec![0; count],
         ended: vec![false; count],
         left: count,
@@ -76,14 +76,14 @@ impl QueuedRun<'_, '_> {
         self.outcome.mean_response_s += response.0 as f64;
         if self.running[instance] > 0 {
             let Session { sites, queue, .. } = &mut self.session;
-            sites.end_copies(queue, now, instance);
+            sites.end_replicas(queue, now, instance);
         }
     }
 
-    /// Work queue with replication (WQR): a processor for which nothing waits takes the last instance of the longest
-    /// queue, or else starts a copy of the instance that has run longest.
+    /// Work queue with replication (WQR): an idle processor takes the last instance of the longest queue, or else starts a
+    /// replica of the instance that has run longest.
     fn use_idle(&mut self) {
-        if self.copies < 2 {
+        if self.replicas < 2 {
             return;
         }
         while let Some(cluster) = self.session.sites.idle() {
@@ -95,12 +95,12 @@ impl QueuedRun<'_, '_> {
                 self.session.submit(cluster, task);
                 continue;
             }
-            let may_be_copied = |instance: &usize| self.running[*instance] + 1 < self.copies;
+            let may_be_replicated = |instance: &usize| self.running[*instance] + 1 < self.replicas;
             let instances = self.session.sites.running().filter_map(|run| run.task.instance);
-            let Some(instance) = { instances }.find(may_be_copied) else { return };
+            let Some(instance) = { instances }.find(may_be_replicated) else { return };
             self.running[instance] += 1;
-            self.outcome.copies += 1;
-            let task = Task { runtime: self.job.copies[instance], ..self.job.task(instance) };
+            self.outcome.replicas += 1;
+            let task = Task { runtime: self.job.replicas[instance], ..self.job.task(instance) };
             self.session.submit(cluster, task);
         }
     }

@@ -1,6 +1,6 @@
-//! Scenarios 3 and 4: a multi-job among the jobs of others, who go on submitting while it runs.
+//! Scenarios 3 and 4: a multi-job among background jobs that are submitted while it runs.
 //!
-//! Of one instant, ends come first, then submissions, then what the multi-job's broker does.
+//! Within one instant ends come first, then submissions, then actions of the multi-job's broker.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,19 +13,19 @@ use pliant_policy::runtimes::{Categories, Predicted};
 use rand::Rng;
 
 use super::Background;
-use super::broker::{Broker, Learned};
+use super::broker::{Broker, RuntimeStatistics};
 use super::sites::{Class, Event, Queue, Running, Sites, Task};
 use super::{queued, sweep};
 use crate::kernel::EventQueue;
 
-/// Instances of one program.
+/// The instances of one program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MultiJob {
-    /// How long each runs.
+    /// The runtime of each instance.
     pub runtimes: Vec<Span>,
-    /// How long a copy of each runs: another time, as if it were the machine that makes the difference.
-    pub copies: Vec<Span>,
-    /// Who submits what.
+    /// The runtime of a replica of each instance, drawn separately as if machines made the difference.
+    pub replicas: Vec<Span>,
+    /// Its executable, user and group.
     pub categories: Categories<i32>,
 }
 
@@ -35,18 +35,18 @@ impl MultiJob {
     }
 }
 
-/// What a broker sees at some moment.
+/// The state that a broker sees at one moment.
 #[derive(Clone, PartialEq, Debug)]
-pub struct View {
-    /// How long it expects an instance to take.
+pub struct BrokerView {
+    /// The expected runtime of an instance.
     pub time: Span,
-    /// From where it knows that.
-    pub told: RuntimeSource,
+    /// The source of this expectation.
+    pub source: RuntimeSource,
     /// The clusters.
     pub states: Vec<ClusterState>,
 }
 
-/// What became of a multi-job.
+/// The outcome of a multi-job.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Outcome {
     /// The makespan that the broker expected.
@@ -55,33 +55,38 @@ pub struct Outcome {
     pub makespan: Span,
     /// Mean time from the submission to the end of an instance, s.
     pub mean_response_s: f64,
-    /// How often a waiting instance went to another cluster.
+    /// The number of moves of waiting instances.
     pub moves: u64,
-    /// How many copies were started.
-    pub copies: u64,
+    /// The number of started replicas.
+    pub replicas: u64,
 }
 
-/// Clusters at some moment of a log. A copy of it tries one broker.
+/// Clusters at some moment of a log. Each broker is tried on a clone.
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
     background: &'a Background,
     next: usize,
     pub(super) queue: Queue,
     pub(super) sites: Sites,
-    pub(super) learned: Learned,
+    pub(super) statistics: RuntimeStatistics,
 }
 
 impl<'a> Session<'a> {
-    /// Idle clusters of so many processors at a moment of the log.
-    pub fn new(background: &'a Background, processors: &[u32], start: Time, learned: Learned) -> Session<'a> {
+    /// Idle clusters with these processors at a moment of the log.
+    pub fn new(
+        background: &'a Background,
+        processors: &[u32],
+        start: Time,
+        statistics: RuntimeStatistics,
+    ) -> Session<'a> {
         let next = background.from(start);
         let (queue, sites) = (EventQueue::new(start), Sites::new(processors));
-        let mut session = Session { background, next, queue, sites, learned };
-        session.plan_submission();
+        let mut session = Session { background, next, queue, sites, statistics };
+        session.schedule_submission();
         session
     }
 
-    /// Lets the others work for a while.
+    /// Runs the background jobs for a while.
     pub fn run_for(&mut self, delay: Span) {
         let until = self.queue.now() + delay;
         while let Some((_, event)) = self.queue.pop_due(until) {
@@ -102,19 +107,19 @@ impl<'a> Session<'a> {
         self.queue.now()
     }
 
-    fn plan_submission(&mut self) {
+    fn schedule_submission(&mut self) {
         if let Some(job) = self.background.jobs.get(self.next) {
             self.queue.schedule(job.submit, Class::Submission, Event::Submission);
         }
     }
 
-    /// The next job of another user is submitted.
+    /// Submits the next background job.
     pub(super) fn submit_next(&mut self) {
         let Some(job) = self.background.jobs.get(self.next) else { return };
         let task = Task { runtime: job.runtime, categories: job.categories, instance: None };
         self.submit(job.cluster, task);
         self.next += 1;
-        self.plan_submission();
+        self.schedule_submission();
     }
 
     pub(super) fn submit(&mut self, cluster: usize, task: Task) {
@@ -122,20 +127,20 @@ impl<'a> Session<'a> {
         self.sites.submit(&mut self.queue, now, cluster, task);
     }
 
-    /// Ends the job that was the so-manieth to start, unless it has ended.
+    /// Ends the task with that start number, unless it has ended.
     pub(super) fn end(&mut self, start: u64) -> Option<Running> {
         let now = self.now();
         self.sites.end(&mut self.queue, now, start)
     }
 
     pub(super) fn learn(&mut self, task: &Task) {
-        Arc::make_mut(&mut self.learned.finished).record(&task.categories, task.runtime);
+        Arc::make_mut(&mut self.statistics.finished).record(&task.categories, task.runtime);
     }
 
-    /// What a broker sees at this moment, for any number of instances of a program.
-    pub fn view(&self, of: &Categories<i32>, expected: Option<Span>, broker: &Broker) -> View {
-        let predicted = broker.predict(&self.learned, of);
-        let (time, told) = match (expected, predicted) {
+    /// The broker's view at this moment, for any number of instances of a program.
+    pub fn view(&self, of: &Categories<i32>, expected: Option<Span>, broker: &Broker) -> BrokerView {
+        let predicted = broker.predict(&self.statistics, of);
+        let (time, source) = match (expected, predicted) {
             (Some(time), _) => (time, RuntimeSource::Statistics { jobs: 1 }),
             (None, Some(Predicted { runtime, level, jobs, .. })) => {
                 (runtime, RuntimeSource::Federation { level, jobs })
@@ -143,18 +148,28 @@ impl<'a> Session<'a> {
             (None, None) => (Span(1), RuntimeSource::Walltime),
         };
         let time = time.max(Span(1));
-        View { time, told, states: broker.states(self.now(), &self.sites, &self.learned, time, |_| true) }
+        BrokerView {
+            time,
+            source,
+            states: broker.states(self.now(), &self.sites, &self.statistics, time, |_| true),
+        }
     }
 
-    /// When processors really come free, from now.
+    /// When processors really become free, from now.
     pub fn truth(&self) -> Vec<Vec<Free>> {
-        let told = Broker::told_the_truth();
-        let states = told.states(self.now(), &self.sites, &self.learned, Span(1), |_| true);
+        let broker = Broker::with_real_runtimes();
+        let states = broker.states(self.now(), &self.sites, &self.statistics, Span(1), |_| true);
         states.into_iter().map(|state| state.offer.free).collect()
     }
 
-    /// Runs a multi-job to its end under a broker that sees `view`; none if no cluster has a processor.
-    pub fn run(self, job: &MultiJob, broker: &Broker, view: &View, rng: &mut impl Rng) -> Option<Outcome> {
+    /// Runs a multi-job to its end under a broker with `view`; none if no cluster has a processor.
+    pub fn run(
+        self,
+        job: &MultiJob,
+        broker: &Broker,
+        view: &BrokerView,
+        rng: &mut impl Rng,
+    ) -> Option<Outcome> {
         match broker.poll {
             Some(period) => sweep::run(self, job, broker, view, period, rng),
             None => queued::run(self, job, broker, view, rng),
@@ -162,17 +177,17 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What becomes of a multi-job whose instances stay where they are put: on clusters that serve first come, first served,
-/// whoever comes later starts later, so nothing but when processors come free (`truth`) counts. The same as
-/// [`Session::run`] (a test compares), in O(instances log processors).
+/// The outcome of a multi-job whose instances never move. With first come, first served, later jobs start later, so only the
+/// times when processors become free (`truth`) matter. Equals [`Session::run`] (a test compares), in O(instances log
+/// processors).
 pub fn settle(
     job: &MultiJob,
     broker: &Broker,
-    view: &View,
+    view: &BrokerView,
     truth: &[Vec<Free>],
     rng: &mut impl Rng,
 ) -> Option<Outcome> {
-    debug_assert!(broker.leaves_instances(), "instances move");
+    debug_assert!(broker.never_moves(), "instances move");
     let placed = allocate(broker.strategy, &view.states, job.runtimes.len() as u64, rng)?;
     let mut outcome = Outcome { expected: placed.makespan, ..Outcome::default() };
     let mut runtimes = job.runtimes.iter();

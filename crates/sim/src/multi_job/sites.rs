@@ -7,12 +7,12 @@ use pliant_policy::runtimes::Categories;
 
 use crate::kernel::EventQueue;
 
-/// Something that happens on the clusters.
+/// An event on the clusters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
-    /// The job ends that was the so-manieth to start, unless it was ended before.
+    /// The job with that start number ends, unless it was ended before.
     End(u64),
-    /// The next job of another user is submitted.
+    /// The next background job is submitted.
     Submission,
     /// The clusters are polled.
     Poll,
@@ -26,20 +26,20 @@ pub(super) enum Class {
     Poll,
 }
 
-/// The events to come.
+/// The event queue of the clusters.
 pub(super) type Queue = EventQueue<Time, Class, Event>;
 
-/// A job of another user, or an instance.
+/// A background job or an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Task {
-    /// How long it runs.
+    /// Its runtime.
     pub(super) runtime: Span,
     pub(super) categories: Categories<i32>,
-    /// Which instance, if it is one.
+    /// The number of the instance, if it is one.
     pub(super) instance: Option<usize>,
 }
 
-/// A job that runs.
+/// A running task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Running {
     pub(super) task: Task,
@@ -52,7 +52,7 @@ pub(super) struct Cluster {
     pub(super) processors: u32,
     busy: u32,
     pub(super) waiting: VecDeque<Task>,
-    /// How many of those that wait are instances.
+    /// The number of waiting instances.
     pub(super) instances: u64,
 }
 
@@ -60,13 +60,13 @@ pub(super) struct Cluster {
 #[derive(Clone, Debug)]
 pub(super) struct Sites {
     clusters: Vec<Cluster>,
-    /// By the order of their starts.
+    /// The running tasks, by their start numbers.
     running: BTreeMap<u64, Running>,
     started: u64,
 }
 
 impl Sites {
-    /// Idle ones.
+    /// Idle clusters with these processors.
     pub(super) fn new(processors: &[u32]) -> Sites {
         let cluster =
             |count: &u32| Cluster { processors: *count, busy: 0, waiting: VecDeque::new(), instances: 0 };
@@ -82,7 +82,7 @@ impl Sites {
         self.running.values()
     }
 
-    /// Queues a job, and starts what can.
+    /// Queues a task and starts what can start.
     pub(super) fn submit(&mut self, queue: &mut Queue, now: Time, at: usize, task: Task) {
         let cluster = &mut self.clusters[at];
         cluster.instances += u64::from(task.instance.is_some());
@@ -103,7 +103,7 @@ impl Sites {
         }
     }
 
-    /// Ends the job that was the so-manieth to start, unless it has ended, and starts what waits behind it.
+    /// Ends the task with that start number, unless it has ended, and starts waiting ones.
     pub(super) fn end(&mut self, queue: &mut Queue, now: Time, start: u64) -> Option<Running> {
         let run = self.running.remove(&start)?;
         self.clusters[run.cluster].busy -= 1;
@@ -111,27 +111,27 @@ impl Sites {
         Some(run)
     }
 
-    /// Ends the copies of an instance that still run.
-    pub(super) fn end_copies(&mut self, queue: &mut Queue, now: Time, instance: usize) {
-        let copy = |(_, run): &(&u64, &Running)| run.task.instance == Some(instance);
-        let copies: Vec<u64> = self.running.iter().filter(copy).map(|(start, _)| *start).collect();
-        copies.into_iter().for_each(|start| {
+    /// Ends the running replicas of an instance.
+    pub(super) fn end_replicas(&mut self, queue: &mut Queue, now: Time, instance: usize) {
+        let is_replica = |(_, run): &(&u64, &Running)| run.task.instance == Some(instance);
+        let replicas: Vec<u64> = self.running.iter().filter(is_replica).map(|(start, _)| *start).collect();
+        replicas.into_iter().for_each(|start| {
             self.end(queue, now, start);
         });
     }
 
-    /// A cluster with a processor for which nobody waits.
+    /// A cluster with an idle processor.
     pub(super) fn idle(&self) -> Option<usize> {
         self.clusters.iter().position(|cluster| cluster.busy < cluster.processors)
     }
 
-    /// Takes back the last instance of a queue.
+    /// Withdraws the last instance of a queue.
     pub(super) fn withdraw_last(&mut self, cluster: usize) -> Option<Task> {
         let at = self.clusters[cluster].waiting.iter().rposition(|task| task.instance.is_some())?;
         self.withdraw_at(cluster, at)
     }
 
-    /// Takes back an instance, if it waits there.
+    /// Withdraws an instance that waits there.
     pub(super) fn withdraw(&mut self, cluster: usize, instance: usize) -> Option<Task> {
         let at = self.clusters[cluster].waiting.iter().position(|task| task.instance == Some(instance))?;
         self.withdraw_at(cluster, at)

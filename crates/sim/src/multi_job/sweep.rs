@@ -1,9 +1,9 @@
-//! A multi-job under the state machine of live sweeps ([`pliant_control::multi_job`]): what a live client decides is what a
-//! campaign measures.
+//! A multi-job under the state machine of live sweeps ([`pliant_control::multi_job`]): a campaign measures the decisions of a
+//! live client.
 //!
-//! The driver does what `pliant-client` does: it polls the clusters, submits batches of instances, withdraws them, and
-//! reports how they ended. A batch is one instance, as instances are the paper's jobs. What a server would say of itself is
-//! what the broker sees of the cluster ([`Broker::states`]).
+//! The driver acts as `pliant-client`: it polls the clusters, submits and withdraws batches of instances, and reports their
+//! ends. A batch is one instance, as instances are the paper's jobs. The prospects of a server are the broker's state of the
+//! cluster ([`Broker::states`]).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,32 +15,32 @@ use pliant_policy::allocation::ClusterState;
 use rand::Rng;
 
 use super::broker::Broker;
-use super::session::{MultiJob, Outcome, Session, View};
+use super::session::{BrokerView, MultiJob, Outcome, Session};
 use super::sites::{Class, Event, Queue, Running, Task};
 use crate::kernel::{self, Simulation};
 
-/// A poll that the machine asks for follows another one by this part of the period at the soonest, as in `pliant-client`.
-const SOON: i64 = 10;
+/// A poll that the machine requests follows the previous one after at least this fraction of the period, as in `pliant-client`.
+const POLL_FRACTION: i64 = 10;
 
-/// A multi-job under way.
+/// A multi-job in execution.
 struct SweepRun<'a, 'b, R> {
     session: Session<'b>,
     job: &'a MultiJob,
     broker: &'a Broker,
-    /// How long the broker expects an instance to take.
+    /// The broker's expected runtime of an instance.
     expected: Span,
-    /// From how many jobs it knows that.
-    told: RuntimeSource,
+    /// The source of this expectation.
+    source: RuntimeSource,
     machine: multi_job::MultiJob,
     rng: &'a mut R,
     names: Vec<Name>,
     /// The instance and the cluster of each batch, by its number.
     batches: Vec<(usize, usize)>,
-    /// The batch that each instance went out in last.
+    /// The last batch of each instance.
     batch_of: Vec<u32>,
     period: Span,
     submitted: Time,
-    polled: Time,
+    last_poll: Time,
     next_poll: Time,
     is_over: bool,
     outcome: Outcome,
@@ -51,7 +51,7 @@ pub(super) fn run(
     session: Session<'_>,
     job: &MultiJob,
     broker: &Broker,
-    view: &View,
+    view: &BrokerView,
     period: Span,
     rng: &mut impl Rng,
 ) -> Option<Outcome> {
@@ -68,7 +68,7 @@ pub(super) fn run(
         job,
         broker,
         expected: view.time,
-        told: view.told,
+        source: view.source,
         machine: multi_job::MultiJob::new(plan),
         rng,
         names: (0..clusters).map(cluster_name).collect(),
@@ -76,7 +76,7 @@ pub(super) fn run(
         batch_of: vec![0; count],
         period,
         submitted: now,
-        polled: now,
+        last_poll: now,
         next_poll: now,
         is_over: false,
         outcome: Outcome::default(),
@@ -95,41 +95,42 @@ fn cluster_name(number: usize) -> Name {
 
 impl<R: Rng> SweepRun<'_, '_, R> {
     fn poll(&mut self) {
-        let Session { sites, learned, .. } = &self.session;
+        let Session { sites, statistics, .. } = &self.session;
         let now = self.session.now();
         let is_other = |task: &Task| task.instance.is_none();
-        let states = self.broker.states(now, sites, learned, self.expected, is_other);
-        let prospects = states.iter().map(|state| prospects(state, self.expected, self.told));
+        let states = self.broker.states(now, sites, statistics, self.expected, is_other);
+        let prospects = states.iter().map(|state| prospects(state, self.expected, self.source));
         let servers = self.names.iter().cloned().zip(prospects).collect();
         let waiting = sites.clusters().iter().flat_map(|cluster| &cluster.waiting);
         let waiting = waiting.filter_map(|task| Some(self.batch_of[task.instance?])).collect();
-        self.polled = now;
-        self.plan_poll(now + self.period);
-        self.tell(multi_job::Event::Found { servers, waiting });
+        self.last_poll = now;
+        self.schedule_poll(now + self.period);
+        self.deliver(multi_job::Event::Found { servers, waiting });
     }
 
-    fn plan_poll(&mut self, at: Time) {
+    fn schedule_poll(&mut self, at: Time) {
         self.next_poll = at;
         self.session.queue.schedule(at, Class::Poll, Event::Poll);
     }
 
-    /// Tells the machine, and does what it wants.
-    fn tell(&mut self, event: multi_job::Event) {
+    /// Delivers an event to the machine and executes the commands that follow.
+    fn deliver(&mut self, event: multi_job::Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let mut commands = Vec::new();
             self.machine.on(event, self.rng, &mut commands);
-            events.extend(commands.into_iter().filter_map(|command| self.carry_out(command)));
+            events.extend(commands.into_iter().filter_map(|command| self.execute(command)));
         }
     }
 
-    /// Carries out a command; what it leads to at once.
-    fn carry_out(&mut self, command: Command) -> Option<multi_job::Event> {
+    /// Executes a command; returns the event that follows at once.
+    fn execute(&mut self, command: Command) -> Option<multi_job::Event> {
         match command {
             Command::QueryServers => {
-                let at = self.session.now().max(self.polled + Span((self.period.0 / SOON).max(1)));
+                let at =
+                    self.session.now().max(self.last_poll + Span((self.period.0 / POLL_FRACTION).max(1)));
                 if at < self.next_poll {
-                    self.plan_poll(at);
+                    self.schedule_poll(at);
                 }
             }
             Command::Submit { batch, server, instances } => {
@@ -150,7 +151,7 @@ impl<R: Rng> SweepRun<'_, '_, R> {
             Command::Done => self.is_over = true,
             Command::RecordShares { .. } => {}
             Command::Cancel { .. } | Command::Unplaced { .. } => {
-                debug_assert!(false, "nothing is cancelled, and every cluster takes every instance");
+                debug_assert!(false, "nothing is cancelled, and every cluster accepts every instance");
             }
         }
         None
@@ -165,20 +166,20 @@ impl<R: Rng> SweepRun<'_, '_, R> {
         self.outcome.mean_response_s += response.0 as f64;
         let (batch, instance) = (self.batch_of[instance], instance as u32);
         let took = SpanMs(task.runtime.0 * 1_000);
-        self.tell(multi_job::Event::InstanceEnded { batch, instance, completed: true, took, scale: 1.0 });
-        self.tell(multi_job::Event::BatchEnded { batch, unbegun: false });
+        self.deliver(multi_job::Event::InstanceEnded { batch, instance, completed: true, took, scale: 1.0 });
+        self.deliver(multi_job::Event::BatchEnded { batch, unbegun: false });
     }
 }
 
-/// What a server says that stands as `state` says.
-fn prospects(state: &ClusterState, expected: Span, told: RuntimeSource) -> InstanceProspects {
+/// The prospects of a server whose cluster is in `state`.
+fn prospects(state: &ClusterState, expected: Span, source: RuntimeSource) -> InstanceProspects {
     let ms = |span: Span| SpanMs(span.0.saturating_mul(1_000));
     let free = state.offer.free.iter().map(|free| FreeSlots { at: ms(free.at), slots: free.processors });
     InstanceProspects {
         free: free.collect(),
         instance: ms(expected),
         scale: 1.0,
-        source: told,
+        source,
         jobs: state.jobs.try_into().unwrap_or(u32::MAX),
         failures: state.failures,
         batch_most: None,

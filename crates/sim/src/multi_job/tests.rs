@@ -1,5 +1,5 @@
-//! Multi-jobs among other jobs: small cases by hand, the engine against the frozen scenario, and the golden figures of
-//! paper 002 that need draws.
+//! Multi-jobs among background jobs: small cases by hand, the engine against the frozen scenario, and the golden figures of
+//! paper 002 that need random draws.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ fn background_of(clusters: usize, jobs: &[(i64, usize, i64, i32)]) -> Background
     Background { clusters, jobs, span: Span(1000), categories: [0; 3] }
 }
 
-fn learned(background: &Background) -> Learned {
-    Learned {
+fn statistics(background: &Background) -> RuntimeStatistics {
+    RuntimeStatistics {
         whole: Arc::new(background.whole(SETTINGS)),
         finished: Arc::new(background.ended_by(SETTINGS, Time::ZERO)),
     }
 }
 
-fn broker(strategy: Strategy, knowledge: Knowledge) -> Broker {
+fn broker(strategy: Strategy, knowledge: RuntimeKnowledge) -> Broker {
     let (level, estimator) = (Level::User, Estimator::Mean);
     let running = RunningJobs::AsSubmitted;
     Broker { strategy, knowledge, level, estimator, running, deviations: 0.0, poll: None, copies: 1 }
@@ -49,32 +49,31 @@ fn broker(strategy: Strategy, knowledge: Knowledge) -> Broker {
 
 fn instances(count: usize, runtime: i64) -> MultiJob {
     let runtimes = vec![Span(runtime); count];
-    MultiJob { copies: runtimes.clone(), runtimes, categories: user(9) }
+    MultiJob { replicas: runtimes.clone(), runtimes, categories: user(9) }
 }
 
 fn run(background: &Background, processors: &[u32], delay: i64, job: &MultiJob, broker: &Broker) -> Outcome {
-    let mut session = Session::new(background, processors, Time::ZERO, learned(background));
+    let mut session = Session::new(background, processors, Time::ZERO, statistics(background));
     session.run_for(Span(delay));
     let view = session.view(&job.categories, job.runtimes.last().copied(), broker);
     let rng = ChaCha8Rng::seed_from_u64(1);
-    let settled = broker
-        .leaves_instances()
-        .then(|| settle(job, broker, &view, &session.truth(), &mut rng.clone()).unwrap());
+    let settled =
+        broker.never_moves().then(|| settle(job, broker, &view, &session.truth(), &mut rng.clone()).unwrap());
     let outcome = session.run(job, broker, &view, &mut rng.clone()).unwrap();
     settled.iter().for_each(|settled| assert_eq!(settled, &outcome));
     outcome
 }
 
 #[test]
-fn instances_wait_behind_what_came_before() {
-    // One cluster works until 100, the other until 30; from then on others submit more.
+fn instances_wait_behind_earlier_jobs() {
+    // One cluster is busy until 100, the other until 30; then more background jobs are submitted.
     let background = background_of(2, &[(0, 0, 100, 1), (0, 1, 30, 2), (20, 1, 500, 3)]);
-    let exact = broker(Strategy::Statistics, Knowledge::Exact);
+    let exact = broker(Strategy::Statistics, RuntimeKnowledge::Exact);
     let outcome = run(&background, &[1, 1], 10, &instances(4, 10), &exact);
     // All four on the second cluster, at 40, 50, 60 and 70.
     assert_eq!((outcome.expected, outcome.makespan), (Span(60), Span(60)));
     assert!((outcome.mean_response_s - 45.0).abs() < 1e-9);
-    // After 20, the long job is before them.
+    // After 20, the long job precedes them.
     let outcome = run(&background, &[1, 1], 20, &instances(4, 10), &exact);
     assert_eq!((outcome.expected, outcome.makespan), (Span(120), Span(120)));
     // Two processors: the long job takes one of them only.
@@ -83,8 +82,8 @@ fn instances_wait_behind_what_came_before() {
 }
 
 #[test]
-fn statistics_are_the_whole_log_or_what_has_ended() {
-    // User 1 had short jobs and is about to have long ones; both clusters have one of them, of users 1 and 2.
+fn statistics_use_the_whole_log_or_the_ended_jobs() {
+    // User 1 had short jobs and submits a long one; each cluster has one long job, of user 1 or 2.
     let jobs = [(0, 0, 10, 1), (0, 1, 10, 2), (20, 0, 400, 1), (20, 1, 100, 2)];
     let background = background_of(2, &jobs);
     let job = instances(6, 20);
@@ -92,46 +91,46 @@ fn statistics_are_the_whole_log_or_what_has_ended() {
         let outcome = run(&background, &[1, 1], 20, &job, &broker(Strategy::Statistics, knowledge));
         assert_eq!(outcome.expected, Span(expected), "{knowledge:?}");
     };
-    // 400 and 100 are left: all go to the second.
-    check(Knowledge::Exact, 220);
+    // 400 and 100 remain: all instances go to the second cluster.
+    check(RuntimeKnowledge::Exact, 220);
     // Means of 205 and 55.
-    check(Knowledge::WholeLog, 175);
+    check(RuntimeKnowledge::WholeLog, 175);
     // Means of 10 each.
-    check(Knowledge::Finished, 70);
+    check(RuntimeKnowledge::Finished, 70);
 }
 
-/// The jobs of user 1 ran for 10, 20 and 60 s before: 30 in the mean. Two more run since 100, for 300 s and for 40 s; one of
-/// user 2 ran for 35 s, and another does since 100.
+/// Ended jobs of user 1 ran for 10, 20 and 60 s (mean 30), one of user 2 for 35 s. Since 100 one job of user 1 runs for 300 s
+/// and one of user 2 for 40 s.
 #[test]
-fn a_job_that_outlives_its_prediction_ends_at_once_or_runs_on_as_live_servers_expect_it() {
+fn a_job_beyond_its_prediction_is_expected_to_end_at_once_or_as_live_servers_predict() {
     let ended = [(0, 0, 10, 1), (10, 0, 20, 1), (30, 0, 60, 1), (0, 1, 35, 2)];
     let running = [(100, 0, 300, 1), (100, 1, 40, 2)];
     let background = background_of(2, &[ended.as_slice(), &running].concat());
-    let submitted = broker(Strategy::Statistics, Knowledge::Finished);
+    let submitted = broker(Strategy::Statistics, RuntimeKnowledge::Finished);
     let elapsed = Broker { running: RunningJobs::ByElapsed, ..submitted.clone() };
     let free = |broker: &Broker, delay: i64| {
-        let mut session = Session::new(&background, &[1, 1], Time::ZERO, learned(&background));
+        let mut session = Session::new(&background, &[1, 1], Time::ZERO, statistics(&background));
         session.run_for(Span(delay));
         let states = session.view(&user(9), Some(Span(10)), broker).states;
         [0, 1].map(|cluster: usize| states[cluster].offer.free[0].at.0)
     };
-    // The first has outlived the short ones, so the long one tells what it is like.
+    // The first has outlasted the short jobs, so the long one predicts it.
     assert_eq!((free(&submitted, 120), free(&elapsed, 120)), ([10, 15], [40, 15]));
-    // At 137 both have outlived their means: the one is like the job of 60 s, the other like none.
+    // At 137 both have outlasted their means: the job of 60 s predicts the first, none the second.
     assert_eq!((free(&submitted, 137), free(&elapsed, 137)), ([0, 0], [23, 37]));
-    // At 170 nothing that has ended ran as long as the first one.
+    // At 170 no ended job ran as long as the first one.
     assert_eq!((free(&submitted, 170)[0], free(&elapsed, 170)[0]), (0, 70));
-    // Of two instances that come then, one waits for its real end at 400, or none.
+    // Of two instances submitted then, one or none waits for its real end at 400.
     let makespan = |broker: &Broker| run(&background, &[1, 1], 170, &instances(2, 10), broker).makespan;
     assert_eq!((makespan(&submitted), makespan(&elapsed)), (Span(240), Span(20)));
 }
 
 #[test]
-fn waiting_instances_move_when_it_pays() {
-    // The first cluster looks as busy as the second and is free at once.
+fn waiting_instances_move_when_that_is_faster() {
+    // The first cluster looks as busy as the second but is free soon.
     let jobs = [(0, 0, 5, 1), (0, 1, 5, 1), (6, 0, 2, 1), (6, 1, 300, 1)];
     let background = background_of(2, &jobs);
-    let still = broker(Strategy::Statistics, Knowledge::WholeLog);
+    let still = broker(Strategy::Statistics, RuntimeKnowledge::WholeLog);
     let moving = Broker { poll: Some(Span(50)), ..still.clone() };
     let job = instances(20, 10);
     let (before, after) =
@@ -141,25 +140,25 @@ fn waiting_instances_move_when_it_pays() {
 }
 
 #[test]
-fn idle_processors_take_waiting_instances_and_copy_running_ones() {
+fn idle_processors_take_waiting_instances_and_replicate_running_ones() {
     let background = background_of(2, &[(0, 0, 100, 1)]);
-    let still = broker(Strategy::FewestFailures, Knowledge::Finished);
+    let still = broker(Strategy::FewestFailures, RuntimeKnowledge::Finished);
     let pulling = Broker { copies: 2, ..still.clone() };
     let mut job = instances(4, 10);
     let (before, after) =
         (run(&background, &[1, 1], 1, &job, &still), run(&background, &[1, 1], 1, &job, &pulling));
     assert_eq!((before.makespan, before.moves), (Span(119), 0));
-    assert_eq!((after.makespan, after.moves, after.copies), (Span(40), 2, 0));
-    // One instance that takes long where it is; its copy does not.
+    assert_eq!((after.makespan, after.moves, after.replicas), (Span(40), 2, 0));
+    // One instance runs long, its replica does not.
     job.runtimes = vec![Span(500), Span(10)];
-    job.copies = vec![Span(10); 2];
+    job.replicas = vec![Span(10); 2];
     let idle = background_of(2, &[]);
     let after = run(&idle, &[1, 1], 0, &job, &pulling);
-    assert_eq!((after.makespan, after.moves, after.copies), (Span(20), 0, 1));
+    assert_eq!((after.makespan, after.moves, after.replicas), (Span(20), 0, 1));
 }
 
 #[test]
-fn a_log_is_divided_into_clusters_by_partition_and_stretch() {
+fn a_log_is_divided_into_clusters_by_partition_and_period() {
     let what = GridLog {
         sites: 3,
         jobs: 600,
@@ -188,25 +187,25 @@ fn a_log_is_divided_into_clusters_by_partition_and_stretch() {
 }
 
 #[test]
-fn predictions_are_compared_with_what_came() {
+fn predictions_are_compared_with_real_runtimes() {
     let background = background_of(1, &[(0, 0, 10, 1), (5, 0, 10, 1), (20, 0, 30, 1), (30, 0, 30, 2)]);
     let asked = [(Level::User, Estimator::Mean), (Level::All, Estimator::Mean)];
     let found = errors(&background, SETTINGS, &asked);
-    // The third is predicted by the first two; the fourth by them too, as jobs of its group.
+    // The first two predict the third, and also the fourth as jobs of its group.
     assert_eq!((found[0].all().jobs, found[0].all().absolute), (2, 40));
     let levels: Vec<Level> = found[0].levels().map(|(level, _)| level).collect();
     assert_eq!(levels, [Level::User, Level::Group]);
     assert_eq!(found[1].levels().count(), 1);
 }
 
-/// How much later than equal jobs the laws of Table 3 end, with nothing pending on ten clusters, in % (spec A002-7 and
-/// C002-6; means of many draws).
+/// By how many percent the distributions of Table 3 end later than equal jobs, with nothing pending on ten clusters (spec
+/// A002-7 and C002-6; means of many draws).
 #[test]
-fn g002_4_the_laws_of_table_3() {
+fn g002_4_the_distributions_of_table_3() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let mut later = |law, count, draws| {
         let counts = levels::fill(&[Span::ZERO; 10], Span(1000), count).instances;
-        let law = Law { law, mean: Span(1000) };
+        let law = RuntimeLaw { law, mean: Span(1000) };
         let sum: i64 = (0..draws).map(|_| run_frozen(&[Span::ZERO; 10], &counts, &law, &mut rng).0).sum();
         let equal = (count / 10 * 1000) as f64;
         100.0 * (sum as f64 / f64::from(draws) / equal - 1.0)
@@ -217,9 +216,9 @@ fn g002_4_the_laws_of_table_3() {
         let found = later(JobLaw::Gaussian, count, draws);
         assert!((found - gaussian).abs() < least, "Gaussian, {count} jobs: {found} %");
     }
-    // What is printed as Pareto ends far later, what is meant hardly later than the Gaussian law.
+    // The printed Pareto distribution ends far later, the intended one hardly later than the Gaussian one.
     let (printed, meant) = (later(JobLaw::ParetoPrinted, 10, 4000), later(JobLaw::Pareto, 10, 4000));
-    // The largest of ten of the printed law is 2,837 s on average (184 % later).
+    // The largest of ten runtimes of the printed distribution is 2,837 s on average (184 % later).
     assert!((150.0..220.0).contains(&printed) && (15.0..25.0).contains(&meant), "{printed} and {meant} %");
     let (printed, meant) = (later(JobLaw::ParetoPrinted, 10_000, 60), later(JobLaw::Pareto, 10_000, 60));
     assert!((4.0..14.0).contains(&printed) && (0.3..0.7).contains(&meant), "{printed} and {meant} %");
@@ -228,10 +227,10 @@ fn g002_4_the_laws_of_table_3() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// With single processors, equal jobs and a broker that is told the truth, the engine ends when the frozen
-    /// scenario does, and that is when Algorithm 1 says.
+    /// With single processors, equal jobs and a broker with the real runtimes, the engine and the frozen scenario end when
+    /// Algorithm 1 expects.
     #[test]
-    fn both_scenarios_agree_if_nobody_comes_after(
+    fn both_scenarios_agree_without_later_submissions(
         jobs in prop::collection::vec((0..100_i64, 0..5_usize, 1..80_i64, 1..3_i32), 0..40),
         count in 0..60_usize,
         time in 1..40_i64,
@@ -240,17 +239,17 @@ proptest! {
         let pending = freeze(&background, Time::ZERO, Span(100), None);
         let best = levels::fill(&pending, Span(time), count as u64);
         let job = instances(count, time);
-        let outcome = run(&background, &[1; 5], 100, &job, &broker(Strategy::Statistics, Knowledge::Exact));
+        let outcome = run(&background, &[1; 5], 100, &job, &broker(Strategy::Statistics, RuntimeKnowledge::Exact));
         prop_assert_eq!(outcome.expected, best.makespan);
         prop_assert_eq!(outcome.makespan, best.makespan);
-        let law = Law { law: JobLaw::Deterministic, mean: Span(time) };
+        let law = RuntimeLaw { law: JobLaw::Deterministic, mean: Span(time) };
         let rng = &mut ChaCha8Rng::seed_from_u64(1);
         prop_assert_eq!(run_frozen(&pending, &best.instances, &law, rng), best.makespan);
     }
 
-    /// Whatever is drawn, on clusters of several processors, with others who come after: [`run`] compares.
+    /// On clusters of several processors with later submissions; [`run`] compares.
     #[test]
-    fn what_stays_where_it_is_put_can_be_settled_at_once(
+    fn multi_jobs_without_moves_can_be_settled_at_once(
         jobs in prop::collection::vec((0..200_i64, 0..4_usize, 1..80_i64, 1..3_i32), 0..60),
         processors in prop::collection::vec(1..4_u32, 4),
         times in prop::collection::vec(1..40_i64, 1..40),
@@ -258,11 +257,11 @@ proptest! {
     ) {
         let background = background_of(4, &jobs);
         let runtimes: Vec<Span> = times.into_iter().map(Span).collect();
-        let job = MultiJob { copies: runtimes.clone(), runtimes, categories: user(1) };
-        run(&background, &processors, 100, &job, &broker(Strategy::ALL[strategy], Knowledge::Finished));
+        let job = MultiJob { replicas: runtimes.clone(), runtimes, categories: user(1) };
+        run(&background, &processors, 100, &job, &broker(Strategy::ALL[strategy], RuntimeKnowledge::Finished));
     }
 
-    /// Claim C002-3 with jobs that are run: no draw ends before Algorithm 1.
+    /// Claim C002-3 with simulated jobs: no draw ends before Algorithm 1.
     #[test]
     fn no_draw_ends_before_algorithm_1(
         pending in prop::collection::vec(0..5000_i64, 1..12),
@@ -270,7 +269,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let pending: Vec<Span> = pending.into_iter().map(Span).collect();
-        let law = Law { law: JobLaw::Deterministic, mean: Span(100) };
+        let law = RuntimeLaw { law: JobLaw::Deterministic, mean: Span(100) };
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let drawn = baseline::random(pending.len(), count, rng);
         let best = levels::fill(&pending, law.mean, count);

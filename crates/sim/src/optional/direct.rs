@@ -1,9 +1,9 @@
-//! The direct speed: clients are machines of `control`, servers are queues of `policy`, and a submission arrives when
-//! it is sent.
+//! The direct simulation: clients are machines of `control`, servers are queues of `policy`, and a submission arrives when it
+//! is sent.
 //!
-//! The events of one instant come in this order: completions, clients who are told of them, servers that go or come,
-//! users who arrive, submissions and cancellations, then clients who want to be told that time has passed. A completion
-//! at the very deadline counts (spec A.4.5). When all are in, servers decide what starts.
+//! The events of one instant come in this order: completions, their notifications to clients, servers that go down or up,
+//! arrivals of users, submissions and cancellations, then timers. A completion at the very deadline counts (spec A.4.5). At
+//! the end of an instant servers decide what starts.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,28 +18,28 @@ use pliant_model::{ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::{Cancelled, Decision, Kind, Queue, Request, RequestId, RunOutcome, UserId};
 use rustc_hash::FxHashMap;
 
-use super::overheads::{Drawn, Overheads};
+use super::overheads::{OverheadSampler, Overheads};
 use super::scenario::{Scenario, System, UserDraw};
 use super::tally::{RunEnd, Tally};
 use crate::kernel::{self, EventQueue, Simulation};
 
-/// What is to happen. The order is that of one instant.
+/// The order of the events of one instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Ended,
-    Told,
+    Notification,
     Outage,
     Arrive,
-    Sent,
+    Message,
     Due,
 }
 
 enum DirectEvent {
-    /// A run ends: on which server, which request, since when it ran.
+    /// A run ends: server, request, start of the run.
     Ended(usize, RequestId, TimeMs),
-    /// The client of a user is told of something.
-    Told(usize, Event),
-    /// A server goes (false) or comes back.
+    /// The client of a user gets an event.
+    Notification(usize, Event),
+    /// A server goes down (false) or up.
     Outage(usize, bool),
     /// A user arrives.
     Arrive(usize),
@@ -47,10 +47,10 @@ enum DirectEvent {
     Submit(usize, RequestSubmission),
     /// A cancellation of a user arrives at a server.
     Cancel(usize, usize),
-    /// The client of a user wants to be told.
+    /// A timer of a user's client is due.
     Due(usize),
-    /// A server wants to look again: a grace has ended.
-    Look(usize),
+    /// A server decides again: a grace period has ended.
+    ServerDue(usize),
 }
 
 struct Server {
@@ -58,19 +58,19 @@ struct Server {
     queue: Queue,
     draws: Draws,
     speed: f64,
-    there: bool,
-    /// What runs, and since when.
+    up: bool,
+    /// The running requests and their starts.
     running: BTreeMap<RequestId, TimeMs>,
 }
 
 struct Client {
     machine: ExplorationClient,
     runtime: SpanMs,
-    /// When the last of its messages is sent.
+    /// When its last message is sent.
     free: TimeMs,
 }
 
-/// What the driver knows of a request on the platform.
+/// A request on the platform, as the driver tracks it.
 #[derive(Clone, Copy)]
 struct Stored {
     user: usize,
@@ -88,9 +88,9 @@ struct Direct {
     stored: FxHashMap<RequestId, Stored>,
     by_number: FxHashMap<(usize, u32), RequestId>,
     next: u32,
-    /// Servers that something happened to at this instant.
-    touched: Vec<usize>,
-    overheads: Drawn,
+    /// Servers affected by the events of this instant.
+    affected: Vec<usize>,
+    overheads: OverheadSampler,
     tally: Tally,
 }
 
@@ -99,7 +99,7 @@ pub fn simulate(scenario: &Scenario, system: &System, seed: u64) -> ExplorationR
     simulate_with(scenario, system, &Overheads::default(), seed)
 }
 
-/// The same, where requests take as much longer as they were measured to on real daemons.
+/// As [`simulate`], with overheads of real daemons added to requests.
 pub fn simulate_with(
     scenario: &Scenario,
     system: &System,
@@ -107,7 +107,7 @@ pub fn simulate_with(
     seed: u64,
 ) -> ExplorationRun {
     let users = scenario.draw_users(seed);
-    let mut direct = Direct::new(scenario, system, Drawn::new(overheads, seed), seed, &users);
+    let mut direct = Direct::new(scenario, system, OverheadSampler::new(overheads, seed), seed, &users);
     let Ok(()) = kernel::run(&mut direct);
     direct.tally.conclude()
 }
@@ -118,14 +118,20 @@ pub(super) fn server_name(number: usize) -> Name {
 }
 
 impl Direct {
-    fn new(scenario: &Scenario, system: &System, overheads: Drawn, seed: u64, users: &[UserDraw]) -> Direct {
+    fn new(
+        scenario: &Scenario,
+        system: &System,
+        overheads: OverheadSampler,
+        seed: u64,
+        users: &[UserDraw],
+    ) -> Direct {
         let tally = Tally::new(scenario, users);
         let server = |(number, speed): (usize, &f64)| Server {
             name: server_name(number),
             queue: Queue::new(system.order, scenario.cores),
             draws: Draws::new(seed, &format!("ties of {number}")),
             speed: *speed,
-            there: true,
+            up: true,
             running: BTreeMap::new(),
         };
         let servers: Vec<Server> = scenario.speeds.iter().enumerate().map(server).collect();
@@ -144,16 +150,16 @@ impl Direct {
             stored: FxHashMap::default(),
             by_number: FxHashMap::default(),
             next: 0,
-            touched: Vec::new(),
+            affected: Vec::new(),
             overheads,
             tally,
         };
         for (number, user) in users.iter().enumerate() {
-            let begins = user.arrival + direct.overheads.begin();
+            let begins = user.arrival + direct.overheads.submission();
             direct.schedule(begins, Class::Arrive, DirectEvent::Arrive(number));
         }
-        for (at, server, there) in scenario.draw_outages(super::last_deadline(scenario, users), seed) {
-            direct.schedule(at, Class::Outage, DirectEvent::Outage(server, there));
+        for (at, server, up) in scenario.draw_outages(super::last_deadline(scenario, users), seed) {
+            direct.schedule(at, Class::Outage, DirectEvent::Outage(server, up));
         }
         direct
     }
@@ -162,16 +168,15 @@ impl Direct {
         self.queue.schedule(at, class, event);
     }
 
-    /// Tells a client, and does what it wants.
-    fn tell(&mut self, user: usize, event: Event) {
+    /// Delivers an event to a client and executes the commands that follow.
+    fn deliver(&mut self, user: usize, event: Event) {
         let mut commands = Vec::new();
         self.clients[user].machine.on(self.queue.now(), event, &mut commands);
         for command in commands {
             match command {
                 Command::Discover { .. } => {
-                    let offers =
-                        self.servers.iter().filter(|server| server.there).map(Server::offer).collect();
-                    self.tell(user, Event::Found(offers));
+                    let offers = self.servers.iter().filter(|server| server.up).map(Server::offer).collect();
+                    self.deliver(user, Event::Found(offers));
                 }
                 Command::Submit(submission) => self.send(user, DirectEvent::Submit(user, submission)),
                 Command::Cancel { server } => {
@@ -182,23 +187,23 @@ impl Direct {
                         self.cancel_one(self.by_name[&server], id);
                     }
                 }
-                // Clients stay, so nothing has ended without their knowledge.
+                // Clients do not crash here, so they know of every end.
                 Command::Recall(RequestSubmission { number, server, attempt, .. }) => {
                     if let Some(id) = self.by_number.get(&(user, number)).copied() {
                         self.cancel_one(self.by_name[&server], id);
                     }
-                    self.tell(user, Event::Withdrawn { number, attempt, server });
+                    self.deliver(user, Event::Withdrawn { number, attempt, server });
                 }
                 Command::Expect { server } => {
                     let prospects = self.prospects(user, self.by_name[&server]);
-                    self.tell(user, Event::Expected { server, prospects });
+                    self.deliver(user, Event::Expected { server, prospects });
                 }
                 Command::Withdraw { server, number, attempt } => {
                     let at = self.by_name[&server];
                     let id = self.by_number.get(&(user, number)).copied();
                     if let Some(id) = id.filter(|id| self.servers[at].queue.waits(*id)) {
                         self.cancel_one(at, id);
-                        self.tell(user, Event::Withdrawn { number, attempt, server });
+                        self.deliver(user, Event::Withdrawn { number, attempt, server });
                     }
                 }
                 Command::WakeAt(at) => self.schedule(at, Class::Due, DirectEvent::Due(user)),
@@ -207,15 +212,15 @@ impl Direct {
         }
     }
 
-    /// A client sends one message after the other.
+    /// Sends a message of a client, after its earlier ones.
     fn send(&mut self, user: usize, message: DirectEvent) {
         let client = &mut self.clients[user];
         client.free = client.free.max(self.queue.now()) + self.pace;
         let sent = client.free;
-        self.schedule(sent, Class::Sent, message);
+        self.schedule(sent, Class::Message, message);
     }
 
-    /// What a user is told of a server.
+    /// The prospects of a user at a server.
     fn prospects(&self, user: usize, at: usize) -> Prospects {
         let queue = &self.servers[at].queue;
         let own = |(id, wait): (RequestId, Option<SpanMs>)| {
@@ -235,27 +240,27 @@ impl Direct {
             return;
         }
         self.tally.submissions += 1;
-        if !self.servers[at].there {
-            return self.tell(user, Event::Refused { number, server });
+        if !self.servers[at].up {
+            return self.deliver(user, Event::Refused { number, server });
         }
         let id = RequestId(self.next);
         self.next += 1;
         self.stored.insert(id, Stored { user, number, server: at, kind });
         self.by_number.insert((user, number), id);
         if kind == Kind::Optional {
-            self.tally.stored();
+            self.tally.add_stored();
         }
         let request = Request { id, user: UserId(user as u32), weight, kind, deadline: Some(deadline) };
         self.servers[at].queue.submit(self.queue.now(), request);
-        self.touched.push(at);
+        self.affected.push(at);
     }
 
-    /// A run is gone from its server.
+    /// Removes a run from its server.
     fn stop(&mut self, at: usize, id: RequestId, how: RunOutcome) {
         let server = &mut self.servers[at];
         let Some(since) = server.running.remove(&id) else { return };
         let waits = server.queue.ended(self.queue.now(), id, how);
-        self.touched.push(at);
+        self.affected.push(at);
         let Some(stored) = self.stored.get(&id).copied() else { return };
         let end = match how {
             RunOutcome::Over if self.clients[stored.user].machine.is_over() => RunEnd::Cancelled,
@@ -271,8 +276,8 @@ impl Direct {
         if how == RunOutcome::Over {
             let (number, server) = (stored.number, self.servers[at].name.clone());
             let event = Event::Ended { number, server, completed: true };
-            let told = self.queue.now() + self.overheads.turn();
-            self.schedule(told, Class::Told, DirectEvent::Told(stored.user, event));
+            let message = self.queue.now() + self.overheads.next_request();
+            self.schedule(message, Class::Notification, DirectEvent::Notification(stored.user, event));
         }
     }
 
@@ -280,7 +285,7 @@ impl Direct {
         if let Some(Stored { user, number, kind, .. }) = self.stored.remove(&id) {
             self.by_number.remove(&(user, number));
             if kind == Kind::Optional {
-                self.tally.unstored();
+                self.tally.remove_stored();
             }
         }
     }
@@ -300,15 +305,15 @@ impl Direct {
             Cancelled::Running => self.stop(server, id, RunOutcome::Killed),
             Cancelled::Unknown => {}
         }
-        self.touched.push(server);
+        self.affected.push(server);
     }
 
-    /// A server goes, with all that it has, or comes back with nothing; clients hear of it at once.
-    fn outage(&mut self, at: usize, there: bool) {
-        self.servers[at].there = there;
+    /// Takes a server down with all its requests, or up without any; clients are notified at once.
+    fn outage(&mut self, at: usize, up: bool) {
+        self.servers[at].up = up;
         let resources = self.servers[at].speed * f64::from(self.servers[at].queue.cores());
-        self.tally.resources(self.queue.now(), if there { resources } else { -resources });
-        if !there {
+        self.tally.resources(self.queue.now(), if up { resources } else { -resources });
+        if !up {
             let mut here: Vec<RequestId> =
                 self.stored.iter().filter(|(_, stored)| stored.server == at).map(|(id, _)| *id).collect();
             here.sort();
@@ -318,16 +323,16 @@ impl Direct {
         }
         for user in 0..self.clients.len() {
             let name = self.servers[at].name.clone();
-            let event = if there { Event::Found(vec![self.servers[at].offer()]) } else { Event::Lost(name) };
-            self.tell(user, event);
+            let event = if up { Event::Found(vec![self.servers[at].offer()]) } else { Event::Lost(name) };
+            self.deliver(user, event);
         }
     }
 
-    /// All of this instant is in.
+    /// Lets the affected servers decide at the end of an instant.
     fn decide(&mut self) {
-        self.touched.sort_unstable();
-        self.touched.dedup();
-        for at in std::mem::take(&mut self.touched) {
+        self.affected.sort_unstable();
+        self.affected.dedup();
+        for at in std::mem::take(&mut self.affected) {
             let mut decisions = Vec::new();
             loop {
                 let server = &mut self.servers[at];
@@ -347,17 +352,18 @@ impl Direct {
                 }
             }
             if let Some(due) = self.servers[at].queue.next_due() {
-                self.schedule(due, Class::Due, DirectEvent::Look(at));
+                self.schedule(due, Class::Due, DirectEvent::ServerDue(at));
             }
         }
-        self.touched.clear();
+        self.affected.clear();
     }
 
     fn start(&mut self, at: usize, id: RequestId) {
         let Some(stored) = self.stored.get(&id) else { return };
         let runtime = self.clients[stored.user].runtime;
         let server = &mut self.servers[at];
-        let took = SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1)) + self.overheads.run();
+        let took =
+            SpanMs(((runtime.0 as f64 / server.speed).ceil() as i64).max(1)) + self.overheads.execution();
         server.running.insert(id, self.queue.now());
         let now = self.queue.now();
         self.schedule(now + took, Class::Ended, DirectEvent::Ended(at, id, now));
@@ -381,13 +387,13 @@ impl Simulation for Direct {
                     self.stop(server, id, RunOutcome::Over);
                 }
             }
-            DirectEvent::Told(user, event) => self.tell(user, event),
-            DirectEvent::Outage(server, there) => self.outage(server, there),
+            DirectEvent::Notification(user, event) => self.deliver(user, event),
+            DirectEvent::Outage(server, up) => self.outage(server, up),
             DirectEvent::Cancel(user, server) => self.cancel(user, server),
-            DirectEvent::Arrive(user) => self.tell(user, Event::Begin),
+            DirectEvent::Arrive(user) => self.deliver(user, Event::Begin),
             DirectEvent::Submit(user, submission) => self.submit(user, submission),
-            DirectEvent::Due(user) => self.tell(user, Event::Due),
-            DirectEvent::Look(server) => self.touched.push(server),
+            DirectEvent::Due(user) => self.deliver(user, Event::Due),
+            DirectEvent::ServerDue(server) => self.affected.push(server),
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Simulation of optional computations (paper 004): users with a few mandatory and many optional requests, on servers
 //! that run one request per core.
 //!
-//! [`simulate`] is the direct speed: the clients' machines call the servers' queues. [`simulate_network`] has the machines
-//! exchange messages over a network, which may be a bad one, and checks what they promise; a [`Schedule`] is one such run.
+//! [`simulate`] is the direct simulation: the clients' machines call the servers' queues. [`simulate_network`] has the
+//! machines exchange messages over a network with faults and checks invariants. A [`Schedule`] is one such run, drawn from a
+//! seed.
 
 mod direct;
 mod network;
@@ -15,12 +16,12 @@ use pliant_control::optional::explore::Plan;
 use pliant_model::{TimeMs, rng::stream_seed};
 
 pub use direct::{simulate, simulate_with};
-pub use network::{Bug, NetworkFaults, NetworkRun, Seen, simulate_faulty, simulate_network};
+pub use network::{Bug, FaultCounts, NetworkFaults, NetworkRun, simulate_faulty, simulate_network};
 pub use overheads::Overheads;
 pub use scenario::{Arrivals, Outages, Scenario, System, UserDraw};
-pub use schedule::{Schedule, Tried};
+pub use schedule::{Schedule, ScheduleCounts};
 
-/// What the client of each user is to do.
+/// The plan of each user's client.
 fn plans<'a>(
     scenario: &'a Scenario,
     system: &'a System,
@@ -38,7 +39,7 @@ fn plans<'a>(
     })
 }
 
-/// When the last user's deadline is.
+/// The deadline of the last user.
 fn last_deadline(scenario: &Scenario, users: &[UserDraw]) -> TimeMs {
     users.iter().map(|user| user.arrival + scenario.deadline).max().unwrap_or(TimeMs::ZERO)
 }

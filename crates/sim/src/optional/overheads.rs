@@ -1,43 +1,43 @@
-//! What real daemons add to the time that requests take, as measured.
+//! The measured time that real daemons add to requests.
 
 use pliant_model::SpanMs;
 use pliant_model::rng::stream_seed;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What daemons add, as samples of which one is drawn each time; nothing where there are none.
+/// Samples of overheads. Each use draws one; an empty list adds nothing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Overheads {
-    /// How long it takes from a user's arrival until the mandatory requests are at their servers.
-    pub begin: Vec<SpanMs>,
-    /// By how much longer a request keeps its core than it was asked to run: it is started, ends, and that is noticed.
-    pub run: Vec<SpanMs>,
-    /// How long it takes from there until the client has been told, and its next request is there.
-    pub turn: Vec<SpanMs>,
+    /// From a user's arrival until the mandatory requests are at their servers.
+    pub submission: Vec<SpanMs>,
+    /// The time for which a request keeps its core in addition to its runtime: its start and the detection of its end.
+    pub execution: Vec<SpanMs>,
+    /// From the detected end until the client is notified and its next request has arrived.
+    pub next_request: Vec<SpanMs>,
 }
 
-/// The same, being drawn from.
-pub(super) struct Drawn {
+/// Draws from samples of overheads.
+pub(super) struct OverheadSampler {
     overheads: Overheads,
     rng: ChaCha8Rng,
 }
 
-impl Drawn {
-    pub(super) fn new(overheads: &Overheads, seed: u64) -> Drawn {
+impl OverheadSampler {
+    pub(super) fn new(overheads: &Overheads, seed: u64) -> OverheadSampler {
         let rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "overheads"));
-        Drawn { overheads: overheads.clone(), rng }
+        OverheadSampler { overheads: overheads.clone(), rng }
     }
 
-    pub(super) fn begin(&mut self) -> SpanMs {
-        draw(&self.overheads.begin, &mut self.rng)
+    pub(super) fn submission(&mut self) -> SpanMs {
+        draw(&self.overheads.submission, &mut self.rng)
     }
 
-    pub(super) fn run(&mut self) -> SpanMs {
-        draw(&self.overheads.run, &mut self.rng)
+    pub(super) fn execution(&mut self) -> SpanMs {
+        draw(&self.overheads.execution, &mut self.rng)
     }
 
-    pub(super) fn turn(&mut self) -> SpanMs {
-        draw(&self.overheads.turn, &mut self.rng)
+    pub(super) fn next_request(&mut self) -> SpanMs {
+        draw(&self.overheads.next_request, &mut self.rng)
     }
 }
 

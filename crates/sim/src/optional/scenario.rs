@@ -1,4 +1,4 @@
-//! The scenarios of paper 004 (section 5; spec A.4.6), and what is measured beyond them.
+//! The scenarios of paper 004 (section 5; spec A.4.6) and further ones.
 
 use pliant_control::optional::explore::Dispatch;
 use pliant_model::rng::stream_seed;
@@ -9,7 +9,7 @@ use pliant_trace::generate::diurnal_arrivals;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Which users come, and when.
+/// The arrival pattern of users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrivals {
     /// All at once (section 5.1.1).
@@ -20,12 +20,12 @@ pub enum Arrivals {
     Regular,
     /// Over a working day of 100 s (section 5.1.4).
     Diurnal,
-    /// The same, each with requests of 0.75 to 2 s (section 5.1.4).
+    /// As `Diurnal`, each user with requests of 0.75 to 2 s (section 5.1.4).
     DiurnalRandom,
 }
 
 impl Arrivals {
-    /// Every one, in the order of the paper.
+    /// All patterns, in the order of the paper.
     pub const ALL: [Arrivals; 5] =
         [Self::Simultaneous, Self::Consecutive, Self::Regular, Self::Diurnal, Self::DiurnalRandom];
 
@@ -54,42 +54,42 @@ impl std::str::FromStr for Arrivals {
 /// A scenario: users and servers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// Which users come, and when.
+    /// The arrival pattern of users.
     pub arrivals: Arrivals,
-    /// How many; drawn for those who arrive over a day.
+    /// The number of users; drawn for diurnal arrivals.
     pub users: u32,
-    /// Their weights, in turn; empty if all have the same.
+    /// Their weights, repeated in this order; empty if all weights are equal.
     pub weights: Vec<u32>,
-    /// Mandatory requests of each (n_min).
+    /// Mandatory requests of each user (n_min).
     pub mandatory: u32,
-    /// All requests of each (n_max).
+    /// All requests of each user (n_max).
     pub most: u32,
-    /// How long each stays (d), after the arrival (spec A004-1).
+    /// The deadline of each user after the arrival (d; spec A004-1).
     pub deadline: SpanMs,
-    /// How long a request takes on a server of speed 1 (T).
+    /// The runtime of a request on a server of speed 1 (T).
     pub runtime: SpanMs,
     /// The speed of each server.
     pub speeds: Vec<f64>,
     /// Cores of each server.
     pub cores: u32,
-    /// How long a client takes to send a submission or a cancellation: those of clients who come together interleave
-    /// (spec A.4.4). The paper's clients sent 14,100 submissions in 13 s (section 5.2).
+    /// How long a client takes to send a submission or a cancellation. Messages of clients that arrive together interleave (spec
+    /// A.4.4). The paper's clients sent 14,100 submissions in 13 s (section 5.2).
     pub pace: SpanMs,
-    /// How servers come and go; none if they are always there.
+    /// The outages of servers; none if servers are always up.
     pub outages: Option<Outages>,
 }
 
-/// How servers come and go: each for itself, after exponentially distributed times.
+/// Independent outages of servers, with exponentially distributed times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outages {
-    /// How long a server is there, on average.
+    /// The mean time for which a server is up.
     pub up: SpanMs,
-    /// How long it is away then, on average.
+    /// The mean time for which it is down then.
     pub down: SpanMs,
 }
 
 impl Scenario {
-    /// The paper's: 10 servers, 10 users, 3 to 1,000 requests of 1 s in 100 s.
+    /// The paper's scenario: 10 servers, 10 users, 3 to 1,000 requests of 1 s in 100 s.
     pub fn paper(arrivals: Arrivals) -> Scenario {
         Scenario {
             arrivals,
@@ -106,8 +106,8 @@ impl Scenario {
         }
     }
 
-    /// The paper's experiment on scalability (section 5.2): 138 servers, 100 users at once, up to 10,000 requests.
-    /// `setup` is how long all of them together take to submit the first ones: 13 s there.
+    /// The paper's scalability experiment (section 5.2): 138 servers, 100 users at once, up to 10,000 requests. `setup` is the
+    /// time in which all users submit their first requests: 13 s in the paper.
     pub fn scalability(setup: SpanMs) -> Scenario {
         let paper = Scenario::paper(Arrivals::Simultaneous);
         let pace = SpanMs(setup.0 / (3 + 138));
@@ -119,7 +119,7 @@ impl Scenario {
         self.weights.get(number % self.weights.len().max(1)).copied().unwrap_or(1)
     }
 
-    /// The users, in the order of arrival.
+    /// Draws the users, in the order of arrival.
     pub fn draw_users(&self, seed: u64) -> Vec<UserDraw> {
         let spaced = |gap: i64| (0..i64::from(self.users)).map(|user| TimeMs(user * gap)).collect();
         let arrivals: Vec<TimeMs> = match self.arrivals {
@@ -143,23 +143,23 @@ impl Scenario {
         arrivals.into_iter().enumerate().map(draw).collect()
     }
 
-    /// When each server goes (false) and comes back (true), up to `until`, in order.
+    /// Draws when each server goes down (false) and up (true), until `until`, in order.
     pub(super) fn draw_outages(&self, until: TimeMs, seed: u64) -> Vec<(TimeMs, usize, bool)> {
         let Some(Outages { up, down }) = self.outages else { return Vec::new() };
         let mut changes = Vec::new();
         for server in 0..self.speeds.len() {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, &format!("outages of {server}")));
             let mut now = TimeMs::ZERO;
-            let mut there = true;
+            let mut is_up = true;
             loop {
-                let mean = if there { up } else { down };
+                let mean = if is_up { up } else { down };
                 let drawn = -(1.0 - rng.random::<f64>()).ln() * mean.0 as f64;
                 now += SpanMs((drawn as i64).max(1));
                 if now >= until {
                     break;
                 }
-                there = !there;
-                changes.push((now, server, there));
+                is_up = !is_up;
+                changes.push((now, server, is_up));
             }
         }
         changes.sort();
@@ -167,36 +167,36 @@ impl Scenario {
     }
 }
 
-/// A user as drawn for a run.
+/// A drawn user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UserDraw {
-    /// When the user comes.
+    /// When the user arrives.
     pub arrival: TimeMs,
-    /// How long each request takes on a server of speed 1.
+    /// The runtime of each request on a server of speed 1.
     pub runtime: SpanMs,
     /// The user's weight.
     pub weight: u32,
 }
 
-/// What is compared: how servers order requests, and how clients give them out.
+/// A system to compare: how servers order requests, and how clients dispatch them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct System {
     /// The servers' order.
     pub order: Order,
     /// The clients' dispatch.
     pub dispatch: Dispatch,
-    /// How clients move mandatory requests that wait; none are in the paper.
+    /// How clients move waiting mandatory requests; none in the paper.
     pub reallocation: Option<Reallocation>,
 }
 
 impl System {
-    /// The paper's system, with rule 4 in this sense.
+    /// The paper's system, with rule 4 under this fairness.
     pub const fn ethic(fairness: Fairness) -> System {
         let order = Order::Fair { fairness, grace: SpanMs::ZERO };
         System { order, dispatch: Dispatch::Window(1), reallocation: None }
     }
 
-    /// The legacy system: one line, and all users guess that many requests.
+    /// The legacy system: one queue, and every user submits a guessed number of requests.
     pub const fn legacy(submit: u32) -> System {
         System { order: Order::Fcfs, dispatch: Dispatch::Guess(submit), reallocation: None }
     }

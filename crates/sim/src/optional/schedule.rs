@@ -1,10 +1,10 @@
-//! Fault schedules of explorations: small platforms under faults that are drawn from a seed. The tests run some
-//! of them, and `cargo xtask soak` as many more as one likes.
+//! Fault schedules of explorations: small platforms under faults that are drawn from a seed. Tests run some of them, `cargo
+//! xtask soak` more.
 //!
-//! A schedule has few users on few servers. In some of them servers refuse more than one or two mandatory requests of a user,
-//! of many, so that clients run out of servers and look for others while they have requests. What is checked is said in `network::checks`, and here that users who were there
-//! together have had their shares: nearly equal ones in calm faults, and in rough faults, where messages are lost and clients,
-//! servers and the agent crash now and then, within a looser bound. The same seed gives the same schedule.
+//! A schedule has few users on few servers. In some schedules servers refuse all but one or two mandatory requests of a
+//! user, so that clients with requests have to look for further servers. `network::checks` has the invariants. Users who
+//! were present together must also have had nearly equal shares; the bound is looser in schedules with crashes and lost
+//! messages. The same seed gives the same schedule.
 
 use pliant_control::optional::explore::Dispatch;
 use pliant_model::rng::stream_seed;
@@ -14,52 +14,52 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::network::{Bug, NetworkFaults, Seen, simulate_faulty};
+use super::network::{Bug, FaultCounts, NetworkFaults, simulate_faulty};
 use super::{Arrivals, Scenario, System};
 use crate::counters::add_each;
 
-/// The most by which the satisfactions of users may differ who come together, without what faults excuse (`network/excused.rs`). It
-/// is two requests of the least shares on every server, if that is more. Of the 7,866 schedules among the seeds from 50,000,000
-/// to 50,020,000 that are to be fair, all are at least 0.07 below their bounds.
+/// The maximal difference between the satisfactions of users who arrive together, without what faults excuse
+/// (`network/excused.rs`). The bound is two requests of the least shares on every server, if that is more. Of the 7,866
+/// fairness schedules among the seeds from 50,000,000 to 50,020,000, all are at least 0.07 below their bounds.
 const UNFAIRNESS_MOST: f64 = 0.25;
 
 /// One fault schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schedule {
-    /// Who comes, and to which servers.
+    /// Users and servers.
     pub scenario: Scenario,
-    /// How servers order requests, and how clients give them out.
+    /// How servers order requests, and how clients dispatch them.
     pub system: System,
-    /// What befalls them.
+    /// The fault model.
     pub faults: NetworkFaults,
-    /// How far apart their shares may be of users who were there together and always wanted requests at every server, without what
-    /// faults excuse; none if they cannot be held to have had equal ones.
+    /// The maximal unfairness between users who were present together and always had requests at every server, without what
+    /// faults excuse; none if the schedule is not checked for equal shares.
     pub unfairness_most: Option<f64>,
     seed: u64,
 }
 
-/// What became of schedules.
+/// The counts of schedules.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Tried {
-    /// Schedules.
+pub struct ScheduleCounts {
+    /// Schedules that were run.
     pub schedules: u32,
     /// Messages that were sent.
     pub messages: u64,
-    /// Those that were checked for equal shares, and the least equal ones.
+    /// Schedules that were checked for equal shares.
     pub fair: u32,
-    /// The greatest unfairness among them.
+    /// The maximal unfairness among them.
     pub unfairness: f64,
-    /// What happened in them.
-    pub seen: Seen,
+    /// What happened in the schedules.
+    pub counts: FaultCounts,
 }
 
 impl Schedule {
-    /// The schedule of a seed.
+    /// Draws the schedule of a seed.
     pub fn draw(seed: u64) -> Schedule {
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "schedule"));
         let rng = &mut rng;
         let is_fair = rng.random_bool(0.4);
-        let is_rough = is_fair && rng.random_bool(0.5);
+        let has_crashes = is_fair && rng.random_bool(0.5);
         let is_crowded = !is_fair && rng.random_bool(0.5);
         let weights = rng.random_bool(0.5).then_some(vec![1, 3, 2]).unwrap_or_default();
         let window = rng.random_range(if weights.is_empty() { 1..=2 } else { 2..=3 });
@@ -68,10 +68,10 @@ impl Schedule {
             true => vec![1.0; rng.random_range(1..=5)],
             false => {
                 let servers = rng.random_range(1..=if is_crowded { 2 } else { 5 });
-                (0..servers).map(|_| one_of(rng, &[0.5, 1.0, 2.0])).collect()
+                (0..servers).map(|_| draw_from(rng, &[0.5, 1.0, 2.0])).collect()
             }
         };
-        let arrivals = one_of(rng, &[Arrivals::Simultaneous, Arrivals::Consecutive, Arrivals::Regular]);
+        let arrivals = draw_from(rng, &[Arrivals::Simultaneous, Arrivals::Consecutive, Arrivals::Regular]);
         let scenario = Scenario {
             arrivals: if is_fair { Arrivals::Simultaneous } else { arrivals },
             users: rng.random_range(2..=6),
@@ -86,11 +86,11 @@ impl Schedule {
             outages: None,
         };
         let system = Schedule::system(rng, window, is_fair);
-        let mut faults = Schedule::fault_rates(rng, &scenario, is_fair, is_rough);
+        let mut faults = Schedule::fault_rates(rng, &scenario, is_fair, has_crashes);
         if is_crowded {
             faults.mandatory_per_user = Some(rng.random_range(1..=2));
         }
-        // Shares cannot be told more finely than by requests, and each server shares by itself.
+        // Shares are no finer than requests, and each server shares by itself.
         let requests = two_requests(&scenario);
         let on_all_servers = requests * scenario.speeds.len() as f64;
         let most = UNFAIRNESS_MOST.max(on_all_servers);
@@ -101,9 +101,9 @@ impl Schedule {
     fn system(rng: &mut ChaCha8Rng, window: u32, is_fair: bool) -> System {
         let fairness = match is_fair {
             true => Fairness::VirtualTime,
-            false => one_of(rng, &[Fairness::Cumulative, Fairness::VirtualTime, Fairness::Satisfaction]),
+            false => draw_from(rng, &[Fairness::Cumulative, Fairness::VirtualTime, Fairness::Satisfaction]),
         };
-        let grace = SpanMs(one_of(rng, &[0, 500, 1_500]));
+        let grace = SpanMs(draw_from(rng, &[0, 500, 1_500]));
         let every = SpanMs(rng.random_range(250..=2_000));
         let moves = rng.random_bool(0.4);
         System {
@@ -117,59 +117,67 @@ impl Schedule {
         rng: &mut ChaCha8Rng,
         scenario: &Scenario,
         is_fair: bool,
-        is_rough: bool,
+        has_crashes: bool,
     ) -> NetworkFaults {
         let share = |rng: &mut ChaCha8Rng, most: u32| match rng.random_bool(0.6) {
             true => rng.random_range(1..=most),
             false => 0,
         };
         let deadline = scenario.deadline.0;
-        let is_calm = is_fair && !is_rough;
-        let crashes = is_rough || (!is_fair && rng.random_bool(0.8));
+        let is_reliable = is_fair && !has_crashes;
+        let crashes = has_crashes || (!is_fair && rng.random_bool(0.8));
         let drawn = NetworkFaults {
             latency: SpanMs(rng.random_range(1..=40)),
             spread: SpanMs(i64::from(share(rng, if is_fair { 100 } else { 400 }))),
-            lost: if is_calm { 0 } else { share(rng, if is_rough { 60 } else { 150 }) },
-            doubled: share(rng, 100),
+            lost: if is_reliable { 0 } else { share(rng, if has_crashes { 60 } else { 150 }) },
+            duplicated: share(rng, 100),
             crash_every: match crashes {
-                true if is_rough => SpanMs(rng.random_range(5_000..=20_000)),
+                true if has_crashes => SpanMs(rng.random_range(5_000..=20_000)),
                 true => SpanMs(rng.random_range(500..=5_000)),
                 false => SpanMs::ZERO,
             },
-            clients_stay: rng.random_bool(0.3),
-            away: SpanMs(rng.random_range(500..=if is_rough { 3_000 } else { 6_000 })),
-            cut_short: if crashes && !is_rough { share(rng, 10) } else { 0 },
-            unnamed: if is_fair { 0 } else { share(rng, 700) },
+            clients_never_crash: rng.random_bool(0.3),
+            downtime: SpanMs(rng.random_range(500..=if has_crashes { 3_000 } else { 6_000 })),
+            after_commit: if crashes && !has_crashes { share(rng, 10) } else { 0 },
+            omitted: if is_fair { 0 } else { share(rng, 700) },
             timeout: SpanMs(if is_fair { 0 } else { i64::from(share(rng, 8_000)) }),
             mandatory_per_user: rng.random_bool(0.6).then(|| rng.random_range(1..=scenario.mandatory)),
             until: TimeMs(rng.random_range(deadline / 4..=deadline * 3 / 2)),
         };
-        // A client that gives a server up before an answer can arrive never gets an answer.
+        // A timeout below the round-trip time would never let an answer arrive.
         let round_trip = SpanMs(2 * (drawn.latency.0 + drawn.spread.0) + 1);
         let timeout =
             if drawn.timeout == SpanMs::ZERO { SpanMs::ZERO } else { drawn.timeout.max(round_trip) };
         NetworkFaults { timeout, ..drawn }
     }
 
-    /// Runs it, with a mistake in it or without: what happened, and what was found wrong. `unfairness` is the metric of that
-    /// name of a run.
-    pub fn run(&self, bug: Option<Bug>, unfairness: impl Fn(&ExplorationRun) -> f64) -> (Tried, Vec<String>) {
+    /// Runs the schedule, perhaps with an injected bug. Returns its counts and violations. `unfairness` computes that metric of
+    /// a run.
+    pub fn run(
+        &self,
+        bug: Option<Bug>,
+        unfairness: impl Fn(&ExplorationRun) -> f64,
+    ) -> (ScheduleCounts, Vec<String>) {
         let found = simulate_faulty(&self.scenario, &self.system, self.faults, bug, self.seed);
         let mut violations = found.violations;
-        let mut tried =
-            Tried { schedules: 1, messages: found.messages, seen: found.seen, ..Tried::default() };
+        let mut counts = ScheduleCounts {
+            schedules: 1,
+            messages: found.messages,
+            counts: found.counts,
+            ..ScheduleCounts::default()
+        };
         if let Some(most) = self.unfairness_most {
             let most = most + self.excused(&found.excused);
-            (tried.fair, tried.unfairness) = (1, unfairness(&found.run));
-            if tried.unfairness > most {
-                let found = tried.unfairness;
+            (counts.fair, counts.unfairness) = (1, unfairness(&found.run));
+            if counts.unfairness > most {
+                let found = counts.unfairness;
                 violations.push(format!("expected an unfairness of at most {most:.3}, found {found:.3}"));
             }
         }
-        (tried, violations)
+        (counts, violations)
     }
 
-    /// By how much the satisfactions of users may differ because of faults. Users are there from the beginning to the deadline.
+    /// The difference of satisfactions that faults excuse. Users are present from the start to the deadline.
     fn excused(&self, excused: &[SpanMs]) -> f64 {
         let weights: f64 = (0..excused.len()).map(|user| f64::from(self.scenario.weight(user))).sum();
         let cores = self.scenario.speeds.len() as f64 * f64::from(self.scenario.cores);
@@ -181,8 +189,9 @@ impl Schedule {
     }
 }
 
-/// What a request of each of the two users with the least weights is of all that they deserve, on servers of speed 1: how far the
-/// services of two users may differ where requests are served whole (start-time fair queueing; Goyal, Vin and Cheng 1997).
+/// Two requests, of the users with the least weights, as shares of what these users are entitled to on servers of speed 1.
+/// The services of two users may differ so far if requests are served whole (start-time fair queueing; Goyal, Vin and Cheng
+/// 1997).
 fn two_requests(scenario: &Scenario) -> f64 {
     let mut weights: Vec<f64> =
         (0..scenario.users as usize).map(|user| f64::from(scenario.weight(user))).collect();
@@ -193,8 +202,8 @@ fn two_requests(scenario: &Scenario) -> f64 {
     weights.iter().take(2).map(|weight| scenario.runtime.seconds() * sum / (all * weight)).sum()
 }
 
-/// The least unfairness that is possible: every user's mandatory requests are completed, also where they take more than the user
-/// deserves, and the others share what is left.
+/// The least possible unfairness: every user's mandatory requests are completed, even above the user's fair share, and the
+/// other users share the rest.
 fn unfairness_of_mandatory(scenario: &Scenario) -> f64 {
     let users = scenario.users as usize;
     let mut weights: Vec<f64> = (0..users).map(|user| f64::from(scenario.weight(user))).collect();
@@ -203,7 +212,7 @@ fn unfairness_of_mandatory(scenario: &Scenario) -> f64 {
     let cores = scenario.speeds.len() as f64 * f64::from(scenario.cores);
     let all = scenario.deadline.seconds() * cores;
     let mandatory = f64::from(scenario.mandatory) * scenario.runtime.seconds();
-    // The satisfaction of the heaviest users where the mandatory requests are all that the others get.
+    // The satisfaction of the heaviest users if the others get their mandatory requests only.
     let shared = |heaviest: usize| {
         let weight: f64 = weights[..heaviest].iter().sum();
         (all - mandatory * (users - heaviest) as f64) * sum / (all * weight)
@@ -213,36 +222,53 @@ fn unfairness_of_mandatory(scenario: &Scenario) -> f64 {
     (most - level).max(0.0)
 }
 
-fn one_of<T: Copy>(rng: &mut ChaCha8Rng, values: &[T]) -> T {
+fn draw_from<T: Copy>(rng: &mut ChaCha8Rng, values: &[T]) -> T {
     *values.choose(rng).expect("there is something to choose from")
 }
 
-impl std::ops::Add for Tried {
-    type Output = Tried;
+impl std::ops::Add for ScheduleCounts {
+    type Output = ScheduleCounts;
 
-    fn add(self, other: Tried) -> Tried {
-        Tried {
+    fn add(self, other: ScheduleCounts) -> ScheduleCounts {
+        ScheduleCounts {
             schedules: self.schedules + other.schedules,
             messages: self.messages + other.messages,
             fair: self.fair + other.fair,
             unfairness: self.unfairness.max(other.unfairness),
-            seen: self.seen + other.seen,
+            counts: self.counts + other.counts,
         }
     }
 }
 
-add_each!(Seen { crashes, crashed_looking, cut_short, given_up, refused, cancelled, unanswered, in_time });
+add_each!(FaultCounts {
+    crashes,
+    crashed_without_servers,
+    after_commit,
+    given_up,
+    refused,
+    cancelled,
+    unanswered,
+    in_time
+});
 
-impl std::fmt::Display for Tried {
+impl std::fmt::Display for ScheduleCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Seen { crashes, crashed_looking, cut_short, given_up, refused, cancelled, unanswered, in_time } =
-            self.seen;
+        let FaultCounts {
+            crashes,
+            crashed_without_servers,
+            after_commit,
+            given_up,
+            refused,
+            cancelled,
+            unanswered,
+            in_time,
+        } = self.counts;
         write!(
             f,
-            "{} messages, {crashes} crashes ({cut_short} between word and deed, {crashed_looking} of clients with requests who \
+            "{} messages, {crashes} crashes ({after_commit} right after a commit, {crashed_without_servers} of clients with requests that \
              looked for servers), {given_up} servers given up, {refused} requests refused and {cancelled} cancelled, \
-             {unanswered} questions unanswered, {in_time} users held to be in time, {} schedules to be fair, unfairness \
-             {:.3} at most",
+             {unanswered} queries unanswered, {in_time} users checked for their deadlines, {} schedules checked for fairness, \
+             unfairness {:.3} at most",
             self.messages, self.fair, self.unfairness
         )
     }

@@ -1,4 +1,4 @@
-//! What each user of a simulation has had so far: the part of the drivers that ends in an [`ExplorationRun`].
+//! Accounts the usage of each user during a simulation and builds the [`ExplorationRun`].
 
 use pliant_model::{Capacity, Exploration, ExplorationRun, SpanMs, TimeMs};
 use pliant_policy::optional::Kind;
@@ -15,7 +15,7 @@ pub(super) struct Tally {
     pub(super) submissions: u64,
 }
 
-/// How a run on a server ended, as far as users are concerned.
+/// How a run on a server ended, from the point of view of its user.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunEnd {
     Completed(Kind),
@@ -48,30 +48,30 @@ impl Tally {
         }
     }
 
-    /// A server comes or goes.
+    /// Changes the capacity when a server goes up or down.
     pub(super) fn resources(&mut self, now: TimeMs, change: f64) {
         let resources = self.capacity.last().map_or(0.0, |last| last.resources) + change;
         self.capacity.push(Capacity { since: now, resources });
     }
 
-    /// An optional request is on the platform.
-    pub(super) fn stored(&mut self) {
+    /// Counts an optional request that reaches the platform.
+    pub(super) fn add_stored(&mut self) {
         self.stored += 1;
         self.stored_most = self.stored_most.max(self.stored);
     }
 
-    /// It is there no more.
-    pub(super) fn unstored(&mut self) {
+    /// Counts an optional request that leaves the platform.
+    pub(super) fn remove_stored(&mut self) {
         self.stored -= 1;
     }
 
-    /// A run has ended. What was cancelled because its user has left counts until the user's deadline: what it consumes until a
-    /// lost cancellation is sent again is of no use to others.
-    pub(super) fn ran(&mut self, now: TimeMs, user: usize, took: SpanMs, speed: f64, end: RunEnd) {
+    /// Accounts an ended run. A run that was cancelled because its user has left counts only until the user's deadline: after
+    /// that it runs on only because a cancellation was lost.
+    pub(super) fn ran(&mut self, now: TimeMs, user: usize, elapsed: SpanMs, speed: f64, end: RunEnd) {
         let exploration = &mut self.explorations[user];
         let late = (now - exploration.deadline).max(SpanMs::ZERO);
-        let took = if end == RunEnd::Cancelled { (took - late).max(SpanMs::ZERO) } else { took };
-        let resources = SpanMs((took.0 as f64 * speed).round() as i64);
+        let elapsed = if end == RunEnd::Cancelled { (elapsed - late).max(SpanMs::ZERO) } else { elapsed };
+        let resources = SpanMs((elapsed.0 as f64 * speed).round() as i64);
         exploration.consumed = exploration.consumed + resources;
         match end {
             RunEnd::Completed(kind) => {
@@ -89,23 +89,23 @@ impl Tally {
         }
     }
 
-    /// A user is done with everything.
+    /// Records that a user has left.
     pub(super) fn left(&mut self, now: TimeMs, user: usize) {
         self.explorations[user].left = now;
     }
 
-    /// When a user's mandatory requests were completed, if they are, and by when they should be.
+    /// When a user's mandatory requests were completed, and their deadline.
     pub(super) fn mandatory_of(&self, user: usize) -> (Option<TimeMs>, TimeMs) {
         let Exploration { mandatory_done, deadline, .. } = self.explorations[user];
         (mandatory_done, deadline)
     }
 
-    /// When the last user's deadline is.
+    /// The deadline of the last user.
     pub(super) fn last_deadline(&self) -> TimeMs {
         self.explorations.iter().map(|user| user.deadline).max().unwrap_or(TimeMs::ZERO)
     }
 
-    /// The most optional requests that were on the platform at a time.
+    /// The maximal number of optional requests on the platform at a time.
     pub(super) fn stored_most(&self) -> u32 {
         self.stored_most
     }

@@ -1,4 +1,4 @@
-//! Clients: one per job.
+//! Clients, one for each job.
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{self, DiscoveryQuery, DiscoverySubject, Requester};
@@ -18,31 +18,31 @@ use super::network::{Link, NetworkMessage};
 use crate::kernel::Peer;
 use crate::{SimError, SimJob};
 
-/// How many of the best servers a client wants to hear of: the first one, and others for when it refuses.
+/// How many offers a client asks for: the best one, and others in case of a refusal.
 const BEST: u32 = 3;
 
 /// The master agent.
 const MASTER: usize = 0;
 
-/// Somebody with a job to submit.
+/// The client of a job.
 pub(super) enum Client {
     /// A client of the federation.
     Federation {
         /// Its submission.
         submission: Box<Submission>,
-        /// What it asks for.
+        /// The requested work.
         work: Work,
-        /// Who it is.
+        /// The owner of the job.
         owner: User,
-        /// How often it has crashed.
+        /// The number of its crashes.
         crashes: u32,
     },
-    /// A local user, who has submitted to the cluster.
+    /// A local user who has submitted to that cluster.
     Local(ClusterId),
 }
 
 impl Driver<'_> {
-    /// A job arrives.
+    /// Submits a job of the workload.
     pub(super) fn submit(&mut self, now: Time, number: u32, next: &SimJob) -> Result<(), SimError> {
         let SimJob { job, speedup, true_speedup, managed } = next;
         if true_speedup.is_some() {
@@ -56,11 +56,11 @@ impl Driver<'_> {
         let submission = Box::new(Submission::new(Time::MAX));
         let client = Client::Federation { submission, work, owner: owner(job), crashes: 0 };
         self.clients.insert(number, client);
-        self.tell_client(now, number, client::Event::Begin);
+        self.deliver_to_client(now, number, client::Event::Begin);
         Ok(())
     }
 
-    /// A local user's job: rigid, straight to its own cluster, in the log's own shape and time.
+    /// Submits a local user's rigid job to its own cluster, with the shape and time of the log.
     fn submit_locally(&mut self, now: Time, number: u32, job: &Job) -> Result<(), SimError> {
         let clusters = self.platform.clusters();
         let only = (clusters.len() == 1).then_some(ClusterId(0));
@@ -76,23 +76,23 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Hands an answer to whoever asked, unless it has crashed since.
+    /// Delivers an answer to a client, unless the client has crashed since.
     pub(super) fn answer_client(&mut self, now: Time, to: Token, event: client::Event) {
-        if let Some(number) = self.waits(to) {
-            self.tell_client(now, number, event);
+        if let Some(number) = self.waiting_client(to) {
+            self.deliver_to_client(now, number, event);
         }
     }
 
-    /// The client's job has ended already.
-    pub(super) fn known(&mut self, to: Token) {
-        if let Some(number) = self.waits(to) {
+    /// Removes a client whose job has ended already.
+    pub(super) fn remove_known(&mut self, to: Token) {
+        if let Some(number) = self.waiting_client(to) {
             self.clients.remove(&number);
-            self.set_due(Peer::Client(number), None);
+            self.set_timer(Peer::Client(number), None);
         }
     }
 
-    /// The number of the client that waits for the answer.
-    fn waits(&self, to: Token) -> Option<u32> {
+    /// The number of the client that waits for an answer to this token.
+    fn waiting_client(&self, to: Token) -> Option<u32> {
         let number = to.0 as u32;
         let waits = match self.clients.get(&number)? {
             Client::Federation { crashes, .. } => token(number, *crashes) == to,
@@ -101,11 +101,11 @@ impl Driver<'_> {
         waits.then_some(number)
     }
 
-    pub(super) fn tell_client(&mut self, now: Time, number: u32, event: client::Event) {
+    pub(super) fn deliver_to_client(&mut self, now: Time, number: u32, event: client::Event) {
         match self.clients.get_mut(&number) {
             Some(Client::Federation { submission, .. }) => {
                 if let Some(command) = submission.on(now, event) {
-                    self.carry_out_for_client(now, number, command);
+                    self.execute_client_command(now, number, command);
                 }
             }
             Some(Client::Local(cluster)) => {
@@ -117,8 +117,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Does what a client wants.
-    fn carry_out_for_client(&mut self, now: Time, number: u32, command: Command) {
+    /// Executes a command of a client.
+    fn execute_client_command(&mut self, now: Time, number: u32, command: Command) {
         let Some(Client::Federation { work, owner, crashes, .. }) = self.clients.get(&number) else { return };
         let token = token(number, *crashes);
         match command {
@@ -138,12 +138,12 @@ impl Driver<'_> {
                 let submit = submit(number, work.clone(), owner.clone(), None, Default::default());
                 self.send_from_client(now, token, server, submit);
             }
-            Command::WakeAt(at) => self.set_due(Peer::Client(number), Some(at)),
+            Command::WakeAt(at) => self.set_timer(Peer::Client(number), Some(at)),
             Command::Done(outcome) => {
                 let fits = fits(work, self.platform);
                 self.clients.remove(&number);
-                self.set_due(Peer::Client(number), None);
-                self.done(number, fits, *outcome);
+                self.set_timer(Peer::Client(number), None);
+                self.record_outcome(number, fits, *outcome);
             }
         }
     }
@@ -155,12 +155,12 @@ impl Driver<'_> {
         };
         self.send_submission(now, token, *server, submit);
         let number = token.0 as u32;
-        if self.links.crashes()
+        if self.links.draw_crash()
             && let Some(Client::Federation { submission, crashes, .. }) = self.clients.get_mut(&number)
         {
             **submission = Submission::resumed(Time::MAX, to);
             *crashes += 1;
-            self.tell_client(now, number, client::Event::Begin);
+            self.deliver_to_client(now, number, client::Event::Begin);
         }
     }
 
@@ -169,8 +169,8 @@ impl Driver<'_> {
         self.send(now, Link::ClientServer, NetworkMessage::Server(server, event));
     }
 
-    /// A submission of the federation is over; `fits` if some cluster is large enough.
-    fn done(&mut self, number: u32, fits: bool, outcome: SubmissionOutcome) {
+    /// Records the outcome of a submission to the federation; `fits` if some cluster is large enough.
+    fn record_outcome(&mut self, number: u32, fits: bool, outcome: SubmissionOutcome) {
         let why = match outcome {
             SubmissionOutcome::Accepted(_) => return,
             SubmissionOutcome::Refused(reasons) => sentence(&reasons),
@@ -203,7 +203,7 @@ impl Driver<'_> {
     }
 }
 
-/// Whether some cluster is large enough.
+/// True if some cluster is large enough.
 fn fits(work: &Work, platform: &Platform) -> bool {
     let request = work.request(JobId(0), Time::ZERO);
     platform.clusters().iter().any(|cluster| request.on(cluster.procs, cluster.speed).is_some())
@@ -234,12 +234,12 @@ fn submit(
     }
 }
 
-/// Whom to answer: the client of that job, after so many crashes.
+/// The token of a job's client after that number of crashes.
 fn token(number: u32, crashes: u32) -> Token {
     Token(u64::from(crashes) << 32 | u64::from(number))
 }
 
-/// The log's user, `u17` or `u-1` if it is unknown.
+/// The log's user as a name: `u17`, or `u-1` if unknown.
 fn owner(job: &Job) -> User {
     format!("u{}", job.user).parse().expect("a letter and a whole number are a user's name")
 }

@@ -1,9 +1,9 @@
-//! The events of a protocol simulation, and who handles them.
+//! The event loop of a protocol simulation.
 //!
-//! The events of one instant come in the order of the direct engine ([`Class`]): terminations in the order in which
-//! the jobs were started, then messages that arrive now, then submissions ([`Ties`] may put the terminations last), each
-//! with all that follows from it in no time; then the timers of machines, which start jobs. A job that ends in the instant
-//! of its start begins the instant anew.
+//! The events of one instant come in the order of the direct engine ([`Class`]): terminations in the order in which the jobs
+//! were started, then messages that arrive now, then submissions ([`Ties`] may put terminations last), each with everything
+//! that follows from it without delay; then the timers of machines, which start jobs. A job that ends in the instant of its
+//! start begins a further pass over the instant.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use rustc_hash::FxHashMap;
 
 use super::clients::Client;
 use super::handoffs::Handoffs;
+use super::hierarchy::{AgentPosition, Layout};
 use super::network::{Link, Links, Network, NetworkMessage};
-use super::tree::{Layout, Placed};
 use super::{ProtocolRun, Unplaced, Watcher};
 use crate::kernel::Peer;
 use crate::kernel::{
@@ -27,25 +27,25 @@ use crate::kernel::{
 };
 use crate::{Policies, SimError, SimJob, Ties};
 
-/// The journal that a daemon's news come from: none is ever lost here.
+/// The number of every daemon's journal: no journal is ever lost here.
 const JOURNAL: u64 = 1;
 
-/// Something that happens.
+/// An event of the simulation.
 pub(super) enum Event {
-    /// A job ends: on which server, which of its jobs.
+    /// A job of a server ends.
     End(usize, JobId),
     /// A message arrives.
     Message(NetworkMessage),
     /// The next job of the workload is submitted.
     Submission,
-    /// A machine may want to be told that time has passed.
+    /// A timer of a machine may be due.
     Due(Peer),
 }
 
 /// The order of the events of one instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Class {
-    /// How often the instant was begun anew because a job ended in it.
+    /// The number of earlier passes, each ended by a job that started and ended in this instant.
     pass: u32,
     rank: Rank,
 }
@@ -53,7 +53,7 @@ struct Class {
 /// The order within a pass.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// A message that a termination of this instant has caused.
+    /// A message caused by a termination of this instant.
     Caused,
     EndFirst,
     Message,
@@ -65,7 +65,7 @@ enum Rank {
 /// An agent with its place in the hierarchy.
 pub(super) struct AgentNode {
     pub(super) node: Node<Agent>,
-    pub(super) place: Placed,
+    pub(super) place: AgentPosition,
 }
 
 /// A server with its place in the hierarchy.
@@ -74,7 +74,7 @@ pub(super) struct ServerNode {
     pub(super) parent: usize,
 }
 
-/// What the driver knows of a job that has not started.
+/// A job that has not started.
 pub(super) struct Submitted {
     pub(super) job: Job,
     pub(super) managed: bool,
@@ -90,12 +90,12 @@ pub(super) struct Driver<'a> {
     pub(super) clients: FxHashMap<u32, Client>,
     pub(super) submitted: FxHashMap<u32, Submitted>,
     queue: EventQueue<Time, Class, Event>,
-    /// Of the event that is handled.
+    /// The class of the current event.
     class: Class,
     pub(super) links: Links,
-    /// When each machine wants to be told that time has passed.
-    dues: FxHashMap<Peer, Time>,
-    /// True until the daemons have attached: the messages of that take no time.
+    /// The next timer of each machine.
+    timers: FxHashMap<Peer, Time>,
+    /// True until the daemons have attached: these messages arrive without delay.
     attaching: bool,
     pub(super) outcomes: Vec<Option<JobOutcome>>,
     pub(super) refused: BTreeMap<u32, (u64, RefusalCause)>,
@@ -107,10 +107,10 @@ pub(super) struct Driver<'a> {
 
 fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec<AgentConfig> {
     let moving = policies.reallocation.map(|policy| ReallocationConfig { policy, early: None });
-    // Time for a question to every server and back, with the second that each level has less.
+    // Time for a query to every server and back, plus the second by which each level reduces its timeout.
     let height = layout.height as i64;
     let timeout = Span(2 * network.latency.longest().0 * height + height);
-    let config = |(number, place): (usize, &Placed)| AgentConfig {
+    let config = |(number, place): (usize, &AgentPosition)| AgentConfig {
         name: daemon_name('a', number),
         root: place.parent.is_none(),
         timeout,
@@ -138,8 +138,10 @@ impl<'a> Driver<'a> {
         peers.extend((0..).zip(&agent_configs).map(|(number, one)| (one.name.clone(), Peer::Agent(number))));
         peers
             .extend((0..).zip(&server_configs).map(|(number, one)| (one.name.clone(), Peer::Server(number))));
-        let agent =
-            |(config, place): (AgentConfig, &Placed)| AgentNode { node: Node::new(config), place: *place };
+        let agent = |(config, place): (AgentConfig, &AgentPosition)| AgentNode {
+            node: Node::new(config),
+            place: *place,
+        };
         let server = |(config, parent): (ServerConfig, &usize)| ServerNode {
             node: Node::new(ServerStart { config, origin }),
             parent: *parent,
@@ -157,7 +159,7 @@ impl<'a> Driver<'a> {
             queue: EventQueue::new(origin),
             class: Class { pass: 0, rank: Rank::Message },
             links: Links::new(network, levels),
-            dues: FxHashMap::default(),
+            timers: FxHashMap::default(),
             attaching: true,
             outcomes: Vec::new(),
             refused: BTreeMap::new(),
@@ -170,7 +172,7 @@ impl<'a> Driver<'a> {
         driver
     }
 
-    /// Every server attaches to its agent, and every agent tells its own of what it has.
+    /// Attaches every server to its agent; each agent then announces its servers to its own agent.
     fn attach(&mut self, origin: Time) {
         for index in 0..self.servers.len() {
             let info = server_info(&self.servers[index].node.machine, index);
@@ -191,7 +193,7 @@ impl<'a> Driver<'a> {
         Ok(run.driver.conclude())
     }
 
-    /// Schedules an event. What happens now is handled in this pass, but terminations, which begin another one.
+    /// Schedules an event. Events of this instant belong to this pass, except terminations, which begin the next one.
     fn schedule(&mut self, at: Time, rank: Rank, event: Event) {
         let pass = match (at <= self.queue.now(), &event) {
             (true, Event::End(..)) => self.class.pass + 1,
@@ -201,7 +203,7 @@ impl<'a> Driver<'a> {
         self.queue.schedule(at, Class { pass, rank }, event);
     }
 
-    /// A job of a server is to end.
+    /// Schedules the end of a job.
     pub(super) fn plan_end(&mut self, at: Time, server: usize, job: JobId) {
         let rank = match self.policies.ties {
             Ties::FinishFirst => Rank::EndFirst,
@@ -210,68 +212,68 @@ impl<'a> Driver<'a> {
         self.schedule(at, rank, Event::End(server, job));
     }
 
-    /// A machine wants to be told of that time, and of no other.
-    pub(super) fn set_due(&mut self, peer: Peer, at: Option<Time>) {
+    /// Sets or clears the only timer of a machine.
+    pub(super) fn set_timer(&mut self, peer: Peer, at: Option<Time>) {
         let before = match at {
-            Some(at) => self.dues.insert(peer, at),
-            None => self.dues.remove(&peer),
+            Some(at) => self.timers.insert(peer, at),
+            None => self.timers.remove(&peer),
         };
         if let Some(at) = at.filter(|_| before != at) {
             self.schedule(at, Rank::Due(peer), Event::Due(peer));
         }
     }
 
-    fn tell_due(&mut self, now: Time, peer: Peer) {
+    fn deliver_timer(&mut self, now: Time, peer: Peer) {
         match peer {
-            Peer::Server(index) => self.tell_server(now, index, server::Event::Due),
-            Peer::Agent(index) => self.tell_agent(now, index, agent::Event::Due),
-            Peer::Client(job) => self.tell_client(now, job, client::Event::Due),
+            Peer::Server(index) => self.deliver_to_server(now, index, server::Event::Due),
+            Peer::Agent(index) => self.deliver_to_agent(now, index, agent::Event::Due),
+            Peer::Client(job) => self.deliver_to_client(now, job, client::Event::Due),
         }
     }
 
     fn deliver(&mut self, now: Time, message: NetworkMessage) {
         match message {
-            NetworkMessage::Agent(index, event) => self.tell_agent(now, index, event),
-            NetworkMessage::Server(index, event) => self.tell_server(now, index, event),
-            NetworkMessage::Question(index, discovery, ask) => self.answer(now, index, discovery, &ask),
-            NetworkMessage::Acknowledged(peer, sequence) => self.acknowledged(peer, sequence),
+            NetworkMessage::Agent(index, event) => self.deliver_to_agent(now, index, event),
+            NetworkMessage::Server(index, event) => self.deliver_to_server(now, index, event),
+            NetworkMessage::Query(index, discovery, ask) => self.answer(now, index, discovery, &ask),
+            NetworkMessage::Acknowledged(peer, sequence) => self.acknowledge(peer, sequence),
             NetworkMessage::Client(token, event) => self.answer_client(now, token, event),
-            NetworkMessage::Known(token) => self.known(token),
-            NetworkMessage::Inquiry { source, target, id } => self.inquired(now, source, target, id),
+            NetworkMessage::Known(token) => self.remove_known(token),
+            NetworkMessage::Inquiry { source, target, id } => self.answer_inquiry(now, source, target, id),
         }
     }
 
-    fn tell_agent(&mut self, now: Time, index: usize, event: agent::Event) {
-        self.watcher.agent_told(now, index, &event);
+    fn deliver_to_agent(&mut self, now: Time, index: usize, event: agent::Event) {
+        self.watcher.agent_event(now, index, &event);
         let mut commands = std::mem::take(&mut self.agent_commands);
         let node = &mut self.agents[index].node;
         node.deliver(now, event, &mut commands);
         let due = node.machine.next_due().map(|at| at.max(now));
-        self.set_due(Peer::Agent(index), due);
-        self.watcher.agent_wants(now, index, &commands);
+        self.set_timer(Peer::Agent(index), due);
+        self.watcher.agent_commands(now, index, &commands);
         for command in commands.drain(..) {
-            self.carry_out(now, index, command);
+            self.execute_agent_command(now, index, command);
         }
         self.agent_commands = commands;
     }
 
-    pub(super) fn tell_server(&mut self, now: Time, index: usize, event: server::Event) {
-        self.watcher.server_told(now, index, &event);
+    pub(super) fn deliver_to_server(&mut self, now: Time, index: usize, event: server::Event) {
+        self.watcher.server_event(now, index, &event);
         let mut commands = std::mem::take(&mut self.server_commands);
         let node = &mut self.servers[index].node;
         node.deliver(now, event, &mut commands);
-        // All that is due at an instant is equal: the first cluster goes first.
+        // Clusters that are due at the same instant start in their order.
         let due = node.machine.next_due().map(|at| at.max(now));
-        self.set_due(Peer::Server(index), due);
-        self.watcher.server_wants(now, index, &commands);
+        self.set_timer(Peer::Server(index), due);
+        self.watcher.server_commands(now, index, &commands);
         for command in commands.drain(..) {
-            self.carry_out_for_server(now, index, command);
+            self.execute_server_command(now, index, command);
         }
         self.server_commands = commands;
     }
 
-    /// Does what an agent wants.
-    fn carry_out(&mut self, now: Time, index: usize, command: agent::Command) {
+    /// Executes a command of an agent.
+    fn execute_agent_command(&mut self, now: Time, index: usize, command: agent::Command) {
         let (me, depth) = (Peer::Agent(index), self.agents[index].place.depth);
         match command {
             agent::Command::Query { child, discovery, query } => {
@@ -281,8 +283,8 @@ impl<'a> Driver<'a> {
                         let requester = Requester::Parent(discovery);
                         NetworkMessage::Agent(below, agent::Event::Queried { requester, query })
                     }
-                    Peer::Server(below) => NetworkMessage::Question(below, discovery, query),
-                    Peer::Client(_) => return debug_assert!(false, "a client is nobody's child"),
+                    Peer::Server(below) => NetworkMessage::Query(below, discovery, query),
+                    Peer::Client(_) => return debug_assert!(false, "a client has no agent"),
                 };
                 self.send(now, Link::Down(depth, child), message);
             }
@@ -305,24 +307,24 @@ impl<'a> Driver<'a> {
             }
             agent::Command::Announce => {
                 let machine = &self.agents[index].node.machine;
-                let there = machine.servers().filter(|(_, _, attached)| *attached);
-                let servers = there.map(|(info, _, _)| info.clone()).collect();
+                let attached_servers = machine.servers().filter(|(_, _, attached)| *attached);
+                let servers = attached_servers.map(|(info, _, _)| info.clone()).collect();
                 let (child, kind) = (machine.config().name.clone(), ChildKind::Agent);
                 self.send_up(now, me, agent::Event::Attached { child, kind, journal: JOURNAL, servers });
             }
             // The outcomes of the run are the archive.
             agent::Command::Archive(_) => {}
-            agent::Command::Freed => debug_assert!(false, "every job's end is news"),
+            agent::Command::Freed => debug_assert!(false, "every job's end is a status update"),
             agent::Command::Answer { to: Requester::ReallocationCycle, .. } => {
-                debug_assert!(false, "an agent answers its own questions by itself");
+                debug_assert!(false, "an agent answers its own queries by itself");
             }
             agent::Command::ReportReallocation { .. } | agent::Command::Configured { .. } => {
-                debug_assert!(false, "there are no operators");
+                debug_assert!(false, "the simulation has no operators");
             }
         }
     }
 
-    /// Tells a daemon's agent.
+    /// Sends an event to a daemon's agent.
     pub(super) fn send_up(&mut self, now: Time, from: Peer, event: agent::Event) {
         let parent = match from {
             Peer::Server(index) => Some(self.servers[index].parent),
@@ -342,7 +344,7 @@ impl<'a> Driver<'a> {
         self.schedule(arrival, rank, Event::Message(message));
     }
 
-    fn acknowledged(&mut self, peer: Peer, sequence: u64) {
+    fn acknowledge(&mut self, peer: Peer, sequence: u64) {
         match peer {
             Peer::Server(index) => self.servers[index].node.acknowledge(sequence),
             Peer::Agent(index) => self.agents[index].node.acknowledge(sequence),
@@ -365,7 +367,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// The driver with the jobs that are still to be submitted.
+/// The driver with the jobs that are not submitted yet.
 struct WorkloadRun<'a, I: Iterator> {
     driver: Driver<'a>,
     jobs: Peekable<I>,
@@ -415,11 +417,11 @@ where
         driver.class = class;
         driver.attaching &= class.rank == Rank::Message;
         match event {
-            Event::End(server, job) => driver.job_ended(now, server, job),
+            Event::End(server, job) => driver.deliver_job_end(now, server, job),
             Event::Message(message) => driver.deliver(now, message),
-            Event::Due(peer) if driver.dues.get(&peer) == Some(&now) => {
-                driver.dues.remove(&peer);
-                driver.tell_due(now, peer);
+            Event::Due(peer) if driver.timers.get(&peer) == Some(&now) => {
+                driver.timers.remove(&peer);
+                driver.deliver_timer(now, peer);
             }
             Event::Due(_) => {}
             Event::Submission => self.submit_next(now)?,

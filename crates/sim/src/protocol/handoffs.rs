@@ -1,4 +1,4 @@
-//! Handoffs between servers: who waits for which answer, and what was moved.
+//! Handoffs between servers: pending calls and completed moves.
 
 use pliant_control::agent::{self, DiscoveryResult};
 use pliant_control::handoff::{Call, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Reply};
@@ -13,28 +13,28 @@ use super::driver::Driver;
 use super::network::{Link, NetworkMessage};
 use crate::kernel::Peer;
 
-/// Tokens of calls between daemons; those of clients are smaller.
+/// The first token of calls between daemons; those of clients are smaller.
 const FIRST: u64 = 1 << 63;
 
-/// Who waits for an answer of a server.
-enum Waiting {
-    /// The agent above it, by its number of the question.
+/// The caller that waits for an answer of a server.
+enum PendingCall {
+    /// The server's agent, by the number of its query.
     Agent(u64),
-    /// The server of that number, about that job.
+    /// The server of that number, for that handoff.
     Server(usize, HandoffId),
 }
 
-/// The calls under way, and the moves that were made.
+/// The pending calls and the completed moves.
 #[derive(Default)]
 pub(super) struct Handoffs {
-    waiting: FxHashMap<u64, Waiting>,
+    waiting: FxHashMap<u64, PendingCall>,
     next: u64,
     pub(super) moves: Vec<MoveRecord>,
     pub(super) count: u64,
 }
 
 impl Handoffs {
-    fn wait(&mut self, waiting: Waiting) -> Token {
+    fn wait(&mut self, waiting: PendingCall) -> Token {
         let token = FIRST + self.next;
         self.next += 1;
         self.waiting.insert(token, waiting);
@@ -43,22 +43,28 @@ impl Handoffs {
 }
 
 impl Driver<'_> {
-    /// An agent proposes that a server hand a job over.
-    pub(super) fn ordered(&mut self, now: Time, index: usize, discovery: u64, order: Box<MoveProposal>) {
-        let reply = self.handoffs.wait(Waiting::Agent(discovery));
-        self.tell_server(now, index, server::Event::Order { reply, order });
+    /// Delivers an agent's move proposal to a server.
+    pub(super) fn deliver_order(
+        &mut self,
+        now: Time,
+        index: usize,
+        discovery: u64,
+        order: Box<MoveProposal>,
+    ) {
+        let reply = self.handoffs.wait(PendingCall::Agent(discovery));
+        self.deliver_to_server(now, index, server::Event::Order { reply, order });
     }
 
-    /// A server says what came of a proposal.
-    pub(super) fn order_ended(&mut self, now: Time, index: usize, to: Token, outcome: MoveOutcome) {
-        let Some(Waiting::Agent(discovery)) = self.handoffs.waiting.remove(&to.0) else { return };
+    /// Sends the outcome of a proposal to the agent.
+    pub(super) fn send_order_outcome(&mut self, now: Time, index: usize, to: Token, outcome: MoveOutcome) {
+        let Some(PendingCall::Agent(discovery)) = self.handoffs.waiting.remove(&to.0) else { return };
         let child = self.servers[index].node.machine.config().name.clone();
         let found = DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() };
         self.send_up(now, Peer::Server(index), agent::Event::Answered { child, discovery, found });
     }
 
-    /// A job has gone to another server.
-    pub(super) fn moved(&mut self, source: usize, job: &Handle, hop: &Hop) {
+    /// Records a completed move.
+    pub(super) fn record_move(&mut self, source: usize, job: &Handle, hop: &Hop) {
         self.handoffs.count += 1;
         let server = |name: &Name| match self.peers.get(name) {
             Some(Peer::Server(index)) => Some(ClusterId(*index as u32)),
@@ -68,7 +74,7 @@ impl Driver<'_> {
         let machine = &self.servers[source].node.machine;
         let payload = machine.number_of(job).and_then(|number| machine.payload(number));
         let Some(number) = payload.and_then(|payload| payload.read::<u32>().ok()) else { return };
-        // It may have started there before that is known here.
+        // The job may have started at the target before the source archives the move.
         let started = self.outcomes[number as usize].as_ref().map(|ran| ran.log_id);
         let log_id = started.or_else(|| Some(self.submitted.get(&number)?.job.log_id));
         let Some(log_id) = log_id else { return };
@@ -80,7 +86,7 @@ impl Driver<'_> {
         }
     }
 
-    /// A server asks something of another one.
+    /// Calls another server for a server.
     pub(super) fn call(&mut self, now: Time, index: usize, to: &Name, id: HandoffId, call: Call) {
         let Some(Peer::Server(other)) = self.peers.get(to).copied() else {
             return debug_assert!(false, "{to} is no server");
@@ -91,34 +97,34 @@ impl Driver<'_> {
                 return self.send(now, Link::Servers, inquiry);
             }
             Call::Prepare(handoff) => {
-                let reply = self.handoffs.wait(Waiting::Server(index, id));
+                let reply = self.handoffs.wait(PendingCall::Server(index, id));
                 server::Event::Prepare { reply, handoff }
             }
             Call::Commit { cancelled, attempts } => {
-                let reply = self.handoffs.wait(Waiting::Server(index, id.clone()));
+                let reply = self.handoffs.wait(PendingCall::Server(index, id.clone()));
                 server::Event::Commit { reply, id, cancelled, attempts }
             }
             Call::Ready => {
-                let reply = self.handoffs.wait(Waiting::Server(index, id.clone()));
+                let reply = self.handoffs.wait(PendingCall::Server(index, id.clone()));
                 server::Event::Ready { reply, id }
             }
             Call::Abort => {
-                let reply = self.handoffs.wait(Waiting::Server(index, id.clone()));
+                let reply = self.handoffs.wait(PendingCall::Server(index, id.clone()));
                 server::Event::Abort { reply, id }
             }
         };
         self.send(now, Link::Servers, NetworkMessage::Server(other, event));
     }
 
-    /// A server answers another one.
+    /// Answers a call of another server.
     pub(super) fn reply_to_server(&mut self, now: Time, to: Token, reply: Reply) {
-        let Some(Waiting::Server(source, id)) = self.handoffs.waiting.remove(&to.0) else { return };
+        let Some(PendingCall::Server(source, id)) = self.handoffs.waiting.remove(&to.0) else { return };
         self.send(now, Link::Servers, NetworkMessage::Server(source, server::Event::Answered { id, reply }));
     }
 
-    /// A server says whether a copy may start.
-    pub(super) fn consent(&mut self, now: Time, to: Token, decision: HandoffDecision) {
-        let Some(Waiting::Server(target, id)) = self.handoffs.waiting.remove(&to.0) else { return };
+    /// Sends the decision whether a sibling may start.
+    pub(super) fn send_start_decision(&mut self, now: Time, to: Token, decision: HandoffDecision) {
+        let Some(PendingCall::Server(target, id)) = self.handoffs.waiting.remove(&to.0) else { return };
         self.send(
             now,
             Link::Servers,
@@ -126,8 +132,8 @@ impl Driver<'_> {
         );
     }
 
-    /// A server asks the one that a held job came from.
-    pub(super) fn inquired(&mut self, now: Time, source: usize, target: usize, id: HandoffId) {
+    /// Answers a target's inquiry with the decision of the source.
+    pub(super) fn answer_inquiry(&mut self, now: Time, source: usize, target: usize, id: HandoffId) {
         let decision = self.servers[source].node.machine.decision(&id);
         self.send(
             now,

@@ -1,19 +1,18 @@
 //! The *protocol* speed of the simulator: the state machines of `pliant-control` exchange messages over a
 //! simulated network, and jobs are simulated processes.
 //!
-//! Every job has a client, every cluster a server with its embedded batch system, and agents stand between them
-//! as a [`Tree`] says. They are driven by the same events, in the same order, as the direct engine
-//! ([`crate::simulate`]); over a network without delays the schedule is the same, job for job
-//! (`tests/protocol.rs`).
+//! Every job has a client, every cluster a server with its embedded batch system, and a [`Hierarchy`] of agents connects them.
+//! They are driven by the same events in the same order as the direct engine ([`crate::simulate`]); over a network without
+//! delays the schedule is the same, job for job (`tests/protocol.rs`).
 //!
-//! The daemons are there before the first client: they attach at the origin of time, whatever the network.
+//! The daemons attach at the origin of time, before the first client starts, whatever the network.
 
 mod clients;
 mod driver;
 mod handoffs;
+pub(crate) mod hierarchy;
 mod network;
 mod servers;
-pub(crate) mod tree;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -24,40 +23,40 @@ use pliant_model::{Platform, Run, Time};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::runtimes::predicted::Basis;
 
+pub use hierarchy::{Hierarchy, HierarchyError, Node};
 pub use network::{Latency, Network, Traffic};
-pub use tree::{Node, Tree, TreeError};
 
-use crate::{PlanBy, Policies, Silent, SimError, SimJob};
+use crate::{NoObserver, PlanBy, Policies, SimError, SimJob};
 
-/// A finished run, and what it took to get there.
+/// A finished run with its traffic.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProtocolRun {
-    /// The run, as the direct engine gives it.
+    /// The run, in the form of the direct engine.
     pub run: Run,
-    /// Jobs that fit a cluster and got none, by position in the workload. Always empty as long as the network
-    /// loses nothing: in its last round a client takes any completion.
+    /// Jobs that fit a cluster but were not placed, by position in the workload. Empty as long as the network loses no messages:
+    /// in its last attempt a client accepts any completion.
     pub unplaced: Vec<Unplaced>,
-    /// How many messages were sent.
+    /// The numbers of messages.
     pub traffic: Traffic,
 }
 
 /// A job whose client gave up although a cluster could have taken it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unplaced {
-    /// The number in the log it came from.
+    /// The job's number in its log.
     pub log_id: u64,
-    /// What the client was told.
+    /// The answer that the client got.
     pub why: String,
 }
 
-/// What the protocol speed does not do.
+/// A feature that the protocol speed does not support.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Unsupported {
     /// Clients map by the earliest completion only.
     Mapping(Mapping),
     /// Servers plan by walltimes only.
     PlanBy(Basis),
-    /// Jobs scale as is believed.
+    /// All speedups must be as assumed.
     Misjudged,
 }
 
@@ -70,7 +69,7 @@ impl fmt::Display for Unsupported {
             ),
             Self::Misjudged => write!(
                 f,
-                "expected jobs that scale as is believed in a protocol simulation, found one that does not: simulate \
+                "expected jobs with the assumed speedup in a protocol simulation, found one with another speedup: simulate \
                  directly"
             ),
             Self::PlanBy(found) => write!(
@@ -83,34 +82,34 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Sees what every daemon is told and what it wants done: a recorder, or a checker. Agents and servers are
-/// numbered; the master agent is agent 0, and a server has the number of its cluster.
+/// Observes the events and commands of every daemon, as a recorder or checker. Agents and servers are numbered; the master
+/// agent is agent 0, and a server has the number of its cluster.
 pub trait Watcher {
-    /// The daemons stand, without anybody attached.
+    /// The daemons have started; none is attached yet.
     fn begin(&mut self, _origin: Time, _agents: &[AgentConfig], _servers: &[ServerConfig]) {}
 
-    /// An agent is about to be told something.
-    fn agent_told(&mut self, _now: Time, _agent: usize, _event: &agent::Event) {}
+    /// An agent is about to handle an event.
+    fn agent_event(&mut self, _now: Time, _agent: usize, _event: &agent::Event) {}
 
-    /// What it wants done about that.
-    fn agent_wants(&mut self, _now: Time, _agent: usize, _commands: &[agent::Command]) {}
+    /// The commands that follow from the agent's last event.
+    fn agent_commands(&mut self, _now: Time, _agent: usize, _commands: &[agent::Command]) {}
 
-    /// A server is about to be told something.
-    fn server_told(&mut self, _now: Time, _server: usize, _event: &server::Event) {}
+    /// A server is about to handle an event.
+    fn server_event(&mut self, _now: Time, _server: usize, _event: &server::Event) {}
 
-    /// What it wants done about that.
-    fn server_wants(&mut self, _now: Time, _server: usize, _commands: &[server::Command]) {}
+    /// The commands that follow from the server's last event.
+    fn server_commands(&mut self, _now: Time, _server: usize, _commands: &[server::Command]) {}
 }
 
-impl Watcher for Silent {}
+impl Watcher for NoObserver {}
 
-/// Simulates `jobs` (sorted by submission) on `platform` through clients, a `tree` of agents, and servers.
+/// Simulates `jobs` (sorted by submission) on `platform` through clients, a `hierarchy` of agents, and servers.
 ///
-/// Fails as [`crate::simulate`] does, if the tree is not one of the platform's clusters, and if something is
-/// asked for that the protocol speed does not do ([`Unsupported`]).
+/// Fails as [`crate::simulate`] does, if the hierarchy does not match the platform's clusters, and if the protocol speed does
+/// not support a policy ([`Unsupported`]).
 pub fn simulate_protocol<I>(
     platform: &Platform,
-    tree: &Tree,
+    hierarchy: &Hierarchy,
     jobs: I,
     policies: &Policies,
     network: &Network,
@@ -119,13 +118,13 @@ where
     I: IntoIterator,
     I::Item: Borrow<SimJob>,
 {
-    simulate_watched(platform, tree, jobs, policies, network, &mut Silent)
+    simulate_watched(platform, hierarchy, jobs, policies, network, &mut NoObserver)
 }
 
-/// As [`simulate_protocol`], watched.
+/// As [`simulate_protocol`], with an observer of all daemons.
 pub fn simulate_watched<I>(
     platform: &Platform,
-    tree: &Tree,
+    hierarchy: &Hierarchy,
     jobs: I,
     policies: &Policies,
     network: &Network,
@@ -142,7 +141,7 @@ where
         return Err(SimError::Protocol(Unsupported::PlanBy(policies.plan_by.basis())));
     }
     policies.check(platform)?;
-    let layout = tree.layout(platform).map_err(SimError::Tree)?;
+    let layout = hierarchy.layout(platform).map_err(SimError::Hierarchy)?;
     let mut jobs = jobs.into_iter().peekable();
     let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
     driver::Driver::new(platform, &layout, policies, network, watcher, origin).run(jobs)

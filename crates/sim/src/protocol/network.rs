@@ -1,4 +1,4 @@
-//! The simulated network: when a message arrives.
+//! The simulated network: when messages arrive.
 //!
 //! A link keeps the order of its messages, as the streams between daemons do.
 
@@ -12,37 +12,37 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::Peer;
 
-/// The network between clients, agents and servers, and what befalls clients.
+/// The network between clients, agents and servers, and the crashes of clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// How long messages take.
+    /// The latency of messages.
     pub latency: Latency,
-    /// Of 100 submissions, after how many the client crashes before it hears of an answer, and begins again with
-    /// nothing but its key and the name of the server.
+    /// The percentage of submissions after which the client crashes before it gets an answer. It restarts with only its key and
+    /// the name of the server.
     pub crashes: u8,
-    /// What is drawn is drawn from this.
+    /// The seed of all draws.
     pub seed: u64,
 }
 
-/// How long messages take, in whole seconds.
+/// The latency of messages, in whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Latency {
-    /// All the same.
+    /// The same latency for all messages.
     Constant {
         /// Seconds.
         seconds: u32,
     },
-    /// Each its own time, drawn uniformly; a link keeps the order of its messages nevertheless.
+    /// A latency drawn uniformly for each message; a link still keeps the order of its messages.
     Drawn {
-        /// The least, in seconds.
+        /// The minimum, in seconds.
         least: u32,
-        /// How much more it may be at most, in seconds.
+        /// The maximal addition to it, in seconds.
         spread: u32,
     },
 }
 
 impl Latency {
-    /// No message takes longer.
+    /// The maximal latency.
     pub(super) fn longest(self) -> Span {
         match self {
             Self::Constant { seconds } => Span(i64::from(seconds)),
@@ -52,51 +52,51 @@ impl Latency {
 }
 
 impl Default for Network {
-    /// Messages arrive when they are sent, and nobody crashes.
+    /// Messages arrive when they are sent, and no client crashes.
     fn default() -> Network {
         Network { latency: Latency::Constant { seconds: 0 }, crashes: 0, seed: 1 }
     }
 }
 
-/// How many messages were sent, both ways.
+/// The numbers of messages, in both directions.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Traffic {
     /// Between clients and the master agent.
     pub clients_agent: u64,
     /// Between clients and servers.
     pub clients_servers: u64,
-    /// Between servers, about jobs that are handed over.
+    /// Between servers, for handoffs of jobs.
     pub servers: u64,
-    /// Between agents and their children, by the agent's distance from the master agent.
-    pub tree: Vec<u64>,
+    /// Between agents and their children, by the agent's depth below the master agent.
+    pub hierarchy: Vec<u64>,
 }
 
-/// A message: what its receiver is told.
+/// A message and its receiver.
 pub(super) enum NetworkMessage {
     /// To the agent of that number.
     Agent(usize, agent::Event),
     /// To the server of that number.
     Server(usize, server::Event),
-    /// To the server of that number: what it would give. A question changes nothing.
-    Question(usize, u64, Box<agent::DiscoveryQuery>),
-    /// To the server of that number, from the one of the other number: what is to become of a job that it holds?
+    /// A query to the server of that number, which changes nothing.
+    Query(usize, u64, Box<agent::DiscoveryQuery>),
+    /// An inquiry of a target for the source's decision about a prepared job.
     Inquiry {
-        /// Whom.
+        /// The server that leads the handoff.
         source: usize,
-        /// Who asks.
+        /// The server that has prepared the job.
         target: usize,
-        /// Which job.
+        /// The handoff.
         id: HandoffId,
     },
-    /// To the daemon that tells: its news are kept up to there.
+    /// To the daemon that sent updates: the parent has them up to that number.
     Acknowledged(Peer, u64),
-    /// To the client that gave that token.
+    /// To the client of that token.
     Client(Token, client::Event),
-    /// To the client that gave that token: its job was accepted before, and has ended.
+    /// To the client of that token: its job was accepted before and has ended.
     Known(Token),
 }
 
-/// Which way a message goes.
+/// The link that carries a message.
 #[derive(Clone, Copy)]
 pub(super) enum Link {
     /// Between a client and the master agent.
@@ -111,12 +111,12 @@ pub(super) enum Link {
     Up(usize, Peer),
 }
 
-/// Decides when messages arrive, and counts them.
+/// Draws when messages arrive, and counts them.
 pub(super) struct Links {
     latency: Latency,
     crashes: u8,
     rng: ChaCha8Rng,
-    /// The last arrival on links that carry more than one message at a time, by child and direction.
+    /// The last arrivals on links that carry several messages at a time, by child and direction.
     last: FxHashMap<(Peer, bool), Time>,
     pub(super) traffic: Traffic,
 }
@@ -128,7 +128,7 @@ impl Links {
             crashes: network.crashes,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(network.seed, "network")),
             last: FxHashMap::default(),
-            traffic: Traffic { tree: vec![0; levels], ..Traffic::default() },
+            traffic: Traffic { hierarchy: vec![0; levels], ..Traffic::default() },
         }
     }
 
@@ -138,17 +138,17 @@ impl Links {
             Link::ClientAgent => &mut self.traffic.clients_agent,
             Link::ClientServer => &mut self.traffic.clients_servers,
             Link::Servers => &mut self.traffic.servers,
-            Link::Down(depth, _) | Link::Up(depth, _) => &mut self.traffic.tree[depth],
+            Link::Down(depth, _) | Link::Up(depth, _) => &mut self.traffic.hierarchy[depth],
         } += 1;
     }
 
-    /// When a message arrives that is sent now.
+    /// When a message sent now arrives.
     pub(super) fn arrival(&mut self, now: Time, link: Link) -> Time {
         let Latency::Drawn { least, spread } = self.latency else { return now + self.latency.longest() };
         let drawn = i64::from(least) + self.rng.random_range(0..=i64::from(spread));
         let arrival = now + Span(drawn);
         let key = match link {
-            // One question and its answer at a time.
+            // These links carry one request and its answer at a time.
             Link::ClientAgent | Link::ClientServer | Link::Servers => return arrival,
             Link::Down(_, child) => (child, false),
             Link::Up(_, child) => (child, true),
@@ -158,8 +158,8 @@ impl Links {
         *last
     }
 
-    /// Whether the client that has just submitted crashes.
-    pub(super) fn crashes(&mut self) -> bool {
+    /// Draws whether the client that has just submitted crashes.
+    pub(super) fn draw_crash(&mut self) -> bool {
         self.crashes > 0 && self.rng.random_range(0..100) < self.crashes
     }
 }
@@ -190,8 +190,8 @@ mod tests {
         let mut one = links(drawn);
         let found = arrivals(&mut one, up, 0..200);
         assert!(found.is_sorted() && (0..).zip(&found).all(|(now, at)| (now + 2..=now + 11).contains(at)));
-        assert!(found.windows(2).any(|pair| pair[0] == pair[1]), "some would have overtaken others");
-        assert_eq!(arrivals(&mut links(drawn), up, 0..200), found, "the same seed, the same times");
+        assert!(found.windows(2).any(|pair| pair[0] == pair[1]), "some messages would have overtaken others");
+        assert_eq!(arrivals(&mut links(drawn), up, 0..200), found, "the same seed gives the same times");
         let calls = arrivals(&mut one, Link::ClientServer, std::iter::repeat_n(0, 200));
         assert_eq!((calls.iter().min(), calls.iter().max()), (Some(&2), Some(&11)));
     }

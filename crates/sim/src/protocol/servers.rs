@@ -1,4 +1,4 @@
-//! What servers are asked and want done: estimates, and jobs as simulated processes.
+//! Queries to servers, their commands, and jobs as simulated processes.
 
 use pliant_control::agent::{self, DiscoveryQuery, DiscoveryResult, DiscoverySubject};
 use pliant_control::batch;
@@ -13,7 +13,7 @@ use super::network::{Link, NetworkMessage};
 use crate::kernel::{Peer, server_info};
 
 impl Driver<'_> {
-    /// A server says what it would give.
+    /// Answers a query at a server.
     pub(super) fn answer(&mut self, now: Time, index: usize, discovery: u64, ask: &DiscoveryQuery) {
         let info = server_info(&self.servers[index].node.machine, index);
         let child = info.name.clone();
@@ -22,7 +22,9 @@ impl Driver<'_> {
                 let snapshots = vec![self.servers[index].node.machine.snapshot(now, &info)];
                 DiscoveryResult { snapshots, ..DiscoveryResult::default() }
             }
-            DiscoverySubject::Move(order) => return self.ordered(now, index, discovery, order.clone()),
+            DiscoverySubject::Move(order) => {
+                return self.deliver_order(now, index, discovery, order.clone());
+            }
             DiscoverySubject::Work(work) => {
                 self.servers[index].node.machine.answer(now, &info, &ask.caller.user, work)
             }
@@ -34,30 +36,30 @@ impl Driver<'_> {
         self.send_up(now, Peer::Server(index), agent::Event::Answered { child, discovery, found });
     }
 
-    /// Does what a server wants.
-    pub(super) fn carry_out_for_server(&mut self, now: Time, index: usize, command: server::Command) {
+    /// Executes a command of a server.
+    pub(super) fn execute_server_command(&mut self, now: Time, index: usize, command: server::Command) {
         match command {
             server::Command::Call { to, id, call } => self.call(now, index, &to.name, id, call),
             server::Command::Reply { to, answer } => {
                 let event = match answer {
-                    Answer::Order(outcome) => return self.order_ended(now, index, to, outcome),
+                    Answer::Order(outcome) => return self.send_order_outcome(now, index, to, outcome),
                     Answer::Handoff(reply) => return self.reply_to_server(now, to, reply),
-                    Answer::Decision(decision) => return self.consent(now, to, decision),
+                    Answer::Decision(decision) => return self.send_start_decision(now, to, decision),
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),
                     Answer::Known(_) => {
                         return self.send(now, Link::ClientServer, NetworkMessage::Known(to));
                     }
                     Answer::Cancelling(_) | Answer::Elsewhere(_) | Answer::NoSuchJob => {
-                        return debug_assert!(false, "nobody cancels");
+                        return debug_assert!(false, "no client cancels jobs");
                     }
-                    Answer::Subjob(_) => return debug_assert!(false, "nobody launches"),
+                    Answer::Subjob(_) => return debug_assert!(false, "no client launches applications"),
                 };
                 self.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
             }
             server::Command::Batch(batch::Command::Run(run)) => self.start(now, index, &run),
             server::Command::Batch(batch::Command::Terminate { .. }) => {
-                debug_assert!(false, "nobody cancels");
+                debug_assert!(false, "no client cancels jobs");
             }
             server::Command::Batch(batch::Command::External(_)) => {
                 debug_assert!(false, "every batch system is embedded");
@@ -71,20 +73,20 @@ impl Driver<'_> {
                     agent::Event::StatusUpdate { child, sequence, record },
                 );
             }
-            // The outcomes of the run are the archive, and a job that is not here any more was moved.
+            // The run keeps the outcomes. An archived record of a job that has not ended is that of a move.
             server::Command::Archive(record) => {
                 if let Some(hop) = record.hops.last().filter(|_| !record.state.is_final()) {
-                    self.moved(index, &record.handle, hop);
+                    self.record_move(index, &record.handle, hop);
                 }
             }
-            server::Command::Subjob(_) => debug_assert!(false, "nobody launches"),
+            server::Command::Subjob(_) => debug_assert!(false, "no client launches applications"),
             server::Command::ArchiveLocal(_) | server::Command::Freed => {
                 debug_assert!(false, "every batch system is embedded")
             }
         }
     }
 
-    /// A process begins; only the driver knows when it will end.
+    /// Starts a process and schedules its end from the log's runtime.
     fn start(&mut self, now: Time, index: usize, run: &batch::Run) {
         let machine = &self.servers[index].node.machine;
         let hops = machine.job(run.job.0).map_or(&[][..], |record| &record.hops);
@@ -111,9 +113,9 @@ impl Driver<'_> {
         });
     }
 
-    /// A process is gone.
-    pub(super) fn job_ended(&mut self, now: Time, index: usize, job: JobId) {
+    /// Delivers the end of a process to its server.
+    pub(super) fn deliver_job_end(&mut self, now: Time, index: usize, job: JobId) {
         let ended = batch::Event::Ended { job, exit: Exit::Code(0), elapsed_ms: None };
-        self.tell_server(now, index, server::Event::Batch(ended));
+        self.deliver_to_server(now, index, server::Event::Batch(ended));
     }
 }

@@ -1,4 +1,4 @@
-//! Platforms, jobs and speedup models that the tests of both speeds draw from.
+//! Strategies for platforms, jobs and speedup models, shared by the tests of both speeds.
 
 use pliant_model::{Cluster, Job, Platform, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::batch;
@@ -16,7 +16,7 @@ pub(crate) fn platform<B: Into<String>>(clusters: impl IntoIterator<Item = (u32,
     Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
 }
 
-/// Every local policy; in half of the cases one in a queue order, with an aging that matters within a test.
+/// Every local policy; in half of the cases with a queue order and an aging that has an effect within a test.
 fn local_policies() -> impl Strategy<Value = String> {
     let ordered: Vec<String> = batch::local_names().into_iter().filter(|name| name.contains('/')).collect();
     let aging = select(&["none", "90s", "24h"][..]);
@@ -36,7 +36,7 @@ pub(crate) fn platforms(
     prop::collection::vec((procs, speed, local_policies()), 1..=most).prop_map(platform)
 }
 
-/// Managed and rigid, of one of three users.
+/// A managed rigid job of one of three users.
 pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: i64) -> SimJob {
     let (submit, procs, walltime, runtime) = (Time(submit), Procs(procs), Span(walltime), Span(runtime));
     let job = Job {

@@ -1,6 +1,5 @@
-//! Real logs through the loader and the simulator, job for job, against schedules that independent simulators
-//! made of them and, in either order of the events of one instant, against the slow and obvious versions in
-//! [`reference`] (docs/validation.md).
+//! Compares simulations of real logs, job for job, with schedules of independent simulators and, in either order of the
+//! events of one instant, with the reference implementations in [`reference`] (docs/validation.md).
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "schedules are files")]
 
@@ -12,13 +11,13 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use pliant_model::{JobOutcome, Platform, Procs, Speedup};
 use pliant_sim::Ties::{self, FinishFirst, SubmitFirst};
-use pliant_sim::{Policies, Silent, SimJob, simulate};
+use pliant_sim::{NoObserver, Policies, SimJob, simulate};
 use pliant_testing::{log, schedule};
 use pliant_trace::{LoadOptions, load};
 
 #[derive(Clone, Copy)]
 struct Log {
-    /// Its name among the schedules.
+    /// Its name in the file names of schedules.
     name: &'static str,
     file: &'static str,
     procs: u32,
@@ -29,8 +28,8 @@ const KTH: Log = Log { name: "kth", file: "KTH-SP2-1996-2.1-cln.swf.gz", procs: 
 const NASA: Log = Log { name: "nasa", file: "NASA-iPSC-1993-3.1-cln.swf.gz", procs: 128, jobs: 18_066 };
 const CTC: Log = Log { name: "ctc", file: "CTC-SP2-1996-3.1-cln.swf.gz", procs: 338, jobs: 77_205 };
 
-/// Its jobs after the default repairs, which are those of the other simulators: sent by the federation after an
-/// estimate each, or straight to the cluster.
+/// Its jobs after the default repairs, which are those of the other simulators. Managed jobs go through the federation, the
+/// others directly to the cluster.
 fn jobs(log_of: Log, managed: bool) -> Option<Vec<SimJob>> {
     let workload = load(&log(log_of.file)?, &LoadOptions::default()).unwrap();
     assert_eq!(workload.jobs.len(), log_of.jobs, "{}: jobs after repairs", log_of.name);
@@ -38,8 +37,8 @@ fn jobs(log_of: Log, managed: bool) -> Option<Vec<SimJob>> {
     Some(workload.jobs.into_iter().map(rigid).collect())
 }
 
-/// The start of each job by its number, as other simulators have it.
-fn starts_elsewhere(log: Log, policy: &str) -> Option<BTreeMap<u64, i64>> {
+/// The start of each job by its number, from a schedule of another simulator.
+fn reference_starts(log: Log, policy: &str) -> Option<BTreeMap<u64, i64>> {
     let file = std::fs::File::open(schedule(&format!("{}.{policy}.csv.gz", log.name))?).unwrap();
     let mut text = String::new();
     GzDecoder::new(file).read_to_string(&mut text).unwrap();
@@ -47,21 +46,21 @@ fn starts_elsewhere(log: Log, policy: &str) -> Option<BTreeMap<u64, i64>> {
     Some(rows.map(|(id, start)| (id.parse().unwrap(), start.parse().unwrap())).collect())
 }
 
-/// Simulates a log on one cluster, by the federation in one order and without it in the other: every start is that of the slow version, if there is one, all but `others`
-/// are those of the schedule in `file`, and the mean wait is known to the millisecond.
+/// Simulates a log on one cluster. Every start must equal that of the reference implementation, if there is one, and all but
+/// `others` that of the schedule in `file`; the mean wait is known to the millisecond.
 fn check(log: Log, batch: &str, ties: Ties, (file, others): (&str, usize), mean_s: f64) {
-    // On CTC thousands of jobs wait under FCFS: an estimate for each takes longer than all the rest.
+    // On CTC thousands of jobs wait under FCFS: an estimate for each would take most of the time.
     let managed = ties == SubmitFirst && (log.name, batch) != ("ctc", "fcfs");
-    let (Some(jobs), Some(elsewhere)) = (jobs(log, managed), starts_elsewhere(log, file)) else {
+    let (Some(jobs), Some(elsewhere)) = (jobs(log, managed), reference_starts(log, file)) else {
         return;
     };
     let what = format!("{} {batch} {ties:?}", log.name);
     let platform = Platform::single(Procs(log.procs), batch).unwrap();
-    let run = simulate(&platform, &jobs, &Policies { ties, ..Policies::default() }, &mut Silent).unwrap();
+    let run = simulate(&platform, &jobs, &Policies { ties, ..Policies::default() }, &mut NoObserver).unwrap();
     assert_eq!((run.jobs.len(), run.refused.len(), elsewhere.len()), (log.jobs, 0, log.jobs), "{what}");
-    if let Some(slow) = reference::starts(batch, log.procs, &jobs, ties) {
-        let other = run.jobs.iter().zip(slow).find(|(ran, slow)| ran.start != *slow);
-        assert_eq!(other, None, "{what}: another start than the slow version has");
+    if let Some(expected) = reference::starts(batch, log.procs, &jobs, ties) {
+        let other = run.jobs.iter().zip(expected).find(|(ran, expected)| ran.start != *expected);
+        assert_eq!(other, None, "{what}: a start differs from the reference implementation");
     }
     let other = |ran: &&JobOutcome| elsewhere.get(&ran.log_id) != Some(&ran.start.0);
     let first = run.jobs.iter().find(other);
@@ -81,8 +80,8 @@ fn first_come_first_served() {
     }
 }
 
-/// The schedules were made with submissions first. The order can matter only where a job is submitted at the
-/// second at which another ends early; it does on CTC (docs/validation.md).
+/// The schedules have submissions first. The order matters only if a job is submitted at the second at which another ends
+/// early, as on CTC (docs/validation.md).
 #[test]
 fn easy_backfilling() {
     for (log, mean_s) in [(KTH, 6_892.864), (NASA, 4.067)] {
@@ -103,7 +102,7 @@ fn conservative_backfilling_on_kth_and_nasa() {
     }
 }
 
-/// There is no schedule with terminations first; the slow version has one.
+/// No schedule has terminations first; the reference implementation supports both orders.
 #[test]
 fn conservative_backfilling_on_ctc() {
     check(CTC, "cbf", SubmitFirst, ("cbf.submit-first", 0), 16_751.820);

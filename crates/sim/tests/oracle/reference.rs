@@ -1,20 +1,19 @@
-//! Slow, obvious versions of EASY and of conservative backfilling on one cluster, written from their
-//! definitions and sharing nothing with the policies under test.
+//! Reference implementations of EASY and conservative backfilling on one cluster, written from their definitions without
+//! code of the policies under test.
 //!
-//! **Events.** At each instant at which something happens, terminations are delivered one by one in the order
-//! in which the jobs were started, and submissions one by one in the order of the log; [`Ties`] says which of
-//! the two comes first. What is planned for the instant starts last.
+//! **Events.** At each instant, terminations are delivered one by one in the order of starts, and submissions one by one in
+//! the order of the log; [`Ties`] decides which come first. Planned starts of the instant come last.
 //!
-//! **EASY**, at every submission and every termination. A running job holds its processors until its expected
-//! end, start + walltime, from which second on they count as free. Jobs start from the head of the line while
-//! they fit. Then the head's *shadow time* is the first expected end at which enough will be free for it, and
-//! *extra* what is free then beyond its need. The others are looked at in order of submission; one starts if
-//! it fits now and either ends, by its walltime, no later than the shadow time or takes no more than *extra*.
-//! What is free, the shadow time and *extra* are worked out anew after each start.
+//! **EASY**, at every submission and termination. A running job keeps its processors until its expected end, start +
+//! walltime; from that second on they count as free. Jobs start from the head of the queue while they fit. The head's *shadow
+//! time* is then the first expected end at which enough processors are free for it, and *extra* the number of free processors
+//! beyond its need. The other jobs follow in order of submission; a job starts if it fits now and either ends, by its
+//! walltime, no later than the shadow time or takes at most *extra* processors. Free processors, shadow time and *extra* are
+//! computed again after each start.
 //!
-//! **Conservative backfilling.** A submission gets the earliest place from now on. A termination frees the
-//! rest of the job's place; then each waiting job whose place begins after now, in order of submission, gives
-//! up its place and takes the earliest. A place that begins now is kept: the job counts as started.
+//! **Conservative backfilling.** A submission gets the earliest reservation from now on. A termination frees the rest of the
+//! job's reservation; then each waiting job whose reservation starts later than now, in order of submission, exchanges it for
+//! the earliest one. A reservation that starts now is kept: the job counts as started.
 
 use pliant_model::Time;
 use pliant_sim::{SimJob, Ties};
@@ -25,7 +24,7 @@ enum Rule {
     Conservative,
 }
 
-/// When each job starts under the batch policy of that name; none if there is no slow version of it.
+/// The start of each job under a batch policy; none if it has no reference implementation.
 pub(crate) fn starts(batch: &str, procs: u32, jobs: &[SimJob], ties: Ties) -> Option<Vec<Time>> {
     let rule = match batch {
         "easy" => Rule::Easy,
@@ -68,11 +67,11 @@ struct Cluster<'a> {
     procs: i64,
     /// Processors over time, under conservative backfilling.
     free: Free,
-    /// In order of submission.
+    /// The waiting jobs, in order of submission.
     waiting: Vec<usize>,
-    /// In order of starting.
+    /// The running jobs, in order of their starts.
     running: Vec<usize>,
-    /// Start of each job; planned, for one that waits under conservative backfilling.
+    /// The start of each job; the planned one for a waiting job under conservative backfilling.
     start: Vec<i64>,
 }
 
@@ -123,7 +122,7 @@ impl Cluster<'_> {
 
     fn compress(&mut self, now: i64, ended: usize) {
         self.free.change(now, self.expected_end(ended), self.size(ended));
-        self.free.forget_before(now);
+        self.free.drop_before(now);
         for id in self.waiting.clone() {
             if self.start[id] > now {
                 self.free.change(self.start[id], self.expected_end(id), self.size(id));
@@ -184,7 +183,7 @@ impl Cluster<'_> {
     }
 }
 
-/// Free processors over time: from each time on that many, until the next one's.
+/// Free processors over time, as steps: a time and the number from then on.
 struct Free(Vec<(i64, i64)>);
 
 impl Free {
@@ -192,7 +191,7 @@ impl Free {
         Free(vec![(i64::MIN, procs)])
     }
 
-    /// The first time from `now` on with that many processors free for so long.
+    /// The first time from `now` on with that many processors free for the walltime.
     fn earliest(&self, now: i64, procs: i64, walltime: i64) -> i64 {
         let mut start = now;
         for (position, (from, free)) in self.0.iter().enumerate() {
@@ -200,7 +199,7 @@ impl Free {
                 break;
             }
             if *free < procs {
-                // Not before this step is over; the last step is an empty cluster.
+                // Continue after this step; the last step is an empty cluster.
                 start = start.max(self.0.get(position + 1).map_or(i64::MAX, |next| next.0));
             }
         }
@@ -215,7 +214,7 @@ impl Free {
         }
     }
 
-    /// Makes a step begin at that time; returns its position.
+    /// Splits the step at that time; returns the position of the new one.
     fn split(&mut self, at: i64) -> usize {
         let position = self.0.partition_point(|(from, _)| *from < at);
         if self.0.get(position).is_none_or(|(from, _)| *from > at) {
@@ -224,8 +223,8 @@ impl Free {
         position
     }
 
-    /// Nobody asks about the past any more; steps that make no difference are joined.
-    fn forget_before(&mut self, now: i64) {
+    /// Drops steps of the past and joins equal ones.
+    fn drop_before(&mut self, now: i64) {
         let current = self.0.partition_point(|(from, _)| *from <= now) - 1;
         self.0.drain(..current);
         self.0.dedup_by_key(|(_, free)| *free);

@@ -32,10 +32,10 @@ pub(super) fn overheads<'a>(
     }
     for (user, mut came) in came {
         came.sort();
-        overheads.begin.push(SpanMs((came[came.len() / 2] - arrivals[&user]).0.max(0)));
+        overheads.submission.push(SpanMs((came[came.len() / 2] - arrivals[&user]).0.max(0)));
     }
-    let Overheads { begin, run, turn } = &mut overheads;
-    for sample in begin.iter_mut().chain(run).chain(turn) {
+    let Overheads { submission, execution, next_request } = &mut overheads;
+    for sample in submission.iter_mut().chain(execution).chain(next_request) {
         *sample = SpanMs(sample.0 * slower);
     }
     overheads
@@ -62,7 +62,7 @@ fn of_server(
         match &told.event {
             Event::Ended { request, exit: Exit::Completed, .. } => {
                 let (since, asked) = started.remove(request).expect("what ends was started");
-                overheads.run.push(SpanMs((at - since - asked).0.max(0)));
+                overheads.execution.push(SpanMs((at - since - asked).0.max(0)));
                 let key = machine.requests().key(*request).expect("what ends is there");
                 gone.insert(key.exploration, at);
             }
@@ -71,7 +71,7 @@ fn of_server(
             }
             Event::Submit { submit, .. } => {
                 if let Some(gone) = gone.remove(&submit.key.exploration) {
-                    overheads.turn.push(at - gone);
+                    overheads.next_request.push(at - gone);
                 }
             }
             _ => {}

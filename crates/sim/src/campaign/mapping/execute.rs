@@ -1,4 +1,4 @@
-//! Running a campaign of mappings: a graph is drawn and cut once for each application, then mapped on every grid.
+//! Runs a campaign of mappings: a graph is drawn and clustered once for each application, then mapped on every grid.
 //!
 //! Every combination of tasks, seed, class of clusters and MCR has a graph of its own, as in the paper: 240 of them.
 
@@ -17,14 +17,14 @@ use super::{Algorithm, ClusteringChoice, ClusteringRow, MappingCampaign, use_cas
 use crate::campaign::experiment::{Experiment, Files, RecordSink, Shared};
 use crate::campaign::{CampaignError, Fingerprint, Kind};
 
-/// A campaign of mappings that is run. A cell is an application on every grid under every policy, or a use case.
+/// A campaign of mappings in execution. A cell is an application on every grid under every policy, or a use case.
 pub(in crate::campaign) struct Mappings<'a> {
     campaign: &'a MappingCampaign,
     applications: Vec<Application>,
     grids: Shared<Vec<Grid>>,
 }
 
-/// What a graph is drawn for.
+/// The parameters of a random graph.
 #[derive(Clone, Copy)]
 struct Application {
     tasks: usize,
@@ -75,7 +75,7 @@ impl Experiment for Mappings<'_> {
     }
 
     fn identify(&self, fingerprint: &mut Fingerprint) -> Result<(), CampaignError> {
-        // Another name, or another folder of the file, changes no result.
+        // The name and the folder of the file do not change results.
         let (name, base) = Default::default();
         fingerprint.add(&MappingCampaign { name, base, ..self.campaign.clone() });
         for case in &self.campaign.use_cases {
@@ -110,7 +110,7 @@ impl Experiment for Mappings<'_> {
     }
 
     fn run(&self, group: usize, _: &[usize], keep: &RecordSink<'_, Record>) -> Result<(), CampaignError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let record = match self.applications.get(group) {
             Some(application) => {
                 let cut = cut(self.campaign, *application)?;
@@ -122,7 +122,7 @@ impl Experiment for Mappings<'_> {
                 Record::UseCase(use_case::run(self.campaign, case)?)
             }
         };
-        keep(0, record, begun.elapsed().as_secs_f64())
+        keep(0, record, started.elapsed().as_secs_f64())
     }
 
     fn collect(name: String, plan: Plan, _: usize, records: Vec<Record>) -> (Results, Files) {
@@ -130,8 +130,8 @@ impl Experiment for Mappings<'_> {
     }
 }
 
-/// A graph that was cut into clusters of its class.
-struct Cut {
+/// A graph with its clustering.
+struct ClusteredGraph {
     graph: TaskGraph,
     contraction: Clustering,
     capped: Clustering,
@@ -140,7 +140,7 @@ struct Cut {
     row: ClusteringRow,
 }
 
-impl Cut {
+impl ClusteredGraph {
     fn clusters(&self, choice: ClusteringChoice) -> &Clustering {
         match choice {
             ClusteringChoice::Contraction => &self.contraction,
@@ -154,7 +154,7 @@ fn failed(key: &str, problem: impl ToString) -> CampaignError {
     CampaignError::Measure { key: key.to_owned(), problem: problem.to_string() }
 }
 
-fn cut(campaign: &MappingCampaign, application: Application) -> Result<Cut, CampaignError> {
+fn cut(campaign: &MappingCampaign, application: Application) -> Result<ClusteredGraph, CampaignError> {
     let Application { tasks, seed, class, mcr_mflops } = application;
     let graph_key = format!("{tasks} tasks, {} to {} per cluster, MCR {mcr_mflops}", class[0], class[1]);
     let key = format!("{graph_key}, seed {seed}");
@@ -168,9 +168,9 @@ fn cut(campaign: &MappingCampaign, application: Application) -> Result<Cut, Camp
     };
     let graph = generate::connected(&what, &mut rng).map_err(|error| failed(&key, error))?;
     let sizes = class.map(|size| size as f64);
-    let begun = Instant::now();
+    let started = Instant::now();
     let (delta, contraction) = threshold::of_mean_size(&graph, sizes, usize::MAX);
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     let (_, capped) = threshold::of_mean_size(&graph, sizes, class[1]);
     let weights = Weights::of(&graph, delta);
     let relaxation = clustering::relax(&weights).map_err(|error| failed(&key, error))?;
@@ -193,10 +193,10 @@ fn cut(campaign: &MappingCampaign, application: Application) -> Result<Cut, Camp
         rounding_searched: searched.cost(&weights),
         cut_percent: contraction.cut_percent(&graph),
     };
-    Ok(Cut { graph, contraction, capped, relaxation: rounded, seconds, row })
+    Ok(ClusteredGraph { graph, contraction, capped, relaxation: rounded, seconds, row })
 }
 
-/// The grid of that many machines and machines per LAN.
+/// The grid of these numbers of machines and of machines per LAN.
 fn draw_grid(campaign: &MappingCampaign, machines: usize, lan_hosts: usize) -> Result<Grid, CampaignError> {
     let key = format!("{machines} machines, {lan_hosts} per LAN");
     let Tiers { mans_per_wan, lans_per_man, .. } = campaign.tiers;
@@ -207,14 +207,14 @@ fn draw_grid(campaign: &MappingCampaign, machines: usize, lan_hosts: usize) -> R
     generate::tiers(&shape, &campaign.bandwidths, &what, &mut rng).map_err(|error| failed(&key, error))
 }
 
-/// The trials of an application: of each grid, each policy.
-fn map(campaign: &MappingCampaign, cut: &Cut, grids: &[Grid]) -> Vec<Trial> {
+/// The trials of an application: each policy on each grid.
+fn map(campaign: &MappingCampaign, cut: &ClusteredGraph, grids: &[Grid]) -> Vec<Trial> {
     let trials = grids.iter().flat_map(|grid| {
         campaign.policies.iter().map(move |policy| {
             let clusters = cut.clusters(policy.clustering);
-            let begun = Instant::now();
+            let started = Instant::now();
             let mapping = policy.map(&cut.graph, grid, clusters);
-            let map_seconds = begun.elapsed().as_secs_f64();
+            let map_seconds = started.elapsed().as_secs_f64();
             let cut_seconds = if policy.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 };
             let metrics = mapping.ok().map(|mapping| Metrics::of(&cut.graph, grid, clusters, &mapping));
             Trial { measures: metrics.as_ref().map(values), map_seconds, cut_seconds }

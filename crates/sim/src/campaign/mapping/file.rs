@@ -1,4 +1,4 @@
-//! The file of a campaign of mappings as TOML, and what it means. `docs/campaigns.md` lists the keys.
+//! Reads and checks the TOML file of a campaign of mappings. `docs/campaigns.md` lists the keys.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::campaign::file::Seeds;
 
 const KEYS_HINT: &str = "docs/campaigns.md lists every key";
 
-/// Tasks of a graph and machines of a grid, at most: a mapping of more takes minutes.
+/// The upper bound of tasks of a graph and machines of a grid: a mapping of more takes minutes.
 const SIZE_MAX: usize = 10_000;
 
 #[derive(Deserialize)]
@@ -69,9 +69,9 @@ struct PolicyTable {
     #[serde(default)]
     clustering: ClusteringChoice,
     #[serde(default)]
-    suitability: SuitabilityWord,
+    suitability: SuitabilityKeyword,
     #[serde(default)]
-    fit: FitWord,
+    fit: FitKeyword,
     per_hop: Option<Spanned<f64>>,
     #[serde(default)]
     bandwidth: bool,
@@ -81,7 +81,7 @@ struct PolicyTable {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum SuitabilityWord {
+enum SuitabilityKeyword {
     #[default]
     Mean,
     Packing,
@@ -89,7 +89,7 @@ enum SuitabilityWord {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum FitWord {
+enum FitKeyword {
     #[default]
     Worst,
     Best,
@@ -113,7 +113,7 @@ impl MappingCampaign {
         understand(&Source::read(path)?, path)
     }
 
-    /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
+    /// Parses and checks the text of a campaign file; `path` is for errors and for relative paths in it.
     pub fn parse(text: &str, path: &Path) -> Checked<MappingCampaign> {
         understand(&Source::of(path, text), path)
     }
@@ -169,7 +169,7 @@ fn understand(source: &Source, path: &Path) -> Checked<MappingCampaign> {
     })
 }
 
-/// Checks what the syntax cannot, and says where.
+/// Checks the parsed file and locates errors in its text.
 struct Reader<'a> {
     source: &'a Source,
 }
@@ -205,12 +205,12 @@ impl Reader<'_> {
             return Err(self.source.error(table.name.span(), problem, KEYS_HINT.to_owned()).into());
         }
         let suitability = match table.suitability {
-            SuitabilityWord::Mean => Suitability::Mean,
-            SuitabilityWord::Packing => Suitability::Packing,
+            SuitabilityKeyword::Mean => Suitability::Mean,
+            SuitabilityKeyword::Packing => Suitability::Packing,
         };
         let fit = match table.fit {
-            FitWord::Worst => Fit::Worst,
-            FitWord::Best => Fit::Best,
+            FitKeyword::Worst => Fit::Worst,
+            FitKeyword::Best => Fit::Best,
         };
         Ok(Policy {
             name: table.name.get_ref().clone(),

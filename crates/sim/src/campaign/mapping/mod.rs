@@ -1,7 +1,7 @@
 //! Campaigns of mappings: a matrix `graph x cluster size x MCR x grid x policy` of task interaction graphs on grids
-//! (paper 003, section 5), and applications that are given as files.
+//! (paper 003, section 5), and applications from files.
 //!
-//! How long mapping and clustering took is in `timing.json`, and in no other result.
+//! Only `timing.json` holds the durations of mapping and clustering.
 
 mod execute;
 mod file;
@@ -18,26 +18,26 @@ pub use pliant_model::campaign::mapping::{Axis, Cell, ClusteringRow, Results, Ti
 pub(super) use execute::Mappings;
 pub use policy::{Algorithm, ClusteringChoice, Policy};
 
-/// A campaign of mappings, as its file says.
+/// A campaign of mappings, as read from its file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MappingCampaign {
     /// Its name.
     pub name: String,
-    /// The folder that relative paths in it start from.
+    /// The base folder of its relative paths.
     pub base: PathBuf,
-    /// Seeds of the graphs; the first one also draws the grids.
+    /// The seeds of the graphs; the first one also draws the grids.
     pub seeds: Vec<u64>,
     /// Tasks per graph.
     pub tasks: Vec<usize>,
     /// Classes of clusters: least and most tasks per cluster, on average.
     pub cluster_sizes: Vec<[usize; 2]>,
-    /// What a task of RCR 1 needs, in MFlop/s.
+    /// The demand of a task of RCR 1, in MFlop/s.
     pub mcr_mflops: Vec<f64>,
     /// Range of RCR and RQoC.
     pub weights: [f64; 2],
-    /// At most so many edges per task.
+    /// The maximal number of edges per task.
     pub edges_per_task: f64,
-    /// What an edge of RQoC 1 needs, in Mb/s.
+    /// The demand of an edge of RQoC 1, in Mb/s.
     pub bandwidth_mbps: Option<f64>,
     /// Machines per grid.
     pub machines: Vec<usize>,
@@ -53,13 +53,13 @@ pub struct MappingCampaign {
     pub bandwidths: BandwidthRanges,
     /// The policies.
     pub policies: Vec<Policy>,
-    /// Position of the policy that the others are compared with.
+    /// The position of the reference policy.
     pub reference: usize,
-    /// Applications that are given as files.
+    /// Applications from files.
     pub use_cases: Vec<UseCase>,
 }
 
-/// An application on a platform, both given as files.
+/// An application on a platform, both from files.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UseCase {
     /// Its name.
@@ -68,24 +68,24 @@ pub struct UseCase {
     pub application: PathBuf,
     /// The grid.
     pub grid: PathBuf,
-    /// Numbers of clusters to cut it into.
+    /// The numbers of clusters to form.
     pub clusters: Vec<usize>,
-    /// What a task of RCR 1 needs, in MFlop/s.
+    /// The demand of a task of RCR 1, in MFlop/s.
     pub mcr_mflops: Vec<f64>,
 }
 
 impl MappingCampaign {
-    /// How many trials each policy has.
+    /// The number of trials of each policy.
     pub fn trials(&self) -> usize {
         self.applications() * self.grids()
     }
 
-    /// How many applications: each number of tasks, class of clusters and MCR has as many graphs as there are seeds.
+    /// The number of applications: each number of tasks, class of clusters and MCR has one graph per seed.
     pub fn applications(&self) -> usize {
         self.tasks.len() * self.seeds.len() * self.cluster_sizes.len() * self.mcr_mflops.len()
     }
 
-    /// How many grids.
+    /// The number of grids.
     pub fn grids(&self) -> usize {
         self.machines.len() * self.lan_hosts.len()
     }

@@ -11,9 +11,9 @@ use serde::Deserialize;
 pub struct Policy {
     /// Its name in tables.
     pub name: String,
-    /// Which algorithm.
+    /// The mapping algorithm.
     pub algorithm: Algorithm,
-    /// How clusters are found.
+    /// The clustering algorithm.
     pub clustering: ClusteringChoice,
     /// The options of WASE.
     pub options: Options,
@@ -21,7 +21,7 @@ pub struct Policy {
     pub refine: bool,
 }
 
-/// Which algorithm maps.
+/// A mapping algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
@@ -32,16 +32,16 @@ pub enum Algorithm {
     BestFit,
 }
 
-/// How clusters are found.
+/// A clustering algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusteringChoice {
-    /// By contraction and local search, the default.
+    /// Contraction and local search, the default.
     #[default]
     Contraction,
-    /// The same, no cluster larger than its class allows.
+    /// Contraction and local search with the maximal cluster size of the class.
     Capped,
-    /// By the linear program and region growing, at the same threshold.
+    /// The linear program and region growing, at the same threshold.
     Relaxation,
 }
 

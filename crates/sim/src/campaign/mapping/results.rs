@@ -1,10 +1,10 @@
-//! What the records of a campaign of mappings say.
+//! The records and results of a campaign of mappings.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `results.json` | means by each axis, clusterings against their bound, use cases |
 //! | `trials.csv` | every trial |
-//! | `timing.json` | how long mapping and clustering took, which differs between two machines |
+//! | `timing.json` | the durations of mapping and clustering, which differ between machines |
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,15 +19,15 @@ use crate::campaign::experiment::Files;
 /// The version of `results.json`.
 const SCHEMA: &str = "pliant.mapping-campaign/2";
 
-/// What is kept of a cell.
+/// The record of a cell.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::campaign) enum Record {
     /// An application.
     Application {
-        /// How it was cut.
+        /// Its clustering.
         clustering: ClusteringRow,
-        /// Its trials: of each grid, each policy.
+        /// Its trials: each policy on each grid.
         trials: Vec<Trial>,
     },
     /// A use case.
@@ -44,7 +44,7 @@ pub(in crate::campaign) struct Trial {
     pub(super) cut_seconds: f64,
 }
 
-/// What results need beside the records.
+/// The input of results that is not in the records.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::campaign) struct Plan {
@@ -59,7 +59,7 @@ pub(in crate::campaign) struct Plan {
     pub(super) lan_hosts: Vec<usize>,
 }
 
-/// The measures of a mapping; the last one only if the application says what bandwidth it needs.
+/// The measures of a mapping; the last one only if the application specifies its bandwidth.
 const MEASURES: [&str; 16] = [
     "affinity_mean",
     "affinity_min",
@@ -97,7 +97,7 @@ pub(super) fn values(metrics: &Metrics) -> Vec<f64> {
     all
 }
 
-/// A trial, and what it is of.
+/// A trial with its parameters.
 struct Row<'a> {
     tasks: usize,
     seed: u64,
@@ -109,7 +109,7 @@ struct Row<'a> {
     trial: &'a Trial,
 }
 
-/// Makes results of the records that are there.
+/// Builds results from the available records.
 pub(super) fn collect(name: String, plan: &Plan, records: Vec<Record>) -> (campaign::Results, Files) {
     let (mut applications, mut use_cases) = (Vec::new(), Vec::new());
     for record in records {
@@ -138,7 +138,7 @@ pub(super) fn collect(name: String, plan: &Plan, records: Vec<Record>) -> (campa
     (campaign::Results::Mapping(results), files)
 }
 
-/// The trials of an application with what each is of.
+/// The trials of an application with their parameters.
 fn rows<'a>(plan: &Plan, application: &ClusteringRow, trials: &'a [Trial]) -> Vec<Row<'a>> {
     let ClusteringRow { tasks, seed, class, mcr_mflops, .. } = *application;
     let grids =
@@ -192,8 +192,7 @@ fn cells(plan: &Plan, trials: &[Row<'_>]) -> Vec<Cell> {
     cells
 }
 
-/// Which trials are of an application that their policy mapped on grids of every number of machines (with LANs of
-/// one size).
+/// Marks the trials of applications that their policy mapped on grids of every number of machines (with LANs of one size).
 fn paired(plan: &Plan, trials: &[Row<'_>]) -> Vec<bool> {
     let key = |trial: &Row<'_>| {
         (trial.policy, trial.tasks, trial.seed, trial.class, trial.mcr_mflops.to_bits(), trial.lan_hosts)
@@ -223,7 +222,7 @@ fn timing(plan: &Plan, trials: &[Row<'_>]) -> Vec<Timing> {
         for tasks in &plan.tasks {
             let of = trials.iter().filter(|trial| trial.policy == policy && trial.tasks == *tasks);
             let of: Vec<&Row<'_>> = of.collect();
-            // The median: a mean would be of the moments in which something else had the processor.
+            // The median, because a mean would be dominated by interference of other processes.
             let median_ms = |seconds: fn(&Trial) -> f64| {
                 let mut all: Vec<f64> = of.iter().map(|trial| seconds(trial.trial)).collect();
                 all.sort_by(f64::total_cmp);
@@ -240,7 +239,7 @@ fn timing(plan: &Plan, trials: &[Row<'_>]) -> Vec<Timing> {
     rows
 }
 
-/// One line per trial; a mapping that failed has no measures.
+/// One line per trial; a failed mapping has no measures.
 fn to_csv(plan: &Plan, trials: &[Row<'_>]) -> String {
     let count = trials.iter().find_map(|row| row.trial.measures.as_ref()).map_or(0, Vec::len);
     let names = &MEASURES[..count.min(MEASURES.len())];

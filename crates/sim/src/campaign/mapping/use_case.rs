@@ -1,4 +1,4 @@
-//! Applications that are given as files, on platforms that are: the table of paper 003, section 5.4.
+//! Applications and platforms from files: the table of paper 003, section 5.4.
 
 use pliant_tig::Metrics;
 use pliant_tig::clustering::threshold;
@@ -7,7 +7,7 @@ use pliant_trace::tig::{read_graph, read_grid};
 use super::{MappingCampaign, UseCase, UseCaseRow};
 use crate::campaign::CampaignError;
 
-/// A use case under the policy of reference.
+/// Runs a use case under the reference policy.
 pub(super) fn run(campaign: &MappingCampaign, case: &UseCase) -> Result<Vec<UseCaseRow>, CampaignError> {
     let graph = &read_graph(&campaign.path(&case.application))?;
     let grid = read_grid(&campaign.path(&case.grid))?;

@@ -14,9 +14,9 @@ use super::results::{OutcomeRow, Record};
 use super::{Arriving, MultiJobCampaign, Times};
 use crate::campaign::CampaignError;
 use crate::campaign::experiment::RecordSink;
-use crate::multi_job::{Broker, Learned, MultiJob, Session, settle};
+use crate::multi_job::{Broker, MultiJob, RuntimeStatistics, Session, settle};
 
-/// Runs what begins at a start of a log, by the position of the start among all; a cell is a delay.
+/// Runs the cells of one start of a log, given by its position; each delay is a cell.
 pub(super) fn run(
     campaign: &MultiJobCampaign,
     arriving: &Arriving,
@@ -27,59 +27,59 @@ pub(super) fn run(
 ) -> Result<(), CampaignError> {
     let key = format!("{} {}", arriving.name, log.log.name);
     let begin = starts(campaign, &key, log, arriving.starts, &arriving.delays)[start];
-    let times: Vec<Drawn> =
+    let times: Vec<InstanceRuntimes> =
         arriving.times.iter().map(|times| drawn(log, *times)).collect::<Result<_, _>>()?;
-    let learned = Learned {
+    let statistics = RuntimeStatistics {
         whole: Arc::clone(&log.whole),
         finished: Arc::new(log.background.ended_by(campaign.settings, begin)),
     };
     for delay in delays.iter().copied() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let key = format!("{key} {start} {delay}");
         let outcomes =
-            run_delay(campaign, arriving, log, (begin, arriving.delays[delay]), &learned, &times, &key);
+            run_delay(campaign, arriving, log, (begin, arriving.delays[delay]), &statistics, &times, &key);
         let (experiment, log) = (arriving.name.clone(), log.log.name.clone());
         let record = Record::Arriving { experiment, log, start, delay, outcomes };
-        keep(delay, record, begun.elapsed().as_secs_f64())?;
+        keep(delay, record, started.elapsed().as_secs_f64())?;
     }
     Ok(())
 }
 
-/// The times of instances: equal, or those of a category to draw from.
-struct Drawn {
+/// The runtimes of instances: equal, or drawn from those of a category.
+struct InstanceRuntimes {
     equal: Option<Span>,
     from: Vec<Span>,
     categories: Categories<i32>,
 }
 
-fn drawn(log: &Divided<'_>, times: Times) -> Result<Drawn, CampaignError> {
+fn drawn(log: &Divided<'_>, times: Times) -> Result<InstanceRuntimes, CampaignError> {
     match times {
         Times::Equal(time) => {
-            Ok(Drawn { equal: Some(time), from: vec![time], categories: Categories::default() })
+            Ok(InstanceRuntimes { equal: Some(time), from: vec![time], categories: Categories::default() })
         }
         Times::Category { level, rank } => {
             let found = log.background.category(level, rank).ok_or_else(|| {
                 let problem = format!("expected a {level} with the {rank}. most jobs, found fewer of them");
                 failed(&log.log.name, problem)
             })?;
-            Ok(Drawn { equal: None, from: found.1, categories: found.0 })
+            Ok(InstanceRuntimes { equal: None, from: found.1, categories: found.0 })
         }
     }
 }
 
-/// All that begins at one moment of the log, after one delay.
+/// Runs all multi-jobs of one start after one delay.
 fn run_delay(
     campaign: &MultiJobCampaign,
     arriving: &Arriving,
     log: &Divided<'_>,
     (start, delay): (Time, Span),
-    learned: &Learned,
-    times: &[Drawn],
+    statistics: &RuntimeStatistics,
+    times: &[InstanceRuntimes],
     key: &str,
 ) -> Vec<OutcomeRow> {
     let processors: Vec<u32> =
         arriving.processors.iter().copied().cycle().take(log.background.clusters).collect();
-    let mut session = Session::new(&log.background, &processors, start, learned.clone());
+    let mut session = Session::new(&log.background, &processors, start, statistics.clone());
     session.run_for(delay);
     let truth = session.truth();
     let mut outcomes = Vec::new();
@@ -95,7 +95,7 @@ fn run_delay(
                     let seed = stream_seed(campaign.seed, &format!("{key} {count} {time} {draw}"));
                     let job = multi_job(drawn, *count_of, seed);
                     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                    let outcome = if broker.leaves_instances() {
+                    let outcome = if broker.never_moves() {
                         settle(&job, broker, &view, &truth, &mut rng)
                     } else {
                         session.clone().run(&job, broker, &view, &mut rng)
@@ -108,18 +108,18 @@ fn run_delay(
     outcomes
 }
 
-/// True if a policy may do something else another time.
+/// True if a policy is random.
 fn draws(broker: &Broker) -> bool {
     matches!(broker.strategy, Strategy::Random | Strategy::TwoChoices)
 }
 
-/// The same for every policy.
-fn multi_job(drawn: &Drawn, count: usize, seed: u64) -> MultiJob {
+/// Draws a multi-job, the same for every policy.
+fn multi_job(drawn: &InstanceRuntimes, count: usize, seed: u64) -> MultiJob {
     let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "instances"));
     let mut draw = || {
         let one = |_| drawn.from[rng.random_range(0..drawn.from.len())];
         (0..count).map(one).collect::<Vec<Span>>()
     };
-    let (runtimes, copies) = (draw(), draw());
-    MultiJob { runtimes, copies, categories: drawn.categories }
+    let (runtimes, replicas) = (draw(), draw());
+    MultiJob { runtimes, replicas, categories: drawn.categories }
 }

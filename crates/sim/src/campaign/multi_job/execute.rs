@@ -1,4 +1,4 @@
-//! Running a campaign of multi-jobs: logs are read or generated and divided once, then every experiment is run.
+//! Runs a campaign of multi-jobs: logs are read or generated and divided once, then every experiment is run.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,24 +17,24 @@ use crate::campaign::experiment::{Experiment, Files, RecordSink, Shared};
 use crate::campaign::{CampaignError, Fingerprint, Kind};
 use crate::multi_job::{Background, background, errors};
 
-/// A campaign of multi-jobs that is run.
+/// A campaign of multi-jobs in execution.
 pub(in crate::campaign) struct MultiJobs<'a> {
     campaign: &'a MultiJobCampaign,
     groups: Vec<Group<'a>>,
     logs: Vec<Shared<Divided<'a>>>,
 }
 
-/// Cells that share what is expensive to make.
+/// The cells that share expensive inputs.
 enum Group<'a> {
     /// A log: one cell.
     Log(usize),
-    /// What is pending on a log after a delay: a cell for each law and number of instances.
+    /// The pending work of a log after a delay: a cell for each distribution and number of instances.
     Frozen { frozen: &'a Frozen, log: usize, job_time: Option<Span>, delay: Span },
     /// A start in a log: a cell for each delay.
     Arriving { arriving: &'a Arriving, log: usize, start: usize },
 }
 
-/// A log that was divided into clusters, and what the whole of it teaches.
+/// A log divided into clusters, with the runtime statistics of the whole log.
 pub(super) struct Divided<'a> {
     pub(super) log: &'a Log,
     pub(super) background: Background,
@@ -100,7 +100,7 @@ impl Experiment for MultiJobs<'_> {
     }
 
     fn identify(&self, fingerprint: &mut Fingerprint) -> Result<(), CampaignError> {
-        // Another name, or another folder of the file, changes no result; neither does that a log may be absent.
+        // The name, the folder of the file and whether a log is optional do not change results.
         let (name, base, log_dirs) = Default::default();
         let mut campaign = MultiJobCampaign { name, base, log_dirs, ..self.campaign.clone() };
         for log in &mut campaign.logs {
@@ -123,12 +123,12 @@ impl Experiment for MultiJobs<'_> {
 
     fn run(&self, group: usize, cells: &[usize], keep: &RecordSink<'_, Record>) -> Result<(), CampaignError> {
         let Self { campaign, groups, .. } = self;
-        let begun = Instant::now();
+        let started = Instant::now();
         match groups[group] {
             Group::Log(log) => {
                 let log = self.log(log)?;
                 let record = Record::Log { log: log_row(log), errors: error_rows(campaign, log) };
-                keep(0, record, begun.elapsed().as_secs_f64())
+                keep(0, record, started.elapsed().as_secs_f64())
             }
             Group::Frozen { frozen, log, job_time, delay } => {
                 frozen::run(campaign, frozen, self.log(log)?, (job_time, delay), cells, keep)
@@ -152,13 +152,13 @@ pub(super) fn longest(delays: &[Span]) -> Span {
     delays.iter().copied().max().unwrap_or(Span::ZERO)
 }
 
-/// How far into a log of that span a start may be, so that what comes before a multi-job still fits; not more than nothing if nowhere.
+/// The latest start in a log of that span that leaves room for the delay before a multi-job; not positive if there is none.
 pub(super) fn range(span: Span, longest_delay: Span) -> Span {
-    // In the last tenth nobody would come after the multi-job.
+    // In the last tenth no background jobs would follow the multi-job.
     Span(span.0 * 9 / 10) - longest_delay
 }
 
-/// Moments of a log, drawn uniformly from [`range`]: the same ones for every delay, so that cells differ in nothing else.
+/// Draws starts uniformly from [`range`]: the same ones for every delay, so that cells differ only in the delay.
 pub(super) fn starts(
     campaign: &MultiJobCampaign,
     key: &str,
@@ -173,7 +173,7 @@ pub(super) fn starts(
     all
 }
 
-/// Reads or generates a log and divides it; an error where an experiment finds no moment to start from.
+/// Reads or generates a log and divides it; an error if it is too short for an experiment.
 fn divide(campaign: &MultiJobCampaign, at: usize) -> Result<Divided<'_>, CampaignError> {
     let log = &campaign.logs[at];
     let workload: Workload = match &log.source {
@@ -215,7 +215,7 @@ fn log_row(log: &Divided<'_>) -> LogRow {
     }
 }
 
-/// How far each estimator is off on a log, learning as jobs end.
+/// The prediction errors of each estimator on a log.
 fn error_rows(campaign: &MultiJobCampaign, log: &Divided<'_>) -> Vec<ErrorRow> {
     let quantile = |quantile| Choice::new(quantile, 1.0).map(Estimator::Quantile);
     let mut estimators = vec![("mean", Estimator::Mean), ("recent-mean", Estimator::RecentMean)];

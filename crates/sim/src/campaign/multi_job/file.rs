@@ -1,4 +1,4 @@
-//! The file of a campaign of multi-jobs as TOML, and what it means. `docs/campaigns.md` lists the keys.
+//! Reads and checks the TOML file of a campaign of multi-jobs. `docs/campaigns.md` lists the keys.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use pliant_trace::toml_file::Source;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::words::LawWord;
+use super::keywords::LawKeyword;
 use super::{Arriving, Frozen, Log, LogSource, MultiJobCampaign, Policy, Times};
 use crate::campaign::CampaignError;
-use crate::campaign::file::Word;
-use crate::campaign::words::{EstimatorWord, estimator};
-use crate::multi_job::{Broker, Division, Knowledge, RunningJobs};
+use crate::campaign::file::Keyword;
+use crate::campaign::keywords::{EstimatorKeyword, estimator};
+use crate::multi_job::{Broker, Division, RunningJobs, RuntimeKnowledge};
 
 const KEYS_HINT: &str = "docs/campaigns.md lists every key";
-/// Of anything that is counted in a file: more would take days.
+/// The upper bound of counts in a file: more would take days.
 const COUNT_MAX: u64 = 10_000_000;
-/// Of processors of a cluster, starts, draws and clusters.
+/// The upper bound of processors of a cluster, starts, draws and clusters.
 const FEW_MAX: u64 = 100_000;
 
 #[derive(Deserialize)]
@@ -82,7 +82,7 @@ struct FrozenTable {
     delays_s: Spanned<Vec<u64>>,
     starts: Spanned<u64>,
     instances: Spanned<Vec<u64>>,
-    laws: Spanned<Vec<Word<LawWord>>>,
+    laws: Spanned<Vec<Keyword<LawKeyword>>>,
     mean_s: Spanned<u64>,
 }
 
@@ -107,7 +107,7 @@ struct ArrivingTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CategoryTable {
-    level: Word<Level>,
+    level: Keyword<Level>,
     rank: usize,
 }
 
@@ -115,12 +115,12 @@ struct CategoryTable {
 #[serde(deny_unknown_fields)]
 struct PolicyTable {
     name: Spanned<String>,
-    strategy: Option<Word<Strategy>>,
-    knowledge: Option<Word<Knowledge>>,
-    level: Option<Word<Level>>,
-    estimator: Option<Word<EstimatorWord>>,
+    strategy: Option<Keyword<Strategy>>,
+    knowledge: Option<Keyword<RuntimeKnowledge>>,
+    level: Option<Keyword<Level>>,
+    estimator: Option<Keyword<EstimatorKeyword>>,
     quantile: Option<Spanned<f64>>,
-    running: Option<Spanned<Word<RunningJobs>>>,
+    running: Option<Spanned<Keyword<RunningJobs>>>,
     deviations: Option<Spanned<f64>>,
     poll_s: Option<Spanned<u64>>,
     copies: Option<Spanned<u64>>,
@@ -134,7 +134,7 @@ impl MultiJobCampaign {
         understand(&Source::read(path)?, path)
     }
 
-    /// Understands the text of a campaign file; `path` is for errors and for relative paths in it.
+    /// Parses and checks the text of a campaign file; `path` is for errors and for relative paths in it.
     pub fn parse(text: &str, path: &Path) -> Checked<MultiJobCampaign> {
         understand(&Source::of(path, text), path)
     }
@@ -181,7 +181,7 @@ fn understand(source: &Source, path: &Path) -> Checked<MultiJobCampaign> {
     })
 }
 
-/// Checks what the syntax cannot, and says where.
+/// Checks the parsed file and locates errors in its text.
 struct Reader<'a> {
     source: &'a Source,
 }
@@ -288,10 +288,10 @@ impl Reader<'_> {
         let place = quantile.map_or(table.name.span(), Spanned::span);
         let estimator = estimator(table.estimator.map(|word| word.0), quantile.map(|given| *given.get_ref()))
             .map_err(|problem| self.at(place, problem))?;
-        let knowledge = table.knowledge.map_or(Knowledge::WholeLog, |word| word.0);
+        let knowledge = table.knowledge.map_or(RuntimeKnowledge::WholeLog, |word| word.0);
         let running = table.running.as_ref().map_or(RunningJobs::AsSubmitted, |word| word.get_ref().0);
-        // Whoever knows the future needs no elapsed time, and what is known of those that ran longer is a mean.
-        let learns_means = knowledge == Knowledge::Finished && estimator == Estimator::Mean;
+        // Statistics of the whole log need no elapsed time, and the estimate for jobs that ran longer is a mean.
+        let learns_means = knowledge == RuntimeKnowledge::Finished && estimator == Estimator::Mean;
         if let Some(word) =
             table.running.as_ref().filter(|_| running == RunningJobs::ByElapsed && !learns_means)
         {
@@ -301,9 +301,10 @@ impl Reader<'_> {
         }
         let deviations = table.deviations.as_ref();
         let poll = table.poll_s.as_ref().map(|given| self.count(given, COUNT_MAX)).transpose()?;
-        let copies = table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32;
-        if let Some(given) = table.copies.as_ref().filter(|_| poll.is_some() && copies > 1) {
-            let problem = format!("expected 1 copy with `poll_s`, as sweeps make no copies, found {copies}");
+        let replicas = table.copies.as_ref().map_or(Ok(1), |given| self.count(given, 100))? as u32;
+        if let Some(given) = table.copies.as_ref().filter(|_| poll.is_some() && replicas > 1) {
+            let problem =
+                format!("expected 1 copy with `poll_s`, as sweeps make no copies, found {replicas}");
             return Err(self.at(given.span(), problem));
         }
         Ok(Policy {
@@ -316,12 +317,12 @@ impl Reader<'_> {
                 running,
                 deviations: deviations.map_or(Ok(0.0), |given| self.number(given, 0.0..=100.0))?,
                 poll: poll.map(|seconds| Span(seconds as i64)),
-                copies,
+                copies: replicas,
             },
         })
     }
 
-    /// Where the named ones are.
+    /// The positions of named tables.
     fn positions<T>(
         &self,
         names: &Spanned<Vec<Spanned<String>>>,

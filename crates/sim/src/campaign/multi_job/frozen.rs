@@ -14,9 +14,9 @@ use super::results::Record;
 use super::{Frozen, FrozenCell, MultiJobCampaign, Spread, law_name};
 use crate::campaign::CampaignError;
 use crate::campaign::experiment::RecordSink;
-use crate::multi_job::{Law, freeze, run_frozen};
+use crate::multi_job::{RuntimeLaw, freeze, run_frozen};
 
-/// The makespans of one start: of Algorithm 1, of draws, and how far the printed form is off.
+/// The makespans of one start: of Algorithm 1, of random draws, and the deviation of the printed form.
 struct Makespans {
     largest_pending: f64,
     statistics: Vec<f64>,
@@ -24,12 +24,12 @@ struct Makespans {
     printed_instances: u64,
 }
 
-/// The cells of what is pending: each law of the times of instances, and how many there are.
+/// The cells of a group: each distribution of runtimes with each number of instances.
 pub(super) fn cells(frozen: &Frozen) -> impl Iterator<Item = (JobLaw, u64)> + '_ {
     frozen.laws.iter().flat_map(|law| frozen.instances.iter().map(move |instances| (*law, *instances)))
 }
 
-/// Runs cells of an experiment on a log after a delay, where each job takes `job_time` or its own time.
+/// Runs cells of an experiment on a log after a delay; each job takes `job_time` or its own runtime.
 pub(super) fn run(
     campaign: &MultiJobCampaign,
     frozen: &Frozen,
@@ -43,12 +43,12 @@ pub(super) fn run(
     let pending: Vec<Vec<Span>> =
         starts.par_iter().map(|start| freeze(&log.background, *start, delay, job_time)).collect();
     for (position, (law, instances)) in cells(frozen).enumerate().filter(|(at, _)| positions.contains(at)) {
-        let begun = Instant::now();
-        let law = Law { law, mean: frozen.mean };
+        let started = Instant::now();
+        let law = RuntimeLaw { law, mean: frozen.mean };
         let key = format!("{key} {job_time:?} {delay} {instances}");
         let all = makespans(campaign, &key, &pending, &law, instances);
         let record = Record::Frozen(pair(frozen, log, job_time, delay, &law, instances, &all).into());
-        keep(position, record, begun.elapsed().as_secs_f64())?;
+        keep(position, record, started.elapsed().as_secs_f64())?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ fn makespans(
     campaign: &MultiJobCampaign,
     key: &str,
     pending: &[Vec<Span>],
-    law: &Law,
+    law: &RuntimeLaw,
     instances: u64,
 ) -> Vec<Makespans> {
     let of_start = |(at, pending): (usize, &Vec<Span>)| {
@@ -65,7 +65,7 @@ fn makespans(
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let best = levels::fill(pending, law.mean, instances).instances;
         let printed = levels::as_printed(pending, law.mean, instances).instances;
-        // Equal jobs end at the same time however often.
+        // Equal jobs need only one draw.
         let repeats = if law.law == JobLaw::Deterministic { 1 } else { campaign.draws };
         let statistics = (0..repeats).map(|_| run_frozen(pending, &best, law, &mut rng).0 as f64).collect();
         let random = (0..campaign.draws)
@@ -90,7 +90,7 @@ fn pair(
     log: &Divided<'_>,
     job_time: Option<Span>,
     delay: Span,
-    law: &Law,
+    law: &RuntimeLaw,
     instances: u64,
     all: &[Makespans],
 ) -> [FrozenCell; 2] {

@@ -1,16 +1,16 @@
 //! Campaigns of multi-jobs (paper 002, section 5; spec A.2.3): logs divided into clusters, experiments on them and
 //! brokers.
 //!
-//! A *frozen* experiment is scenarios 1 and 2: what is pending at some moment, and nobody comes after. An *arriving* one
-//! is scenarios 3 and 4: others go on submitting.
+//! A *frozen* experiment is scenarios 1 and 2: the pending work of one moment, without later submissions. An *arriving* one
+//! is scenarios 3 and 4: background jobs are still submitted.
 
 mod arriving;
 mod execute;
 mod file;
 mod frozen;
+mod keywords;
 mod ratios;
 mod results;
-mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -23,25 +23,25 @@ pub use pliant_model::campaign::multi_job::{
 };
 
 pub(super) use execute::MultiJobs;
-pub use words::law_name;
+pub use keywords::law_name;
 
-use super::{CampaignError, Skipped, jobs::find_log};
+use super::{CampaignError, SkippedWorkload, jobs::find_log};
 use crate::multi_job::{Broker, Division};
 
-/// A campaign of multi-jobs, as its file says.
+/// A campaign of multi-jobs, as read from its file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MultiJobCampaign {
     /// Its name.
     pub name: String,
-    /// The folder that relative paths in it start from.
+    /// The base folder of its relative paths.
     pub base: PathBuf,
-    /// Where logs are looked for that are not there; none, unless the caller names some.
+    /// Folders that are searched for logs that are not in `base`.
     pub log_dirs: Vec<PathBuf>,
-    /// The seed of all that is drawn.
+    /// The seed of all draws.
     pub seed: u64,
-    /// How often each thing that is drawn is drawn.
+    /// The number of draws of each random quantity.
     pub draws: usize,
-    /// Which jobs statistics are of.
+    /// The settings of runtime statistics.
     pub settings: Settings,
     /// The logs.
     pub logs: Vec<Log>,
@@ -53,25 +53,25 @@ pub struct MultiJobCampaign {
     pub policies: Vec<Policy>,
 }
 
-/// The jobs of other users.
+/// A log with background jobs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Log {
     /// Its name.
     pub name: String,
-    /// Where they come from.
+    /// The source of its jobs.
     pub source: LogSource,
-    /// How they become clusters.
+    /// How it is divided into clusters.
     pub division: Division,
 }
 
-/// Where the jobs of other users come from.
+/// The source of background jobs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LogSource {
     /// A log.
     File {
         /// Relative to the campaign file, or to one of [`MultiJobCampaign::log_dirs`].
         path: PathBuf,
-        /// True if the campaign may be run without it where its file is absent.
+        /// True if the campaign may run without it when its file is absent.
         optional: bool,
     },
     /// A generator.
@@ -83,19 +83,19 @@ pub enum LogSource {
 pub struct Frozen {
     /// Its name.
     pub name: String,
-    /// Positions of the logs.
+    /// The positions of its logs.
     pub logs: Vec<usize>,
-    /// How long each job of the log takes; none for the log's own times.
+    /// The runtimes of the log's jobs; none: the log's own runtimes.
     pub job_times: Vec<Option<Span>>,
-    /// How long the log runs before it is frozen.
+    /// The times that the log runs before it is frozen.
     pub delays: Vec<Span>,
-    /// How many starts in the log are drawn.
+    /// The number of starts that are drawn in the log.
     pub starts: usize,
-    /// Numbers of instances.
+    /// The numbers of instances.
     pub instances: Vec<u64>,
-    /// Laws of their times.
+    /// The distributions of their runtimes.
     pub laws: Vec<JobLaw>,
-    /// Mean of their times.
+    /// The mean of their runtimes.
     pub mean: Span,
 }
 
@@ -104,36 +104,36 @@ pub struct Frozen {
 pub struct Arriving {
     /// Its name.
     pub name: String,
-    /// Positions of the logs.
+    /// The positions of its logs.
     pub logs: Vec<usize>,
-    /// Processors of the clusters, in turn.
+    /// The processors of the clusters, repeated in this order.
     pub processors: Vec<u32>,
-    /// How many starts in the log are drawn.
+    /// The number of starts that are drawn in the log.
     pub starts: usize,
-    /// How long the log runs before the multi-job comes.
+    /// The times that the log runs before the multi-job is submitted.
     pub delays: Vec<Span>,
-    /// Numbers of instances.
+    /// The numbers of instances.
     pub instances: Vec<usize>,
-    /// How long they take.
+    /// The runtimes of instances.
     pub times: Vec<Times>,
-    /// Positions of the policies.
+    /// The positions of its policies.
     pub policies: Vec<usize>,
-    /// Position of the policy that others are compared with, start by start.
+    /// The position of the reference policy, compared start by start.
     pub reference: Option<usize>,
-    /// How often each thing that is drawn is drawn.
+    /// The number of draws of each random quantity.
     pub draws: usize,
 }
 
-/// How long instances take.
+/// The runtimes of instances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Times {
-    /// All so long, and the user knows it.
+    /// Equal runtimes that the user knows.
     Equal(Span),
-    /// As long as jobs of a category that are drawn from the log, which its statistics are to tell.
+    /// Runtimes drawn from the jobs of a category of the log, to be predicted by its statistics.
     Category {
         /// The level.
         level: Level,
-        /// Which of them: the one with the `rank`-th most jobs.
+        /// The category has the `rank`-th most jobs of its level.
         rank: usize,
     },
 }
@@ -143,12 +143,12 @@ pub enum Times {
 pub struct Policy {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its settings.
     pub broker: Broker,
 }
 
 impl Times {
-    /// In words: `100 s`, or `user 1` for the user with most jobs.
+    /// The label: `100 s`, or `user 1` for the user with most jobs.
     pub fn label(self) -> String {
         match self {
             Self::Equal(time) => time.to_string(),
@@ -158,15 +158,15 @@ impl Times {
 }
 
 impl MultiJobCampaign {
-    /// Takes out the optional logs whose file is not there, and the experiments that have no log left.
-    pub fn skip_absent(&mut self) -> Vec<Skipped> {
+    /// Removes the optional logs whose file is absent, and the experiments without a log.
+    pub fn skip_absent(&mut self) -> Vec<SkippedWorkload> {
         let mut skipped = Vec::new();
         let mut place = Vec::new();
         let mut kept = Vec::new();
         for log in std::mem::take(&mut self.logs) {
             match &log.source {
                 LogSource::File { path, optional: true } if self.path(path).is_err() => {
-                    skipped.push(Skipped { workload: log.name, file: path.clone() });
+                    skipped.push(SkippedWorkload { workload: log.name, file: path.clone() });
                     place.push(None);
                 }
                 _ => {
@@ -184,7 +184,7 @@ impl MultiJobCampaign {
         skipped
     }
 
-    /// Where a log is.
+    /// Finds a log.
     fn path(&self, file: &Path) -> Result<PathBuf, CampaignError> {
         find_log(&self.base, &self.log_dirs, file)
     }

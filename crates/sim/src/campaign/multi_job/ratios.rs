@@ -1,17 +1,21 @@
-//! What policies are worth beside one of them, start by start.
+//! Compares policies with a reference, start by start.
 
 use std::collections::BTreeMap;
 
-use super::results::Place;
+use super::results::CellPosition;
 use crate::multi_job::Outcome;
 
-/// Of each start: the logarithm of a policy's makespan over that of another one, mean over the cells that have both. The policy is
-/// the last position of a place.
-pub(super) fn log_ratios(starts: &[Vec<(Place, Outcome)>], policy: usize, reference: usize) -> Vec<f64> {
+/// For each start, the mean logarithm of the ratio of a policy's makespan to that of the reference, over the cells that have
+/// both. The policy is the last index of a position.
+pub(super) fn log_ratios(
+    starts: &[Vec<(CellPosition, Outcome)>],
+    policy: usize,
+    reference: usize,
+) -> Vec<f64> {
     starts.iter().filter_map(|trials| of_start(trials, policy, reference)).collect()
 }
 
-fn of_start(trials: &[(Place, Outcome)], policy: usize, reference: usize) -> Option<f64> {
+fn of_start(trials: &[(CellPosition, Outcome)], policy: usize, reference: usize) -> Option<f64> {
     let means = |of: usize| {
         let mut sums: BTreeMap<[usize; 3], (f64, f64)> = BTreeMap::new();
         for ([cell @ .., _], outcome) in trials.iter().filter(|(place, _)| place[3] == of) {
@@ -39,14 +43,14 @@ mod tests {
             ([0, count, 0, policy], Outcome { makespan: Span(makespan), ..Outcome::default() })
         };
         let long = vec![
-            // The mean over draws is three times that of the reference in one cell, and the same in the other.
+            // The mean over draws is three times that of the reference in one cell, and equal in the other.
             trial(0, 0, 100),
             trial(0, 1, 200),
             trial(0, 1, 400),
             trial(1, 0, 50),
             trial(1, 1, 50),
         ];
-        // A cell that the reference does not have says nothing, and neither does a start without any other.
+        // A cell without the reference does not count, and neither does a start without any other policy.
         let short = vec![trial(0, 0, 8), trial(0, 1, 4), trial(1, 1, 1_000)];
         let found = log_ratios(&[long, short, vec![trial(0, 1, 9)]], 1, 0);
         assert_eq!(found.len(), 2);

@@ -1,4 +1,4 @@
-//! What the records of a campaign of multi-jobs say.
+//! The records and results of a campaign of multi-jobs.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::multi_job::Outcome;
 /// The version of `results.json`.
 const SCHEMA: &str = "pliant.multi-job-campaign/1";
 
-/// What is kept of a cell.
+/// The record of a cell.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::campaign) enum Record {
@@ -24,47 +24,48 @@ pub(in crate::campaign) enum Record {
     Log {
         /// The log as clusters.
         log: LogRow,
-        /// How far predictions are off on it.
+        /// The prediction errors on it.
         errors: Vec<ErrorRow>,
     },
     /// Both policies of scenarios 1 and 2, over all starts.
     Frozen(Vec<FrozenCell>),
-    /// All that begins at one start of scenarios 3 and 4, after one delay.
+    /// All multi-jobs of one start of scenarios 3 and 4, after one delay.
     Arriving {
         /// The experiment.
         experiment: String,
         /// The log.
         log: String,
-        /// Position of the start.
+        /// The position of the start.
         start: usize,
-        /// Position of the delay.
+        /// The position of the delay.
         delay: usize,
-        /// One for each multi-job and policy.
+        /// One outcome for each multi-job and policy.
         outcomes: Vec<OutcomeRow>,
     },
 }
 
-/// A multi-job under a policy: positions of the number of instances, of their times and of the policy; then expected makespan and
-/// makespan in s, mean response in s, moves and copies. A campaign has hundreds of thousands of them, so they have no names in the file.
+/// A multi-job under a policy: positions of the number of instances, of their runtimes and of the policy; then expected
+/// makespan and makespan in s, mean response in s, moves and replicas. A campaign has hundreds of thousands of these rows, so
+/// they are written without names.
 #[derive(Serialize, Deserialize)]
 pub(in crate::campaign) struct OutcomeRow([usize; 3], i64, i64, f64, u64, u64);
 
 impl OutcomeRow {
     pub(super) fn of(place: [usize; 3], outcome: &Outcome) -> OutcomeRow {
-        let Outcome { expected, makespan, mean_response_s, moves, copies } = *outcome;
-        OutcomeRow(place, expected.0, makespan.0, mean_response_s, moves, copies)
+        let Outcome { expected, makespan, mean_response_s, moves, replicas } = *outcome;
+        OutcomeRow(place, expected.0, makespan.0, mean_response_s, moves, replicas)
     }
 
     fn outcome(&self) -> Outcome {
-        let OutcomeRow(_, expected, makespan, mean_response_s, moves, copies) = *self;
-        Outcome { expected: Span(expected), makespan: Span(makespan), mean_response_s, moves, copies }
+        let OutcomeRow(_, expected, makespan, mean_response_s, moves, replicas) = *self;
+        Outcome { expected: Span(expected), makespan: Span(makespan), mean_response_s, moves, replicas }
     }
 }
 
 /// A cell of scenarios 3 and 4: positions of the delay, of the number of instances, of their times and of the policy.
-pub(super) type Place = [usize; 4];
+pub(super) type CellPosition = [usize; 4];
 
-/// What results need beside the records.
+/// The input of results that is not in the records.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::campaign) struct Plan {
@@ -91,7 +92,7 @@ struct ArrivingPlan {
     instances: Vec<usize>,
     times: Vec<String>,
     policies: Vec<String>,
-    /// Position of the policy that the others are compared with.
+    /// The position of the reference policy.
     reference: Option<usize>,
 }
 
@@ -127,10 +128,10 @@ impl Plan {
     }
 }
 
-/// The outcomes of an experiment on a log: of each start that has some, each with its place.
-type Starts = BTreeMap<usize, Vec<(Place, Outcome)>>;
+/// The outcomes of an experiment on a log, by start, each with its position.
+type StartOutcomes = BTreeMap<usize, Vec<(CellPosition, Outcome)>>;
 
-/// Makes results of the records that are there.
+/// Builds results from the available records.
 pub(super) fn collect(name: String, plan: &Plan, records: Vec<Record>) -> Results {
     let mut results = Results {
         schema: SCHEMA.to_owned(),
@@ -143,7 +144,7 @@ pub(super) fn collect(name: String, plan: &Plan, records: Vec<Record>) -> Result
         ratios: Vec::new(),
         errors: Vec::new(),
     };
-    let mut outcomes_of: BTreeMap<(String, String), Starts> = BTreeMap::new();
+    let mut outcomes_of: BTreeMap<(String, String), StartOutcomes> = BTreeMap::new();
     for record in records {
         match record {
             Record::Log { log, errors } => {
@@ -166,7 +167,7 @@ pub(super) fn collect(name: String, plan: &Plan, records: Vec<Record>) -> Result
         for log in &experiment.experiment.logs {
             let key = (experiment.experiment.name.clone(), log.clone());
             if let Some(starts) = outcomes_of.remove(&key) {
-                let starts: Vec<Vec<(Place, Outcome)>> = starts.into_values().collect();
+                let starts: Vec<Vec<(CellPosition, Outcome)>> = starts.into_values().collect();
                 results.arriving.extend(arriving_cells(experiment, log, &starts));
                 results.ratios.extend(ratio_rows(experiment, log, &starts));
             }
@@ -191,8 +192,12 @@ fn experiment_rows(plan: &ExperimentPlan, logs: &[LogRow]) -> Vec<ExperimentRow>
     plan.logs.iter().filter_map(of).collect()
 }
 
-fn arriving_cells(plan: &ArrivingPlan, log: &str, starts: &[Vec<(Place, Outcome)>]) -> Vec<ArrivingCell> {
-    let mut by_place: BTreeMap<Place, Vec<Outcome>> = BTreeMap::new();
+fn arriving_cells(
+    plan: &ArrivingPlan,
+    log: &str,
+    starts: &[Vec<(CellPosition, Outcome)>],
+) -> Vec<ArrivingCell> {
+    let mut by_place: BTreeMap<CellPosition, Vec<Outcome>> = BTreeMap::new();
     for (place, outcome) in starts.iter().flatten() {
         by_place.entry(*place).or_default().push(*outcome);
     }
@@ -225,13 +230,13 @@ fn cell(outcomes: &[Outcome]) -> ArrivingCell {
         response_s: spread(|outcome| outcome.mean_response_s),
         expected_s: spread(|outcome| outcome.expected.0 as f64).mean,
         moves: spread(|outcome| outcome.moves as f64).mean,
-        copies: spread(|outcome| outcome.copies as f64).mean,
+        copies: spread(|outcome| outcome.replicas as f64).mean,
         ..ArrivingCell::default()
     }
 }
 
-/// How the policies of an experiment compare with the one of reference, if it has one.
-fn ratio_rows(plan: &ArrivingPlan, log: &str, starts: &[Vec<(Place, Outcome)>]) -> Vec<RatioRow> {
+/// Compares the policies of an experiment with its reference, if it has one.
+fn ratio_rows(plan: &ArrivingPlan, log: &str, starts: &[Vec<(CellPosition, Outcome)>]) -> Vec<RatioRow> {
     let Some(reference) = plan.reference else { return Vec::new() };
     let row = |policy: usize| RatioRow {
         experiment: plan.experiment.name.clone(),

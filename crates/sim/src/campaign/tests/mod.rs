@@ -1,4 +1,4 @@
-//! Files of campaigns of simulations; the runner with campaigns of every kind is in `runner`.
+//! Tests of campaign files of simulations; `runner` has tests of the runner with every kind.
 
 mod runner;
 
@@ -46,21 +46,21 @@ speed = 1.2
 batch = "cbf"
 "#;
 
-/// What is wrong with `text`, without the file's name.
+/// The error of a campaign file, without the file's name.
 fn problem(text: &str) -> String {
     let error = SimulationCampaign::parse(text, Path::new("c.toml")).unwrap_err();
     assert!(error.is_input() && error.hint().is_some_and(|hint| !hint.is_empty()), "{error:?}");
     error.to_string().strip_prefix("c.toml:").map(str::to_owned).unwrap()
 }
 
-/// The file above with one thing changed is refused, with this message.
+/// Checks that the file above with one change is refused with this message.
 fn check(from: &str, to: &str, message: &str) {
     assert!(GOOD.contains(from), "{from}");
     assert_eq!(problem(&GOOD.replacen(from, to, 1)), message);
 }
 
 #[test]
-fn errors_tell_line_column_and_key() {
+fn errors_have_line_column_and_key() {
     check("\"tiny\"", "\"a_b\"", "1:8: `name`: expected a name, found `a_b`");
     check("{ from = 1, count = 2 }", "[]", "2:9: `seeds`: expected at least one, found none");
     check("{ from = 1, count = 2 }", "[3, 3]", "2:9: `seeds`: expected each value once, found 3 twice");
@@ -125,7 +125,7 @@ fn errors_tell_line_column_and_key() {
 }
 
 #[test]
-fn errors_about_generators_tell_the_key() {
+fn errors_of_generators_have_the_key() {
     let generated = |keys: &str, message: &str| check("file = \"log.swf\"", keys, message);
     generated(
         "generate = \"federation\"\nload = 2e3",

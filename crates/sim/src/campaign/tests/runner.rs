@@ -1,4 +1,4 @@
-//! The runner: campaigns of every kind on a log of a few hundred jobs, small graphs and small clusters.
+//! Tests of the runner: campaigns of every kind on a log of a few hundred jobs, small graphs and small clusters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::{GOOD, PLATFORM};
 use crate::campaign::{
-    Campaign, CampaignError, Contents, Damage, Finished, Measured, Options, Results, Shard, THREADS_MAX,
-    cells, merge, read_folder,
+    Campaign, CampaignError, DamagedLine, FinishedCampaign, FolderContents, Measured, Options, Results,
+    Shard, THREADS_MAX, cells, merge, read_folder,
 };
 
 const EXPLORATIONS: &str = r#"name = "optional"
@@ -118,7 +118,7 @@ name = "random"
 strategy = "random"
 "#;
 
-/// Sum of ends, and how many jobs end elsewhere than in the reference: enough to tell runs apart.
+/// The sum of ends, and the number of jobs with other ends than in the reference: enough to distinguish runs.
 fn measure(measured: Measured<'_>) -> Result<BTreeMap<String, f64>, String> {
     let (run, reference) = match measured {
         Measured::Jobs { run, reference } => (run, reference),
@@ -137,7 +137,7 @@ fn measure(measured: Measured<'_>) -> Result<BTreeMap<String, f64>, String> {
     Ok(metrics)
 }
 
-/// A folder with the files that the campaigns name, in which campaigns are run.
+/// A folder with the input files of the campaigns, in which campaigns are run.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -178,24 +178,24 @@ impl Folder {
         out: &str,
         threads: usize,
         shard: &str,
-    ) -> Result<Finished, CampaignError> {
+    ) -> Result<FinishedCampaign, CampaignError> {
         let options = Options { threads, shard: shard.parse().unwrap() };
         campaign.run(&self.path(out), options, &measure, &())
     }
 
-    /// How many cells were run, and how many were there already.
+    /// The number of cells that were run, and of those that had records already.
     fn run(&self, campaign: &Campaign, out: &str, threads: usize, shard: &str) -> (usize, usize) {
         let finished = self.try_run(campaign, out, threads, shard).unwrap();
         assert_eq!(finished.contents, read_folder(&self.path(out)).unwrap());
         (finished.ran, finished.kept)
     }
 
-    fn merge(&self, out: &str, dirs: &[&str]) -> Result<Contents, CampaignError> {
+    fn merge(&self, out: &str, dirs: &[&str]) -> Result<FolderContents, CampaignError> {
         let dirs: Vec<PathBuf> = dirs.iter().map(|dir| self.path(dir)).collect();
         merge(&self.path(out), &dirs.iter().map(PathBuf::as_path).collect::<Vec<_>>())
     }
 
-    /// Every file of a campaign folder but those with durations.
+    /// All files of a campaign folder except those with durations.
     fn bytes(&self, out: &str) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         for entry in fs::read_dir(self.path(out)).unwrap().map(Result::unwrap) {
@@ -218,14 +218,14 @@ impl Folder {
     }
 }
 
-/// The results of a kind, which is known.
-fn simulations(contents: &Contents) -> &crate::campaign::SimulationResults {
+/// The results of a campaign of simulations.
+fn simulations(contents: &FolderContents) -> &crate::campaign::SimulationResults {
     let Results::Simulations(results) = &contents.results else { panic!("expected simulations") };
     results
 }
 
 #[test]
-fn threads_kills_and_shards_leave_the_bytes_of_every_kind_alone() {
+fn threads_kills_and_shards_do_not_change_results_of_any_kind() {
     let check = |text: &str, cells: usize, shards: [usize; 3], files: &[&str]| {
         let folder = Folder::new();
         let campaign = folder.campaign(text);
@@ -233,13 +233,13 @@ fn threads_kills_and_shards_leave_the_bytes_of_every_kind_alone() {
         let whole = folder.bytes("one");
         assert_eq!(whole.keys().collect::<Vec<_>>(), files);
         assert_eq!(folder.records("one").len(), cells);
-        assert_eq!(folder.run(&campaign, "one", 1, "1/1"), (0, cells), "all of it is there");
+        assert_eq!(folder.run(&campaign, "one", 1, "1/1"), (0, cells), "all cells have records");
         assert_eq!(folder.bytes("one"), whole);
 
         assert_eq!(folder.run(&campaign, "two", 2, "1/1"), (cells, 0));
         assert_eq!(folder.bytes("two"), whole);
 
-        // After a kill: some records are missing, the last one is cut off, there are no results yet.
+        // After a kill: some records are missing, the last one is cut off, and there are no results.
         let mut lines = folder.records("two");
         lines.truncate(cells.div_ceil(2));
         let kept = lines.len() - 1;
@@ -249,7 +249,7 @@ fn threads_kills_and_shards_leave_the_bytes_of_every_kind_alone() {
         fs::remove_file(folder.path("two/results.json")).unwrap();
         let contents = read_folder(&folder.path("two")).unwrap();
         assert_eq!((contents.present(), contents.planned, contents.damaged), (kept, cells, vec![]));
-        // As many threads as may be asked for: there are never more than groups.
+        // With the maximal number of threads: there are never more than groups.
         assert_eq!(folder.run(&campaign, "two", THREADS_MAX, "1/1"), (cells - kept, kept));
         assert_eq!(folder.bytes("two"), whole);
 
@@ -296,7 +296,7 @@ fn records_of_two_campaigns_are_never_mixed() {
         assert!(refused(&campaign), "another {file} under the same name");
         assert_eq!(folder.bytes("out"), whole, "nothing was changed");
         folder.write_records("out", &[]);
-        assert!(!refused(&campaign), "there is nothing to be mixed with");
+        assert!(!refused(&campaign), "the folder has no records of another campaign");
         assert!(refused(&other), "the folder is the other campaign's now");
     };
     check(GOOD, "period_s = 600", "period_s = 601", "three.toml", "procs = 24", "procs = 25");
@@ -309,7 +309,7 @@ fn records_of_two_campaigns_are_never_mixed() {
 }
 
 #[test]
-fn folders_that_cannot_be_used_are_refused_and_left_alone() {
+fn unusable_folders_are_refused_and_not_changed() {
     let folder = Folder::new();
     assert!(matches!(read_folder(&folder.path("")), Err(CampaignError::Absent(_))));
     assert!(matches!(folder.merge("merged", &[]), Err(CampaignError::NothingToMerge)));
@@ -334,7 +334,7 @@ fn folders_that_cannot_be_used_are_refused_and_left_alone() {
     refused("{}", "expected a file as Pliant writes it, found something else at line 1, column 2");
     refused(&good[..good.len() / 2], "cut off at line ");
     fs::write(&file, good).unwrap();
-    // Another process has the folder.
+    // Another process has locked the folder.
     let records = fs::File::open(folder.path("out/records.jsonl")).unwrap();
     records.lock().unwrap();
     let error = folder.try_run(&campaign, "out", 1, "1/1").unwrap_err();
@@ -344,7 +344,7 @@ fn folders_that_cannot_be_used_are_refused_and_left_alone() {
 }
 
 #[test]
-fn damaged_records_are_named_and_their_cells_run_again() {
+fn damaged_records_are_reported_and_their_cells_run_again() {
     let folder = Folder::new();
     let campaign = folder.campaign(GOOD);
     folder.run(&campaign, "out", 1, "1/1");
@@ -367,7 +367,7 @@ fn damaged_records_are_named_and_their_cells_run_again() {
         (10, "expected a result of this campaign ("),
     ];
     assert_eq!(contents.damaged.len(), expected.len());
-    for (Damage { path, line, problem }, (at, start)) in contents.damaged.iter().zip(expected) {
+    for (DamagedLine { path, line, problem }, (at, start)) in contents.damaged.iter().zip(expected) {
         assert!(path.ends_with("records.jsonl") && *line == at && problem.starts_with(start), "{problem}");
     }
     let merged = folder.merge("whole", &["out"]).unwrap();
@@ -379,7 +379,7 @@ fn damaged_records_are_named_and_their_cells_run_again() {
 }
 
 #[test]
-fn cells_gather_the_seeds() {
+fn cells_aggregate_seeds() {
     let folder = Folder::new();
     folder.run(&folder.campaign(GOOD), "out", 2, "1/1");
     let contents = read_folder(&folder.path("out")).unwrap();
@@ -403,7 +403,7 @@ fn cells_gather_the_seeds() {
 }
 
 #[test]
-fn mistakes_are_found_before_anything_is_written() {
+fn errors_are_found_before_anything_is_written() {
     let folder = Folder::new();
     let check = |text: &str, threads: usize, expected: &str| {
         let error = folder.try_run(&folder.campaign(text), "out", threads, "1/1").unwrap_err();
@@ -416,7 +416,7 @@ fn mistakes_are_found_before_anything_is_written() {
 }
 
 #[test]
-fn optional_workloads_are_skipped_where_their_file_is_absent() {
+fn optional_workloads_without_a_file_are_skipped() {
     let folder = Folder::new();
     let more = |optional| {
         format!("[[workload]]\nname = \"more\"\nfile = \"more.swf\"\nplatform = \"three.toml\"\n{optional}")
@@ -435,14 +435,14 @@ fn optional_workloads_are_skipped_where_their_file_is_absent() {
     assert_eq!((skipped.len(), skipped[0].workload.as_str()), (1, "more"));
     assert_eq!(optional, campaign);
     fs::copy(folder.path("log.swf"), folder.path("more.swf")).unwrap();
-    let mut there = with("optional = true");
-    assert!(there.skip_absent().is_empty());
-    // The key changes nothing about a workload that is there.
-    assert_eq!(folder.run(&there, "out", 1, "1/1"), (24, 0));
+    let mut optional = with("optional = true");
+    assert!(optional.skip_absent().is_empty());
+    // The key does not change a workload whose file exists.
+    assert_eq!(folder.run(&optional, "out", 1, "1/1"), (24, 0));
     assert_eq!(folder.run(&with(""), "out", 1, "1/1"), (0, 24));
-    let Campaign::Simulations(simulations) = &mut there else { panic!("expected simulations") };
+    let Campaign::Simulations(simulations) = &mut optional else { panic!("expected simulations") };
     simulations.workloads.clear();
-    assert!(matches!(folder.try_run(&there, "out", 1, "1/1"), Err(CampaignError::NoWorkload)));
+    assert!(matches!(folder.try_run(&optional, "out", 1, "1/1"), Err(CampaignError::NoWorkload)));
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn shards_split_every_group_once() {
 }
 
 #[test]
-fn what_is_no_shard_is_refused() {
+fn invalid_shards_are_refused() {
     for text in ["", "1", "0/2", "3/2", "1/0", "a/b", "1/2/3", "-1/2"] {
         assert!(text.parse::<Shard>().is_err(), "{text}");
     }

@@ -1,7 +1,7 @@
-//! A batch system that is not Pliant's, as it is on its host: a queue and nodes, with the habits of Slurm.
+//! The controller of an external batch system: a queue and nodes that behave as Slurm's.
 //!
-//! It saves its state every few seconds. When it is killed and started again it goes on from what it saved: submissions
-//! since then are forgotten, and so are releases and cancellations; ids that were given since then are given again.
+//! It saves its state every few seconds. After a kill it restarts from its saved state: later submissions, releases and
+//! cancellations are forgotten, and ids given since then are given again.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use pliant_model::{Span, Time};
 
 use super::super::daemon::ORIGIN;
 
-/// How long a job that is over stays in the queue, in milliseconds.
-const REMEMBERED: u64 = 20_000;
+/// How long an ended job stays in the queue, in milliseconds.
+const KEEPS_ENDED_FOR: u64 = 20_000;
 
 /// A job of the queue. Times are in milliseconds.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
-    /// The number in its tag; none if it has no tag of a server.
+pub(super) struct QueueEntry {
+    /// The job number in its tag; none without a tag of a server.
     pub(super) number: Option<u32>,
-    /// The folder that its program is given; none if it is a stranger's.
+    /// The folder passed to its program; none for a local user's job.
     pub(super) folder: Option<Handle>,
     pub(super) cores: u32,
     pub(super) walltime: u64,
-    /// Its supervisor waits in the room of that number before it begins.
+    /// Its supervisor waits at the start gate of that number before it runs the job.
     pub(super) tentative: bool,
-    /// An administrator holds it back until then.
-    pub(super) kept_until: u64,
+    /// An administrator holds it until then.
+    pub(super) admin_held_until: u64,
     submitted: u64,
     pub(super) stage: Stage,
 }
 
-/// What somebody submits.
+/// A submission to the controller.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Wish {
+pub(in super::super) struct Submission {
     pub(super) number: Option<u32>,
     pub(super) folder: Option<Handle>,
     pub(super) cores: u32,
@@ -44,87 +44,87 @@ pub(in super::super) struct Wish {
     pub(super) tentative: bool,
 }
 
-/// How far it is.
+/// The stage of a job in the queue.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Stage {
     Held,
     Pending,
     Runs { since: u64, on: Vec<NodeAllocation> },
-    Over { how: How, since: Option<u64>, at: u64 },
+    Over { end: JobEnd, since: Option<u64>, at: u64 },
 }
 
-/// How it ended.
+/// How a job ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum How {
+pub(super) enum JobEnd {
     Completed,
     Failed,
     Cancelled,
 }
 
-/// What is said of one job.
+/// The status of one job, as the controller reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in super::super) struct Glance {
+pub(in super::super) struct JobStatus {
     pub(super) phase: Phase,
     pub(super) ever_started: bool,
-    /// An administrator holds it back.
-    pub(super) kept: bool,
+    /// An administrator holds it.
+    pub(super) admin_held: bool,
 }
 
-/// What is asked for.
+/// A request to the controller.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Ask {
-    /// The jobs with that tag.
+pub(in super::super) enum ControllerRequest {
+    /// Finds the jobs with that tag.
     Find(u32),
-    Submit(Wish),
+    Submit(Submission),
     Hold(String),
     Release(String),
-    /// Only if it waits.
+    /// Cancels the job only if it waits.
     CancelWaiting(String),
     Cancel(String),
-    /// The job of that id, if it has that tag.
-    Look(u32, String),
-    /// Everything, at that time on the clock of whoever asks.
+    /// Returns the status of the job of that id, if it has that tag.
+    Status(u32, String),
+    /// Lists all jobs, at that time on the clock of the server.
     List(Time),
 }
 
-/// What is answered.
+/// An answer of the controller; `Nothing` if none came in time.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Said {
+pub(in super::super) enum ControllerAnswer {
     Nothing,
     Ids(Vec<String>),
     Done,
     Unknown,
     NotWaiting,
-    Job(Option<Glance>),
+    Job(Option<JobStatus>),
     Listing(Box<Listing>),
 }
 
 #[derive(Clone, Default)]
 struct Saved {
-    jobs: BTreeMap<u64, Entry>,
+    jobs: BTreeMap<u64, QueueEntry>,
     next: u64,
 }
 
-/// Every so manieth job waits for something else than its turn, for so many milliseconds.
-const STUCK_EVERY: u64 = 7;
-const STUCK_FOR: u64 = 300_000;
+/// Each job whose id is a multiple of this waits for another reason than processors, for at most so many milliseconds.
+const OTHER_REASON_EVERY: u64 = 7;
+const OTHER_REASON_FOR: u64 = 300_000;
 
-/// The controller. It outlives nothing but its process: see [`Controller::begin_again`].
+/// The controller. What it saved survives its process: see [`Controller::restart`].
 pub(super) struct Controller {
     nodes: Vec<u32>,
-    pub(super) jobs: BTreeMap<u64, Entry>,
+    pub(super) jobs: BTreeMap<u64, QueueEntry>,
     next: u64,
     saved: Saved,
 }
 
-impl Entry {
-    pub(super) fn glance(&self, now: u64) -> Glance {
+impl QueueEntry {
+    pub(super) fn status(&self, now: u64) -> JobStatus {
         let ever_started = match &self.stage {
             Stage::Held | Stage::Pending => false,
             Stage::Runs { .. } => true,
             Stage::Over { since, .. } => since.is_some(),
         };
-        Glance { phase: self.phase(), ever_started, kept: self.is_kept(now) }
+        JobStatus { phase: self.phase(), ever_started, admin_held: self.is_admin_held(now) }
     }
 
     fn phase(&self) -> Phase {
@@ -135,36 +135,35 @@ impl Entry {
         }
     }
 
-    /// True if it is not over.
-    pub(super) fn is_there(&self) -> bool {
+    /// True if it has not ended.
+    pub(super) fn is_open(&self) -> bool {
         self.phase() != Phase::Ended
     }
 
-    /// True if it waits, and would whatever its owner did.
-    fn is_kept(&self, now: u64) -> bool {
-        self.phase() == Phase::Waiting && now < self.kept_until
+    /// True if an administrator holds it, which its owner cannot change.
+    fn is_admin_held(&self, now: u64) -> bool {
+        self.phase() == Phase::Waiting && now < self.admin_held_until
     }
 
-    /// Is held by its owner, or released. There is one hold: an administrator's is not the owner's to change.
+    /// Holds or releases the job for its owner, unless an administrator holds it.
     fn hold(&mut self, now: u64, stage: Stage) {
-        if !self.is_kept(now) {
+        if !self.is_admin_held(now) {
             self.stage = stage;
         }
     }
 
-    /// What keeps a job from starting, but for its turn: some jobs, by their ids, wait for something else at first, which no
-    /// snapshot shows.
-    fn waits_for(&self, id: u64, now: u64) -> Option<WaitReason> {
-        if self.is_kept(now) {
+    /// Why a job does not start although it may fit. Some ids wait at first for a reason that no snapshot shows.
+    fn wait_reason(&self, id: u64, now: u64) -> Option<WaitReason> {
+        if self.is_admin_held(now) {
             return Some(WaitReason::Other("JobHeldAdmin".to_owned()));
         }
-        if !id.is_multiple_of(STUCK_EVERY)
-            || now >= self.submitted + STUCK_FOR
+        if !id.is_multiple_of(OTHER_REASON_EVERY)
+            || now >= self.submitted + OTHER_REASON_FOR
             || self.stage != Stage::Pending
         {
             return None;
         }
-        Some(match (id / STUCK_EVERY) % 2 {
+        Some(match (id / OTHER_REASON_EVERY) % 2 {
             0 => WaitReason::Limit("AssocMaxJobsLimit".to_owned()),
             _ => WaitReason::Other("ReqNodeNotAvail".to_owned()),
         })
@@ -173,14 +172,14 @@ impl Entry {
     fn listed(&self, id: u64, now: u64) -> ListedJob {
         let (state, started, places, ended, status) = match &self.stage {
             Stage::Held => (State::Held, None, Vec::new(), None, None),
-            Stage::Pending if self.is_kept(now) => (State::Held, None, Vec::new(), None, None),
+            Stage::Pending if self.is_admin_held(now) => (State::Held, None, Vec::new(), None, None),
             Stage::Pending => (State::Pending, None, Vec::new(), None, None),
             Stage::Runs { since, on } => (State::Running, Some(*since), on.clone(), None, None),
-            Stage::Over { how, since, at } => {
-                let (state, status) = match how {
-                    How::Completed => (State::Completed, Some(Status::Code(0))),
-                    How::Failed => (State::Failed, Some(Status::Code(1))),
-                    How::Cancelled => (State::Cancelled, None),
+            Stage::Over { end, since, at } => {
+                let (state, status) = match end {
+                    JobEnd::Completed => (State::Completed, Some(Status::Code(0))),
+                    JobEnd::Failed => (State::Failed, Some(Status::Code(1))),
+                    JobEnd::Cancelled => (State::Cancelled, None),
                 };
                 let place = since.map(|_| NodeAllocation { node: "n0".to_owned(), cores: None });
                 (state, *since, place.into_iter().collect(), Some(*at), status)
@@ -199,7 +198,7 @@ impl Entry {
             ended: ended.map(time),
             status,
             priority: u64::from(u32::MAX) - id,
-            wait_reason: self.waits_for(id, now),
+            wait_reason: self.wait_reason(id, now),
             ..ListedJob::default()
         }
     }
@@ -218,36 +217,49 @@ impl Controller {
         self.nodes.iter().sum()
     }
 
-    /// Takes a job.
-    pub(super) fn submit(&mut self, now: u64, wish: Wish) -> u64 {
+    /// Queues a job; returns its id.
+    pub(super) fn submit(&mut self, now: u64, submission: Submission) -> u64 {
         let id = self.next;
         self.next += 1;
-        let Wish { number, folder, cores, walltime, held, tentative } = wish;
+        let Submission { number, folder, cores, walltime, held, tentative } = submission;
         let stage = if held { Stage::Held } else { Stage::Pending };
-        let kept_until = 0;
-        let entry = Entry { number, folder, cores, walltime, tentative, kept_until, submitted: now, stage };
+        let admin_held_until = 0;
+        let entry = QueueEntry {
+            number,
+            folder,
+            cores,
+            walltime,
+            tentative,
+            admin_held_until,
+            submitted: now,
+            stage,
+        };
         self.jobs.insert(id, entry);
         id
     }
 
-    /// Does what is asked for, and says what it says then.
-    pub(super) fn execute(&mut self, now: u64, ask: &Ask) -> Said {
+    /// Executes a request and returns the answer.
+    pub(super) fn execute(&mut self, now: u64, ask: &ControllerRequest) -> ControllerAnswer {
         match ask {
-            Ask::Find(number) => {
+            ControllerRequest::Find(number) => {
                 let found = self.jobs.iter().filter(|(_, job)| job.number == Some(*number));
-                Said::Ids(found.map(|(id, _)| id.to_string()).collect())
+                ControllerAnswer::Ids(found.map(|(id, _)| id.to_string()).collect())
             }
-            Ask::Submit(wish) => Said::Ids(vec![self.submit(now, wish.clone()).to_string()]),
-            Ask::Hold(id) => self.change(id, |job| job.hold(now, Stage::Held)),
-            Ask::Release(id) => self.change(id, |job| job.hold(now, Stage::Pending)),
-            Ask::CancelWaiting(id) | Ask::Cancel(id) => self.change(id, |job| {
-                job.stage = Stage::Over { how: How::Cancelled, since: None, at: now };
+            ControllerRequest::Submit(submission) => {
+                ControllerAnswer::Ids(vec![self.submit(now, submission.clone()).to_string()])
+            }
+            ControllerRequest::Hold(id) => self.change(id, |job| job.hold(now, Stage::Held)),
+            ControllerRequest::Release(id) => self.change(id, |job| job.hold(now, Stage::Pending)),
+            ControllerRequest::CancelWaiting(id) | ControllerRequest::Cancel(id) => self.change(id, |job| {
+                job.stage = Stage::Over { end: JobEnd::Cancelled, since: None, at: now };
             }),
-            Ask::Look(number, id) => {
+            ControllerRequest::Status(number, id) => {
                 let job = id.parse().ok().and_then(|id: u64| self.jobs.get(&id));
-                Said::Job(job.filter(|job| job.number == Some(*number)).map(|job| job.glance(now)))
+                ControllerAnswer::Job(
+                    job.filter(|job| job.number == Some(*number)).map(|job| job.status(now)),
+                )
             }
-            Ask::List(at) => {
+            ControllerRequest::List(at) => {
                 let node = |(place, cores): (usize, &u32)| Node {
                     name: format!("n{place}"),
                     cores: *cores,
@@ -256,37 +268,37 @@ impl Controller {
                 };
                 let nodes = self.nodes.iter().enumerate().map(node).collect();
                 let jobs = self.jobs.iter().map(|(id, job)| job.listed(*id, now)).collect();
-                Said::Listing(Box::new(Listing::new(*at, nodes, jobs)))
+                ControllerAnswer::Listing(Box::new(Listing::new(*at, nodes, jobs)))
             }
         }
     }
 
-    /// Changes a job that waits.
-    fn change(&mut self, id: &str, change: impl FnOnce(&mut Entry)) -> Said {
+    /// Changes a waiting job.
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut QueueEntry)) -> ControllerAnswer {
         let Some(job) = id.parse().ok().and_then(|id: u64| self.jobs.get_mut(&id)) else {
-            return Said::Unknown;
+            return ControllerAnswer::Unknown;
         };
         match job.phase() {
             Phase::Waiting => change(job),
-            Phase::Running => return Said::Done,
-            Phase::Ended => return Said::NotWaiting,
+            Phase::Running => return ControllerAnswer::Done,
+            Phase::Ended => return ControllerAnswer::NotWaiting,
         }
-        Said::Done
+        ControllerAnswer::Done
     }
 
-    /// A job that runs is over.
-    pub(super) fn over(&mut self, id: u64, how: How, now: u64) {
-        if let Some(Entry { stage, .. }) = self.jobs.get_mut(&id)
+    /// Ends a running job.
+    pub(super) fn end(&mut self, id: u64, end: JobEnd, now: u64) {
+        if let Some(QueueEntry { stage, .. }) = self.jobs.get_mut(&id)
             && let Stage::Runs { since, .. } = stage
         {
-            *stage = Stage::Over { how, since: Some(*since), at: now };
+            *stage = Stage::Over { end, since: Some(*since), at: now };
         }
     }
 
-    /// Starts, in the order of their ids, the jobs for which there is room, and forgets what was over long ago. Returns
-    /// which.
+    /// Starts the jobs that fit, in the order of their ids, and forgets jobs that ended long ago. Returns the started ids.
     pub(super) fn start(&mut self, now: u64) -> Vec<u64> {
-        self.jobs.retain(|_, job| !matches!(&job.stage, Stage::Over { at, .. } if at + REMEMBERED <= now));
+        self.jobs
+            .retain(|_, job| !matches!(&job.stage, Stage::Over { at, .. } if at + KEEPS_ENDED_FOR <= now));
         let mut free = self.nodes.clone();
         for job in self.jobs.values() {
             if let Stage::Runs { on, .. } = &job.stage {
@@ -298,7 +310,7 @@ impl Controller {
         }
         let mut started = Vec::new();
         for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.stage == Stage::Pending) {
-            if job.cores > free.iter().sum() || job.waits_for(*id, now).is_some() {
+            if job.cores > free.iter().sum() || job.wait_reason(*id, now).is_some() {
                 continue;
             }
             let mut left = job.cores;
@@ -321,8 +333,8 @@ impl Controller {
         self.saved = Saved { jobs: self.jobs.clone(), next: self.next };
     }
 
-    /// Is started again after it was killed. Returns what it was before.
-    pub(super) fn begin_again(&mut self) -> BTreeMap<u64, Entry> {
+    /// Restarts from the saved state. Returns the jobs that it had before.
+    pub(super) fn restart(&mut self) -> BTreeMap<u64, QueueEntry> {
         let Saved { jobs, next } = self.saved.clone();
         self.next = next;
         std::mem::replace(&mut self.jobs, jobs)

@@ -1,5 +1,5 @@
-//! The folders of jobs on the file system that an external cluster's nodes share, and the supervisors that claim them. They
-//! outlive the server and the batch system.
+//! The folders of jobs on the shared file system of an external cluster, and the supervisors that claim them. Both outlive
+//! the server and the batch system.
 
 use std::collections::BTreeMap;
 
@@ -9,54 +9,54 @@ use pliant_model::Time;
 
 use super::super::daemon::ORIGIN;
 
-/// How long a supervisor takes to see that its job is to be ended, and to end it, in milliseconds.
+/// How long a supervisor takes to see an end request and to end its job, in milliseconds.
 const GRACE: u64 = 1_500;
 
 #[derive(Default)]
 struct Folder {
-    /// Somebody has asked for the end of its job.
-    is_end_asked: bool,
+    /// The end of its job was requested.
+    is_end_requested: bool,
     /// Its supervisor has claimed it.
     claim: Option<Claim>,
 }
 
-/// What a supervisor does, and writes down. Times in milliseconds.
+/// The claim of a supervisor and what it records. Times in milliseconds.
 struct Claim {
-    began: u64,
+    started_at: u64,
     ends: u64,
     exit: Exit,
-    /// The job of the queue as which it was started.
+    /// Its job in the queue.
     id: u64,
-    fate: Fate,
+    state: ClaimState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ClaimState {
     Runs,
     Recorded,
     /// Killed before it could record anything.
     Killed,
 }
 
-/// What a folder says.
-pub(super) enum Word {
+/// The state of a job, as its folder records it.
+pub(super) enum FolderState {
     Ended { exit: Exit, started: Option<Time>, elapsed_ms: Option<u64> },
     Lost,
     Runs,
     Unclaimed,
 }
 
-/// What a supervisor finds that is to run a job.
+/// The result of a supervisor's attempt to claim a folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Finds {
-    /// No folder: nothing is to be run.
-    Nothing,
-    /// Somebody else has claimed it.
+pub(super) enum ClaimResult {
+    /// There is no folder, so nothing is run.
+    NoFolder,
+    /// Another supervisor has claimed it.
+    AlreadyClaimed,
+    /// The end was requested before the job started.
+    EndRequested,
+    /// The supervisor has claimed it.
     Claimed,
-    /// The end was asked for before it began.
-    EndAsked,
-    /// It has claimed it.
-    Own,
 }
 
 /// All folders of a cluster.
@@ -64,18 +64,18 @@ pub(super) enum Finds {
 pub(super) struct Folders(BTreeMap<Handle, Folder>);
 
 impl Folders {
-    /// Makes one ready to be run.
+    /// Creates the folder of a job, ready to be run.
     pub(super) fn prepare(&mut self, job: &Handle) {
         self.0.entry(job.clone()).or_default();
     }
 
-    /// True if a job has one.
+    /// True if a job has a folder.
     pub(super) fn has(&self, job: &Handle) -> bool {
         self.0.contains_key(job)
     }
 
-    /// Takes one out of the way; false if somebody has begun it.
-    pub(super) fn put_away(&mut self, job: &Handle) -> bool {
+    /// Removes the folder of a job; false if a supervisor has claimed it.
+    pub(super) fn remove_unclaimed(&mut self, job: &Handle) -> bool {
         if self.0.get(job).is_some_and(|folder| folder.claim.is_some()) {
             return false;
         }
@@ -83,12 +83,12 @@ impl Folders {
         true
     }
 
-    /// Has its supervisor end the job, now or as soon as there is one.
-    pub(super) fn ask_end(&mut self, job: &Handle, now: u64) {
+    /// Requests the end of a job from its present or next supervisor.
+    pub(super) fn request_end(&mut self, job: &Handle, now: u64) {
         let Some(folder) = self.0.get_mut(job) else { return };
-        if !std::mem::replace(&mut folder.is_end_asked, true)
+        if !std::mem::replace(&mut folder.is_end_requested, true)
             && let Some(claim) = &mut folder.claim
-            && claim.fate == Fate::Runs
+            && claim.state == ClaimState::Runs
             && claim.ends > now + GRACE
         {
             (claim.ends, claim.exit) = (now + GRACE, Exit::Cancelled);
@@ -96,32 +96,31 @@ impl Folders {
     }
 
     pub(super) fn runs(&self, job: &Handle) -> bool {
-        matches!(self.word(job), Word::Runs)
+        matches!(self.state(job), FolderState::Runs)
     }
 
-    /// The jobs that run, as which jobs of the queue, and until when.
+    /// The running jobs, with their ids in the queue and their ends.
     pub(super) fn running(&self) -> impl Iterator<Item = (&Handle, u64, u64)> {
         self.0.iter().filter_map(|(job, folder)| {
-            let claim = folder.claim.as_ref().filter(|claim| claim.fate == Fate::Runs)?;
+            let claim = folder.claim.as_ref().filter(|claim| claim.state == ClaimState::Runs)?;
             Some((job, claim.id, claim.ends))
         })
     }
 
-    pub(super) fn word(&self, job: &Handle) -> Word {
-        let Some(Folder { claim: Some(claim), .. }) = self.0.get(job) else { return Word::Unclaimed };
-        match claim.fate {
-            Fate::Runs => Word::Runs,
-            Fate::Killed => Word::Lost,
-            Fate::Recorded => Word::Ended {
+    pub(super) fn state(&self, job: &Handle) -> FolderState {
+        let Some(Folder { claim: Some(claim), .. }) = self.0.get(job) else { return FolderState::Unclaimed };
+        match claim.state {
+            ClaimState::Runs => FolderState::Runs,
+            ClaimState::Killed => FolderState::Lost,
+            ClaimState::Recorded => FolderState::Ended {
                 exit: claim.exit.clone(),
-                started: Some(Time(ORIGIN.0 + (claim.began / 1000) as i64)),
-                elapsed_ms: Some(claim.ends - claim.began),
+                started: Some(Time(ORIGIN.0 + (claim.started_at / 1000) as i64)),
+                elapsed_ms: Some(claim.ends - claim.started_at),
             },
         }
     }
 
-    /// What a supervisor finds that is to run a job now; `claims` is false for one that does not look whether it was
-    /// claimed.
+    /// Claims a folder for a supervisor; `claims` is false for one that ignores earlier claims.
     pub(super) fn claim(
         &mut self,
         job: &Handle,
@@ -129,45 +128,45 @@ impl Folders {
         now: u64,
         plan: (u64, Exit),
         claims: bool,
-    ) -> Finds {
-        let Some(folder) = self.0.get_mut(job) else { return Finds::Nothing };
+    ) -> ClaimResult {
+        let Some(folder) = self.0.get_mut(job) else { return ClaimResult::NoFolder };
         if claims && folder.claim.is_some() {
-            return Finds::Claimed;
+            return ClaimResult::AlreadyClaimed;
         }
         let (length, exit) = plan;
-        let (ends, exit, fate) = match folder.is_end_asked {
-            true => (now, Exit::Cancelled, Fate::Recorded),
-            false => (now + length, exit, Fate::Runs),
+        let (ends, exit, state) = match folder.is_end_requested {
+            true => (now, Exit::Cancelled, ClaimState::Recorded),
+            false => (now + length, exit, ClaimState::Runs),
         };
-        folder.claim = Some(Claim { began: now, ends, exit, id, fate });
-        if folder.is_end_asked { Finds::EndAsked } else { Finds::Own }
+        folder.claim = Some(Claim { started_at: now, ends, exit, id, state });
+        if folder.is_end_requested { ClaimResult::EndRequested } else { ClaimResult::Claimed }
     }
 
-    /// A supervisor's job is over if its time has come: as which job of the queue it ran, and how it ended.
+    /// Ends a supervisor's job whose time has come. Returns its id in the queue and its exit.
     pub(super) fn end(&mut self, job: &Handle, now: u64) -> Option<(u64, Exit)> {
         let claim = self.0.get_mut(job)?.claim.as_mut()?;
-        if claim.fate != Fate::Runs || claim.ends > now {
+        if claim.state != ClaimState::Runs || claim.ends > now {
             return None;
         }
-        claim.fate = Fate::Recorded;
+        claim.state = ClaimState::Recorded;
         Some((claim.id, claim.exit.clone()))
     }
 
-    /// The batch system signals the job: it is gone at once, before its supervisor knows why.
+    /// Ends a job by a signal of the batch system, at once and before its supervisor knows why.
     pub(super) fn signal(&mut self, job: &Handle, id: u64, now: u64) {
-        let Some(Folder { is_end_asked, claim: Some(claim) }) = self.0.get_mut(job) else { return };
-        if claim.fate == Fate::Runs && claim.id == id {
+        let Some(Folder { is_end_requested, claim: Some(claim) }) = self.0.get_mut(job) else { return };
+        if claim.state == ClaimState::Runs && claim.id == id {
             claim.ends = now;
-            claim.exit = if *is_end_asked { Exit::Cancelled } else { Exit::Signal(15) };
+            claim.exit = if *is_end_requested { Exit::Cancelled } else { Exit::Signal(15) };
         }
     }
 
-    /// A node kills all of a job, its supervisor with it.
+    /// Kills all processes of a job, its supervisor included.
     pub(super) fn kill(&mut self, job: &Handle) {
         if let Some(claim) = self.0.get_mut(job).and_then(|folder| folder.claim.as_mut())
-            && claim.fate == Fate::Runs
+            && claim.state == ClaimState::Runs
         {
-            claim.fate = Fate::Killed;
+            claim.state = ClaimState::Killed;
         }
     }
 }

@@ -1,24 +1,24 @@
-//! Servers in front of external batch systems: faults between a server and its controller.
+//! Servers with external batch systems: faults between a server and its controller.
 //!
-//! A [`Site`] is what is there when the server is down: a controller with its queue and nodes (module `controller`), and
-//! the folders of jobs with their supervisors (module `folders`). What the server wants done is a task of several
-//! questions (module `tasks`), which ends with the server and is given again by its machine. A question is carried out
-//! late, twice or never, and its answer may be lost. The controller hangs, or is killed and started again as it was some
-//! seconds before; others submit jobs of their own, and an administrator cancels some of ours or holds them back.
+//! A [`Site`] outlives its server: a controller with its queue and nodes (module `controller`), and the folders of jobs with
+//! their supervisors (module `folders`). A command of the server is a task of several requests to the controller (module
+//! `tasks`). Tasks end with the server; after a restart its machine repeats their commands. A request is executed late, twice
+//! or never, and its answer may be lost. The controller hangs, or is killed and restarts from its last saved state. Local
+//! users submit jobs, and an administrator cancels or holds jobs of the server.
 //!
 //! Not modelled: jobs that Slurm refuses or requeues, nodes that fail, and a file system that shows writes late.
 
-mod asked;
 mod controller;
 mod folders;
 mod nodes;
 mod outages;
-mod rooms;
+mod requests;
+mod start_gates;
 mod tasks;
 
 use std::collections::BTreeMap;
 
-use controller::{Ask, Controller, Said};
+use controller::{Controller, ControllerAnswer, ControllerRequest};
 use folders::Folders;
 use pliant_control::batch;
 use pliant_control::batch::external::{Command, Event};
@@ -27,106 +27,106 @@ use pliant_control::listing::Listing;
 use pliant_control::names::Handle;
 use pliant_control::server;
 use rand::Rng;
-use rooms::Rooms;
-use tasks::{Doing, Next, Step, Task};
+use start_gates::StartGates;
+use tasks::{NextAction, Task, TaskCommand, WithdrawalStep};
 
 use super::Bug;
 use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
-/// How long an answer is waited for, in milliseconds.
+/// How long the server waits for an answer, in milliseconds.
 const TIMEOUT: u64 = 10_000;
-/// How often the controller saves its state.
+/// How often the controller saves its state, in milliseconds.
 const SAVES_EVERY: u64 = 5_000;
-/// After this long the machine is told that nothing has changed.
-const NOTHING_NEW: u64 = 60_000;
-/// Numbers from there on are in tags of an earlier journal of the server.
-const EARLIER: u32 = 900_000;
+/// How often the machine receives a listing without changes, in milliseconds.
+const UNCHANGED_EVERY: u64 = 60_000;
+/// The first job number in tags of an earlier journal of the server.
+const EARLIER_JOURNAL: u32 = 900_000;
 
-/// An external batch system and its fault rates. Times in milliseconds, shares in thousandths.
+/// An external batch system and its fault rates. Times in milliseconds, probabilities in thousandths.
 #[derive(Clone)]
 pub(super) struct SitePlan {
     /// The cores of its nodes.
     pub(super) nodes: Vec<u32>,
-    /// Between two listings.
+    /// The time between two listings.
     pub(super) period: u64,
-    /// Questions that are not carried out, carried out twice, and late, and answers that are lost.
+    /// Requests that are lost, executed twice, and delayed, and answers that are lost.
     pub(super) lost: u32,
-    pub(super) doubled: u32,
-    pub(super) late: u32,
+    pub(super) duplicated: u32,
+    pub(super) delayed: u32,
     pub(super) unanswered: u32,
-    /// How late at most.
-    pub(super) latest: u64,
-    /// Mean time between two outages, two jobs of others, two cancellations by an administrator; 0: never.
+    /// The maximal delay.
+    pub(super) delay_max: u64,
+    /// Mean time between two outages, local jobs and actions of an administrator; 0: none.
     pub(super) outage_every: u64,
-    pub(super) stranger_every: u64,
+    pub(super) local_job_every: u64,
     pub(super) admin_every: u64,
 }
 
-/// Something that happens at a site.
-pub(super) enum Moment {
-    /// A question arrives at the controller of that life; whoever asked waits with that task and turn.
-    Arrives {
+/// An event at a site.
+pub(super) enum SiteEvent {
+    /// A request reaches the controller of that generation. `by` is the task and its step that wait for the answer.
+    RequestArrives {
         generation: u32,
-        ask: Ask,
+        ask: ControllerRequest,
         by: Option<(u64, u64)>,
     },
-    /// An answer to a task, or that none came in time.
+    /// A task gets an answer, or none in time.
     Answer {
         task: u64,
-        turn: u64,
-        said: Said,
+        step_number: u64,
+        answer: ControllerAnswer,
     },
-    /// A task goes on after a pause.
-    GoesOn {
+    /// A task continues after a pause.
+    Continue {
         task: u64,
-        turn: u64,
+        step_number: u64,
     },
-    /// The server in that life lists the jobs.
-    Lists(u32),
-    /// An answer to that, or none.
-    ListedJob {
-        life: u32,
-        turn: u64,
-        said: Said,
+    /// The server of that incarnation lists the jobs.
+    List(u32),
+    /// The server gets the listing, or none in time.
+    ListAnswer {
+        incarnation: u32,
+        step_number: u64,
+        answer: ControllerAnswer,
     },
-    /// A node begins a job of the queue.
-    Begins {
+    /// A node starts a job of the queue.
+    JobStarts {
         id: u64,
         since: u64,
     },
-    /// A supervisor that waits for word looks.
-    Room {
+    /// A supervisor that waits at a start gate checks it.
+    CheckGate {
         id: u64,
         since: u64,
     },
-    /// A supervisor's job may be over.
-    Ends(Handle),
-    /// A stranger's job may be over.
-    StrangerEnds(u64),
-    Stranger,
-    Admin,
+    /// A supervisor's job may have ended.
+    JobEnds(Handle),
+    /// A local user's job may have ended.
+    LocalJobEnds(u64),
+    LocalJob,
+    Administrator,
     Outage,
-    /// The controller answers again.
-    Back,
-    Saves,
+    /// The controller restarts.
+    Restart,
+    Save,
 }
 
 pub(super) struct Site {
     plan: SitePlan,
     controller: Controller,
     folders: Folders,
-    rooms: Rooms,
-    /// How often the controller was killed: what was asked of an earlier life is lost.
+    start_gates: StartGates,
+    /// How often the controller was killed. Requests to an earlier generation are lost.
     generation: u32,
     is_up: bool,
     hangs_until: u64,
-    /// Under way for the server, as long as it is up.
+    /// The tasks of the server, while it is up.
     tasks: BTreeMap<u64, Task>,
-    /// What the machine was told, and when it was told something.
+    /// The listing that the machine has, and when it received the last one.
     mirror: Listing,
-    told: Option<u64>,
-    /// Which listing is waited for.
+    reported: Option<u64>,
+    /// The number of the pending listing.
     listing: u64,
     described: bool,
 }
@@ -138,215 +138,227 @@ impl Site {
             plan,
             controller,
             folders: Folders::default(),
-            rooms: Rooms::default(),
+            start_gates: StartGates::default(),
             generation: 0,
             is_up: true,
             hangs_until: 0,
             tasks: BTreeMap::new(),
             mirror: Listing::default(),
-            told: None,
+            reported: None,
             listing: 0,
             described: false,
         }
     }
 
-    /// What is not settled here.
+    /// Describes something that has not settled at the site yet.
     pub(super) fn unsettled(&self) -> Option<String> {
-        let ours = |job: &&controller::Entry| job.folder.is_some() && job.is_there();
+        let ours = |job: &&controller::QueueEntry| job.folder.is_some() && job.is_open();
         let left = self.controller.jobs.values().find(ours);
         let left = left.map(|job| format!("job {:?} is in the queue: {:?}", job.number, job.stage));
-        let waits = || self.rooms.waits.values().next().map(|wait| format!("{} is waited for", wait.folder));
+        let waits = || {
+            self.start_gates
+                .waiting
+                .values()
+                .next()
+                .map(|wait| format!("a supervisor waits for {}", wait.folder))
+        };
         left.or_else(|| self.folders.running().next().map(|(job, ..)| format!("{job} runs"))).or_else(waits)
     }
 }
 
 impl World {
-    /// The external batch systems begin, and are listed for the first time.
-    pub(super) fn begin_sites(&mut self) {
+    /// Starts the external batch systems and delivers their first listings.
+    pub(super) fn start_sites(&mut self) {
         for index in self.sites.keys().copied().collect::<Vec<_>>() {
-            let SitePlan { outage_every, stranger_every, admin_every, .. } = self.sites[&index].plan;
+            let SitePlan { outage_every, local_job_every, admin_every, .. } = self.sites[&index].plan;
             for (every, moment) in [
-                (outage_every, Moment::Outage),
-                (stranger_every, Moment::Stranger),
-                (admin_every, Moment::Admin),
+                (outage_every, SiteEvent::Outage),
+                (local_job_every, SiteEvent::LocalJob),
+                (admin_every, SiteEvent::Administrator),
             ] {
-                self.next_fault(every, WorldEvent::Site(index, moment));
+                self.schedule_fault(every, WorldEvent::Site(index, moment));
             }
-            self.after(SAVES_EVERY, WorldEvent::Site(index, Moment::Saves));
+            self.after(SAVES_EVERY, WorldEvent::Site(index, SiteEvent::Save));
             self.resume_site(index);
-            // Nothing is asked of a server before it knows its size.
-            let life = self.life(Peer::Server(index));
+            // A server accepts nothing before it knows its size.
+            let incarnation = self.incarnation(Peer::Server(index));
             let now = self.servers[index].daemon.clock.now(self.queue.now());
             if let Some(site) = self.sites.get_mut(&index) {
-                let said = site.controller.execute(self.queue.now(), &Ask::List(now));
-                self.listed(index, life, said);
+                let answer = site.controller.execute(self.queue.now(), &ControllerRequest::List(now));
+                self.receive_listing(index, incarnation, answer);
             }
         }
     }
 
-    /// A server is there, for the first time or again.
+    /// Starts the listings of a server that has started, and repeats its unanswered commands.
     pub(super) fn resume_site(&mut self, index: usize) {
         let machine = &self.servers[index].daemon.node.machine;
         let (mirror, unanswered) = (machine.mirror().cloned().unwrap_or_default(), machine.unanswered());
         let Some(site) = self.sites.get_mut(&index) else { return };
-        (site.mirror, site.told, site.described) = (mirror, None, false);
-        let life = self.life(Peer::Server(index));
-        self.after(100, WorldEvent::Site(index, Moment::Lists(life)));
+        (site.mirror, site.reported, site.described) = (mirror, None, false);
+        let incarnation = self.incarnation(Peer::Server(index));
+        self.after(100, WorldEvent::Site(index, SiteEvent::List(incarnation)));
         for command in unanswered {
             if let batch::Command::External(command) = command {
-                self.external_wants(index, command);
+                self.execute_external_command(index, command);
             }
         }
     }
 
-    /// A server is gone, and with it what it was about.
-    pub(super) fn lose_tasks(&mut self, index: usize) {
+    /// Drops the tasks of a server that has crashed.
+    pub(super) fn drop_tasks(&mut self, index: usize) {
         if let Some(site) = self.sites.get_mut(&index) {
             site.tasks.clear();
         }
     }
 
-    /// A server wants something done.
-    pub(super) fn external_wants(&mut self, index: usize, command: Command) {
-        self.note(|_| format!("c{index} wants {}", super::trace::short(&command)));
-        let withdraw = |ids: Vec<String>, removes, tentative| Doing::Withdraw {
+    /// Executes a command of a server for its external batch system.
+    pub(super) fn execute_external_command(&mut self, index: usize, command: Command) {
+        self.log(|_| format!("c{index} commands {}", super::trace::shorten(&command)));
+        let withdraw = |ids: Vec<String>, removes, tentative| TaskCommand::Withdraw {
             ids: ids.into(),
-            step: Step::Look,
+            step: WithdrawalStep::Query,
             stays: false,
             removes,
             tentative,
         };
-        let (job, doing) = match command {
-            Command::Queue(queue) => (queue.job, Doing::Queue { queue, looks: false }),
-            Command::Release { job, tentative: true, .. } => (job, Doing::Decide),
-            Command::Release { job, ids, .. } => (job, Doing::Release { ids: ids.into(), looks: false }),
+        let (job, command) = match command {
+            Command::Queue(queue) => (queue.job, TaskCommand::Queue { queue, queried: false }),
+            Command::Release { job, tentative: true, .. } => (job, TaskCommand::Permit),
+            Command::Release { job, ids, .. } => {
+                (job, TaskCommand::Release { ids: ids.into(), queried: false })
+            }
             Command::Withdraw { job, ids, tentative } => (job, withdraw(ids, false, tentative)),
-            Command::Remove { job, .. } if self.bug == Some(Bug::LeavesCopies) => {
+            Command::Remove { job, .. } if self.bug == Some(Bug::LeavesQueuedJobs) => {
                 (job, withdraw(vec![], true, false))
             }
             Command::Remove { job, ids } => (job, withdraw(ids, true, false)),
-            Command::Terminate { job, ids } => (job, Doing::Terminate { ids: ids.into(), looks: false }),
-            Command::Inspect { job, listed, .. } => (job, Doing::Look { listed }),
+            Command::Terminate { job, ids } => {
+                (job, TaskCommand::Terminate { ids: ids.into(), queried: false })
+            }
+            Command::Inspect { job, listed, .. } => (job, TaskCommand::Inspect { listed }),
         };
         let machine = &self.servers[index].daemon.node.machine;
         let record = machine.job(job.0).map(|record| &record.handle);
         let is_ours = record.is_some();
         let folder = record.or(machine.prepared_as(job.0)).cloned();
-        let (number, now) = (self.number(), self.queue.now());
+        let (number, now) = (self.next_number(), self.queue.now());
         if let Some(site) = self.sites.get_mut(&index) {
-            let task = Task { number: job.0, folder, is_ours, doing, turn: 0, begun: now };
+            let task = Task { number: job.0, folder, is_ours, command, step_number: 0, started_at: now };
             site.tasks.insert(number, task);
-            self.go_on(index, number, None);
+            self.advance(index, number, None);
         }
     }
 
-    fn go_on(&mut self, index: usize, number: u64, said: Option<Said>) {
+    fn advance(&mut self, index: usize, number: u64, answer: Option<ControllerAnswer>) {
         let (now, bug) = (self.queue.now(), self.bug);
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some(task) = site.tasks.get_mut(&number) else { return };
-        let is_withdrawal = matches!(task.doing, Doing::Withdraw { removes: false, .. });
-        let mut aside = Folders::default();
+        let is_withdrawal = matches!(task.command, TaskCommand::Withdraw { removes: false, .. });
+        let mut empty = Folders::default();
         let folders = match bug {
-            // It takes nothing out of the way.
-            Some(Bug::LeavesFolders) if is_withdrawal => &mut aside,
+            // The bug removes the folder from an empty set instead.
+            Some(Bug::LeavesFolders) if is_withdrawal => &mut empty,
             _ => &mut site.folders,
         };
-        let next = task.go_on(now, said, folders, &mut site.rooms);
-        task.turn += 1;
-        let turn = task.turn;
+        let next = task.advance(now, answer, folders, &mut site.start_gates);
+        task.step_number += 1;
+        let step_number = task.step_number;
         let running = task.folder.as_ref().filter(|folder| site.folders.runs(folder)).cloned();
         if let Some(folder) = running {
-            // It may have been asked to end.
-            self.look_at_end(index, &folder);
+            // The task may have asked it to end.
+            self.reschedule_end(index, &folder);
         }
         match next {
-            Next::Ask(ask) => self.ask(index, (number, turn), ask),
-            Next::Again => {
+            NextAction::Request(ask) => self.send_request(index, (number, step_number), ask),
+            NextAction::Retry => {
                 let pause = self.rng.random_range(1_000..15_000);
-                self.after(pause, WorldEvent::Site(index, Moment::GoesOn { task: number, turn }));
+                self.after(pause, WorldEvent::Site(index, SiteEvent::Continue { task: number, step_number }));
             }
-            Next::In(pause) => {
-                self.after(pause, WorldEvent::Site(index, Moment::GoesOn { task: number, turn }));
+            NextAction::After(pause) => {
+                self.after(pause, WorldEvent::Site(index, SiteEvent::Continue { task: number, step_number }));
             }
-            Next::Tell(event) => {
+            NextAction::Report(event) => {
                 if let Some(site) = self.sites.get_mut(&index) {
                     site.tasks.remove(&number);
                 }
                 let event = match event {
-                    Event::Unclaimed { job } if bug == Some(Bug::ForgottenIsOver) => {
+                    Event::Unclaimed { job } if bug == Some(Bug::ForgottenIsCancelled) => {
                         Event::Ended { job, exit: Exit::Cancelled, started: None, elapsed_ms: None }
                     }
                     event => event,
                 };
-                self.tell_external(index, event);
+                self.deliver_batch_event(index, event);
             }
         }
     }
 
-    fn tell_external(&mut self, index: usize, event: Event) {
-        self.tell_server(index, server::Event::Batch(batch::Event::External(event)));
+    fn deliver_batch_event(&mut self, index: usize, event: Event) {
+        self.deliver_to_server(index, server::Event::Batch(batch::Event::External(event)));
     }
 
-    /// Something is asked of the controller.
-    fn ask(&mut self, index: usize, (task, turn): (u64, u64), ask: Ask) {
+    /// Sends a request of a task to the controller.
+    fn send_request(&mut self, index: usize, (task, step_number): (u64, u64), ask: ControllerRequest) {
         let Some(Site { plan, generation, .. }) = self.sites.get(&index) else { return };
         let (plan, generation) = (plan.clone(), *generation);
-        let silence = Moment::Answer { task, turn, said: Said::Nothing };
+        let silence = SiteEvent::Answer { task, step_number, answer: ControllerAnswer::Nothing };
         self.after(TIMEOUT, WorldEvent::Site(index, silence));
-        if self.strikes(plan.lost) {
+        if self.draw_fault(plan.lost) {
             return;
         }
-        let by = (!self.strikes(plan.unanswered)).then_some((task, turn));
-        for _ in 0..1 + u32::from(self.strikes(plan.doubled)) {
-            let most = if self.strikes(plan.late) { plan.latest } else { 100 };
+        let by = (!self.draw_fault(plan.unanswered)).then_some((task, step_number));
+        for _ in 0..1 + u32::from(self.draw_fault(plan.duplicated)) {
+            let most = if self.draw_fault(plan.delayed) { plan.delay_max } else { 100 };
             let pause = self.rng.random_range(1..=most);
-            let moment = Moment::Arrives { generation, ask: ask.clone(), by };
+            let moment = SiteEvent::RequestArrives { generation, ask: ask.clone(), by };
             self.after(pause, WorldEvent::Site(index, moment));
         }
     }
 
-    /// Something happens at a site.
-    pub(super) fn site(&mut self, index: usize, moment: Moment) {
+    /// Handles an event at a site.
+    pub(super) fn handle_site_event(&mut self, index: usize, moment: SiteEvent) {
         match moment {
-            Moment::Arrives { generation, ask, by } => self.arrives(index, generation, ask, by),
-            Moment::Answer { task, turn, said } => {
+            SiteEvent::RequestArrives { generation, ask, by } => {
+                self.receive_request(index, generation, ask, by)
+            }
+            SiteEvent::Answer { task, step_number, answer } => {
                 let open = self.sites[&index].tasks.get(&task);
-                if open.is_some_and(|open| open.turn == turn) {
-                    self.go_on(index, task, Some(said));
+                if open.is_some_and(|open| open.step_number == step_number) {
+                    self.advance(index, task, Some(answer));
                 }
             }
-            Moment::GoesOn { task, turn } => {
+            SiteEvent::Continue { task, step_number } => {
                 let open = self.sites[&index].tasks.get(&task);
-                if open.is_some_and(|open| open.turn == turn) {
-                    self.go_on(index, task, None);
+                if open.is_some_and(|open| open.step_number == step_number) {
+                    self.advance(index, task, None);
                 }
             }
-            Moment::Lists(life) => self.list(index, life),
-            Moment::ListedJob { life, turn, said } => {
-                if self.sites[&index].listing == turn {
-                    self.listed(index, life, said);
+            SiteEvent::List(incarnation) => self.request_listing(index, incarnation),
+            SiteEvent::ListAnswer { incarnation, step_number, answer } => {
+                if self.sites[&index].listing == step_number {
+                    self.receive_listing(index, incarnation, answer);
                 }
             }
-            Moment::Begins { id, since } => self.node_begins(index, id, since),
-            Moment::Room { id, since } => self.room(index, id, since),
-            Moment::Ends(job) => self.node_ends(index, &job),
-            Moment::StrangerEnds(id) => self.stranger_ends(index, id),
-            Moment::Stranger => self.stranger(index),
-            Moment::Admin => self.admin(index),
-            Moment::Outage => self.outage(index),
-            Moment::Back => self.back(index),
-            Moment::Saves => {
+            SiteEvent::JobStarts { id, since } => self.start_on_node(index, id, since),
+            SiteEvent::CheckGate { id, since } => self.check_gate(index, id, since),
+            SiteEvent::JobEnds(job) => self.end_on_node(index, &job),
+            SiteEvent::LocalJobEnds(id) => self.end_local_job(index, id),
+            SiteEvent::LocalJob => self.submit_local_job(index),
+            SiteEvent::Administrator => self.act_as_admin(index),
+            SiteEvent::Outage => self.start_outage(index),
+            SiteEvent::Restart => self.restart_controller(index),
+            SiteEvent::Save => {
                 if let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) {
                     site.controller.save();
                 }
-                // What has waited for something else may start without anything having happened.
-                self.pass(index);
-                self.after(SAVES_EVERY, WorldEvent::Site(index, Moment::Saves));
+                // Jobs that waited for another reason than processors may start without a further event.
+                self.schedule_jobs(index);
+                self.after(SAVES_EVERY, WorldEvent::Site(index, SiteEvent::Save));
             }
         }
     }
 
-    /// Commands to the batch system of a server that nobody has answered.
+    /// The number of unanswered commands to the batch system of a server.
     pub(super) fn unanswered(&self, index: usize) -> usize {
         self.servers[index].daemon.node.machine.unanswered().len()
     }

@@ -1,18 +1,18 @@
-//! What the nodes of an external cluster do: supervisors begin jobs, and jobs end.
+//! The nodes of an external cluster: supervisors start jobs, and jobs end.
 
 use pliant_control::job::Exit;
 use pliant_control::names::Handle;
 
-use super::Moment;
-use super::controller::{self, How, Stage};
-use super::folders::Finds;
+use super::SiteEvent;
+use super::controller::{self, JobEnd, Stage};
+use super::folders::ClaimResult;
 use crate::faults::Bug;
-use crate::faults::plan::Planned;
+use crate::faults::plan::PlannedJob;
 use crate::faults::world::{World, WorldEvent};
 
 impl World {
-    /// A node begins a job.
-    pub(super) fn node_begins(&mut self, index: usize, id: u64, started: u64) {
+    /// Starts a job of the queue on a node.
+    pub(super) fn start_on_node(&mut self, index: usize, id: u64, started: u64) {
         let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some(job) = site.controller.jobs.get(&id).cloned() else { return };
@@ -22,19 +22,19 @@ impl World {
         }
         let Some(folder) = job.folder else {
             let end = since + job.walltime;
-            return self.after(end.saturating_sub(now), WorldEvent::Site(index, Moment::StrangerEnds(id)));
+            return self.after(end.saturating_sub(now), WorldEvent::Site(index, SiteEvent::LocalJobEnds(id)));
         };
         if let (true, Some(number)) = (job.tentative, job.number) {
-            if self.bug != Some(Bug::WaitsForNobody) {
-                return self.waits(index, id, (number, folder), job.walltime, since);
+            if self.bug != Some(Bug::SkipsStartGate) {
+                return self.wait_at_gate(index, id, (number, folder), job.walltime, since);
             }
             site.folders.prepare(&folder);
         }
-        self.node_claims(index, id, &folder, job.walltime);
+        self.claim_on_node(index, id, &folder, job.walltime);
     }
 
-    /// A supervisor claims the folder of its job, and runs it.
-    pub(super) fn node_claims(&mut self, index: usize, id: u64, folder: &Handle, walltime: u64) {
+    /// Makes a supervisor claim the folder of its job and run it.
+    pub(super) fn claim_on_node(&mut self, index: usize, id: u64, folder: &Handle, walltime: u64) {
         let now = self.queue.now();
         let machine = &self.servers[index].daemon.node.machine;
         let record = machine.number_of(folder).and_then(|number| machine.job(number)).cloned();
@@ -44,53 +44,56 @@ impl World {
         let claims = self.bug != Some(Bug::IgnoresClaims);
         let Some(site) = self.sites.get_mut(&index) else { return };
         let found = site.folders.claim(folder, id, now, (length, exit), claims);
-        self.note(|_| format!("a supervisor of c{index} finds {found:?} for {folder} as {id}"));
+        self.log(|_| format!("a supervisor of c{index} finds {found:?} for {folder} as {id}"));
         match found {
-            Finds::Own => {
+            ClaimResult::Claimed => {
                 match record {
                     Some(record) => self.checks.started(index, &record),
-                    None => self.wrong("once", format!("c{index} runs {folder}, which it does not know")),
+                    None => self.report_violation(
+                        "once",
+                        format!("c{index} runs {folder}, of which it has no record"),
+                    ),
                 }
-                self.after(length, WorldEvent::Site(index, Moment::Ends(folder.clone())));
+                self.after(length, WorldEvent::Site(index, SiteEvent::JobEnds(folder.clone())));
             }
-            Finds::EndAsked | Finds::Nothing | Finds::Claimed => {
+            ClaimResult::EndRequested | ClaimResult::NoFolder | ClaimResult::AlreadyClaimed => {
                 let Some(site) = self.sites.get_mut(&index) else { return };
-                let how = if found == Finds::EndAsked { How::Completed } else { How::Failed };
-                let is_it = |entry: &controller::Entry| entry.folder.as_ref() == Some(folder);
-                if site.is_up && site.controller.jobs.get(&id).is_some_and(is_it) {
-                    site.controller.over(id, how, now);
+                let end = if found == ClaimResult::EndRequested { JobEnd::Completed } else { JobEnd::Failed };
+                let is_same = |entry: &controller::QueueEntry| entry.folder.as_ref() == Some(folder);
+                if site.is_up && site.controller.jobs.get(&id).is_some_and(is_same) {
+                    site.controller.end(id, end, now);
                 }
-                self.pass(index);
+                self.schedule_jobs(index);
             }
         }
     }
 
-    /// The end of a job may have been moved.
-    pub(super) fn look_at_end(&mut self, index: usize, job: &Handle) {
+    /// Schedules the end of a job again, after it may have changed.
+    pub(super) fn reschedule_end(&mut self, index: usize, job: &Handle) {
         let ends = self.sites[&index].folders.running().find(|(one, ..)| *one == job).map(|(.., ends)| ends);
         if let Some(ends) = ends {
             let pause = ends.saturating_sub(self.queue.now());
-            self.after(pause, WorldEvent::Site(index, Moment::Ends(job.clone())));
+            self.after(pause, WorldEvent::Site(index, SiteEvent::JobEnds(job.clone())));
         }
     }
 
-    pub(super) fn node_ends(&mut self, index: usize, job: &Handle) {
+    pub(super) fn end_on_node(&mut self, index: usize, job: &Handle) {
         let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some((id, exit)) = site.folders.end(job, now) else { return };
-        let how = if exit == Exit::Code(0) { How::Completed } else { How::Failed };
-        // The id may be another's by now.
-        let is_it = |entry: &controller::Entry| entry.folder.as_ref() == Some(job);
-        if site.is_up && site.controller.jobs.get(&id).is_some_and(is_it) {
-            site.controller.over(id, how, now);
+        let end = if exit == Exit::Code(0) { JobEnd::Completed } else { JobEnd::Failed };
+        // The id may belong to another job by now.
+        let is_same = |entry: &controller::QueueEntry| entry.folder.as_ref() == Some(job);
+        if site.is_up && site.controller.jobs.get(&id).is_some_and(is_same) {
+            site.controller.end(id, end, now);
         }
-        self.note(|_| format!("{job} at c{index} is over: {exit}"));
-        self.pass(index);
+        self.log(|_| format!("{job} at c{index} ends: {exit}"));
+        self.schedule_jobs(index);
     }
 }
 
-/// How long a job takes, and how it ends then.
-fn length(planned: Option<&Planned>, walltime: u64) -> (u64, Exit) {
+/// The runtime of a job in milliseconds, and its exit.
+fn length(planned: Option<&PlannedJob>, walltime: u64) -> (u64, Exit) {
     let (percent, code) = planned.map_or((50, 0), |planned| (planned.percent, planned.code));
     match percent {
         101.. => (walltime, Exit::OverWalltime),

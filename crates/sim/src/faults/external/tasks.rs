@@ -1,5 +1,5 @@
-//! What a server's commands mean in an external batch system, step by step as the live adapter takes them: each question
-//! may be left without an answer, and is asked again then.
+//! The commands of a server to an external batch system, in the steps of the live adapter. A request without an answer is
+//! sent again.
 
 use std::collections::VecDeque;
 
@@ -9,99 +9,99 @@ use pliant_control::listing::{ListedJob, Phase};
 use pliant_control::names::Handle;
 use pliant_model::JobId;
 
-use super::controller::{Ask, Glance, Said, Wish};
-use super::folders::{Folders, Word};
-use super::rooms::Rooms;
+use super::controller::{ControllerAnswer, ControllerRequest, JobStatus, Submission};
+use super::folders::{FolderState, Folders};
+use super::start_gates::StartGates;
 
-/// How long a supervisor is left to end its job before the batch system does, in milliseconds.
-const NOTICED: u64 = 4_000;
-/// Between two looks at a folder.
-const LOOK: u64 = 500;
-/// How long a node's last writes may take to be seen.
-const SETTLED: u64 = 5_000;
+/// How long a supervisor may take to end its job before the batch system does, in milliseconds.
+const SUPERVISOR_ENDS_WITHIN: u64 = 4_000;
+/// How often a task checks a folder, in milliseconds.
+const CHECK_EVERY: u64 = 500;
+/// How long a node's last writes may take to become visible, in milliseconds.
+const WRITES_VISIBLE_WITHIN: u64 = 5_000;
 
-/// A command under way.
+/// A command in execution.
 pub(super) struct Task {
     pub(super) number: u32,
-    /// The job's folder; none if nobody knows the job any more.
+    /// The job's folder; none if the server has no record of the job any more.
     pub(super) folder: Option<Handle>,
-    /// It is not another server's.
+    /// The job is this server's, not prepared for another one.
     pub(super) is_ours: bool,
-    pub(super) doing: Doing,
-    /// Which of its questions is open.
-    pub(super) turn: u64,
-    pub(super) begun: u64,
+    pub(super) command: TaskCommand,
+    /// The number of its steps so far: only an answer to the latest one counts.
+    pub(super) step_number: u64,
+    pub(super) started_at: u64,
 }
 
-/// What it is, and how far.
-pub(super) enum Doing {
+/// A command, and its progress.
+pub(super) enum TaskCommand {
     Queue {
         queue: Queue,
-        looks: bool,
+        queried: bool,
     },
     Release {
         ids: VecDeque<String>,
-        looks: bool,
+        queried: bool,
     },
-    /// Lets a tentative job go on.
-    Decide,
+    /// Permits a tentative job to start.
+    Permit,
     Withdraw {
         ids: VecDeque<String>,
-        step: Step,
+        step: WithdrawalStep,
         stays: bool,
         removes: bool,
-        /// It has no folder yet.
+        /// The job has no folder yet.
         tentative: bool,
     },
     Terminate {
         ids: VecDeque<String>,
-        looks: bool,
+        queried: bool,
     },
-    Look {
+    Inspect {
         listed: Option<Box<ListedJob>>,
     },
 }
 
-/// The steps of withdrawing one job.
+/// The steps that withdraw one job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
-    /// Is it there?
-    Look,
-    /// Keep it from starting.
+pub(super) enum WithdrawalStep {
+    /// Queries whether the job exists.
+    Query,
+    /// Holds it.
     Hold,
-    /// Does it wait?
-    Waits,
+    /// Queries whether it waits.
+    QueryWaiting,
     Cancel,
-    /// Is it over?
-    Over,
+    /// Queries whether it has ended.
+    QueryEnded,
 }
 
-/// What comes next.
-pub(super) enum Next {
-    Ask(Ask),
-    /// The same again after a while.
-    Again,
-    /// The same again after so many milliseconds.
-    In(u64),
-    Tell(Event),
+/// What a task does next.
+pub(super) enum NextAction {
+    Request(ControllerRequest),
+    /// Repeats the step after a random pause.
+    Retry,
+    /// Repeats the step after so many milliseconds.
+    After(u64),
+    Report(Event),
 }
 
 impl Task {
-    /// Goes on with what was said; none at the beginning and after a pause.
-    pub(super) fn go_on(
+    /// Continues with an answer; none at the start and after a pause.
+    pub(super) fn advance(
         &mut self,
         now: u64,
-        said: Option<Said>,
+        answer: Option<ControllerAnswer>,
         folders: &mut Folders,
-        rooms: &mut Rooms,
-    ) -> Next {
-        match self.doing {
-            Doing::Queue { .. } => self.queue(said, folders),
-            Doing::Release { .. } => self.release(said, folders),
-            Doing::Decide => self.decide(folders, rooms),
-            Doing::Withdraw { .. } => self.withdraw(said, folders, rooms),
-            Doing::Terminate { .. } => self.terminate(now, said, folders, rooms),
-            Doing::Look { .. } => self.look(now, folders),
+        start_gates: &mut StartGates,
+    ) -> NextAction {
+        match self.command {
+            TaskCommand::Queue { .. } => self.queue(answer, folders),
+            TaskCommand::Release { .. } => self.release(answer, folders),
+            TaskCommand::Permit => self.decide(folders, start_gates),
+            TaskCommand::Withdraw { .. } => self.withdraw(answer, folders, start_gates),
+            TaskCommand::Terminate { .. } => self.terminate(now, answer, folders, start_gates),
+            TaskCommand::Inspect { .. } => self.inspect(now, folders),
         }
     }
 
@@ -109,17 +109,20 @@ impl Task {
         JobId(self.number)
     }
 
-    fn queue(&mut self, said: Option<Said>, folders: &mut Folders) -> Next {
+    fn queue(&mut self, answer: Option<ControllerAnswer>, folders: &mut Folders) -> NextAction {
         let job = self.job();
-        let Doing::Queue { queue, looks } = &mut self.doing else { return Next::Again };
+        let TaskCommand::Queue { queue, queried } = &mut self.command else { return NextAction::Retry };
         let Some(folder) = self.folder.clone() else {
-            return Next::Tell(Event::Refused { job, why: "nobody knows it any more".to_owned() });
+            return NextAction::Report(Event::Refused {
+                job,
+                why: "the server has no record of it any more".to_owned(),
+            });
         };
-        // What is held or tentative gets its folder when it is released.
+        // A held or tentative job gets its folder when it is released.
         if !queue.held && !queue.tentative {
             folders.prepare(&folder);
         }
-        let wish = Wish {
+        let submission = Submission {
             number: Some(self.number),
             folder: Some(folder),
             cores: queue.procs.0,
@@ -127,183 +130,213 @@ impl Task {
             held: queue.held,
             tentative: queue.tentative,
         };
-        match said {
+        match answer {
             None if queue.resubmitted => {
-                *looks = true;
-                Next::Ask(Ask::Find(self.number))
+                *queried = true;
+                NextAction::Request(ControllerRequest::Find(self.number))
             }
-            Some(Said::Ids(ids)) if *looks && ids.is_empty() => {
-                *looks = false;
-                Next::Ask(Ask::Submit(wish))
+            Some(ControllerAnswer::Ids(ids)) if *queried && ids.is_empty() => {
+                *queried = false;
+                NextAction::Request(ControllerRequest::Submit(submission))
             }
-            Some(Said::Ids(ids)) => Next::Tell(Event::Queued { job, ids }),
-            None => Next::Ask(Ask::Submit(wish)),
-            // There may be a job all the same.
+            Some(ControllerAnswer::Ids(ids)) => NextAction::Report(Event::Queued { job, ids }),
+            None => NextAction::Request(ControllerRequest::Submit(submission)),
+            // The submission may have succeeded without an answer.
             Some(_) => {
                 queue.resubmitted = true;
-                Next::Again
+                NextAction::Retry
             }
         }
     }
 
-    fn release(&mut self, said: Option<Said>, folders: &mut Folders) -> Next {
+    fn release(&mut self, answer: Option<ControllerAnswer>, folders: &mut Folders) -> NextAction {
         let job = self.job();
-        let Doing::Release { ids, looks } = &mut self.doing else { return Next::Again };
+        let TaskCommand::Release { ids, queried } = &mut self.command else { return NextAction::Retry };
         if let Some(folder) = &self.folder {
             folders.prepare(folder);
         }
-        match said {
+        match answer {
             None => {}
-            Some(Said::Nothing) => return Next::Again,
-            Some(Said::Job(Some(_))) if *looks => {
-                *looks = false;
-                return Next::Ask(Ask::Release(ids[0].clone()));
+            Some(ControllerAnswer::Nothing) => return NextAction::Retry,
+            Some(ControllerAnswer::Job(Some(_))) if *queried => {
+                *queried = false;
+                return NextAction::Request(ControllerRequest::Release(ids[0].clone()));
             }
-            // Done, or a listing tells what became of it.
+            // It is released, or a listing will show its state.
             Some(_) => drop(ids.pop_front()),
         }
-        *looks = true;
+        *queried = true;
         match ids.front() {
-            Some(id) => Next::Ask(Ask::Look(self.number, id.clone())),
-            None => Next::Tell(Event::Released { job }),
+            Some(id) => NextAction::Request(ControllerRequest::Status(self.number, id.clone())),
+            None => NextAction::Report(Event::Released { job }),
         }
     }
 
-    fn decide(&self, folders: &mut Folders, rooms: &mut Rooms) -> Next {
+    fn decide(&self, folders: &mut Folders, start_gates: &mut StartGates) -> NextAction {
         if let Some(folder) = &self.folder {
             folders.prepare(folder);
         }
         let job = self.job();
-        Next::Tell(if rooms.decide(self.number, true) {
+        NextAction::Report(if start_gates.decide(self.number, true) {
             Event::Released { job }
         } else {
             Event::ReleasedTooLate { job }
         })
     }
 
-    fn terminate(&mut self, now: u64, said: Option<Said>, folders: &mut Folders, rooms: &mut Rooms) -> Next {
+    fn terminate(
+        &mut self,
+        now: u64,
+        answer: Option<ControllerAnswer>,
+        folders: &mut Folders,
+        start_gates: &mut StartGates,
+    ) -> NextAction {
         let job = self.job();
-        let Doing::Terminate { ids, looks } = &mut self.doing else { return Next::Again };
-        rooms.decide(self.number, false);
+        let TaskCommand::Terminate { ids, queried } = &mut self.command else { return NextAction::Retry };
+        start_gates.decide(self.number, false);
         if let Some(folder) = &self.folder {
             if self.is_ours {
-                // Also before it is made ready: what is submitted or released meanwhile finds it so.
+                // A supervisor that starts later has to find the folder with the end request.
                 folders.prepare(folder);
             }
-            folders.ask_end(folder, now);
-            if folders.runs(folder) && now < self.begun + NOTICED {
-                return Next::In(LOOK);
+            folders.request_end(folder, now);
+            if folders.runs(folder) && now < self.started_at + SUPERVISOR_ENDS_WITHIN {
+                return NextAction::After(CHECK_EVERY);
             }
         }
-        match said {
+        match answer {
             None => {}
-            Some(Said::Nothing) => return Next::Again,
-            Some(Said::Job(Some(_))) if *looks => {
-                *looks = false;
-                return Next::Ask(Ask::Cancel(ids[0].clone()));
+            Some(ControllerAnswer::Nothing) => return NextAction::Retry,
+            Some(ControllerAnswer::Job(Some(_))) if *queried => {
+                *queried = false;
+                return NextAction::Request(ControllerRequest::Cancel(ids[0].clone()));
             }
             Some(_) => drop(ids.pop_front()),
         }
-        *looks = true;
+        *queried = true;
         match ids.front() {
-            Some(id) => Next::Ask(Ask::Look(self.number, id.clone())),
-            None => Next::Tell(Event::Terminated { job }),
+            Some(id) => NextAction::Request(ControllerRequest::Status(self.number, id.clone())),
+            None => NextAction::Report(Event::Terminated { job }),
         }
     }
 
-    fn withdraw(&mut self, said: Option<Said>, folders: &mut Folders, rooms: &mut Rooms) -> Next {
-        let Doing::Withdraw { ids, step, stays, removes, .. } = &mut self.doing else { return Next::Again };
-        let Some(id) = ids.front().cloned() else { return self.withdrawn(folders, rooms) };
-        let look = Next::Ask(Ask::Look(self.number, id.clone()));
-        let over: bool = match (*step, said) {
+    fn withdraw(
+        &mut self,
+        answer: Option<ControllerAnswer>,
+        folders: &mut Folders,
+        start_gates: &mut StartGates,
+    ) -> NextAction {
+        let TaskCommand::Withdraw { ids, step, stays, removes, .. } = &mut self.command else {
+            return NextAction::Retry;
+        };
+        let Some(id) = ids.front().cloned() else { return self.withdrawn(folders, start_gates) };
+        let status_query = NextAction::Request(ControllerRequest::Status(self.number, id.clone()));
+        let over: bool = match (*step, answer) {
             (_, None) => {
-                *step = Step::Look;
-                return look;
+                *step = WithdrawalStep::Query;
+                return status_query;
             }
-            (_, Some(Said::Nothing)) => {
-                *step = Step::Look;
-                return Next::Again;
+            (_, Some(ControllerAnswer::Nothing)) => {
+                *step = WithdrawalStep::Query;
+                return NextAction::Retry;
             }
-            // Whoever holds it back does not want it to run elsewhere either.
-            (Step::Look, Some(Said::Job(Some(Glance { kept: true, .. })))) if !*removes => true,
-            (Step::Look, Some(Said::Job(Some(_)))) => {
-                *step = Step::Hold;
-                return Next::Ask(Ask::Hold(id));
+            // A job that an administrator holds must not run elsewhere either.
+            (
+                WithdrawalStep::Query,
+                Some(ControllerAnswer::Job(Some(JobStatus { admin_held: true, .. }))),
+            ) if !*removes => true,
+            (WithdrawalStep::Query, Some(ControllerAnswer::Job(Some(_)))) => {
+                *step = WithdrawalStep::Hold;
+                return NextAction::Request(ControllerRequest::Hold(id));
             }
-            (Step::Hold, Some(Said::Done | Said::NotWaiting)) => {
-                *step = Step::Waits;
-                return look;
+            (WithdrawalStep::Hold, Some(ControllerAnswer::Done | ControllerAnswer::NotWaiting)) => {
+                *step = WithdrawalStep::QueryWaiting;
+                return status_query;
             }
-            (Step::Waits, Some(Said::Job(Some(Glance { phase: Phase::Waiting, .. })))) => {
-                *step = Step::Cancel;
-                return Next::Ask(Ask::CancelWaiting(id));
+            (
+                WithdrawalStep::QueryWaiting,
+                Some(ControllerAnswer::Job(Some(JobStatus { phase: Phase::Waiting, .. }))),
+            ) => {
+                *step = WithdrawalStep::Cancel;
+                return NextAction::Request(ControllerRequest::CancelWaiting(id));
             }
-            (Step::Cancel, Some(_)) => {
-                *step = Step::Over;
-                return look;
+            (WithdrawalStep::Cancel, Some(_)) => {
+                *step = WithdrawalStep::QueryEnded;
+                return status_query;
             }
-            (Step::Over, Some(Said::Job(Some(Glance { phase: Phase::Waiting, .. })))) => {
-                *step = Step::Look;
-                return Next::Again;
+            (
+                WithdrawalStep::QueryEnded,
+                Some(ControllerAnswer::Job(Some(JobStatus { phase: Phase::Waiting, .. }))),
+            ) => {
+                *step = WithdrawalStep::Query;
+                return NextAction::Retry;
             }
-            (Step::Waits | Step::Over, Some(Said::Job(Some(seen)))) => seen.ever_started,
-            // It is not known.
+            (
+                WithdrawalStep::QueryWaiting | WithdrawalStep::QueryEnded,
+                Some(ControllerAnswer::Job(Some(status))),
+            ) => status.ever_started,
+            // The controller does not know it.
             _ => false,
         };
         *stays |= over;
         ids.pop_front();
-        *step = Step::Look;
+        *step = WithdrawalStep::Query;
         match ids.front() {
-            Some(id) => Next::Ask(Ask::Look(self.number, id.clone())),
-            None if *removes => self.withdrawn(folders, rooms),
-            None => self.withdrawn(folders, rooms),
+            Some(id) => NextAction::Request(ControllerRequest::Status(self.number, id.clone())),
+            None if *removes => self.withdrawn(folders, start_gates),
+            None => self.withdrawn(folders, start_gates),
         }
     }
 
-    fn withdrawn(&self, folders: &mut Folders, rooms: &mut Rooms) -> Next {
+    fn withdrawn(&self, folders: &mut Folders, start_gates: &mut StartGates) -> NextAction {
         let job = self.job();
-        let Doing::Withdraw { stays, removes, tentative, .. } = self.doing else { return Next::Again };
+        let TaskCommand::Withdraw { stays, removes, tentative, .. } = self.command else {
+            return NextAction::Retry;
+        };
         if removes {
-            rooms.remove(self.number);
-            return Next::Tell(Event::Removed { job });
+            start_gates.remove(self.number);
+            return NextAction::Report(Event::Removed { job });
         }
-        // By an earlier try of the same: what has started since found nothing to run.
-        let was_put_away = !tentative && self.folder.as_ref().is_some_and(|folder| !folders.has(folder));
-        let may_go = was_put_away || !stays;
-        let is_away = may_go && self.folder.as_ref().is_none_or(|folder| folders.put_away(folder));
-        if is_away {
-            rooms.remove(self.number);
+        // An earlier attempt has removed the folder: a supervisor that has started since found nothing to run.
+        let was_removed = !tentative && self.folder.as_ref().is_some_and(|folder| !folders.has(folder));
+        let may_move = was_removed || !stays;
+        let is_removed =
+            may_move && self.folder.as_ref().is_none_or(|folder| folders.remove_unclaimed(folder));
+        if is_removed {
+            start_gates.remove(self.number);
         }
-        let outcome = if is_away { WithdrawalOutcome::Withdrawn } else { WithdrawalOutcome::Started };
-        Next::Tell(Event::Withdrawal { job, outcome })
+        let outcome = if is_removed { WithdrawalOutcome::Withdrawn } else { WithdrawalOutcome::Started };
+        NextAction::Report(Event::Withdrawal { job, outcome })
     }
 
-    fn look(&mut self, now: u64, folders: &mut Folders) -> Next {
+    fn inspect(&mut self, now: u64, folders: &mut Folders) -> NextAction {
         let job = self.job();
-        let Doing::Look { listed } = &self.doing else { return Next::Again };
-        let word = self.folder.as_ref().map_or(Word::Unclaimed, |folder| folders.word(folder));
-        let may_have_begun = listed.as_ref().is_some_and(|listed| listed.ever_started());
-        let exit = match &word {
-            Word::Ended { exit, started, elapsed_ms } => {
+        let TaskCommand::Inspect { listed } = &self.command else { return NextAction::Retry };
+        let state = self.folder.as_ref().map_or(FolderState::Unclaimed, |folder| folders.state(folder));
+        let may_have_started = listed.as_ref().is_some_and(|listed| listed.ever_started());
+        let exit = match &state {
+            FolderState::Ended { exit, started, elapsed_ms } => {
                 let (exit, started, elapsed_ms) = (exit.clone(), *started, *elapsed_ms);
-                return Next::Tell(Event::Ended { job, exit, started, elapsed_ms });
+                return NextAction::Report(Event::Ended { job, exit, started, elapsed_ms });
             }
-            Word::Runs => return Next::In(LOOK),
-            Word::Lost | Word::Unclaimed if may_have_begun && now < self.begun + SETTLED => {
-                return Next::In(LOOK);
+            FolderState::Runs => return NextAction::After(CHECK_EVERY),
+            FolderState::Lost | FolderState::Unclaimed
+                if may_have_started && now < self.started_at + WRITES_VISIBLE_WITHIN =>
+            {
+                return NextAction::After(CHECK_EVERY);
             }
-            Word::Lost => Exit::Lost("its supervisor died".to_owned()),
-            Word::Unclaimed => match listed.as_deref().and_then(ListedJob::exit) {
-                None => return Next::Tell(Event::Unclaimed { job }),
+            FolderState::Lost => Exit::Lost("its supervisor died".to_owned()),
+            FolderState::Unclaimed => match listed.as_deref().and_then(ListedJob::exit) {
+                None => return NextAction::Report(Event::Unclaimed { job }),
                 Some(Exit::Cancelled) => Exit::Cancelled,
                 Some(exit) => Exit::NotStarted(format!("its batch script ended before it began: {exit}")),
             },
         };
-        if let (Word::Unclaimed, Some(folder)) = (word, &self.folder) {
-            // A copy that comes to light later starts nothing.
+        if let (FolderState::Unclaimed, Some(folder)) = (state, &self.folder) {
+            // A duplicate in the queue that starts later finds the end request and runs nothing.
             folders.prepare(folder);
-            folders.ask_end(folder, now);
+            folders.request_end(folder, now);
         }
-        Next::Tell(Event::Ended { job, exit, started: None, elapsed_ms: None })
+        NextAction::Report(Event::Ended { job, exit, started: None, elapsed_ms: None })
     }
 }

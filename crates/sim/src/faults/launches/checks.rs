@@ -1,4 +1,4 @@
-//! What is checked of launches.
+//! The checks of launches.
 
 use pliant_control::coallocation::{
     LaunchEnd, LaunchOutcome, LaunchRecord, LaunchState, Subjob, SubjobId, SubjobState,
@@ -10,7 +10,7 @@ use crate::faults::world::World;
 use crate::kernel::Peer;
 
 impl World {
-    /// What the coordinator has decided is durable now: every subjob that is to run is held.
+    /// Checks durable decisions: every subjob that is to run is prepared at its server.
     pub(super) fn check_decisions(&mut self) {
         let machine = &self.launches.coordinator.node.machine;
         let new = |key: Key, group| !self.launches.decided.contains(&(key, group));
@@ -22,36 +22,39 @@ impl World {
             self.launches.decided.insert((id.launch.key, group));
             let Some(Peer::Server(index)) = self.peers.get(&server).copied() else { continue };
             let state = self.servers[index].daemon.node.machine.subjob_state(&id);
-            let is_held = matches!(
+            let is_prepared = matches!(
                 state,
                 SubjobState::Prepared { .. } | SubjobState::Committed | SubjobState::Runs { .. }
             );
-            if !is_held {
-                self.wrong("alone", format!("it is decided that {id} runs, which {server} has as {state:?}"));
+            if !is_prepared {
+                self.report_violation(
+                    "alone",
+                    format!("{id} was decided to run, {server} has it as {state:?}"),
+                );
             }
         }
     }
 
-    /// A process of a subjob begins.
-    pub(super) fn check_begin(&mut self, index: usize, subjob: &Subjob) {
+    /// Checks the start of a subjob's process.
+    pub(super) fn check_start(&mut self, index: usize, subjob: &Subjob) {
         let (key, id) = (subjob.id.launch.key, &subjob.id);
         let group = self.launches.coordinator.node.machine.subjobs().find(|(one, ..)| *one == id);
         let group = group.map(|(_, _, group, _)| group);
         if !group.is_some_and(|group| self.launches.decided.contains(&(key, group))) {
-            self.wrong("alone", format!("c{index} begins {id}, of which no journal says that it runs"));
+            self.report_violation("alone", format!("c{index} starts {id} without a journaled decision"));
         }
         if self.launches.archive.contains_key(&key) {
-            self.wrong("over", format!("c{index} begins {id} of a launch that is over"));
+            self.report_violation("over", format!("c{index} starts {id} of an ended launch"));
         }
-        let begun = self.launches.begun.entry(id.clone()).or_default();
-        *begun += 1;
-        if *begun > 1 {
-            self.wrong("once", format!("{id} is begun again, by c{index}"));
+        let starts = self.launches.starts.entry(id.clone()).or_default();
+        *starts += 1;
+        if *starts > 1 {
+            self.report_violation("once", format!("c{index} starts {id} again"));
         }
     }
 
-    /// It is durable that a launch is over.
-    pub(super) fn launch_is_over(&mut self, record: &LaunchRecord) {
+    /// Archives a launch whose end is durable, and checks that none of its processes runs.
+    pub(super) fn archive_launch(&mut self, record: &LaunchRecord) {
         let key = record.id.key;
         self.launches.archive.insert(key, record.clone());
         for index in 0..self.servers.len() {
@@ -64,18 +67,18 @@ impl World {
                 server.daemon.node.machine.subjobs().find(|(subjob, number, _)| runs(&subjob.id, *number));
             if let Some((subjob, ..)) = left {
                 let what = format!("{} is over, and {} runs at c{index}", record.id, subjob.id);
-                return self.wrong("over", what);
+                return self.report_violation("over", what);
             }
         }
     }
 
-    /// What of launches is not settled.
+    /// Describes a launch that has not settled yet.
     pub(in crate::faults) fn unsettled_launch(&self) -> Option<String> {
         if self.plan.launches.is_empty() {
             return None;
         }
         if let Some(number) = self.launches.users.iter().position(|user| user.outcome.is_none()) {
-            return Some(format!("user {number} does not know how the launch has ended"));
+            return Some(format!("user {number} waits for the outcome of the launch"));
         }
         let daemon = &self.launches.coordinator;
         if !daemon.node.up {
@@ -97,46 +100,47 @@ impl World {
         None
     }
 
-    /// The last checks of launches.
+    /// The final checks of launches.
     pub(in crate::faults) fn conclude_launches(&mut self) -> Result<(), Violation> {
         for number in 0..self.launches.users.len() {
             let user = &self.launches.users[number];
             let found = match &user.outcome {
-                Some(LaunchOutcome::Over(record)) => self.check_told(record, user.cancels),
+                Some(LaunchOutcome::Over(record)) => self.check_outcome(record, user.cancels),
                 other => Err(format!("it is {other:?}")),
             };
-            found.map_err(|why| Violation::new("told", format!("of launch {number}: {why}")))?;
+            found.map_err(|why| Violation::new("outcome", format!("of launch {number}: {why}")))?;
         }
         let found = self.launches.coordinator.check_journal(self.queue.now());
         found.map_err(|why| Violation::new("journal", format!("of the coordinator: {why}")))
     }
 
-    fn check_told(&self, record: &LaunchRecord, cancels: bool) -> Result<(), String> {
-        let begun = self.launches.begun.keys().any(|id| id.launch == record.id);
+    fn check_outcome(&self, record: &LaunchRecord, cancels: bool) -> Result<(), String> {
+        let has_started = self.launches.starts.keys().any(|id| id.launch == record.id);
         let end = record.end.as_ref().ok_or("it is over without an end")?;
         let all_done =
             record.tasks.iter().filter(|task| task.not_spawned.is_none()).all(|task| {
                 task.exit.as_ref().is_some_and(|exit| *exit == pliant_control::job::Exit::Code(0))
             });
         let fits = match end {
-            LaunchEnd::Completed => all_done && begun,
-            LaunchEnd::Mapped | LaunchEnd::NotMapped(_) | LaunchEnd::NotReserved(_) => !begun,
+            LaunchEnd::Completed => all_done && has_started,
+            LaunchEnd::Mapped | LaunchEnd::NotMapped(_) | LaunchEnd::NotReserved(_) => !has_started,
             LaunchEnd::Cancelled => cancels,
-            // A server that nothing is heard of may have completed its subjob.
+            // An unreachable server may have completed its subjob.
             LaunchEnd::Failed(why) => !all_done || why.ends_with("its server does not answer"),
         };
         if fits {
             Ok(())
         } else {
-            Err(format!("it ended as {end}, and begun is {begun}: {:?}", record.tasks))
+            Err(format!("it ended as {end}, started is {has_started}: {:?}", record.tasks))
         }
     }
 
-    /// Launches that are over, those that ran, and those that completed.
+    /// Counts ended launches, those that ran, and those that completed.
     pub(in crate::faults) fn launches_ended(&self) -> (u64, u64, u64) {
         let records = self.launches.archive.values();
-        let began = |record: &&LaunchRecord| self.launches.begun.keys().any(|id| id.launch == record.id);
+        let has_started =
+            |record: &&LaunchRecord| self.launches.starts.keys().any(|id| id.launch == record.id);
         let completed = records.clone().filter(|record| record.end == Some(LaunchEnd::Completed)).count();
-        (records.len() as u64, records.filter(began).count() as u64, completed as u64)
+        (records.len() as u64, records.filter(has_started).count() as u64, completed as u64)
     }
 }

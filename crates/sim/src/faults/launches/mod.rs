@@ -1,13 +1,13 @@
-//! Launches among the jobs of a schedule: an agent's coordinator (`agent`), the subjobs at its servers (`subjobs`), and users
-//! who crash, cancel, and spawn tasks (`users`). Beside what is checked of jobs (`checks`):
+//! Launches in a schedule: the coordinator at the first agent (`agent`), the subjobs at its servers (`subjobs`), and users
+//! who crash, cancel launches and spawn tasks (`users`). Module `checks` checks these invariants in addition to those of jobs:
 //!
-//! - `alone`: when the decision that a subjob runs is durable, every subjob of its group is held at its server; and none
-//!   begins before;
-//! - `once`: a subjob begins once;
-//! - `over`: a launch of which it is durable that it is over has no process, and never gets one;
-//! - `told`: what its user is told at last is what happened;
+//! - `alone`: a durable decision to run implies that every subjob of the group is prepared at its server, and no subjob
+//!   starts without such a decision;
+//! - `once`: a subjob starts once;
+//! - `over`: a launch whose durable state is ended has no process and never gets one;
+//! - `outcome`: the outcome that the user received is what happened.
 //!
-//! and when the faults have stopped, that every launch is over, its user knows, and nothing is `left` of it at any server.
+//! After the last fault every launch has ended, its user has the outcome, and no server keeps a subjob of it.
 
 mod agent;
 mod checks;
@@ -30,105 +30,105 @@ use super::world::{AgentNode, World};
 pub(super) use plan::PlannedLaunch;
 use users::User;
 
-/// Something that happens about launches.
-pub(super) enum Moment {
-    /// The coordinator in that life may want to be told that time has passed.
+/// An event of a launch. A number that precedes an id or an event is an incarnation: later ones ignore it.
+pub(super) enum LaunchEvent {
+    /// A timer of the coordinator may be due.
     Due(u32),
-    /// The commit of the coordinator in that life is through.
+    /// The commit of the coordinator completes.
     Commit(u32),
-    /// Servers have answered the coordinator in that life.
+    /// Servers answer a survey of the coordinator.
     Surveyed(u32, LaunchId, u32),
-    /// A server in that life knows where the tasks of a subjob are to listen.
+    /// A server knows the addresses where the tasks of a subjob will listen.
     Located(usize, u32, SubjobId),
-    /// A task of a process at a server has ended.
-    Task(usize, JobId, usize),
-    /// A coordinator that believes in silence takes it for a yes ([`super::Bug::SilenceIsOver`]).
-    Late(u32, Box<coallocation::Event>),
-    /// A user in that life wants to be told that time has passed, or begins again.
+    /// A task of a subjob's process at a server ends.
+    TaskEnds(usize, JobId, usize),
+    /// The coordinator gets an invented answer ([`super::Bug::SilenceIsEnd`]).
+    Injected(u32, Box<coallocation::Event>),
+    /// A user starts, restarts, or has a timer due.
     User(usize, u32),
-    /// A user wants the launch to end.
-    Cancels(usize),
+    /// A user cancels the launch.
+    UserCancels(usize),
 }
 
-/// Who waits for an answer.
+/// The caller of a call about a launch, with its incarnation.
 #[derive(Clone)]
-pub(super) enum Party {
-    /// A user, in that life.
+pub(super) enum LaunchCaller {
+    /// A user.
     User(u32),
-    /// The coordinator in that life, about a subjob.
+    /// The coordinator, about a subjob.
     Coordinator(u32, SubjobId),
-    /// A server in that life, about its subjob.
+    /// A server, about its subjob.
     Server(u32, SubjobId),
 }
 
-/// What is asked.
+/// A request about a launch.
 #[derive(Clone)]
-pub(super) enum Asked {
+pub(super) enum LaunchRequest {
     Launch(Box<LaunchSpec>),
-    Look(LaunchId),
+    Status(LaunchId),
     Cancel(LaunchId),
     Spawn(LaunchId, Box<SpawnSpec>),
     Subjob(SubjobId, coallocation::Call),
     Stands(Name, SubjobId, SubjobState),
 }
 
-/// What is answered.
+/// An answer about a launch.
 #[derive(Clone)]
-pub(super) enum Answered {
+pub(super) enum LaunchAnswer {
     User(Answer),
     SubjobState(SubjobState),
     Decision(SubjobDecision, bool),
 }
 
-/// The tasks of a process: when they end, and with which code.
+/// The tasks of a process: name, end in milliseconds, exit code.
 type Tasks = Vec<(String, u64, i32)>;
 
 pub(super) struct Launches {
     pub(super) coordinator: Daemon<Coordinator>,
     users: Vec<User>,
-    /// Launches that are over, which is durable.
+    /// Launches whose end is durable.
     archive: BTreeMap<Key, LaunchRecord>,
-    /// What users have asked for who wait for an answer, by call.
-    looks: BTreeMap<u64, LaunchId>,
-    /// The tasks of each process, by its server and its number there.
+    /// The launches of status queries that wait for a commit, by call.
+    status_queries: BTreeMap<u64, LaunchId>,
+    /// The tasks of each process, by its server and its job number there.
     tasks: BTreeMap<(usize, JobId), Tasks>,
-    /// Groups of which it is durable that they run.
+    /// Groups of subjobs with a durable decision to run.
     decided: BTreeSet<(Key, usize)>,
-    /// How often each subjob has begun.
-    begun: BTreeMap<SubjobId, u32>,
+    /// The number of starts of each subjob.
+    starts: BTreeMap<SubjobId, u32>,
 }
 
 impl Launches {
-    /// The first agent coordinates.
+    /// The launches of a plan, coordinated by the first agent.
     pub(super) fn new(agents: &[AgentNode], planned: &[PlannedLaunch]) -> Launches {
         let own = handoff::Peer { name: agents[0].name.clone(), address: String::new() };
         Launches {
             coordinator: Daemon::new(CoordinatorConfig { own }, 0),
             users: planned.iter().map(|_| User::default()).collect(),
             archive: BTreeMap::new(),
-            looks: BTreeMap::new(),
+            status_queries: BTreeMap::new(),
             tasks: BTreeMap::new(),
             decided: BTreeSet::new(),
-            begun: BTreeMap::new(),
+            starts: BTreeMap::new(),
         }
     }
 }
 
 impl World {
-    pub(super) fn launch_moment(&mut self, moment: Moment) {
+    pub(super) fn handle_launch_event(&mut self, moment: LaunchEvent) {
         match moment {
-            Moment::Due(life) => self.coordinator_due(life),
-            Moment::Commit(life) => self.coordinator_commits(life),
-            Moment::Surveyed(life, id, group) => self.surveyed(life, id, group),
-            Moment::Located(server, life, id) => self.located(server, life, id),
-            Moment::Task(server, job, task) => self.task_ends(server, job, task),
-            Moment::Late(life, event) => {
-                if self.launches.coordinator.node.life == life {
-                    self.tell_coordinator(*event);
+            LaunchEvent::Due(incarnation) => self.coordinator_due(incarnation),
+            LaunchEvent::Commit(incarnation) => self.coordinator_commits(incarnation),
+            LaunchEvent::Surveyed(incarnation, id, group) => self.surveyed(incarnation, id, group),
+            LaunchEvent::Located(server, incarnation, id) => self.located(server, incarnation, id),
+            LaunchEvent::TaskEnds(server, job, task) => self.end_task(server, job, task),
+            LaunchEvent::Injected(incarnation, event) => {
+                if self.launches.coordinator.node.incarnation == incarnation {
+                    self.deliver_to_coordinator(*event);
                 }
             }
-            Moment::User(number, life) => self.user_due(number, life),
-            Moment::Cancels(number) => self.user_cancels(number),
+            LaunchEvent::User(number, incarnation) => self.user_due(number, incarnation),
+            LaunchEvent::UserCancels(number) => self.user_cancels(number),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The launches of a schedule, drawn from its seed.
+//! Draws the launches of a schedule from its seed.
 
 use pliant_control::coallocation::{
     Application, LaunchSpec, Mapping, SpawnSpec, SpawnedTask, TaskEdge, TaskSpec,
@@ -9,47 +9,47 @@ use pliant_model::Span;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-/// The keys of launches begin after this one, those of tasks that are spawned after the other: jobs have lower ones.
+/// The first keys of launches and of spawned tasks. Jobs have lower keys.
 const KEYS: (u128, u128) = (1 << 64, 1 << 65);
 
-/// A launch, and what its user does.
+/// A planned launch, and what its user does.
 pub(in crate::faults) struct PlannedLaunch {
-    /// When, in milliseconds.
+    /// When it is submitted, in milliseconds.
     pub(super) at: u64,
-    pub(super) wanted: LaunchSpec,
-    /// How long each task takes in milliseconds, and its exit code; the last is of the one that is spawned.
+    pub(super) spec: LaunchSpec,
+    /// The runtime of each task in milliseconds and its exit code. The last entry is that of the spawned task.
     pub(super) tasks: Vec<(u64, i32)>,
     pub(super) spawn: Option<SpawnSpec>,
-    /// How long after its first try its user wants it to end, in milliseconds.
+    /// How long after the submission its user cancels it, in milliseconds.
     pub(super) cancelled_after: Option<u64>,
 }
 
 impl PlannedLaunch {
     pub(in crate::faults) fn draw(rng: &mut ChaCha8Rng, number: u32, last: u64) -> PlannedLaunch {
         let count = rng.random_range(1..=6_u32);
-        let wish = |rng: &mut ChaCha8Rng, name: String| TaskSpec {
+        let task_spec = |rng: &mut ChaCha8Rng, name: String| TaskSpec {
             name,
             rcr: rng.random_range(1.0..3.0),
             payload: Payload::default(),
         };
-        let tasks: Vec<TaskSpec> = (0..count).map(|at| wish(rng, format!("t{at}"))).collect();
-        // Every task talks to one before it, so that the graph is connected.
-        let talk = |rng: &mut ChaCha8Rng, at: u32| TaskEdge {
+        let tasks: Vec<TaskSpec> = (0..count).map(|at| task_spec(rng, format!("t{at}"))).collect();
+        // Every task communicates with an earlier one, so that the graph is connected.
+        let edge = |rng: &mut ChaCha8Rng, at: u32| TaskEdge {
             between: [rng.random_range(0..at), at],
             rqoc: rng.random_range(1.0..10.0),
         };
-        let edges = (1..count).map(|at| talk(rng, at)).collect();
+        let edges = (1..count).map(|at| edge(rng, at)).collect();
         let owner =
             format!("u{}", rng.random_range(0..4)).parse().expect("letters and digits are a user's name");
         let walltime = Span(rng.random_range(5..=120));
         let spawn = rng.random_bool(0.5).then(|| SpawnSpec {
             key: Key((KEYS.1 + u128::from(number)).to_be_bytes()),
             tasks: vec![SpawnedTask {
-                task: wish(rng, "spawned".to_owned()),
+                task: task_spec(rng, "spawned".to_owned()),
                 neighbours: vec![(format!("t{}", rng.random_range(0..count)), 2.0)],
             }],
         });
-        // Most launches have no task that fails, or few would end well.
+        // Most launches have no failing task, otherwise few would complete.
         let fails = rng.random_bool(0.25);
         let length = |rng: &mut ChaCha8Rng| {
             let most = walltime.0 as u64 * if rng.random_bool(0.03) { 1_100 } else { 950 };
@@ -58,7 +58,7 @@ impl PlannedLaunch {
         PlannedLaunch {
             at: rng.random_range(500..=last),
             tasks: (0..=count).map(|_| length(rng)).collect(),
-            wanted: LaunchSpec {
+            spec: LaunchSpec {
                 key: Key((KEYS.0 + u128::from(number)).to_be_bytes()),
                 owner,
                 name: format!("launch-{number}"),

@@ -1,4 +1,4 @@
-//! The subjobs at servers: where their tasks listen, and their processes, which outlive their server.
+//! The subjobs at servers: the addresses of their tasks, and their processes, which outlive their server.
 
 use pliant_control::batch::Run;
 use pliant_control::coallocation::{Addresses, Call, SubjobId};
@@ -10,50 +10,55 @@ use pliant_model::{JobId, Span};
 use rand::Rng;
 
 use super::agent::AGENT;
-use super::{Asked, Moment, Party};
+use super::{LaunchCaller, LaunchEvent, LaunchRequest};
 use crate::faults::Bug;
 use crate::faults::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
 impl World {
-    /// Does what a server wants for a subjob.
+    /// Executes a command of a server for a subjob.
     pub(in crate::faults) fn subjob_command(&mut self, index: usize, command: SubjobCommand) {
-        let life = self.life(Peer::Server(index));
+        let incarnation = self.incarnation(Peer::Server(index));
         match command {
             SubjobCommand::Locate { id } => {
-                if self.bug == Some(Bug::StartsUnasked) {
-                    self.starts_unasked(index, life, &id);
+                if self.bug == Some(Bug::StartsWithoutPermit) {
+                    self.start_without_decision(index, incarnation, &id);
                 }
                 let pause = self.rng.random_range(1..2_000);
-                self.after(pause, WorldEvent::Launches(Moment::Located(index, life, id)));
+                self.after(pause, WorldEvent::Launch(LaunchEvent::Located(index, incarnation, id)));
             }
             SubjobCommand::Report { id, state, .. } => {
                 let name = self.servers[index].name.clone();
-                let by = Party::Server(life, id.clone());
-                self.ask_launch(Peer::Server(index), AGENT, by, Asked::Stands(name, id, state));
+                let by = LaunchCaller::Server(incarnation, id.clone());
+                self.send_launch_request(
+                    Peer::Server(index),
+                    AGENT,
+                    by,
+                    LaunchRequest::Stands(name, id, state),
+                );
             }
         }
     }
 
-    /// A server starts a subjob as soon as it has its processors.
-    fn starts_unasked(&mut self, index: usize, life: u32, id: &SubjobId) {
+    /// Starts a subjob as soon as its server has its processors ([`Bug::StartsWithoutPermit`]).
+    fn start_without_decision(&mut self, index: usize, incarnation: u32, id: &SubjobId) {
         let found = self.servers[index].daemon.node.machine.subjobs().find(|(subjob, ..)| subjob.id == *id);
         if let Some((subjob, number, _)) = found {
             let run = Run { job: JobId(number), procs: subjob.procs, cores: Vec::new(), walltime: Span(1) };
-            self.after(1, WorldEvent::Begins(index, life, run));
+            self.after(1, WorldEvent::ProcessStart(index, incarnation, run));
         }
     }
 
-    pub(super) fn subjob_asked(&mut self, index: usize, reply: Token, id: SubjobId, call: Call) {
+    pub(super) fn receive_subjob_call(&mut self, index: usize, reply: Token, id: SubjobId, call: Call) {
         let event = match call {
             Call::Prepare(subjob) => SubjobEvent::Prepare { reply, subjob },
             Call::Decide(decision) => SubjobEvent::Decided { reply: Some(reply), id, decision, heard: false },
         };
-        self.tell_server(index, Event::Subjob(event));
+        self.deliver_to_server(index, Event::Subjob(event));
     }
 
-    pub(super) fn located(&mut self, index: usize, life: u32, id: SubjobId) {
-        if self.life(Peer::Server(index)) != life {
+    pub(super) fn located(&mut self, index: usize, incarnation: u32, id: SubjobId) {
+        if self.incarnation(Peer::Server(index)) != incarnation {
             return;
         }
         let found = self.servers[index].daemon.node.machine.subjobs().find(|(subjob, ..)| subjob.id == id);
@@ -66,20 +71,21 @@ impl World {
             true => Err("no port is free".to_owned()),
             false => Ok(addresses),
         };
-        self.tell_server(index, Event::Subjob(SubjobEvent::Located { id, addresses }));
+        self.deliver_to_server(index, Event::Subjob(SubjobEvent::Located { id, addresses }));
     }
 
-    /// A server begins the process of a subjob.
-    pub(in crate::faults) fn subjob_begins(&mut self, index: usize, run: &Run) {
+    /// Starts the process of a subjob.
+    pub(in crate::faults) fn start_subjob(&mut self, index: usize, run: &Run) {
         let Some((subjob, _)) = self.servers[index].daemon.node.machine.subjob(run.job.0) else { return };
         let subjob = subjob.clone();
-        self.check_begin(index, &subjob);
-        let planned = self.plan.launches.iter().find(|planned| planned.wanted.key == subjob.id.launch.key);
+        self.check_start(index, &subjob);
+        let planned = self.plan.launches.iter().find(|planned| planned.spec.key == subjob.id.launch.key);
         let planned = planned.expect("every launch is planned");
         let walltime = subjob.walltime.0.max(0) as u64 * 1000;
         let mut tasks = Vec::new();
         for task in &subjob.tasks {
-            let wished = planned.wanted.application.tasks.iter().position(|wish| wish.name == task.name);
+            let wished =
+                planned.spec.application.tasks.iter().position(|task_spec| task_spec.name == task.name);
             let (length, code) = planned.tasks[wished.unwrap_or(planned.tasks.len() - 1)];
             tasks.push((task.name.clone(), self.queue.now() + length, code));
         }
@@ -90,23 +96,26 @@ impl World {
             length => (length, Exit::Code(code)),
         };
         for (number, (_, ends, _)) in tasks.iter().enumerate() {
-            self.after(*ends - self.queue.now(), WorldEvent::Launches(Moment::Task(index, run.job, number)));
+            self.after(
+                *ends - self.queue.now(),
+                WorldEvent::Launch(LaunchEvent::TaskEnds(index, run.job, number)),
+            );
         }
         self.launches.tasks.insert((index, run.job), tasks);
-        // A name for its process that no job has: a subjob has a number of its own.
+        // Subjobs and jobs of a server share their numbers, so no job has this handle.
         let handle = Handle { server: self.servers[index].name.clone(), number: run.job.0 };
-        self.process_begins(index, run, handle, length, exit);
+        self.add_process(index, run, handle, length, exit);
     }
 
-    /// A task has ended, if its process has not before.
-    pub(super) fn task_ends(&mut self, index: usize, job: JobId, number: usize) {
+    /// Ends a task whose process still runs.
+    pub(super) fn end_task(&mut self, index: usize, job: JobId, number: usize) {
         let is_left = self.servers[index].processes.get(&job).is_some_and(|process| !process.over);
         if is_left {
-            self.tell_task(index, job, number);
+            self.deliver_task_end(index, job, number);
         }
     }
 
-    fn tell_task(&mut self, index: usize, job: JobId, number: usize) {
+    fn deliver_task_end(&mut self, index: usize, job: JobId, number: usize) {
         let Some((task, _, code)) = self.launches.tasks.get(&(index, job)).map(|tasks| tasks[number].clone())
         else {
             return;
@@ -114,10 +123,10 @@ impl World {
         let subjob = self.servers[index].daemon.node.machine.subjob(job.0);
         let Some(id) = subjob.map(|(subjob, _)| subjob.id.clone()) else { return };
         let exit = Exit::Code(code);
-        self.tell_server(index, Event::Subjob(SubjobEvent::TaskEnded { id, task, exit }));
+        self.deliver_to_server(index, Event::Subjob(SubjobEvent::TaskEnded { id, task, exit }));
     }
 
-    /// A server that is there again finds out which tasks of its subjobs have ended meanwhile.
+    /// Makes a restarted server find the tasks of its subjobs that have ended meanwhile.
     pub(in crate::faults) fn resume_tasks(&mut self, index: usize) {
         let running = self.servers[index].daemon.node.machine.running_subjobs();
         let running: Vec<JobId> = running.map(|(_, run, _)| run.job).collect();
@@ -127,7 +136,7 @@ impl World {
             let ends: Vec<u64> = tasks.map(|(_, ends, _)| *ends).collect();
             for (number, ends) in ends.into_iter().enumerate() {
                 if ends <= until.min(self.queue.now()) {
-                    self.tell_task(index, job, number);
+                    self.deliver_task_end(index, job, number);
                 }
             }
         }

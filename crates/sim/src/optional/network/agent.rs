@@ -1,59 +1,59 @@
-//! The agent, which names servers, and how clients ask it: as `pliant_client` does.
+//! The agent, which offers servers, and the queries of clients, as `pliant_client` sends them.
 
 use pliant_control::optional::explore::{self, ServerOffer};
 use pliant_model::TimeMs;
 
-use super::{AGAIN, Bug, Class, LOOK, LOOK_SOON, NetworkEvent, Timer, ToClient, World};
+use super::{Bug, Class, ClientMessage, NetworkEvent, QUERY_EVERY, QUERY_SOON, REPEAT_AFTER, Timer, World};
 
 impl World<'_> {
-    /// A client asks for servers, unless it waits for an answer.
-    pub(super) fn ask_agent(&mut self, user: usize) {
-        self.look_by(user, self.queue.now() + LOOK, true);
+    /// Sends a client's query for servers, unless one is pending.
+    pub(super) fn query_agent(&mut self, user: usize) {
+        self.query_agent_by(user, self.queue.now() + QUERY_EVERY, true);
         let client = &mut self.clients[user];
-        if std::mem::replace(&mut client.asks, true) {
+        if std::mem::replace(&mut client.query_pending, true) {
             return;
         }
-        client.questions += 1;
-        let question = client.questions;
-        self.send(Class::ToServer, || NetworkEvent::Ask(user, question));
-        self.wait_for(user, self.queue.now() + AGAIN, Class::ClientDue, Timer::Unanswered(question));
+        client.queries += 1;
+        let query = client.queries;
+        self.send(Class::ToServer, || NetworkEvent::QueryAgent(user, query));
+        self.set_timer(user, self.queue.now() + REPEAT_AFTER, Class::ClientDue, Timer::Unanswered(query));
     }
 
-    /// A client whose server is gone looks for others soon.
-    pub(super) fn look_soon(&mut self, user: usize) {
-        self.look_by(user, self.queue.now() + LOOK_SOON, false);
+    /// Makes a client query for further servers soon, after it has lost one.
+    pub(super) fn query_agent_soon(&mut self, user: usize) {
+        self.query_agent_by(user, self.queue.now() + QUERY_SOON, false);
     }
 
-    fn look_by(&mut self, user: usize, at: TimeMs, anew: bool) {
+    fn query_agent_by(&mut self, user: usize, at: TimeMs, anew: bool) {
         let client = &mut self.clients[user];
-        if anew || at < client.look {
-            client.look = at;
-            self.wait_for(user, at, Class::ClientDue, Timer::Look);
+        if anew || at < client.query_due {
+            client.query_due = at;
+            self.set_timer(user, at, Class::ClientDue, Timer::Query);
         }
     }
 
-    /// A client may have come to the time to look for other servers.
-    pub(super) fn look(&mut self, user: usize) {
+    /// Queries for further servers when a client is due to.
+    pub(super) fn query_if_due(&mut self, user: usize) {
         let client = &self.clients[user];
-        if client.look <= self.queue.now() && !client.node.machine.is_over() {
-            self.ask_agent(user);
+        if client.query_due <= self.queue.now() && !client.node.machine.is_over() {
+            self.query_agent(user);
         }
     }
 
-    /// The agent answers, if it is there, with the servers that it knows of.
-    pub(super) fn asked(&mut self, user: usize, question: u32) {
+    /// Answers a query at the agent, if it is up, with the servers that it knows.
+    pub(super) fn answer_query(&mut self, user: usize, query: u32) {
         if !self.agent_up {
             return self.excuse(user);
         }
-        let known = (0..self.servers.len()).filter(|_| !self.strikes(self.faults.unnamed)).collect();
-        let answer = ToClient::Found(question, known);
+        let known = (0..self.servers.len()).filter(|_| !self.draw_fault(self.faults.omitted)).collect();
+        let answer = ClientMessage::Found(query, known);
         self.send_to_client(user, answer);
     }
 
-    /// The answer to a question: of another one, nobody wants to know it any more.
-    pub(super) fn told_servers(&mut self, user: usize, question: u32, servers: &[usize]) {
+    /// Delivers the answer to a client's latest query; answers to earlier ones are dropped.
+    pub(super) fn deliver_offers(&mut self, user: usize, query: u32, servers: &[usize]) {
         let client = &mut self.clients[user];
-        if client.questions != question || !std::mem::take(&mut client.asks) {
+        if client.queries != query || !std::mem::take(&mut client.query_pending) {
             return;
         }
         let cores = self.scenario.cores;
@@ -63,17 +63,17 @@ impl World<'_> {
             per_core: None,
         };
         let offers = servers.iter().map(offer).collect();
-        self.tell_client(user, explore::Event::Found(offers));
+        self.deliver_to_client(user, explore::Event::Found(offers));
     }
 
-    /// A question was not answered: as if there were no server.
-    pub(super) fn unanswered(&mut self, user: usize, question: u32) {
+    /// Treats an unanswered query as an answer without servers.
+    pub(super) fn query_unanswered(&mut self, user: usize, query: u32) {
         let client = &mut self.clients[user];
-        if client.questions != question || !client.asks || self.bug == Some(Bug::WaitsForAgent) {
+        if client.queries != query || !client.query_pending || self.bug == Some(Bug::WaitsForAgent) {
             return;
         }
-        client.asks = false;
-        self.seen.unanswered += 1;
-        self.tell_client(user, explore::Event::Found(Vec::new()));
+        client.query_pending = false;
+        self.counts.unanswered += 1;
+        self.deliver_to_client(user, explore::Event::Found(Vec::new()));
     }
 }

@@ -1,16 +1,16 @@
-//! What must hold, whatever happens.
+//! The invariants under all faults.
 
 use pliant_model::SpanMs;
 
 use super::World;
 
-/// How long after the last fault those who are left settle: whoever is away comes back, whoever was given up is found
-/// again, and what was lost is sent again.
-const SETTLED: SpanMs = SpanMs(30_000);
+/// How long the platform takes to settle after the last fault: crashed peers restart, lost servers are found again, and lost
+/// messages are repeated.
+const SETTLES_WITHIN: SpanMs = SpanMs(30_000);
 
 impl World<'_> {
-    /// No more optional requests of a user are stored than there are cores, so on the whole platform never more than
-    /// users times cores (claim C004-19).
+    /// Checks that a server stores no more optional requests of a user than the window allows, so that the platform never has
+    /// more than users times cores (claim C004-19).
     pub(super) fn check_bound(&mut self, at: usize) {
         let Some(most) = self.most_optional() else { return };
         let machine = &self.servers[at].node.machine;
@@ -19,7 +19,7 @@ impl World<'_> {
         }
     }
 
-    /// How many optional requests of a user a server may have.
+    /// The maximal number of optional requests of a user at a server.
     fn most_optional(&self) -> Option<u32> {
         self.window.map(|window| window * self.scenario.cores)
     }
@@ -65,7 +65,7 @@ impl World<'_> {
             wrong.push(format!("user {user} left with {} mandatory requests", progress.mandatory));
         }
         if progress.mandatory + progress.optional > done.len() as u32 {
-            wrong.push(format!("user {user} was told of more requests than were completed"));
+            wrong.push(format!("user {user} was notified of more requests than were completed"));
         }
         let is_twice =
             |(number, times): &(&u32, &u32)| **times > 1 && !self.released.contains(&(user, **number));
@@ -75,20 +75,20 @@ impl World<'_> {
         self.violations.extend(wrong);
     }
 
-    /// A user has the mandatory requests by the deadline if after the last fault there is the time to run those of all
-    /// users one after the other on one core of the slowest server.
+    /// Checks that a user's mandatory requests are completed by the deadline, if after the last fault those of all users could
+    /// run one after the other on one core of the slowest server.
     fn check_in_time(&mut self, user: usize) {
         let slowest = self.scenario.speeds.iter().copied().fold(f64::INFINITY, f64::min);
         let longest = self.clients.iter().map(|client| client.runtime.0).max().unwrap_or(0);
         let requests = f64::from(self.scenario.mandatory) * self.clients.len() as f64;
         let work = SpanMs((requests * longest as f64 / slowest).ceil() as i64);
         let (done, deadline) = self.tally.mandatory_of(user);
-        if !self.fair || self.faults.until + SETTLED + work > deadline {
+        if !self.fair || self.faults.until + SETTLES_WITHIN + work > deadline {
             return;
         }
-        self.seen.in_time += 1;
+        self.counts.in_time += 1;
         if done.is_none_or(|done| done > deadline) {
-            self.violations.push(format!("user {user} had to wait beyond the deadline"));
+            self.violations.push(format!("user {user} has no mandatory requests completed by the deadline"));
         }
     }
 }

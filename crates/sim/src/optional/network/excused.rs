@@ -1,27 +1,25 @@
-//! What faults excuse of unfairness.
+//! Computes how much unfairness faults excuse.
 //!
-//! In start-time fair queueing, an optional request starts before another user's waiting request only if its user has had no
-//! more for the weight. So while both users have requests waiting at a server, their services there differ by two requests at
-//! most (Goyal, Vin and Cheng 1997). They differ by more only by what starts while the other user has none waiting. Faults
-//! excuse that: the client is down, or a message from or to it was lost and is not yet repeated.
+//! In start-time fair queueing, an optional request starts before another user's waiting request only if its user has no
+//! more service for its weight. While both users have waiting requests at a server, their services there differ by at most
+//! two requests (Goyal, Vin and Cheng 1997). A larger difference comes only from starts while the other user has no waiting
+//! request. Faults excuse these: the other client is down, or a message from or to it was lost and is not yet repeated.
 //!
-//! What runs after the deadline of its user, whose client is down and cannot leave, takes nothing from the others: they have
-//! left.
+//! Runs after the deadline of a user whose client is down take nothing from other users, who have left.
 
 use pliant_control::optional::server::Event;
 use pliant_model::SpanMs;
 use pliant_policy::optional::Kind;
 
-use super::{AGAIN, LOOK_SOON, NetworkEvent, World};
+use super::{NetworkEvent, QUERY_SOON, REPEAT_AFTER, World};
 
 impl World<'_> {
-    /// A message is lost: its client may be without requests until it has repeated the message, perhaps after a pause, and new
-    /// requests have arrived.
-    pub(super) fn excuse_for(&mut self, lost: &NetworkEvent) {
+    /// Excuses the client of a lost message until it has repeated the message and new requests have arrived.
+    pub(super) fn excuse_client_of(&mut self, lost: &NetworkEvent) {
         let user = match lost {
-            NetworkEvent::ToClient(user, _) | NetworkEvent::Expect(user, _) | NetworkEvent::Ask(user, _) => {
-                *user
-            }
+            NetworkEvent::ToClient(user, _)
+            | NetworkEvent::QueryProspects(user, _)
+            | NetworkEvent::QueryAgent(user, _) => *user,
             NetworkEvent::ToServer(
                 _,
                 Event::Submit { reply, .. }
@@ -34,14 +32,13 @@ impl World<'_> {
         self.excuse(user);
     }
 
-    /// A client has missed something, or begins again.
+    /// Excuses a client that has missed a message or restarts.
     pub(super) fn excuse(&mut self, user: usize) {
         let round_trip = SpanMs(2 * (self.faults.latency.0 + self.faults.spread.0));
-        self.clients[user].excused = self.queue.now() + AGAIN + LOOK_SOON + round_trip + round_trip;
+        self.clients[user].excused = self.queue.now() + REPEAT_AFTER + QUERY_SOON + round_trip + round_trip;
     }
 
-    /// An optional request starts at a server: counts what it takes for each other user who has none waiting there because of a
-    /// fault.
+    /// Counts an optional request that starts while other users have no waiting request at the server because of a fault.
     pub(super) fn count_excused(&mut self, at: usize, user: usize, number: u32, took: SpanMs) {
         if self.kind(user, number) == Kind::Mandatory {
             return;
@@ -62,15 +59,15 @@ impl World<'_> {
         }
     }
 
-    /// A run has ended whose client has not left: counts what it took after the deadline.
+    /// Counts the time of a run after the deadline of a user who has not left.
     pub(super) fn count_late(&mut self, user: usize, took: SpanMs, speed: f64) {
         let client = &mut self.clients[user];
         let late = (self.queue.now() - client.node.machine.plan().deadline).max(SpanMs::ZERO).min(took);
         client.late = client.late + SpanMs((late.0 as f64 * speed).round() as i64);
     }
 
-    /// Of each user: what faults excuse that its requests have taken.
-    pub(super) fn most_excused(&self) -> Vec<SpanMs> {
+    /// The time of each user's requests that faults excuse.
+    pub(super) fn excused_times(&self) -> Vec<SpanMs> {
         let mut excused = vec![SpanMs::ZERO; self.clients.len()];
         for ((user, _), took) in &self.excused {
             excused[*user] = excused[*user].max(*took);

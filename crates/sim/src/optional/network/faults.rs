@@ -1,4 +1,4 @@
-//! Crashes, and what comes back.
+//! Crashes and restarts.
 
 use pliant_control::optional::explore;
 use pliant_control::optional::server::{Event, Process};
@@ -18,10 +18,10 @@ impl World<'_> {
         }
     }
 
-    /// Somebody crashes, who may be away already.
-    pub(super) fn crash_somebody(&mut self) {
+    /// Crashes a random peer, which may be down already.
+    pub(super) fn crash_random_peer(&mut self) {
         let (clients, servers) = (self.clients.len(), self.servers.len());
-        let first = if self.faults.clients_stay { clients } else { 0 };
+        let first = if self.faults.clients_never_crash { clients } else { 0 };
         let number = self.rng.random_range(first..=clients + servers);
         self.crash(match number {
             client if client < clients => Peer::Client(client),
@@ -31,7 +31,7 @@ impl World<'_> {
         self.schedule_crash();
     }
 
-    /// A client or a daemon is gone. What it was told is in its journal; what was on its way to it is lost.
+    /// Crashes a client or a daemon. Its journal survives, messages to it are lost.
     pub(super) fn crash(&mut self, peer: Peer) {
         let crashed = match peer {
             Peer::Client(user) if self.clients[user].node.up => self.clients[user].node.crash().map(|_| ()),
@@ -40,21 +40,21 @@ impl World<'_> {
             Peer::Client(_) | Peer::Server(_) | Peer::Agent => return,
         };
         self.violations.extend(crashed.err());
-        self.seen.crashes += 1;
+        self.counts.crashes += 1;
         if let Peer::Client(user) = peer {
             let client = &self.clients[user];
-            self.seen.crashed_looking +=
+            self.counts.crashed_without_servers +=
                 u32::from(client.node.machine.is_discovering() && !client.open.is_empty());
         }
-        let away = SpanMs(self.rng.random_range(1..=(2 * self.faults.away.0).max(1)));
-        self.schedule(self.queue.now() + away, Class::Fault, NetworkEvent::Back(peer));
+        let downtime = SpanMs(self.rng.random_range(1..=(2 * self.faults.downtime.0).max(1)));
+        self.schedule(self.queue.now() + downtime, Class::Fault, NetworkEvent::Restart(peer));
     }
 
-    /// It begins again with the state that was written.
-    pub(super) fn back(&mut self, peer: Peer) {
+    /// Restarts a peer from its journal.
+    pub(super) fn restart(&mut self, peer: Peer) {
         match peer {
             Peer::Agent => self.agent_up = true,
-            Peer::Server(at) => self.server_back(at),
+            Peer::Server(at) => self.restart_server(at),
             Peer::Client(user) => {
                 let client = &mut self.clients[user];
                 client.node.up = true;
@@ -62,24 +62,24 @@ impl World<'_> {
                 client.cancelling.clear();
                 client.cancelling_one.clear();
                 client.silent.clear();
-                client.asks = false;
-                let began = client.began;
+                client.query_pending = false;
+                let started = client.started;
                 self.excuse(user);
-                if began {
-                    self.tell_client(user, explore::Event::Resumed);
+                if started {
+                    self.deliver_to_client(user, explore::Event::Resumed);
                 }
             }
         }
     }
 
-    fn server_back(&mut self, at: usize) {
+    fn restart_server(&mut self, at: usize) {
         let server = &mut self.servers[at];
         if self.bug == Some(Bug::ForgetsJournal) {
             server.node.lose_journal();
         }
         server.node.up = true;
         server.due = None;
-        // What was decided, and perhaps not done.
+        // The crash may have interrupted these decisions.
         let processes: Vec<Process> = server.node.machine.processes().collect();
         let missed = std::mem::take(&mut server.missed);
         let has_ended = |request| {
@@ -96,8 +96,8 @@ impl World<'_> {
             }
         }
         for event in missed {
-            self.server_told_of_end(at, event);
+            self.deliver_process_end(at, event);
         }
-        self.tell_server(at, Event::Due);
+        self.deliver_to_server(at, Event::Due);
     }
 }

@@ -1,12 +1,12 @@
-//! The protocol speed: the machines of `control` exchange messages over a simulated network, which may delay, lose and
-//! double them, and clients and servers may crash and come back with what they had written.
+//! The protocol simulation: the machines of `control` exchange messages over a simulated network. It may delay, lose and
+//! duplicate them, and clients and servers may crash and restart from their journals.
 //!
-//! On a perfect network the run is the same as the direct one, user for user (`tests/optional_network.rs`). The order
-//! of the events of one instant is that of [`super::simulate`].
+//! On a perfect network the run equals the direct one, user for user (`tests/optional_network.rs`). The events of one instant
+//! come in the order of [`super::simulate`].
 //!
-//! Clients are driven as the library is to: a submission is sent again until it is answered and, more seldom, until its
-//! request is over, so that no news is lost for good; a cancellation until it is answered. A server that is silent for too
-//! long is given up, and the agent, which may be away or know of some servers only, is asked again from time to time.
+//! A client repeats a submission until it is answered and then, less often, until the request has ended, so that no status
+//! update is lost for good. It repeats a cancellation until it is answered. It gives a server up that is silent for too
+//! long, and queries the agent from time to time. The agent may be down or know some servers only.
 
 mod agent;
 mod checks;
@@ -33,100 +33,99 @@ use super::scenario::{Scenario, System, UserDraw};
 use super::tally::Tally;
 use crate::kernel::{self, EventQueue, Node, Simulation};
 
-/// How long a client waits for an answer before it sends again.
-const AGAIN: SpanMs = SpanMs(2_000);
-/// How often a client asks the agent whether there are other servers.
-const LOOK: SpanMs = SpanMs(10_000);
-/// How soon after a server was given up or did not take a request.
-const LOOK_SOON: SpanMs = SpanMs(1_000);
-/// How long after the last deadline whoever has not left will not leave any more.
-const HORIZON: SpanMs = SpanMs(3_600_000);
+/// How long a client waits for an answer before it repeats a message.
+const REPEAT_AFTER: SpanMs = SpanMs(2_000);
+/// How often a client queries the agent for further servers.
+const QUERY_EVERY: SpanMs = SpanMs(10_000);
+/// How soon it does so after it has given a server up or a server has refused a request.
+const QUERY_SOON: SpanMs = SpanMs(1_000);
+/// How long after the last deadline the run ends: a user who has not left by then will not leave.
+const ENDS_AFTER: SpanMs = SpanMs(3_600_000);
 
-/// The network, and what befalls those at its ends. Shares are in thousandths.
+/// The fault model of the network and its peers. Probabilities are in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NetworkFaults {
-    /// The least time that a message takes, and how much more it may take.
+    /// The minimal latency of a message.
     pub latency: SpanMs,
-    /// How much more it may take: messages overtake each other.
+    /// The maximal additional latency, by which messages overtake each other.
     pub spread: SpanMs,
     /// Messages that are lost.
     pub lost: u32,
-    /// Messages that arrive twice.
-    pub doubled: u32,
-    /// Mean time between two crashes of clients, servers or the agent; none crashes if it is zero.
+    /// Messages that are duplicated.
+    pub duplicated: u32,
+    /// Mean time between two crashes of clients, servers or the agent; zero: no crashes.
     pub crash_every: SpanMs,
-    /// Clients do not crash.
-    pub clients_stay: bool,
-    /// How long one that has crashed is away, on average.
-    pub away: SpanMs,
-    /// Events of clients and servers upon which they crash when they have written what they have come to, and have done
-    /// nothing of what follows from it.
-    pub cut_short: u32,
-    /// Servers that the agent leaves out of an answer.
-    pub unnamed: u32,
-    /// How long clients put up with a silent server before they give it up; for ever if it is zero.
+    /// Clients never crash.
+    pub clients_never_crash: bool,
+    /// The mean downtime after a crash.
+    pub downtime: SpanMs,
+    /// Events of clients and servers after which they crash between the commit and the first command.
+    pub after_commit: u32,
+    /// Servers that the agent omits from an answer.
+    pub omitted: u32,
+    /// How long clients wait for a silent server before they give it up; zero: for ever.
     pub timeout: SpanMs,
-    /// How many mandatory requests of a user a server takes, at all times; any number without it.
+    /// The maximal number of mandatory requests of a user at a server at a time; none: no limit.
     pub mandatory_per_user: Option<u32>,
-    /// Until when there are faults.
+    /// When the last fault may happen.
     pub until: TimeMs,
 }
 
-/// A mistake of a driver, put in on purpose to see that the checkers find it.
+/// A bug injected into a driver, to see that the checkers find it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
-    /// A server begins again without its journal.
+    /// A server restarts without its journal.
     ForgetsJournal,
     /// A client sends each submission once.
     SendsOnce,
-    /// A client that begins again while it looks for servers does not ask what became of its requests.
+    /// A client that restarts while it looks for servers does not query the states of its requests.
     ForgetsSent,
-    /// A client whose question the agent has not answered waits for the answer.
+    /// A client waits without end for the agent's answer to a query.
     WaitsForAgent,
-    /// A client gives a server up and does not tell its dispatcher.
-    LosesWithServer,
-    /// Servers take any number of optional requests, and clients keep twice as many there as they may.
-    TakesAnyNumber,
-    /// Servers do not look up their users' weights.
+    /// A client gives a server up without notifying its dispatcher.
+    HidesLostServer,
+    /// Servers accept any number of optional requests, and clients keep twice the allowed number there.
+    AcceptsAnyNumber,
+    /// Clients submit requests with weight 1.
     ForgetsWeights,
-    /// Servers end a running request for every mandatory one that comes, whatever runs.
-    EndsAnybody,
+    /// Servers end some running request for every arriving mandatory one.
+    EndsAnyRequest,
 }
 
-/// How often something happened in a run that not every run has.
+/// The counts of rare events in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Seen {
+pub struct FaultCounts {
     /// Crashes of clients, servers and the agent.
     pub crashes: u32,
-    /// Of these, crashes of clients that had requests at servers and looked for others.
-    pub crashed_looking: u32,
-    /// Of these, crashes between what was written and what was to follow.
-    pub cut_short: u32,
-    /// Servers that clients have given up.
+    /// Crashes of clients that had requests at servers and looked for further servers.
+    pub crashed_without_servers: u32,
+    /// Crashes between a commit and its first command.
+    pub after_commit: u32,
+    /// Servers that clients gave up.
     pub given_up: u32,
-    /// Requests that servers have refused.
+    /// Requests that servers refused.
     pub refused: u32,
-    /// Single requests that clients have cancelled, because others had them.
+    /// Single requests that clients cancelled because another server had them.
     pub cancelled: u32,
-    /// Questions to the agent that were not answered.
+    /// Queries that the agent did not answer.
     pub unanswered: u32,
-    /// Users of whom it was checked that their mandatory requests were completed in time.
+    /// Users whose mandatory requests were checked against the deadline.
     pub in_time: u32,
 }
 
-/// A finished run over a network, and what was found wrong with it.
+/// A finished run over a network, with its violations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkRun {
     /// The run.
     pub run: ExplorationRun,
-    /// Promises that were broken: none.
+    /// Invariants that did not hold.
     pub violations: Vec<String>,
-    /// Messages that were sent.
+    /// Sent messages.
     pub messages: u64,
-    /// What happened in it.
-    pub seen: Seen,
-    /// Of each user: what those requests have taken that started while another user had none waiting at that server because of a
-    /// fault, for the other user for whom that is most, and what they consumed after the user's deadline.
+    /// The counts of rare events.
+    pub counts: FaultCounts,
+    /// For each user, the time of the requests that started while another user had none waiting at the server because of a
+    /// fault (for the other user with the largest sum), and the time that they ran after the user's deadline.
     pub excused: Vec<SpanMs>,
 }
 
@@ -144,47 +143,47 @@ enum Class {
 
 enum NetworkEvent {
     Ended(usize, RequestId, TimeMs),
-    ToClient(usize, ToClient),
+    ToClient(usize, ClientMessage),
     ToServer(usize, Event),
-    /// A client asks a server what may be expected of it.
-    Expect(usize, usize),
-    /// A client asks the agent for servers: its question of that number.
-    Ask(usize, u32),
+    /// A client queries a server for its prospects.
+    QueryProspects(usize, usize),
+    /// A client queries the agent for servers: the number of the query.
+    QueryAgent(usize, u32),
     Crash,
-    Back(Peer),
+    Restart(Peer),
     Arrive(usize),
-    /// A client, in that life of it, comes to a time that it has waited for.
+    /// A timer of a client of that incarnation is due.
     Timer(usize, u32, Timer),
     ServerDue,
 }
 
-/// What a client waits for.
+/// A timer of a client.
 #[derive(Clone, Copy)]
 enum Timer {
-    /// Its dispatcher wants to be told.
+    /// A timer of its dispatcher.
     Due,
-    /// It sends a submission, for the first time or again if it was not answered.
+    /// It sends a submission or repeats an unanswered one.
     RequestSubmission(u32),
-    /// It cancels all that it has at a server, again if that was not answered.
+    /// It cancels all its requests at a server or repeats that.
     Cancellation(usize),
-    /// It cancels a request at a server, again if that was not answered.
+    /// It cancels one request at a server or repeats that.
     CancellationOfOne(usize, u32),
-    /// A question to the agent should have been answered.
+    /// A query should have been answered by now.
     Unanswered(u32),
-    /// It looks for other servers.
-    Look,
+    /// It queries for further servers.
+    Query,
 }
 
-/// What a client is told.
+/// A message to a client.
 #[derive(Clone)]
-enum ToClient {
-    /// How an attempt of a request stands at a server.
-    Stands(usize, (u32, u32), RequestState),
-    Expected(usize, Prospects),
-    /// An attempt of a request is not taken.
+enum ClientMessage {
+    /// The state of an attempt of a request at a server.
+    State(usize, (u32, u32), RequestState),
+    Prospects(usize, Prospects),
+    /// An attempt of a request is refused.
     Refused(usize, (u32, u32)),
     AllCancelled(usize),
-    /// The agent's answer to a question.
+    /// The agent's answer to a query.
     Found(u32, Vec<usize>),
 }
 
@@ -199,9 +198,9 @@ struct Server {
     node: Node<Requests>,
     name: Name,
     speed: f64,
-    /// What it is to be told when it is up again: ends of processes that outlived it.
+    /// Events for its restart: ends of processes that outlived it.
     missed: Vec<Event>,
-    /// Processes, by request: since when.
+    /// The start and the core of each process, by request.
     running: BTreeMap<RequestId, (TimeMs, u32)>,
     due: Option<TimeMs>,
 }
@@ -212,23 +211,23 @@ struct Client {
     user: User,
     runtime: SpanMs,
     free: TimeMs,
-    began: bool,
-    /// Submissions whose request is not over, as far as the client was told.
+    started: bool,
+    /// Submissions of requests that have not ended as far as the client knows.
     open: BTreeMap<u32, RequestSubmission>,
-    /// Servers whose answer to a cancellation is waited for.
+    /// Servers with an unanswered cancellation.
     cancelling: BTreeSet<usize>,
-    /// Single requests whose cancellation at a server is not answered, and up to which attempt.
+    /// Single requests with an unanswered cancellation at a server, and the attempt that it covers.
     cancelling_one: BTreeMap<(usize, u32), u32>,
     /// Since when servers are silent.
     silent: BTreeMap<usize, TimeMs>,
-    /// How often it has asked the agent, and whether the last answer is missing.
-    questions: u32,
-    asks: bool,
-    /// When it asks again.
-    look: TimeMs,
+    /// The number of its queries to the agent, and whether the last one is pending.
+    queries: u32,
+    query_pending: bool,
+    /// When it queries the agent again.
+    query_due: TimeMs,
     /// Until when a fault may leave it without requests.
     excused: TimeMs,
-    /// What its requests have consumed after its deadline because it had not left.
+    /// The time that its requests ran after its deadline because it had not left.
     late: SpanMs,
 }
 
@@ -238,11 +237,11 @@ struct World<'a> {
     bug: Option<Bug>,
     /// The servers follow the five rules.
     fair: bool,
-    /// How many optional requests of a user may be stored for each core.
+    /// The maximal number of optional requests of a user for each core.
     window: Option<u32>,
     rng: ChaCha8Rng,
     queue: EventQueue<TimeMs, Class, NetworkEvent>,
-    /// Who has not left then does not leave any more.
+    /// When the run ends at the latest.
     horizon: TimeMs,
     servers: Vec<Server>,
     agent_up: bool,
@@ -252,14 +251,13 @@ struct World<'a> {
     tally: Tally,
     /// How often each request was completed, by user and number.
     completed: Vec<BTreeMap<u32, u32>>,
-    /// Requests, by user and number, that went to another server without the word of the one that may have had them: they
-    /// may be run there too.
+    /// Requests, by user and number, that went to another server without an answer of the former one: both may run them.
     released: BTreeSet<(usize, u32)>,
-    /// By two users: what requests of the first have taken that started while the second had none waiting there because of a fault.
+    /// By two users: the time of the first one's requests that started while the second had none waiting there because of a fault.
     excused: BTreeMap<(usize, usize), SpanMs>,
     violations: Vec<String>,
     messages: u64,
-    seen: Seen,
+    counts: FaultCounts,
 }
 
 /// Simulates a scenario under a system over a network.
@@ -272,7 +270,7 @@ pub fn simulate_network(
     simulate_faulty(scenario, system, faults, None, seed)
 }
 
-/// As [`simulate_network`], with a mistake in it.
+/// As [`simulate_network`], with an injected bug.
 pub fn simulate_faulty(
     scenario: &Scenario,
     system: &System,
@@ -302,7 +300,7 @@ impl<'a> World<'a> {
             let config = Config {
                 order: system.order,
                 cores: scenario.cores,
-                optional_per_core: window.filter(|_| bug != Some(Bug::TakesAnyNumber)),
+                optional_per_core: window.filter(|_| bug != Some(Bug::AcceptsAnyNumber)),
                 mandatory_per_user: faults.mandatory_per_user,
                 draws,
             };
@@ -318,7 +316,7 @@ impl<'a> World<'a> {
         let servers: Vec<Server> = scenario.speeds.iter().enumerate().map(server).collect();
         let plans = super::plans(scenario, system, seed, users).zip(users).enumerate();
         let planned = |plan: Plan| match (bug, plan.dispatch) {
-            (Some(Bug::TakesAnyNumber), explore::Dispatch::Window(window)) => {
+            (Some(Bug::AcceptsAnyNumber), explore::Dispatch::Window(window)) => {
                 Plan { dispatch: explore::Dispatch::Window(2 * window), ..plan }
             }
             _ => plan,
@@ -329,14 +327,14 @@ impl<'a> World<'a> {
             user: format!("u{number}").parse().expect("a letter and digits are a user's name"),
             runtime: user.runtime,
             free: TimeMs::ZERO,
-            began: false,
+            started: false,
             open: BTreeMap::new(),
             cancelling: BTreeSet::new(),
             cancelling_one: BTreeMap::new(),
             silent: BTreeMap::new(),
-            questions: 0,
-            asks: false,
-            look: TimeMs::ZERO,
+            queries: 0,
+            query_pending: false,
+            query_due: TimeMs::ZERO,
             excused: TimeMs::ZERO,
             late: SpanMs::ZERO,
         };
@@ -350,7 +348,7 @@ impl<'a> World<'a> {
             window,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(seed, "weather")),
             queue: EventQueue::new(TimeMs::ZERO),
-            horizon: tally.last_deadline().max(faults.until) + HORIZON,
+            horizon: tally.last_deadline().max(faults.until) + ENDS_AFTER,
             by_name: servers.iter().map(|server| server.name.clone()).zip(0..).collect(),
             servers,
             agent_up: true,
@@ -362,7 +360,7 @@ impl<'a> World<'a> {
             excused: BTreeMap::new(),
             violations: Vec::new(),
             messages: 0,
-            seen: Seen::default(),
+            counts: FaultCounts::default(),
         };
         for (number, user) in users.iter().enumerate() {
             world.schedule(user.arrival, Class::Arrive, NetworkEvent::Arrive(number));
@@ -378,18 +376,18 @@ impl<'a> World<'a> {
     fn run(mut self) -> NetworkRun {
         let Ok(()) = kernel::run(&mut self);
         self.check_end();
-        let excused = self.most_excused();
-        let (violations, messages, seen) = (self.violations, self.messages, self.seen);
-        NetworkRun { run: self.tally.conclude(), violations, messages, seen, excused }
+        let excused = self.excused_times();
+        let (violations, messages, counts) = (self.violations, self.messages, self.counts);
+        NetworkRun { run: self.tally.conclude(), violations, messages, counts, excused }
     }
 
     fn send(&mut self, class: Class, message: impl Fn() -> NetworkEvent) {
         self.messages += 1;
-        let lost = self.strikes(self.faults.lost);
+        let lost = self.draw_fault(self.faults.lost);
         if lost {
-            self.excuse_for(&message());
+            self.excuse_client_of(&message());
         }
-        let copies = if lost { 0 } else { 1 + u32::from(self.strikes(self.faults.doubled)) };
+        let copies = if lost { 0 } else { 1 + u32::from(self.draw_fault(self.faults.duplicated)) };
         for _ in 0..copies {
             let spread = match self.faults.spread.0 {
                 0 => 0,
@@ -399,8 +397,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// True if a fault of that share happens now.
-    fn strikes(&mut self, thousandths: u32) -> bool {
+    /// Draws whether a fault happens, with a probability in thousandths. Always false after the last fault.
+    fn draw_fault(&mut self, thousandths: u32) -> bool {
         self.queue.now() < self.faults.until
             && thousandths > 0
             && self.rng.random_range(0..1_000) < thousandths
@@ -410,8 +408,8 @@ impl<'a> World<'a> {
         self.send(Class::ToServer, || NetworkEvent::ToServer(server, event.clone()));
     }
 
-    fn send_to_client(&mut self, user: usize, told: ToClient) {
-        self.send(Class::ToClient, || NetworkEvent::ToClient(user, told.clone()));
+    fn send_to_client(&mut self, user: usize, message: ClientMessage) {
+        self.send(Class::ToClient, || NetworkEvent::ToClient(user, message.clone()));
     }
 }
 
@@ -428,17 +426,17 @@ impl Simulation for World<'_> {
     fn handle(&mut self, class: Class, event: NetworkEvent) -> Result<(), Infallible> {
         match event {
             NetworkEvent::Ended(server, id, since) => self.process_ended(server, id, since),
-            NetworkEvent::ToClient(user, told) => self.told_client(user, told),
-            NetworkEvent::ToServer(server, event) => self.tell_server(server, event),
-            NetworkEvent::Expect(user, server) => self.tell_prospects(user, server),
-            NetworkEvent::Crash => self.crash_somebody(),
-            NetworkEvent::Back(peer) => self.back(peer),
+            NetworkEvent::ToClient(user, message) => self.receive_client_message(user, message),
+            NetworkEvent::ToServer(server, event) => self.deliver_to_server(server, event),
+            NetworkEvent::QueryProspects(user, server) => self.send_prospects(user, server),
+            NetworkEvent::Crash => self.crash_random_peer(),
+            NetworkEvent::Restart(peer) => self.restart(peer),
             NetworkEvent::Arrive(user) => {
-                self.clients[user].began = true;
-                self.tell_client(user, explore::Event::Begin);
+                self.clients[user].started = true;
+                self.deliver_to_client(user, explore::Event::Begin);
             }
-            NetworkEvent::Ask(user, question) => self.asked(user, question),
-            NetworkEvent::Timer(user, life, timer) => self.timer(user, life, timer),
+            NetworkEvent::QueryAgent(user, query) => self.answer_query(user, query),
+            NetworkEvent::Timer(user, incarnation, timer) => self.timer(user, incarnation, timer),
             NetworkEvent::ServerDue => {
                 if let Class::ServerDue(server) = class {
                     self.server_due(server);

@@ -1,17 +1,17 @@
-//! Servers, with the processes that they start.
+//! Servers and their processes.
 
 use pliant_control::optional::server::{Answer, Command, Event, Exit, RequestKey, RequestState};
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, RequestId};
 
 use super::super::tally::RunEnd;
-use super::{Bug, Class, NetworkEvent, Peer, ToClient, World};
+use super::{Bug, Class, ClientMessage, NetworkEvent, Peer, World};
 
 impl World<'_> {
-    pub(super) fn tell_server(&mut self, at: usize, event: Event) {
+    pub(super) fn deliver_to_server(&mut self, at: usize, event: Event) {
         if !self.servers[at].node.up {
-            // Nobody listens; who wants an answer asks again.
-            return self.excuse_for(&NetworkEvent::ToServer(at, event));
+            // The sender repeats a message that needs an answer.
+            return self.excuse_client_of(&NetworkEvent::ToServer(at, event));
         }
         let server = &mut self.servers[at];
         let before = server.node.machine.queue().optional();
@@ -23,21 +23,21 @@ impl World<'_> {
             Event::Ended { request, .. } => server.node.machine.key(*request).map(|key| (key, 0)),
             Event::CancelAll { .. } | Event::Due => None,
         };
-        if self.bug == Some(Bug::EndsAnybody)
+        if self.bug == Some(Bug::EndsAnyRequest)
             && matches!(&event, Event::Submit { submit, .. } if submit.kind == Kind::Mandatory)
             && let Some(running) = server.running.keys().next().copied()
         {
             self.end_process(at, running);
         }
         let (now, node) = (self.queue.now(), &mut self.servers[at].node);
-        node.tell(now, event, true);
+        node.handle(now, event, true);
         let commands = node.commit(now, false);
         let after = self.servers[at].node.machine.queue().optional();
-        (before..after).for_each(|_| self.tally.stored());
-        (after..before).for_each(|_| self.tally.unstored());
+        (before..after).for_each(|_| self.tally.add_stored());
+        (after..before).for_each(|_| self.tally.remove_stored());
         self.check_bound(at);
-        if self.strikes(self.faults.cut_short) {
-            self.seen.cut_short += 1;
+        if self.draw_fault(self.faults.after_commit) {
+            self.counts.after_commit += 1;
             return self.crash(Peer::Server(at));
         }
         for (command, _) in commands {
@@ -56,35 +56,35 @@ impl World<'_> {
     pub(super) fn server_due(&mut self, at: usize) {
         if self.servers[at].due.is_some_and(|due| due <= self.queue.now()) {
             self.servers[at].due = None;
-            self.tell_server(at, Event::Due);
+            self.deliver_to_server(at, Event::Due);
         }
     }
 
-    /// A client is told what it may expect, if anybody is there.
-    pub(super) fn tell_prospects(&mut self, user: usize, at: usize) {
+    /// Sends a client its prospects at a server that is up.
+    pub(super) fn send_prospects(&mut self, user: usize, at: usize) {
         if !self.servers[at].node.up {
             return;
         }
         let client = &self.clients[user];
         let prospects = self.servers[at].node.machine.prospects(self.queue.now(), client.key, &client.user);
-        self.send_to_client(user, ToClient::Expected(at, prospects));
+        self.send_to_client(user, ClientMessage::Prospects(at, prospects));
     }
 
-    /// Does what a server wants on account of an attempt of a request.
+    /// Executes a command of a server; `key` is the request and attempt of the event that caused it.
     pub(super) fn carry_out(&mut self, at: usize, key: Option<(RequestKey, u32)>, command: Command) {
         match command {
             Command::Reply { to, answer } => {
                 let (number, attempt) = key.map_or((0, 0), |(key, attempt)| (key.number, attempt));
-                let told = match answer {
-                    Answer::State(state) => ToClient::Stands(at, (number, attempt), state),
-                    Answer::AllCancelled => ToClient::AllCancelled(at),
-                    Answer::Refused(_) => ToClient::Refused(at, (number, attempt)),
+                let message = match answer {
+                    Answer::State(state) => ClientMessage::State(at, (number, attempt), state),
+                    Answer::AllCancelled => ClientMessage::AllCancelled(at),
+                    Answer::Refused(_) => ClientMessage::Refused(at, (number, attempt)),
                 };
-                self.send_to_client(to.0 as usize, told);
+                self.send_to_client(to.0 as usize, message);
             }
             Command::ReportState { key, state } => {
                 let user = self.by_key[&key.exploration];
-                self.send_to_client(user, ToClient::Stands(at, (key.number, 0), state));
+                self.send_to_client(user, ClientMessage::State(at, (key.number, 0), state));
             }
             Command::Run { request, core, .. } => self.run_process(at, request, core),
             Command::End { request } => self.end_process(at, request),
@@ -113,11 +113,11 @@ impl World<'_> {
         }
     }
 
-    /// A process is gone: it has run for its time, or was ended before.
+    /// Handles the end of a process, which completed or was ended before.
     pub(super) fn process_ended(&mut self, at: usize, request: RequestId, since: TimeMs) {
-        let Some((began, core)) = self.servers[at].running.remove(&request) else { return };
-        if began != since {
-            self.servers[at].running.insert(request, (began, core));
+        let Some((started, core)) = self.servers[at].running.remove(&request) else { return };
+        if started != since {
+            self.servers[at].running.insert(request, (started, core));
             return;
         }
         let Some(key) = self.servers[at].node.machine.key(request) else {
@@ -129,7 +129,7 @@ impl World<'_> {
         let whole = took >= SpanMs(((runtime.0 as f64 / speed).ceil() as i64).max(1));
         let kind = self.kind(user, key.number);
         let exit = if whole { Exit::Completed } else { Exit::Killed };
-        // One that its client has cancelled, because it was given up here, may be.
+        // A request that its client has cancelled after it gave the server up may be ended.
         let is_wanted = self.servers[at].node.machine.request_state(key) != Some(RequestState::Cancelled);
         if !whole && self.fair && kind == Kind::Mandatory && is_wanted {
             self.violations.push(format!("mandatory request {} of user {user} was ended", key.number));
@@ -152,13 +152,13 @@ impl World<'_> {
             self.count_late(user, took, speed);
         }
         let ended = Some(self.queue.now()).filter(|_| !self.servers[at].node.up);
-        self.server_told_of_end(at, Event::Ended { request, exit, at: ended });
+        self.deliver_process_end(at, Event::Ended { request, exit, at: ended });
     }
 
-    /// A server is told of an end; when it is back, if it is away.
-    pub(super) fn server_told_of_end(&mut self, at: usize, event: Event) {
+    /// Delivers the end of a process to its server, after the restart if the server is down.
+    pub(super) fn deliver_process_end(&mut self, at: usize, event: Event) {
         if self.servers[at].node.up {
-            self.tell_server(at, event);
+            self.deliver_to_server(at, event);
         } else {
             self.servers[at].missed.push(event);
         }

@@ -1,13 +1,12 @@
-//! What a live federation recorded, replayed under other policies (`pliant what-if`).
+//! Replays the records of a live federation under other policies (`pliant what-if`).
 //!
-//! Unlike [`crate::recorded`], which runs a finished day from an empty federation, a twin begins at some moment of a
-//! federation in use: what ran and waited then is there, and so is what local users ran on clusters that are not the
-//! federation's alone, in the shapes, with the runtimes and the limits that they had (`twin::workload`). The federation's
-//! own jobs are mapped, sized and moved anew under each policy. A job takes the same share of its walltime everywhere, as
-//! in a log (paper 000, section 4.2.2).
+//! [`crate::recorded`] replays a finished day from an empty federation. A what-if replay starts at some time of a federation
+//! in use: with the jobs that ran and waited then, and with the jobs of local users on shared clusters, in their recorded
+//! shapes, runtimes and time limits (`what_if::workload`). Each policy maps, sizes and moves the federation's own jobs anew.
+//! A job takes the same share of its walltime everywhere, as in a log (paper 000, section 4.2.2).
 //!
-//! Clusters of Pliant's own batch system run their policy; external ones run the plan that servers make of them
-//! ([`pliant_policy::nodes`]). docs/what-if.md says what all this can tell and what not.
+//! Clusters with Pliant's own batch system run their policy; external ones run the plan that servers make of them
+//! ([`pliant_policy::nodes`]). docs/what-if.md explains what a replay can show and what not.
 //!
 //! Cost: one direct simulation per policy ([`crate::simulate`]).
 
@@ -30,52 +29,52 @@ use pliant_policy::nodes::{ClusterSnapshot, Nodes, Shape, SnapshotError};
 use pliant_policy::tuning::Tuner;
 
 use crate::engine::Engine;
-use crate::{Policies, Silent, SimError, SimJob};
+use crate::{NoObserver, Policies, SimError, SimJob};
 
 pub use workload::Counts;
 
-/// A cluster, and what local users ran on it.
+/// A cluster of a replay, with the jobs of its local users.
 #[derive(Clone, PartialEq, Debug)]
-pub struct TwinCluster {
+pub struct WhatIfCluster {
     /// Its server.
     pub info: ServerInfo,
-    /// How it sizes moldable requests.
+    /// The tuner that sizes moldable requests there.
     pub tuner: Tuner,
-    /// Its nodes and how its batch system plans, if that is not Pliant's own.
+    /// Its nodes and the planning rules of its external batch system; none with Pliant's own batch system.
     pub nodes: Option<ClusterSnapshot>,
-    /// Jobs of local users: runs that are over, and those that run or wait.
+    /// Jobs of local users: ended, running and waiting ones.
     pub locals: Vec<LocalJob>,
 }
 
 /// A recorded federation, ready to be replayed.
 #[derive(Clone, Debug)]
-pub struct Twin {
+pub struct WhatIfReplay {
     platform: Platform,
-    clusters: Vec<TwinCluster>,
+    clusters: Vec<WhatIfCluster>,
     /// The workload, in the order of submission, from time 0.
     jobs: Vec<SimJob>,
-    /// How jobs of local users lie on nodes.
+    /// The shapes of local users' jobs on nodes.
     shapes: Arc<BTreeMap<JobId, Shape>>,
-    /// What the jobs that are compared were live, in the order of submission.
+    /// The live outcomes of the compared jobs, in the order of submission.
     measured: Vec<JobOutcome>,
     counts: Counts,
 }
 
-/// What a policy would have made of the recorded jobs.
+/// The result of a replay under a policy.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Replayed {
-    /// The jobs that are compared, in the order of [`Twin::measured`]; none of one that would not have run.
+pub struct WhatIfOutcome {
+    /// The outcomes of the compared jobs, in the order of [`WhatIfReplay::measured`]; none for a job that would not have run.
     pub jobs: Vec<Option<JobOutcome>>,
-    /// How often waiting jobs would have been moved.
+    /// The number of moves of waiting jobs.
     pub moves: u64,
 }
 
-/// Why there is no replay.
+/// A reason why a replay fails.
 #[derive(Clone, PartialEq, Debug)]
-pub enum TwinError {
-    /// The servers make no platform.
+pub enum WhatIfError {
+    /// The servers do not form a platform.
     Platform(PlatformError),
-    /// The nodes of a cluster make no sense.
+    /// The nodes of a cluster are invalid.
     Nodes {
         /// The server.
         server: String,
@@ -86,7 +85,7 @@ pub enum TwinError {
     Sim(SimError),
 }
 
-impl fmt::Display for TwinError {
+impl fmt::Display for WhatIfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Platform(error) => write!(f, "{error}"),
@@ -96,51 +95,52 @@ impl fmt::Display for TwinError {
     }
 }
 
-impl std::error::Error for TwinError {}
+impl std::error::Error for WhatIfError {}
 
-impl Twin {
-    /// Of what was recorded from `since` on: jobs submitted from then on that have run are compared, the others are load.
+impl WhatIfReplay {
+    /// Builds a replay from `since` on. Jobs submitted from then on that have run are compared; the others are load.
     ///
     /// # Errors
     ///
     /// If there is no server.
     pub fn new(
-        mut clusters: Vec<TwinCluster>,
+        mut clusters: Vec<WhatIfCluster>,
         records: &[JobRecord],
         since: Time,
-    ) -> Result<Twin, TwinError> {
-        // As live: ties go by rank and name.
+    ) -> Result<WhatIfReplay, WhatIfError> {
+        // As live, ties are broken by rank and name.
         clusters.sort_by(|a, b| (a.info.rank, &a.info.name).cmp(&(b.info.rank, &b.info.name)));
         clusters.dedup_by(|later, kept| later.info.name == kept.info.name);
-        let cluster = |TwinCluster { info, .. }: &TwinCluster| Cluster {
+        let cluster = |WhatIfCluster { info, .. }: &WhatIfCluster| Cluster {
             name: info.name.to_string(),
             procs: info.procs,
             speed: info.speed,
             batch: info.policy.clone(),
         };
-        let platform = Platform::new(clusters.iter().map(cluster).collect()).map_err(TwinError::Platform)?;
+        let platform =
+            Platform::new(clusters.iter().map(cluster).collect()).map_err(WhatIfError::Platform)?;
         let workload::Workload { jobs, shapes, measured, counts } = workload::of(&clusters, records, since);
-        Ok(Twin { platform, clusters, jobs, shapes: Arc::new(shapes), measured, counts })
+        Ok(WhatIfReplay { platform, clusters, jobs, shapes: Arc::new(shapes), measured, counts })
     }
 
-    /// The jobs that are compared, as they were live, in the order of their submission.
+    /// The live outcomes of the compared jobs, in the order of submission.
     pub fn measured(&self) -> &[JobOutcome] {
         &self.measured
     }
 
-    /// The clusters, as results name them.
+    /// The clusters, in the order of result indices.
     pub fn platform(&self) -> &Platform {
         &self.platform
     }
 
-    /// What went into the replay and what did not.
+    /// The counts of jobs that are in the replay or left out.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// The same with another batch policy on the clusters of Pliant's own batch system; the others cannot be changed.
+    /// Returns a copy with another batch policy on the clusters with Pliant's own batch system; the others stay.
     #[must_use]
-    pub fn with_batch(&self, policy: &str) -> Twin {
+    pub fn with_batch(&self, policy: &str) -> WhatIfReplay {
         let mut other = self.clone();
         for cluster in other.clusters.iter_mut().filter(|cluster| cluster.nodes.is_none()) {
             policy.clone_into(&mut cluster.info.policy);
@@ -148,12 +148,15 @@ impl Twin {
         other
     }
 
-    /// The same with what `changed` makes of the tuner of each server, of which it gets the name.
+    /// Returns a copy in which `changed` replaces the tuner of each server; it gets the server's name and tuner.
     ///
     /// # Errors
     ///
     /// The first one of `changed`.
-    pub fn with_tuners<E>(&self, changed: impl Fn(&Name, Tuner) -> Result<Tuner, E>) -> Result<Twin, E> {
+    pub fn with_tuners<E>(
+        &self,
+        changed: impl Fn(&Name, Tuner) -> Result<Tuner, E>,
+    ) -> Result<WhatIfReplay, E> {
         let mut other = self.clone();
         for cluster in &mut other.clusters {
             cluster.tuner = changed(&cluster.info.name, cluster.tuner)?;
@@ -161,35 +164,35 @@ impl Twin {
         Ok(other)
     }
 
-    /// Replays all of it. Each server sizes as it does, whatever `policies` say.
+    /// Replays the workload. Servers keep their tuners, whatever `policies` has.
     ///
     /// # Errors
     ///
-    /// If a cluster has a batch policy that is not known here, or nodes that make no sense.
-    pub fn replay(&self, policies: &Policies) -> Result<Replayed, TwinError> {
+    /// If a cluster has an unknown batch policy or invalid nodes.
+    pub fn replay(&self, policies: &Policies) -> Result<WhatIfOutcome, WhatIfError> {
         let clusters = self.clusters.iter().map(|cluster| self.federated(cluster));
         let federation = Federation::from_clusters(clusters.collect::<Result<_, _>>()?, []);
         let jobs = self.jobs.iter().peekable();
         let engine = Engine::on(&self.platform, federation, Time::ZERO, jobs, policies);
-        let run = engine.run(&mut Silent).map_err(TwinError::Sim)?;
+        let run = engine.run(&mut NoObserver).map_err(WhatIfError::Sim)?;
         let mut found: BTreeMap<u64, JobOutcome> = run.jobs.iter().map(|job| (job.log_id, *job)).collect();
         let jobs = self.measured.iter().map(|job| found.remove(&job.log_id)).collect();
-        Ok(Replayed { jobs, moves: run.reallocations })
+        Ok(WhatIfOutcome { jobs, moves: run.reallocations })
     }
 
-    fn federated(&self, cluster: &TwinCluster) -> Result<FederatedCluster, TwinError> {
-        let TwinCluster { info, tuner, nodes, .. } = cluster;
+    fn federated(&self, cluster: &WhatIfCluster) -> Result<FederatedCluster, WhatIfError> {
+        let WhatIfCluster { info, tuner, nodes, .. } = cluster;
         let scheduler: Box<dyn batch::BatchScheduler> = match nodes {
             Some(snapshot) => {
                 let server = info.name.to_string();
                 let mut nodes = Nodes::from_snapshot(Time::ZERO, snapshot)
-                    .map_err(|why| TwinError::Nodes { server, why })?;
+                    .map_err(|why| WhatIfError::Nodes { server, why })?;
                 nodes.expect(self.shapes.clone());
                 Box::new(nodes)
             }
             None => {
                 let policy = info.policy.parse::<batch::LocalPolicy>();
-                let policy = policy.map_err(|unknown| TwinError::Sim(SimError::Batch(unknown)))?;
+                let policy = policy.map_err(|unknown| WhatIfError::Sim(SimError::Batch(unknown)))?;
                 policy.scheduler(info.procs, Time::ZERO)
             }
         };

@@ -1,4 +1,4 @@
-//! Daemons are told what happens, write it down, and then have carried out what follows.
+//! Delivers events to daemons, commits their journals, and executes the commands that follow.
 
 use pliant_control::agent::Agent;
 use pliant_control::server::Server;
@@ -7,14 +7,14 @@ use rand::Rng;
 
 use super::Bug;
 use super::calls::Response;
+use super::connections::DownMessage;
 use super::daemon::Daemon;
-use super::lines::Down;
 use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
 impl World {
-    pub(super) fn due(&mut self, peer: Peer, life: u32) {
-        if !self.is_up(peer) || self.life(peer) != life {
+    pub(super) fn handle_timer(&mut self, peer: Peer, incarnation: u32) {
+        if !self.is_up(peer) || self.incarnation(peer) != incarnation {
             return;
         }
         let now = self.queue.now();
@@ -26,7 +26,7 @@ impl World {
                 };
                 daemon.due = None;
                 if is_due(daemon).is_some_and(|(now, due)| due <= now) {
-                    self.tell_agent(index, agent::Event::Due);
+                    self.deliver_to_agent(index, agent::Event::Due);
                 }
             }
             Peer::Server(index) => {
@@ -36,16 +36,16 @@ impl World {
                 };
                 daemon.due = None;
                 if is_due(daemon).is_some_and(|(now, due)| due <= now) {
-                    self.tell_server(index, server::Event::Due);
+                    self.deliver_to_server(index, server::Event::Due);
                 }
             }
             Peer::Client(_) => {}
         }
-        self.plan_due(peer);
+        self.schedule_timer(peer);
     }
 
-    /// Sees to it that a daemon is told in time.
-    pub(super) fn plan_due(&mut self, peer: Peer) {
+    /// Schedules the next time event of a daemon.
+    pub(super) fn schedule_timer(&mut self, peer: Peer) {
         let now = self.queue.now();
         let at = match peer {
             Peer::Agent(index) => self.agents[index].daemon.next_due(now),
@@ -53,44 +53,45 @@ impl World {
             Peer::Client(_) => None,
         };
         if let Some(at) = at {
-            let life = self.life(peer);
-            self.after(at - now, WorldEvent::Due(peer, life));
+            let incarnation = self.incarnation(peer);
+            self.after(at - now, WorldEvent::Due(peer, incarnation));
         }
     }
 
-    pub(super) fn tell_agent(&mut self, index: usize, event: agent::Event) {
+    pub(super) fn deliver_to_agent(&mut self, index: usize, event: agent::Event) {
         if !self.agents[index].daemon.node.up {
             return;
         }
-        self.note(|world| {
-            format!("{} is told {}", world.agents[index].name, super::trace::agent_event(&event))
+        self.log(|world| {
+            format!("{} receives {}", world.agents[index].name, super::trace::agent_event(&event))
         });
-        let at_once = self.agents[index].daemon.tell(self.queue.now(), event, true);
-        for command in at_once {
-            self.agent_wants(index, command, None);
+        let query_commands = self.agents[index].daemon.handle(self.queue.now(), event, true);
+        for command in query_commands {
+            self.execute_agent_command(index, command, None);
         }
         self.checks.agent_changed(index, &self.agents[index].daemon);
-        self.plan_commit(Peer::Agent(index));
-        self.plan_due(Peer::Agent(index));
+        self.schedule_commit(Peer::Agent(index));
+        self.schedule_timer(Peer::Agent(index));
     }
 
-    pub(super) fn tell_server(&mut self, index: usize, event: server::Event) {
+    pub(super) fn deliver_to_server(&mut self, index: usize, event: server::Event) {
         if !self.servers[index].daemon.node.up {
             return;
         }
-        self.note(|world| {
-            format!("{} is told {}", world.servers[index].name, super::trace::server_event(&event))
+        self.log(|world| {
+            format!("{} receives {}", world.servers[index].name, super::trace::server_event(&event))
         });
         let is_forgotten =
             self.bug == Some(Bug::ForgetsAnswers) && matches!(event, server::Event::Answered { .. });
-        self.servers[index].daemon.tell(self.queue.now(), event, !is_forgotten);
+        self.servers[index].daemon.handle(self.queue.now(), event, !is_forgotten);
         self.check_server(index);
         if self.bug == Some(Bug::ActsEarly) {
             let todo = self.servers[index].daemon.node.take_commands();
-            todo.into_iter().for_each(|(command, number)| self.server_wants(index, command, number));
+            todo.into_iter()
+                .for_each(|(command, number)| self.execute_server_command(index, command, number));
         }
-        self.plan_commit(Peer::Server(index));
-        self.plan_due(Peer::Server(index));
+        self.schedule_commit(Peer::Server(index));
+        self.schedule_timer(Peer::Server(index));
     }
 
     pub(super) fn check_server(&mut self, index: usize) {
@@ -98,34 +99,34 @@ impl World {
         checks.server_changed(index, servers);
     }
 
-    pub(super) fn plan_commit(&mut self, peer: Peer) {
+    pub(super) fn schedule_commit(&mut self, peer: Peer) {
         let committing = match peer {
-            Peer::Agent(index) => self.agents[index].daemon.begins_commit(),
-            Peer::Server(index) => self.servers[index].daemon.begins_commit(),
+            Peer::Agent(index) => self.agents[index].daemon.starts_commit(),
+            Peer::Server(index) => self.servers[index].daemon.starts_commit(),
             Peer::Client(_) => false,
         };
         if committing {
-            let stalls = self.plan.faults.stalled > 0 && self.strikes(self.plan.faults.stalled);
+            let stalls = self.plan.faults.stalled > 0 && self.draw_fault(self.plan.faults.stalled);
             let most = if stalls { 60_000 } else { self.plan.faults.commit };
-            let most = if self.is_stormy() { most } else { 20 };
-            let (pause, life) = (self.rng.random_range(0..=most), self.life(peer));
-            self.after(pause, WorldEvent::Commit(peer, life));
+            let most = if self.has_faults() { most } else { 20 };
+            let (pause, incarnation) = (self.rng.random_range(0..=most), self.incarnation(peer));
+            self.after(pause, WorldEvent::Commit(peer, incarnation));
         }
     }
 
-    pub(super) fn commit(&mut self, peer: Peer, life: u32) {
-        if !self.is_up(peer) || self.life(peer) != life {
+    pub(super) fn commit(&mut self, peer: Peer, incarnation: u32) {
+        if !self.is_up(peer) || self.incarnation(peer) != incarnation {
             return;
         }
         let snapshot = self.rng.random_ratio(1, 10);
-        let cut = self.strikes(self.plan.faults.cut);
+        let cut = self.draw_fault(self.plan.faults.cut);
         match peer {
             Peer::Agent(index) => {
                 let todo = self.agents[index].daemon.commit(self.queue.now(), snapshot);
                 let most = if cut { self.rng.random_range(0..=todo.len()) } else { todo.len() };
                 todo.into_iter()
                     .take(most)
-                    .for_each(|(command, number)| self.agent_wants(index, command, number));
+                    .for_each(|(command, number)| self.execute_agent_command(index, command, number));
             }
             Peer::Server(index) => {
                 self.checks.accepted(index, &self.servers[index].daemon);
@@ -133,19 +134,19 @@ impl World {
                 let most = if cut { self.rng.random_range(0..=todo.len()) } else { todo.len() };
                 todo.into_iter()
                     .take(most)
-                    .for_each(|(command, number)| self.server_wants(index, command, number));
+                    .for_each(|(command, number)| self.execute_server_command(index, command, number));
                 let waiting = std::mem::take(&mut self.servers[index].daemon.waiting);
-                waiting.into_iter().for_each(|call| self.give_verdict(index, call));
+                waiting.into_iter().for_each(|call| self.send_decision(index, call));
             }
             Peer::Client(_) => {}
         }
-        let went_back = match peer {
-            Peer::Agent(index) => self.agents[index].daemon.node.went_back,
-            Peer::Server(index) => self.servers[index].daemon.node.went_back,
+        let regressed = match peer {
+            Peer::Agent(index) => self.agents[index].daemon.node.regressed,
+            Peer::Server(index) => self.servers[index].daemon.node.regressed,
             Peer::Client(_) => false,
         };
-        if went_back {
-            self.wrong(
+        if regressed {
+            self.report_violation(
                 "back",
                 format!("an older record replaces a newer one in the archive of {}", self.name_of(peer)),
             );
@@ -153,57 +154,69 @@ impl World {
         if cut {
             self.crash(peer);
         }
-        self.plan_commit(peer);
+        self.schedule_commit(peer);
     }
 
-    /// Does what a server wants.
-    pub(super) fn server_wants(&mut self, index: usize, command: server::Command, number: Option<u64>) {
+    /// Executes a command of a server.
+    pub(super) fn execute_server_command(
+        &mut self,
+        index: usize,
+        command: server::Command,
+        number: Option<u64>,
+    ) {
         use server::Command;
         let me = Peer::Server(index);
         match command {
-            Command::Reply { to, answer } => self.server_replies(index, to, answer),
+            Command::Reply { to, answer } => self.send_server_answer(index, to, answer),
             Command::Call { to, id, call } => self.call_server(index, to.name.as_str(), id, call),
             Command::Batch(batch::Command::Run(run)) => {
-                let (pause, life) = (self.rng.random_range(0..100), self.life(me));
-                self.after(pause, WorldEvent::Begins(index, life, run));
+                let (pause, incarnation) = (self.rng.random_range(0..100), self.incarnation(me));
+                self.after(pause, WorldEvent::ProcessStart(index, incarnation, run));
             }
             Command::Batch(batch::Command::Terminate { job }) => self.terminate(index, job),
-            Command::Batch(batch::Command::External(command)) => self.external_wants(index, command),
+            Command::Batch(batch::Command::External(command)) => {
+                self.execute_external_command(index, command)
+            }
             Command::Report(record) => {
                 if let Some(number) = number {
-                    self.tell_news(me, number, record);
+                    self.send_update(me, number, record);
                 }
             }
             Command::Subjob(command) => self.subjob_command(index, command),
-            // What local users did is kept for replays.
+            // Records of local users serve replays only.
             Command::Archive(_) | Command::ArchiveLocal(_) => {}
-            Command::Freed => self.freed(me),
+            Command::Freed => self.report_freed(me),
         }
     }
 
-    /// Does what an agent wants.
-    pub(super) fn agent_wants(&mut self, index: usize, command: agent::Command, number: Option<u64>) {
+    /// Executes a command of an agent.
+    pub(super) fn execute_agent_command(
+        &mut self,
+        index: usize,
+        command: agent::Command,
+        number: Option<u64>,
+    ) {
         use agent::{Command, Requester};
         let me = Peer::Agent(index);
         match command {
             Command::Query { child, discovery, query } => {
-                self.down(self.peers[&child], Down::Question(discovery, query))
+                self.send_down(self.peers[&child], DownMessage::Question(discovery, query))
             }
             Command::Acknowledge { child, sequence } => {
-                self.down(self.peers[&child], Down::Acknowledge(sequence))
+                self.send_down(self.peers[&child], DownMessage::Acknowledge(sequence))
             }
             Command::Answer { to: Requester::Client(token), found } => {
                 let found = client::Event::Found(found);
                 self.respond(token.0, Response::Client(found));
             }
-            Command::Answer { to: Requester::Parent(own), found } => self.answer_up(me, own, found),
+            Command::Answer { to: Requester::Parent(own), found } => self.send_answer_up(me, own, found),
             Command::ReportStatus(record) => {
                 if let Some(number) = number {
-                    self.tell_news(me, number, record);
+                    self.send_update(me, number, record);
                 }
             }
             Command::Announce => self.announce(me),
-            Command::Freed => self.freed(me),
+            Command::Freed => self.report_freed(me),
             Command::Answer { to: Requester::ReallocationCycle, .. }
             | Command::ReportReallocation { .. }
             | Command::Configured { .. }

@@ -1,4 +1,4 @@
-//! A federation that is recorded and replayed under the policies it ran under does the same again, job for job.
+//! A what-if replay of a recorded federation under its own policies gives the same run, job for job.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -13,27 +13,27 @@ use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, ClusterId, JobOutcome, Platform, Span, Speedup, Time};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
-use pliant_sim::protocol::{Network, Node, Tree, Watcher, simulate_watched};
-use pliant_sim::twin::{Twin, TwinCluster};
+use pliant_sim::protocol::{Hierarchy, Network, Node, Watcher, simulate_watched};
+use pliant_sim::what_if::{WhatIfCluster, WhatIfReplay};
 use pliant_sim::{Policies, SimJob};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::common::speedups;
 
-/// What the servers of a federation archive.
+/// Collects the job records that the servers of a federation archive.
 #[derive(Default)]
-struct Archives {
+struct ArchiveRecorder {
     servers: Vec<ServerConfig>,
     jobs: BTreeMap<Handle, JobRecord>,
 }
 
-impl Watcher for Archives {
+impl Watcher for ArchiveRecorder {
     fn begin(&mut self, _: Time, _: &[AgentConfig], servers: &[ServerConfig]) {
         self.servers = servers.to_vec();
     }
 
-    fn server_wants(&mut self, _: Time, _: usize, commands: &[Command]) {
+    fn server_commands(&mut self, _: Time, _: usize, commands: &[Command]) {
         for command in commands {
             if let Command::Archive(record) = command
                 && record.state.is_final()
@@ -44,9 +44,9 @@ impl Watcher for Archives {
     }
 }
 
-impl Archives {
-    fn twin(&self, tuner: Tuner) -> Twin {
-        let cluster = |(config, rank): (&ServerConfig, u32)| TwinCluster {
+impl ArchiveRecorder {
+    fn replay(&self, tuner: Tuner) -> WhatIfReplay {
+        let cluster = |(config, rank): (&ServerConfig, u32)| WhatIfCluster {
             info: ServerInfo {
                 name: config.name.clone(),
                 address: String::new(),
@@ -64,16 +64,16 @@ impl Archives {
             locals: Vec::new(),
         };
         let records: Vec<JobRecord> = self.jobs.values().cloned().collect();
-        Twin::new(self.servers.iter().zip(0..).map(cluster).collect(), &records, Time::ZERO).unwrap()
+        WhatIfReplay::new(self.servers.iter().zip(0..).map(cluster).collect(), &records, Time::ZERO).unwrap()
     }
 }
 
-/// The time since the job before, the shape, the walltime, the share of it that is used in percent, whether it is managed,
-/// and the cluster it comes from.
-type Drawn = (i64, (u32, Speedup), i64, i64, bool, u32);
+/// The time since the previous job, the shape, the walltime, the used share of it in percent, whether the job is managed, and
+/// its origin cluster.
+type DrawnJob = (i64, (u32, Speedup), i64, i64, bool, u32);
 
-/// Jobs whose order is told by their times, and whose limits are nowhere longer than where they were asked for: what they
-/// took is then known to the second.
+/// Jobs with distinct submission times whose time limits are nowhere longer than requested, so that their runtimes are known
+/// to the second.
 fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     let moldable = speedups().prop_map(|speedup| (1, speedup));
     let shape = prop_oneof![(1..20_u32).prop_map(|procs| (procs, Speedup::Rigid)), moldable];
@@ -81,7 +81,7 @@ fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     prop::collection::vec(one, 1..60).prop_map(|drawn| {
         let mut submit = 0;
         let mut number = 0;
-        let job = |(gap, (procs, speedup), walltime, percent, managed, origin): Drawn| {
+        let job = |(gap, (procs, speedup), walltime, percent, managed, origin): DrawnJob| {
             number += 1;
             submit += gap;
             let runtime = (walltime * percent / 100).max(1);
@@ -105,7 +105,7 @@ fn policies() -> impl Strategy<Value = Policies> {
     })
 }
 
-/// Under policies that do not fold: what is recorded of a folded job is its longer limit.
+/// Clusters under policies that do not fold: the record of a folded job has its longer time limit.
 fn platforms() -> impl Strategy<Value = Platform> {
     common::platforms(4..=24_u32, prop_oneof![Just(1.0), 1.0..2.0], 4).prop_map(|platform| {
         let unfolding = |mut cluster: Cluster| {
@@ -118,26 +118,26 @@ fn platforms() -> impl Strategy<Value = Platform> {
     })
 }
 
-/// What a job was, whatever it is numbered and why it is there.
-fn seen(job: &JobOutcome) -> (ClusterId, Time, Time, Time, u32, i64, u32) {
+/// The fields of an outcome that must agree: all but the number and the reason.
+fn comparable(job: &JobOutcome) -> (ClusterId, Time, Time, Time, u32, i64, u32) {
     (job.cluster, job.submit, job.start, job.end, job.procs.0, job.walltime.0, job.moves)
 }
 
 proptest! {
     #[test]
-    fn what_is_replayed_under_the_policy_in_force_is_what_happened(
+    fn a_replay_under_the_original_policies_equals_the_recorded_run(
         platform in platforms(),
         jobs in workloads(),
         policies in policies(),
     ) {
-        let tree = Tree::new(platform.ids().map(Node::Cluster).collect());
-        let mut archives = Archives::default();
-        let ran = simulate_watched(&platform, &tree, &jobs, &policies, &Network::default(), &mut archives).unwrap();
-        let twin = archives.twin(policies.tuner);
-        prop_assert_eq!(twin.measured().len(), ran.run.jobs.len());
-        let replayed = twin.replay(&policies).unwrap();
-        for (found, expected) in replayed.jobs.iter().zip(twin.measured()) {
-            prop_assert_eq!(found.as_ref().map(seen), Some(seen(expected)));
+        let hierarchy = Hierarchy::new(platform.ids().map(Node::Cluster).collect());
+        let mut archives = ArchiveRecorder::default();
+        let ran = simulate_watched(&platform, &hierarchy, &jobs, &policies, &Network::default(), &mut archives).unwrap();
+        let replay = archives.replay(policies.tuner);
+        prop_assert_eq!(replay.measured().len(), ran.run.jobs.len());
+        let replayed = replay.replay(&policies).unwrap();
+        for (found, expected) in replayed.jobs.iter().zip(replay.measured()) {
+            prop_assert_eq!(found.as_ref().map(comparable), Some(comparable(expected)));
         }
         prop_assert_eq!(replayed.moves, ran.run.reallocations);
     }

@@ -1,12 +1,12 @@
-//! Words of the files of campaigns of multi-jobs that have no registry of their own.
+//! Keywords of campaign files of multi-jobs that have no registry of their own.
 
 use std::str::FromStr;
 
 use pliant_policy::UnknownName;
 use pliant_trace::generate::JobLaw;
 
-use crate::campaign::words::find;
-use crate::multi_job::{Knowledge, RunningJobs};
+use crate::campaign::keywords::find;
+use crate::multi_job::{RunningJobs, RuntimeKnowledge};
 
 const LAWS: [(&str, JobLaw); 4] = [
     ("deterministic", JobLaw::Deterministic),
@@ -15,30 +15,30 @@ const LAWS: [(&str, JobLaw); 4] = [
     ("pareto-printed", JobLaw::ParetoPrinted),
 ];
 
-/// The word of a law.
+/// The keyword of a distribution.
 pub fn law_name(law: JobLaw) -> &'static str {
     LAWS.iter().find(|(_, other)| *other == law).map_or("", |(word, _)| word)
 }
 
-/// A law of job times.
-pub(super) struct LawWord(pub(super) JobLaw);
+/// A distribution of runtimes, by its keyword.
+pub(super) struct LawKeyword(pub(super) JobLaw);
 
-impl FromStr for LawWord {
+impl FromStr for LawKeyword {
     type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<LawWord, UnknownName> {
-        find("law of job times", LAWS.to_vec(), text).map(LawWord)
+    fn from_str(text: &str) -> Result<LawKeyword, UnknownName> {
+        find("law of job times", LAWS.to_vec(), text).map(LawKeyword)
     }
 }
 
-impl FromStr for Knowledge {
+impl FromStr for RuntimeKnowledge {
     type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Knowledge, UnknownName> {
+    fn from_str(text: &str) -> Result<RuntimeKnowledge, UnknownName> {
         let words = vec![
-            ("whole-log", Knowledge::WholeLog),
-            ("finished", Knowledge::Finished),
-            ("exact", Knowledge::Exact),
+            ("whole-log", RuntimeKnowledge::WholeLog),
+            ("finished", RuntimeKnowledge::Finished),
+            ("exact", RuntimeKnowledge::Exact),
         ];
         find("source of runtimes", words, text)
     }

@@ -1,4 +1,4 @@
-//! What is there at the beginning of a window, and what local users take.
+//! Tests of the state at the start of a window and of the load of local users.
 
 use pliant_control::job::{Exit, JobState, Work};
 use pliant_control::names::Key;
@@ -10,7 +10,7 @@ use super::*;
 
 const SINCE: Time = Time(1_000);
 
-fn cluster(name: &str, procs: u32) -> TwinCluster {
+fn cluster(name: &str, procs: u32) -> WhatIfCluster {
     let info = ServerInfo {
         name: name.parse().unwrap(),
         address: String::new(),
@@ -23,21 +23,21 @@ fn cluster(name: &str, procs: u32) -> TwinCluster {
         optional_cores: 0,
         optional_per_core: 0,
     };
-    TwinCluster { info, tuner: Tuner::Exact, nodes: None, locals: Vec::new() }
+    WhatIfCluster { info, tuner: Tuner::Exact, nodes: None, locals: Vec::new() }
 }
 
-/// The same behind Slurm, with nodes of four cores.
-fn slurm(name: &str, nodes: usize, locals: Vec<LocalJob>) -> TwinCluster {
+/// A cluster with Slurm and nodes of four cores.
+fn slurm(name: &str, nodes: usize, locals: Vec<LocalJob>) -> WhatIfCluster {
     let node = |number| Node { name: format!("n{number}"), cores: Procs(4), up: true, taken: None };
     let snapshot = ClusterSnapshot {
         nodes: (0..nodes).map(node).collect(),
         rules: Rules::slurm(Span(30)),
         ..ClusterSnapshot::default()
     };
-    TwinCluster { nodes: Some(snapshot), locals, ..cluster(name, nodes as u32 * 4) }
+    WhatIfCluster { nodes: Some(snapshot), locals, ..cluster(name, nodes as u32 * 4) }
 }
 
-/// A rigid job: its handle, when it was submitted, started and ended, on how many processors, its limit.
+/// The record of a rigid job.
 fn record(
     handle: &str,
     submitted: i64,
@@ -84,40 +84,40 @@ fn local(shape: Shape, walltime: Option<i64>, times: (i64, Option<i64>, Option<i
 }
 
 /// Starts and ends of the compared jobs in a replay, from the beginning of the window.
-fn times(twin: &Twin, policies: &Policies) -> Vec<(u32, i64, i64)> {
-    let replayed = twin.replay(policies).unwrap();
+fn times(replay: &WhatIfReplay, policies: &Policies) -> Vec<(u32, i64, i64)> {
+    let replayed = replay.replay(policies).unwrap();
     replayed.jobs.iter().map(|job| job.map(|job| (job.cluster.0, job.start.0, job.end.0)).unwrap()).collect()
 }
 
 #[test]
-fn a_window_begins_with_what_ran_and_waited() {
+fn a_window_starts_with_the_jobs_that_ran_and_waited() {
     let records = [
-        // Over before the window, running at its beginning, waiting then, submitted within, waiting and running now.
+        // Ended before the window, running at its start, waiting then, submitted within, running and waiting now.
         record("lyon.1", 500, Some(500), Some(900), 2, 600),
         record("lyon.2", 600, Some(900), Some(1100), 2, 600),
         record("lyon.3", 700, Some(1100), Some(1150), 2, 60),
         record("lyon.4", 1010, Some(1150), Some(1160), 2, 60),
         record("lyon.5", 1020, Some(1160), None, 2, 60),
         record("lyon.6", 1030, None, None, 2, 60),
-        // Cancelled while it waited, and one of a server that is gone.
+        // Cancelled while it waited, and one of an unknown server.
         record("lyon.7", 1040, None, Some(1050), 2, 60),
         record("gone.1", 1040, Some(1041), Some(1050), 2, 60),
         record("lyon.8", 1050, Some(1300), Some(1310), 2, 60),
     ];
-    let twin = Twin::new(vec![cluster("lyon", 2)], &records, SINCE).unwrap();
+    let replay = WhatIfReplay::new(vec![cluster("lyon", 2)], &records, SINCE).unwrap();
     let expected = Counts { compared: 2, before: 2, unfinished: 2, never_ran: 1, elsewhere: 1, locals: 0 };
-    assert_eq!(*twin.counts(), expected);
-    let live: Vec<(i64, i64)> = twin.measured().iter().map(|job| (job.start.0, job.end.0)).collect();
+    assert_eq!(*replay.counts(), expected);
+    let live: Vec<(i64, i64)> = replay.measured().iter().map(|job| (job.start.0, job.end.0)).collect();
     assert_eq!(live, [(150, 160), (300, 310)]);
-    // As it was; the last one comes after two that are taken to run to their limits.
-    assert_eq!(times(&twin, &Policies::default()), [(0, 150, 160), (0, 280, 290)]);
+    // As live; the last one follows two that are assumed to run to their time limits.
+    assert_eq!(times(&replay, &Policies::default()), [(0, 150, 160), (0, 280, 290)]);
 }
 
 #[test]
-fn local_users_take_what_they_took_and_where_they_took_it() {
+fn jobs_of_local_users_keep_their_shapes_and_times() {
     let whole = Shape { exclusive: true, ..Shape::of(Procs(1)) };
     let locals = vec![
-        // Over before the window, running over its beginning, one that ran over its limit within, one without an end.
+        // Ended before the window, running at its start, exceeding its limit within, without an end.
         local(Shape::of(Procs(8)), Some(900), (0, Some(0), Some(1000))),
         local(whole, Some(600), (800, Some(900), Some(1200))),
         local(Shape::of(Procs(4)), Some(60), (1001, Some(1002), Some(1100))),
@@ -125,40 +125,40 @@ fn local_users_take_what_they_took_and_where_they_took_it() {
     ];
     let records = [
         record("lyon.1", 1010, Some(1200), Some(1250), 2, 60),
-        // Behind one that has no limit.
+        // Queued after the job without a limit.
         record("lyon.2", 1600, Some(1700), Some(1710), 2, 60),
     ];
-    let twin = Twin::new(vec![slurm("lyon", 2, locals)], &records, SINCE).unwrap();
-    assert_eq!(twin.counts().locals, 3);
-    let [first, second] = times(&twin, &Policies::default())[..] else { panic!("two are compared") };
-    // The node that the one has to itself has three cores that nobody may use; those of the other are free at 1099.
+    let replay = WhatIfReplay::new(vec![slurm("lyon", 2, locals)], &records, SINCE).unwrap();
+    assert_eq!(replay.counts().locals, 3);
+    let [first, second] = times(&replay, &Policies::default())[..] else { panic!("two are compared") };
+    // The exclusive node keeps three cores unusable; those of the other node are free at 1099.
     assert_eq!(first, (0, 99, 149));
-    assert_eq!(second.1, 500 + A_DAY_S, "after a day");
+    assert_eq!(second.1, 500 + DEFAULT_RUNTIME_S, "after a day");
 }
 
-const A_DAY_S: i64 = 86_400;
+const DEFAULT_RUNTIME_S: i64 = 86_400;
 
 #[test]
-fn other_policies_may_move_what_waits_but_not_what_its_user_has_pinned() {
+fn other_policies_may_move_waiting_jobs_except_pinned_ones() {
     let mut pinned = record("lyon.3", 1002, Some(1610), Some(1620), 2, 60);
     pinned.pinned = true;
-    // Paris looks free first, until the job there turns out to end at its limit and that in lyon does not.
+    // By walltimes Paris is free first, but its job runs to its limit and that in Lyon ends early.
     let records = [
         record("lyon.1", 900, Some(900), Some(1100), 2, 900),
         record("paris.1", 900, Some(900), Some(1600), 2, 700),
         record("paris.2", 1001, Some(1600), Some(1610), 2, 60),
         pinned,
     ];
-    let twin = Twin::new(vec![cluster("paris", 2), cluster("lyon", 2)], &records, SINCE).unwrap();
-    let names: Vec<&str> = twin.platform().clusters().iter().map(|one| one.name.as_str()).collect();
+    let replay = WhatIfReplay::new(vec![cluster("paris", 2), cluster("lyon", 2)], &records, SINCE).unwrap();
+    let names: Vec<&str> = replay.platform().clusters().iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["lyon", "paris"]);
-    assert_eq!(times(&twin, &Policies::default()), [(1, 600, 610), (0, 100, 110)]);
+    assert_eq!(times(&replay, &Policies::default()), [(1, 600, 610), (0, 100, 110)]);
     let policy = Reallocation { period: Span(60), ..Reallocation::new(Algorithm::Regular, Heuristic::Mct) };
     let moving = Policies { reallocation: Some(policy), ..Policies::default() };
-    let replayed = twin.replay(&moving).unwrap();
+    let replayed = replay.replay(&moving).unwrap();
     assert_eq!(replayed.moves, 1);
     let moved = replayed.jobs[0].unwrap();
     assert_eq!((moved.cluster, moved.moves), (ClusterId(0), 1));
     assert!(moved.start < Time(600), "{moved:?}");
-    assert_eq!(times(&twin.with_batch("fcfs"), &Policies::default()), times(&twin, &Policies::default()));
+    assert_eq!(times(&replay.with_batch("fcfs"), &Policies::default()), times(&replay, &Policies::default()));
 }

@@ -1,4 +1,4 @@
-//! Words of campaign files and options that have no registry of their own.
+//! Keywords of campaign files and options that have no registry of their own.
 
 use std::str::FromStr;
 
@@ -9,23 +9,23 @@ use pliant_policy::runtimes::Estimator;
 use super::Sizes;
 use crate::Ties;
 
-/// Which jobs are moldable, and how (`docs/workloads.md`).
+/// The choice of moldable jobs and their speedups (`docs/workloads.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moldable {
-    /// None: every job keeps the size that its log says.
+    /// None: every job keeps its size in the log.
     None,
-    /// Those of more than one processor, with the four types of paper 000 (section 4.2.1).
+    /// Jobs of more than one processor, with the four types of paper 000 (section 4.2.1).
     Paper,
-    /// The same, from half to twice the requested size.
+    /// The same jobs and types, with sizes from half to twice the requested one.
     PaperWithin2x,
-    /// A third of them.
+    /// A third of these jobs.
     PaperThird,
-    /// All of them, with wrong beliefs about the speedups: plans are made by the beliefs.
+    /// All of these jobs, with wrong assumed speedups, which plans use.
     PaperMisjudged,
 }
 
 impl Moldable {
-    /// Every one, in the order in which they are listed to users.
+    /// All choices, in the order of user listings.
     pub const ALL: &'static [Moldable] =
         &[Self::None, Self::Paper, Self::PaperWithin2x, Self::PaperThird, Self::PaperMisjudged];
 
@@ -40,7 +40,7 @@ impl Moldable {
         }
     }
 
-    /// What it means, in a line.
+    /// Its description, in a line.
     pub const fn summary(self) -> &'static str {
         match self {
             Self::None => "every job keeps the size that its log says",
@@ -82,40 +82,40 @@ impl FromStr for Ties {
     }
 }
 
-/// What is taken of a category.
+/// The estimator of a category, by its keyword.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum EstimatorWord {
+pub(super) enum EstimatorKeyword {
     Mean,
     RecentMean,
     Quantile,
 }
 
-impl FromStr for EstimatorWord {
+impl FromStr for EstimatorKeyword {
     type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<EstimatorWord, UnknownName> {
+    fn from_str(text: &str) -> Result<EstimatorKeyword, UnknownName> {
         let words = vec![
-            ("mean", EstimatorWord::Mean),
-            ("recent-mean", EstimatorWord::RecentMean),
-            ("quantile", EstimatorWord::Quantile),
+            ("mean", EstimatorKeyword::Mean),
+            ("recent-mean", EstimatorKeyword::RecentMean),
+            ("quantile", EstimatorKeyword::Quantile),
         ];
         find("estimator", words, text)
     }
 }
 
-/// What is taken of a category, by its word and its quantile; an error is a sentence for the user.
-pub(super) fn estimator(word: Option<EstimatorWord>, quantile: Option<f64>) -> Result<Estimator, String> {
+/// The estimator of a keyword and a quantile; an error is a sentence for the user.
+pub(super) fn estimator(word: Option<EstimatorKeyword>, quantile: Option<f64>) -> Result<Estimator, String> {
     match (word, quantile) {
-        (None | Some(EstimatorWord::Mean), None) => Ok(Estimator::Mean),
-        (Some(EstimatorWord::RecentMean), None) => Ok(Estimator::RecentMean),
-        (Some(EstimatorWord::Quantile), Some(quantile)) => {
+        (None | Some(EstimatorKeyword::Mean), None) => Ok(Estimator::Mean),
+        (Some(EstimatorKeyword::RecentMean), None) => Ok(Estimator::RecentMean),
+        (Some(EstimatorKeyword::Quantile), Some(quantile)) => {
             Choice::new(quantile, 1.0).map(Estimator::Quantile).map_err(|error| error.to_string())
         }
         _ => Err("expected `quantile` with `estimator = \"quantile\"` and nowhere else".to_owned()),
     }
 }
 
-/// The value of a word, or what the words are.
+/// Finds the value of a keyword, or fails with the list of keywords.
 pub(super) fn find<T>(
     what: &'static str,
     words: Vec<(&'static str, T)>,
