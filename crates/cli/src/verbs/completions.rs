@@ -1,9 +1,8 @@
 //! `pliant completions`: the completions of a shell.
 
-use clap::Args;
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::command_line::command;
 use crate::failure::Failure;
 use crate::output;
 
@@ -14,8 +13,8 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
-    generate(arguments.shell, &mut command(), "pliant", &mut text);
+    generate(arguments.shell, &mut command, "pliant", &mut text);
     output::print_bytes(&text)
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::command_line::command;
 use crate::failure::Failure;
 
 #[derive(Args)]
@@ -15,10 +14,9 @@ pub(crate) struct Arguments {
     dir: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<(), Failure> {
     let dir = &arguments.dir;
     std::fs::create_dir_all(dir).map_err(|error| Failure::io(dir, "create", &error))?;
-    let mut command = command();
     // Names and global options of verbs are known once it is built.
     command.build();
     pages(&command, "pliant", dir)
