@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Option<LaunchVerb>,
     #[command(flatten)]
-    new: Option<NewLaunch>,
+    new: NewLaunch,
 }
 
 /// What is done with launches that exist.
@@ -64,8 +64,8 @@ enum LaunchVerb {
 #[derive(Args)]
 struct NewLaunch {
     /// The application: its tasks, their programs and their communication (docs/launch.md).
-    #[arg(value_name = "APP.toml")]
-    application: PathBuf,
+    #[arg(value_name = "APP.toml", required = true)]
+    application: Option<PathBuf>,
     /// The name of the launch [default: the file's name].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -110,7 +110,7 @@ fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
 }
 
 impl NewLaunch {
-    fn request(&self, described: &LaunchDescription) -> Result<LaunchRequest, Failure> {
+    fn request(&self, file: &Path, described: &LaunchDescription) -> Result<LaunchRequest, Failure> {
         let timeout = bounds::HELD_S;
         if !timeout.contains(&self.reservation_timeout.0) {
             let (least, most) = (timeout.start(), timeout.end());
@@ -118,7 +118,7 @@ impl NewLaunch {
             let expected = format!("--reservation-timeout: expected {least} s to {most} s, found {found} s");
             return Err(Failure::input(expected));
         }
-        let stem = self.application.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         Ok(LaunchRequest {
             key: self.key.map_or_else(drawn, Ok)?,
             name: self.name.clone().unwrap_or_else(|| stem.to_owned()),
@@ -134,23 +134,21 @@ impl NewLaunch {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    match (&arguments.verb, &arguments.new) {
+    match (&arguments.verb, &arguments.new.application) {
         (Some(LaunchVerb::List(arguments)), _) => launch_list::run(output, arguments),
         (Some(LaunchVerb::Spawn(arguments)), _) => launch_spawn::run(output, arguments),
         (Some(LaunchVerb::Subjobs(arguments)), _) => launch_subjobs::run(output, arguments),
-        (None, Some(new)) => launch(output, new),
-        (None, None) => {
-            Err(Failure::input("expected an application file or a verb of launch, found neither"))
-        }
+        (None, Some(file)) => launch(output, file, &arguments.new),
+        (None, None) => Err(Failure::input("expected an application file, found none")),
     }
 }
 
-fn launch(output: Output, arguments: &NewLaunch) -> Result<(), Failure> {
+fn launch(output: Output, file: &Path, arguments: &NewLaunch) -> Result<(), Failure> {
     if let Some(out) = &arguments.out {
         fetch::is_folder(out)?;
     }
-    let described = application::read(&arguments.application)?;
-    let request = arguments.request(&described)?;
+    let described = application::read(file)?;
+    let request = arguments.request(file, &described)?;
     let session = arguments.access.open()?;
     let stops = Cell::new(false);
     let needs = request.dry_run.then(|| launch_text::needs(&request.application));

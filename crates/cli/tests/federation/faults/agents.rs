@@ -38,7 +38,7 @@ async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_
     federation.kill("local");
     federation.attached(0).await;
     let brief = SubmitOrder { timeout: Duration::from_secs(1), ..order(rigid("true", 1, 60)) };
-    refused(alice.submit(&brief, |_| Ok(())).await, &["no server", "is there"]);
+    refused(alice.submit(&brief, |_| Ok(())).await, &["no server", "is up"]);
     for handle in told.iter().chain([&waits.handle]) {
         let located = alice.find(handle).await.unwrap();
         assert!(!located.attached && !located.record.state.is_final(), "{located:?}");
