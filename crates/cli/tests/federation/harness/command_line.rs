@@ -10,9 +10,11 @@ use super::Federation;
 
 /// A verb with its words and a client file. Its output is captured.
 pub(crate) fn pliant(config: &Path, words: &[&str]) -> Command {
-    let (verb, words) = words.split_first().unwrap();
+    // The file of a verb like `launch list` follows the second word.
+    let is_launch_verb = matches!(words, ["launch", "list" | "spawn" | "subjobs", ..]);
+    let (verb, words) = words.split_at(if is_launch_verb { 2 } else { 1 });
     let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-    command.arg(verb).arg("--config").arg(config).args(words);
+    command.args(verb).arg("--config").arg(config).args(words);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

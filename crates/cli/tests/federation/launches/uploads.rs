@@ -56,7 +56,7 @@ async fn a_client_that_is_killed_while_it_sends_files_sends_the_rest_later_or_no
                 .map(str::to_owned);
         let launch = || pliant(&config, &words.each_ref().map(String::as_str));
         let mut client = launch().spawn().unwrap();
-        until("the file to be on its way", async || (uploads(&federation, key, "subjob") > 0).then_some(()))
+        until("the file to be on its way", async || (uploads(&federation, key, "part") > 0).then_some(()))
             .await;
         client.kill().unwrap();
         client.wait().unwrap();
