@@ -10,7 +10,7 @@ use pliant_sim::campaign::CampaignError;
 /// A failed verb.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// 1 if the system failed, 2 if the input or the usage was wrong; others as docs/cli.md says.
+    /// 1 if the system failed, 2 if the input or the usage was wrong; others as docs/reference/exit-codes.md says.
     pub(crate) code: u8,
     message: String,
     hint: Option<String>,

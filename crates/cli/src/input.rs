@@ -72,7 +72,7 @@ impl Request<'_> {
         let path = self.workload.display();
         if report.read == 0 {
             return Failure::input(format!("{path}: expected a workload with jobs, found none in it")).hint(
-                "is it the right file? docs/workloads.md describes the formats, told by the name's ending",
+                "is it the right file? docs/reference/files/formats.md describes the formats, told by the name's ending",
             );
         }
         let reasons = report.counts.iter().filter(|(repair, _)| repair.word().starts_with("dropped-"));
@@ -91,8 +91,8 @@ impl Request<'_> {
             reasons.join(", ")
         ))
         .hint(match keep_bad {
-            true => "--repair keep-bad keeps jobs whose runtime is 0; docs/workloads.md lists every reason",
-            false => "docs/workloads.md lists every reason",
+            true => "--repair keep-bad keeps jobs whose runtime is 0; docs/reference/files/repairs.md lists every reason",
+            false => "docs/reference/files/repairs.md lists every reason",
         })
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn platform(word: &str) -> Result<Platform, Failure> {
     if !BUILT_IN.contains(&word) && !word.ends_with(".toml") {
         let problem =
             format!("expected a platform ({}) or a file NAME.toml, found `{word}`", BUILT_IN.join(", "));
-        return Err(Failure::input(problem).hint("docs/workloads.md describes platform files"));
+        return Err(Failure::input(problem).hint("docs/reference/files/platform.md describes platform files"));
     }
     Ok(PlatformChoice::Named(word.to_owned()).load(Path::new(""))?)
 }

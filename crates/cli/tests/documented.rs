@@ -9,80 +9,113 @@ use std::path::Path;
 
 use support::{folder, run};
 
+/// The pages about the command, with the verbs of each. A page about several verbs has a section of each, by its name.
+const PAGES: [(&str, &[&str]); 10] = [
+    ("submit", &["submit"]),
+    ("jobs", &["queue", "status", "explain", "wait", "cancel", "fetch", "logs"]),
+    ("sweep", &["sweep"]),
+    ("explore", &["explore"]),
+    ("launch", &["launch", "launch list", "launch spawn", "launch subjobs"]),
+    ("federation", &["servers", "users", "reallocate", "what-if"]),
+    ("simulate", &["simulate", "report", "demo", "policies"]),
+    ("trace", &["trace info", "trace convert", "trace generate"]),
+    ("campaign", &["campaign run", "campaign merge", "campaign show", "map"]),
+    (
+        "administration",
+        &["up", "down", "agent", "server", "ca init", "ca issue", "ca revoke", "ca list", "completions"],
+    ),
+];
+
+/// The option that a page about client verbs may name once, outside its sections.
+const CONFIG: &str = "--config";
+
 fn page(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)).unwrap()
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name)).unwrap()
 }
 
 /// The part of a page about a verb: from its heading to the next one.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
-    let start = page.find(&format!("\n## {heading}\n")).unwrap() + 1;
+    let start = page.find(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no section {heading}")) + 1;
     let end = page[start + 1..].find("\n## ").map_or(page.len(), |end| start + 1 + end);
     &page[start..end]
 }
 
+/// The long options that a text names.
+fn options(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    // Rules of tables are made of hyphens only.
+    words.filter(|word| word.starts_with("--") && !word.ends_with('-')).map(str::to_owned).collect()
+}
+
+/// The options in the first column of the tables of a section.
+fn listed(section: &str) -> BTreeSet<String> {
+    let rows = section.lines().filter(|line| line.starts_with("| `-"));
+    rows.flat_map(|row| options(row.split('|').nth(1).unwrap())).collect()
+}
+
+/// The options of a verb, as its help says.
+fn taken(verb: &str, dir: &Path) -> BTreeSet<String> {
+    let mut arguments: Vec<&str> = verb.split_whitespace().collect();
+    arguments.push("--help");
+    let said = run(&arguments, dir);
+    assert_eq!(said.code, 0, "{verb}");
+    let own = said.stdout.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    own.flat_map(|line| options(line).into_iter().take(1)).collect()
+}
+
 #[test]
-fn every_option_of_every_verb_is_on_the_page_and_no_other() {
-    let (dir, page) = (folder(), page("cli.md"));
-    for (heading, verbs) in [
-        ("simulate", &["simulate"][..]),
-        ("trace", &["trace info", "trace convert", "trace generate"]),
-        ("campaign", &["campaign run", "campaign merge", "campaign show"]),
-        ("map", &["map"]),
-        ("report", &["report"]),
-        ("demo", &["demo"]),
-        ("policies", &["policies"]),
-        ("up, down", &["up", "down"]),
-        ("agent, server", &["agent", "server"]),
-        ("ca", &["ca init", "ca issue", "ca revoke", "ca list"]),
-        (
-            "The client verbs",
-            &[
-                "submit",
-                "status",
-                "queue",
-                "explain",
-                "reallocate",
-                "explore",
-                "sweep",
-                "launch",
-                "launch list",
-                "launch spawn",
-                "launch subjobs",
-                "users",
-                "wait",
-                "cancel",
-                "fetch",
-                "logs",
-                "servers",
-                "what-if",
-            ],
-        ),
-    ] {
-        let options = |text: &str| -> BTreeSet<String> {
-            let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
-            // Rules of tables are made of hyphens only.
-            let options =
-                words.filter(|word| word.starts_with("--") && !word.ends_with('-') && *word != "--format");
-            options.map(str::to_owned).collect()
-        };
-        let mut taken = BTreeSet::new();
+fn every_option_of_every_verb_is_in_its_section_and_no_other() {
+    let dir = folder();
+    let everywhere: BTreeSet<String> = listed(&page("commands/index.md"));
+    let (mut all, mut pages) = (everywhere.clone(), Vec::new());
+    for (name, verbs) in PAGES {
+        let page = page(&format!("commands/{name}.md"));
         for verb in verbs {
-            let mut arguments: Vec<&str> = verb.split(' ').collect();
-            arguments.push("--help");
-            let said = run(&arguments, dir.path());
-            assert_eq!(said.code, 0, "{verb}");
-            let own = said.stdout.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
-            taken.extend(own.flat_map(|line| options(line).into_iter().take(1)));
-            taken.remove("--help");
+            let taken = taken(verb, dir.path());
+            all.extend(taken.iter().cloned());
+            let section = if verbs.len() == 1 { page.as_str() } else { section(&page, verb) };
+            let listed = listed(section);
+            let mut expected: BTreeSet<String> = taken
+                .iter()
+                .filter(|option| !["--help", "--format"].contains(&option.as_str()))
+                .cloned()
+                .collect();
+            if !listed.contains(CONFIG) && expected.remove(CONFIG) {
+                assert!(page.contains(CONFIG), "{CONFIG} is not on {name}.md");
+            }
+            assert_eq!(listed, expected, "listed on {name}.md and taken by {verb}");
         }
-        let listed = options(section(&page, heading));
-        assert_eq!(listed, taken, "listed and taken by {heading}");
+        pages.push((name, page));
+    }
+    for option in ["--format", "--help", "--version", CONFIG] {
+        assert!(everywhere.contains(option), "{option} is not on index.md");
+    }
+    pages.push(("index", page("commands/index.md")));
+    for (name, page) in pages {
+        let unknown: Vec<String> =
+            options(&page).into_iter().filter(|option| !all.contains(option)).collect();
+        assert!(unknown.is_empty(), "{name}.md names {unknown:?}, which no verb takes");
+    }
+}
+
+#[test]
+fn every_verb_has_a_page() {
+    let said = run(&["help"], folder().path());
+    let index = page("commands/index.md");
+    let listed: BTreeSet<&str> =
+        PAGES.iter().flat_map(|(_, verbs)| *verbs).filter_map(|verb| verb.split(' ').next()).collect();
+    let groups = said.stdout.split("\nOptions:").next().unwrap();
+    let rows = groups.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let verbs: BTreeSet<&str> = rows.filter_map(|row| row.split_whitespace().next()).collect();
+    assert_eq!(verbs, listed);
+    for verb in verbs {
+        assert!(index.contains(&format!("`{verb}`")), "{verb} is not on index.md");
     }
 }
 
 #[test]
 fn every_key_of_a_campaign_is_on_the_page() {
-    let (dir, page) = (folder(), page("campaigns.md"));
+    let (dir, page) = (folder(), page("files/campaign.md"));
     let tables = ["", "[[workload]]\nname = \"w\"\n", "[[policy]]\nname = \"p\"\n"];
     for table in tables {
         fs::write(dir.path().join("c.toml"), format!("{table}nonsense = 1\n")).unwrap();
@@ -93,7 +126,7 @@ fn every_key_of_a_campaign_is_on_the_page() {
                 let cell = line.split('|').nth(1).unwrap_or_default();
                 cell.contains(key) || cell.contains(&format!("`{} = true`", key.trim_matches('`')))
             });
-            assert!(listed, "{key} of {table:?} is not in docs/campaigns.md");
+            assert!(listed, "{key} of {table:?} is not in docs/reference/files/campaign.md");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! What scripts and people read, word for word: `tests/snapshots/` holds it. A change there is a change of the
-//! contract (docs/cli.md); `cargo insta review` shows and accepts it.
+//! contract (docs/reference/json.md); `cargo insta review` shows and accepts it.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod support;

@@ -107,7 +107,7 @@ fn generators_refuse_what_they_cannot_make() {
         "",
     );
     refused("uniform --procs 4 --platform three.toml --out a.swf", "--platform", "cannot be used");
-    refused("uniform --platform nowhere --out a.swf", "nowhere", "docs/workloads.md");
+    refused("uniform --platform nowhere --out a.swf", "nowhere", "docs/reference/files/platform.md");
     fs::write(dir.path().join("fast.toml"), support::PLATFORM.replace("1.2", "1e6")).unwrap();
     refused(
         "federation --platform fast.toml --out a.swf",

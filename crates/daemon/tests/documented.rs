@@ -1,5 +1,5 @@
 //! The configurations of the documentation are read by the readers that daemons and clients use, and the page about
-//! them names every key.
+//! each file names every key of it.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 use std::fs;
@@ -15,8 +15,20 @@ const SERVER: &str = "name = \"rennes\"\nlisten = \"127.0.0.1:0\"\nstate = \"sta
                       cluster = { procs = 4 }\n\
                       tls = { ca = \"ca.pem\", cert = \"cert.pem\", key = \"key.pem\" }\n";
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn page(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
+    fs::read_to_string(root().join("docs/reference/files").join(name)).unwrap()
+}
+
+/// Every page below a folder.
+fn pages(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+    let files = files.into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "md"));
+    files.chain(folders.iter().flat_map(|folder| pages(folder))).collect()
 }
 
 /// The TOML examples of a page.
@@ -30,30 +42,51 @@ fn written(dir: &Path, text: &str) -> PathBuf {
     path
 }
 
-/// Reads a file of the kind that an example's first line names.
+/// The files that examples are, as their first lines say.
+const KINDS: [&str; 4] = ["agent.toml", "server.toml", "part of server.toml", "client.toml"];
+
+/// The kind that an example's first line names; none if it is no file of a daemon or a client.
+fn kind(example: &str) -> Option<&str> {
+    let line = example.lines().next().unwrap().strip_prefix("# ")?;
+    let named = KINDS.iter().any(|kind| line.contains(kind));
+    assert!(!named || KINDS.contains(&line), "expected one of {KINDS:?} on the first line, found {line}");
+    named.then_some(line)
+}
+
+/// Reads a file of a kind.
 fn read(dir: &Path, kind: &str, text: &str) -> Result<(), ConfigError> {
     match kind {
         "agent.toml" => AgentFile::read(&written(dir, text)).map(drop),
         "server.toml" => ServerFile::read(&written(dir, text)).map(drop),
         "part of server.toml" => ServerFile::read(&written(dir, &format!("{SERVER}{text}"))).map(drop),
         "client.toml" => ClientFile::read(&written(dir, text)).map(drop),
-        other => panic!("expected an example to begin with the file that it is, found {other}"),
+        other => panic!("expected a kind of file, found {other}"),
     }
 }
 
 #[test]
 fn every_example_is_read() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, least) in [("docs/live.md", 6), ("deploy/README.md", 5)] {
-        let page = page(name);
-        let examples = examples(&page);
-        assert!(examples.len() >= least, "{name} has lost its examples");
-        for text in examples {
-            let kind = text.lines().next().unwrap().trim_start_matches("# ");
+    for path in pages(&root().join("docs")) {
+        let page = fs::read_to_string(&path).unwrap();
+        for text in examples(&page) {
+            let Some(kind) = kind(text) else { continue };
             if let Err(error) = read(dir.path(), kind, text) {
-                panic!("{name}: {error}\n{text}");
+                panic!("{}: {error}\n{text}", path.display());
             }
         }
+    }
+    for (name, least) in [
+        ("agent.md", 3),
+        ("server.md", 3),
+        ("slurm.md", 1),
+        ("oar.md", 1),
+        ("services.md", 3),
+        ("client.md", 1),
+    ] {
+        let page = page(name);
+        let read = examples(&page).into_iter().filter_map(kind).count();
+        assert!(read >= least, "{name} has lost its examples: expected {least}, found {read}");
     }
 }
 
@@ -68,29 +101,33 @@ fn keys(error: &ConfigError) -> Vec<String> {
 }
 
 #[test]
-fn every_key_is_on_the_page() {
-    let (dir, page) = (tempfile::tempdir().unwrap(), page("docs/live.md"));
-    let examples = examples(&page).concat();
+fn every_key_is_on_its_page() {
+    let dir = tempfile::tempdir().unwrap();
     let service = "[[service]]\nname = \"a\"\ncommand = [\"a\"]\nspeedup = \"rigid:1\"\nruntime = \"1s\"\n";
     let argument = format!("{service}[service.arguments.a]\ntype = \"string\"\n");
     let scaling = format!("{service}[service.runtime_per]\n");
     let agent = "name = \"a\"\nlisten = \"127.0.0.1:0\"\n";
-    for (kind, head) in [
-        ("agent.toml", ""),
-        ("agent.toml", "[tls]\n"),
-        ("agent.toml", "[http]\n"),
-        ("agent.toml", "[[parent]]\n"),
-        ("agent.toml", &format!("{agent}[limits]\n")),
-        ("agent.toml", &format!("{agent}[probes]\n")),
-        ("server.toml", ""),
-        ("server.toml", "[cluster]\n"),
-        ("server.toml", "[cluster.slurm]\n"),
-        ("server.toml", "[optional]\n"),
-        ("part of server.toml", service),
-        ("part of server.toml", &argument),
-        ("part of server.toml", &scaling),
-        ("client.toml", ""),
+    for (name, kind, head) in [
+        ("agent.md", "agent.toml", ""),
+        ("agent.md", "agent.toml", "[tls]\n"),
+        ("agent.md", "agent.toml", "[http]\n"),
+        ("agent.md", "agent.toml", "[[parent]]\n"),
+        ("agent.md", "agent.toml", &format!("{agent}[limits]\n")),
+        ("agent.md", "agent.toml", &format!("{agent}[probes]\n")),
+        ("agent.md", "agent.toml", &format!("{agent}[reallocation]\n")),
+        ("server.md", "server.toml", ""),
+        ("server.md", "server.toml", "[cluster]\n"),
+        ("slurm.md", "server.toml", "[cluster.slurm]\n"),
+        ("oar.md", "server.toml", "[cluster.oar]\n"),
+        ("server.md", "server.toml", "[optional]\n"),
+        ("services.md", "part of server.toml", service),
+        ("services.md", "part of server.toml", &argument),
+        ("services.md", "part of server.toml", &scaling),
+        ("client.md", "client.toml", ""),
+        ("client.md", "client.toml", "[tls]\n"),
     ] {
+        let page = page(name);
+        let examples = examples(&page).concat();
         let error = read(dir.path(), kind, &format!("{head}nonsense = 1\n")).unwrap_err();
         for key in keys(&error) {
             let set = |line: &str| {
@@ -106,7 +143,7 @@ fn every_key_is_on_the_page() {
             };
             assert!(
                 examples.lines().any(set) || inside(&key),
-                "{key} of {kind} ({head:?}) is not in docs/live.md"
+                "{key} of {kind} ({head:?}) is not in docs/reference/files/{name}"
             );
         }
     }

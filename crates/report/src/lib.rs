@@ -3,7 +3,7 @@
 //!
 //! The input is a [`pliant_model::Run`], in memory or read back from a folder, or the [results of a
 //! campaign](pliant_model::campaign). This crate knows no policy
-//! and no simulator, and decides nothing. `docs/results.md` describes every file and every metric.
+//! and no simulator, and decides nothing. `docs/reference/results.md` describes every file and every metric.
 
 mod bootstrap;
 mod campaign_table;

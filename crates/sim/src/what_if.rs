@@ -6,7 +6,7 @@
 //! A job takes the same share of its walltime everywhere, as in a log (paper 000, section 4.2.2).
 //!
 //! Clusters with Pliant's own batch system run their policy; external ones run the plan that servers make of them
-//! ([`pliant_policy::nodes`]). docs/what-if.md explains what a replay can show and what not.
+//! ([`pliant_policy::nodes`]). docs/concepts/what-if.md explains what a replay can show and what not.
 //!
 //! Cost: one direct simulation per policy ([`crate::simulate`]).
 

@@ -1,5 +1,5 @@
 //! Telemetry of daemons and clients: [`logging`] sends structured log lines to standard error, a [`RequestId`] connects
-//! the log lines of one request across daemons, and [`names`] are the names of all metrics (`docs/metrics.md`).
+//! the log lines of one request across daemons, and [`names`] are the names of all metrics (`docs/reference/metrics.md`).
 
 mod logs;
 pub mod names;

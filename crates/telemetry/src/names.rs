@@ -1,4 +1,4 @@
-//! Every metric of the daemons: name, kind, unit, labels, help. A test compares `docs/metrics.md` with this list.
+//! Every metric of the daemons: name, kind, unit, labels, help. A test compares `docs/reference/metrics.md` with this list.
 //!
 //! Names follow Prometheus: the prefix `pliant_`, the unit as last word, `_total` for counters. Each label value is a time
 //! series that stays: labels take fixed words, names from configuration and users' names from their certificates, never
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_page_lists_every_metric_and_no_other() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
         let page = std::fs::read_to_string(path).unwrap();
         let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `pliant_")).collect();
         let row = |Metric { name, kind, labels, help, .. }: &Metric| {

@@ -80,7 +80,9 @@ impl TraceError {
             }
             Problem::Io(error) => reading_hint(error.kind()).map(str::to_owned),
             Problem::Write(error) => writing_hint(error.kind()).map(str::to_owned),
-            Problem::Line { .. } => Some("see docs/workloads.md for the fields of each format".to_owned()),
+            Problem::Line { .. } => {
+                Some("see docs/reference/files/formats.md for the fields of each format".to_owned())
+            }
             Problem::Strict { .. } => {
                 Some("leave --strict out to repair or drop such jobs and count them".to_owned())
             }

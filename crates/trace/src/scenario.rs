@@ -240,7 +240,7 @@ fn generate(
             return Ok(found);
         }
         let message = format!("`{key}`: expected a number above 0 and at most {most}, found {found}");
-        Err(source.error(value.span(), message, "see docs/workloads.md, \"Workload files\"".to_owned()))
+        Err(source.error(value.span(), message, "see docs/reference/files/workload.md".to_owned()))
     };
     let procs = *one.procs.get_ref();
     if procs == 0 {

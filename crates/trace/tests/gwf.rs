@@ -81,7 +81,7 @@ fn repairs_are_those_of_swf() {
 
 #[test]
 fn errors_say_file_line_and_column() {
-    let hint = "see docs/workloads.md for the fields of each format";
+    let hint = "see docs/reference/files/formats.md for the fields of each format";
     let bad = |text: &str, expected: &str| check(CLEAN, text, &format!("{expected}\n{hint}"));
     bad(
         "# a\n1 0 0 ten 2 -1 -1 2 20 -1 1 U G X Q P S S\n",

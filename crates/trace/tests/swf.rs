@@ -183,7 +183,7 @@ fn nothing_is_a_log_without_jobs() {
 
 #[test]
 fn errors_say_file_line_and_column() {
-    let hint = "see docs/workloads.md for the fields of each format";
+    let hint = "see docs/reference/files/formats.md for the fields of each format";
     let bad = |text: &str, expected: &str| check(CLEAN, text, &format!("{expected}\n{hint}"));
     let good = line(1, 0, 10, 2, -1, 20);
     bad(

@@ -153,7 +153,7 @@ fn generated_parts_join_logs() {
 fn faults_of_the_logs_and_faults_that_strictness_finds_name_the_log() {
     check(
         "[[log]]\nfile = \"odd.swf\"\ncluster = \"x\"\n",
-        "odd.swf:3:1: expected a number (job number), found `x`\nsee docs/workloads.md for the fields of each format",
+        "odd.swf:3:1: expected a number (job number), found `x`\nsee docs/reference/files/formats.md for the fields of each format",
     );
     let error = read(A, STRICT).map(|workload| workload.report.kept);
     assert_eq!(error.unwrap(), 4, "nothing to repair");
@@ -246,7 +246,7 @@ fn generated_parts_are_bounded() {
             ),
         );
     }
-    let section = "see docs/workloads.md, \"Workload files\"";
+    let section = "see docs/reference/files/workload.md";
     for days in ["0.0", "-1.0", "inf", "nan", "1e9"] {
         let found = if days == "nan" { "NaN".to_owned() } else { days.parse::<f64>().unwrap().to_string() };
         bad(

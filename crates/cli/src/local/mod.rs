@@ -3,7 +3,7 @@
 //!
 //! The three clusters share this machine's cores: each of their processors is worth a share of a real one, so that
 //! together they are no more than the machine has, and a fast cluster is faster than a slow one indeed
-//! (`cpu_share`, docs/live.md).
+//! (`cpu_share`, docs/reference/files/server.md).
 
 mod calibrate;
 mod files;

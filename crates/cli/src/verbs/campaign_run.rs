@@ -18,7 +18,7 @@ use crate::progress::CampaignProgress;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The campaign file (docs/campaigns.md).
+    /// The campaign file (docs/reference/files/campaign.md).
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// The folder of the results. Finished runs in it are kept: the same command resumes a campaign.

@@ -63,7 +63,7 @@ enum LaunchVerb {
 
 #[derive(Args)]
 struct NewLaunch {
-    /// The application: its tasks, their programs and their communication (docs/launch.md).
+    /// The application: its tasks, their programs and their communication (docs/reference/files/launch.md).
     #[arg(value_name = "APP.toml", required = true)]
     application: Option<PathBuf>,
     /// The name of the launch [default: the file's name].

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// The arguments of the service.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
-    /// Spawns all tasks of a file or none: tasks and edges as in an application (docs/launch.md).
+    /// Spawns all tasks of a file or none: tasks and edges as in an application (docs/reference/files/launch.md).
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["name", "rcr", "talks", "service", "script", "inputs", "arguments", "script_arguments"])]
     tasks: Option<PathBuf>,
     /// The task's name, unique in the launch.

@@ -19,7 +19,7 @@ use crate::verbs::report::write_page;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The application: a task interaction graph as TOML or DOT (docs/mapping.md).
+    /// The application: a task interaction graph as TOML or DOT (docs/reference/files/mapping.md).
     #[arg(value_name = "APP")]
     application: PathBuf,
     /// The grid as TOML or DOT.

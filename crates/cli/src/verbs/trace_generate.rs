@@ -24,7 +24,7 @@ const MISSED: f64 = 0.05;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The generator (docs/workloads.md).
+    /// The generator (docs/reference/files/generators.md).
     #[arg(value_name = "KIND", value_parser = name_options::generator())]
     kind: Generator,
     /// The seed: the same seed gives the same jobs.

@@ -55,7 +55,7 @@ async fn a_server_without_its_parent_is_not_ready() {
     until("the age to be small again", async || age(at_lyon, "parent").filter(|age| *age < 8.0)).await;
 }
 
-/// The lines that the filter of docs/metrics.md selects.
+/// The lines that the filter of docs/reference/metrics.md selects.
 fn of_request(federation: &Federation, daemon: &str, id: &str) -> Vec<String> {
     let lines = federation.log(daemon);
     let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -70,7 +70,10 @@ fn of_request(federation: &Federation, daemon: &str, id: &str) -> Vec<String> {
 async fn one_request_id_finds_the_lines_on_every_machine() {
     let filter =
         "select(.request == \"4be1c09a77d2f035\" or any(.spans[]?; .request == \"4be1c09a77d2f035\"))";
-    assert!(include_str!("../../../../docs/metrics.md").contains(filter), "the filter that is tried here");
+    assert!(
+        include_str!("../../../../docs/reference/metrics.md").contains(filter),
+        "the filter that is tried here"
+    );
     let mut federation = Federation::without_daemons();
     federation.options = vec!["--log", "json"];
     federation.add_agent(MASTER, None, "");

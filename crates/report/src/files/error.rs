@@ -170,7 +170,7 @@ impl FileError {
                 Some("the file may have been edited; `pliant simulate --out` writes it again")
             }
             Self::Header { .. } | Self::Json { .. } | Self::Platform { .. } => {
-                Some("check that it is a result file of pliant; docs/results.md describes them")
+                Some("check that it is a result file of pliant; docs/reference/results.md describes them")
             }
             Self::Schema { .. } => Some("read it with the version of Pliant that wrote it"),
             Self::Parquet { .. } => Some("--files csv,swf,json excludes this file"),

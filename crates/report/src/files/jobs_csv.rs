@@ -71,7 +71,8 @@ fn outcome(row: &Row<'_>, cluster: ClusterId) -> Result<JobOutcome, FileError> {
             "false" => false,
             _ => return Err(row.wrong(8, "true or false")),
         },
-        reason: Reason::from_word(row.text(9)).ok_or_else(|| row.wrong(9, "a reason of docs/results.md"))?,
+        reason: Reason::from_word(row.text(9))
+            .ok_or_else(|| row.wrong(9, "a reason of docs/reference/results.md"))?,
     };
     if job.submit <= job.start && job.start <= job.end {
         return Ok(job);

@@ -1,4 +1,4 @@
-//! Result folders: the files of a run, written and read. `docs/results.md` describes each file.
+//! Result folders: the files of a run, written and read. `docs/reference/results.md` describes each file.
 //!
 //! Every file is written under a temporary name and renamed, so that a kill leaves no partial file. `summary.json` is removed
 //! first and written last: a folder with `summary.json` is complete. Writing uses buffers

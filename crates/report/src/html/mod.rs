@@ -2,7 +2,7 @@
 //!
 //! Tables are written here; charts are drawn in the page by the scripts in `assets/`, from data embedded
 //! as JSON and packed columns. The page asks the network for nothing and its policy forbids it to.
-//! `docs/results.md` says why the charts are not a library's.
+//! `docs/development/plots.md` says why the charts are not a library's.
 
 mod boxes;
 mod campaign;

@@ -17,7 +17,9 @@ use super::{CampaignError, Moldable, SimulationCampaign, Sizes, Variant, Variant
 use crate::{Policies, limits};
 
 /// The hint of errors that have no other one.
-const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+const KEYS_HINT: &str = "docs/reference/files/campaign.md lists every key";
+/// The hint of a key of a campaign of optional computations that does not exist.
+const OPTIONAL_KEYS_HINT: &str = "docs/reference/files/campaign-matrix-other.md lists every key";
 
 impl SimulationCampaign {
     /// Reads a campaign file.
@@ -33,7 +35,7 @@ impl SimulationCampaign {
     fn understand(source: &Source, path: &Path) -> Result<SimulationCampaign, CampaignError> {
         let reader = Reader { source, path };
         match source.parse::<Kind>(KEYS_HINT)?.scenario {
-            Some(_) => reader.explorations(source.parse(KEYS_HINT)?),
+            Some(_) => reader.explorations(source.parse(OPTIONAL_KEYS_HINT)?),
             None => reader.campaign(source.parse(KEYS_HINT)?),
         }
     }
@@ -170,7 +172,11 @@ impl Reader<'_> {
                     }
                     _ => error.to_string(),
                 };
-                self.at(value.span(), problem, "pliant policies lists tuners; docs/campaigns.md their keys")
+                self.at(
+                    value.span(),
+                    problem,
+                    "pliant policies lists tuners; docs/reference/files/campaign.md their keys",
+                )
             };
             tuner.with(key, *value.get_ref()).map_err(wrong)
         })

@@ -155,7 +155,7 @@ impl CampaignError {
             }
             Self::Month { .. } => "`months` names calendar months (UTC) by the log's UnixStartTime".into(),
             Self::Sequence { .. } => {
-                "positions count the jobs that are left after repairs, from 0: docs/campaigns.md".into()
+                "positions count the jobs that are left after repairs, from 0: docs/reference/files/campaign.md".into()
             }
             Self::NoWorkload => {
                 "put the files of the workloads beside the campaign file, or in PLIANT_TRACES".into()

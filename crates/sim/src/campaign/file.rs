@@ -1,6 +1,6 @@
 //! The tables and keys of a campaign file in TOML. [`super::check`] checks their meaning.
 //!
-//! Unknown keys are errors. `docs/campaigns.md` lists the keys.
+//! Unknown keys are errors. `docs/reference/files/campaign.md` lists the keys.
 
 use std::fmt;
 use std::ops::Range;

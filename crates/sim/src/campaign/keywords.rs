@@ -9,7 +9,7 @@ use pliant_policy::runtimes::Estimator;
 use super::Sizes;
 use crate::Ties;
 
-/// The choice of moldable jobs and their speedups (`docs/workloads.md`).
+/// The choice of moldable jobs and their speedups (`docs/reference/files/workload.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moldable {
     /// None: every job keeps its size in the log.

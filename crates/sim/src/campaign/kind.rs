@@ -43,13 +43,15 @@ impl Kind {
         struct File {
             kind: Option<Spanned<String>>,
         }
-        let file: File = source.parse("docs/campaigns.md lists every key")?;
+        let file: File = source.parse("docs/reference/files/campaign.md lists every key")?;
         let Some(word) = file.kind else { return Ok(Kind::Simulations) };
         let found = Kind::ALL.iter().copied().find(|kind| kind.name() == word.get_ref());
         found.ok_or_else(|| {
             let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
             let message = unknown_word("kind", "a kind of campaign", word.get_ref(), &names);
-            source.error(word.span(), message, "docs/campaigns.md lists every key".to_owned()).into()
+            source
+                .error(word.span(), message, "docs/reference/files/campaign.md lists every key".to_owned())
+                .into()
         })
     }
 

@@ -1,4 +1,4 @@
-//! Campaigns: experiments of several kinds, run in parallel and resumable (`docs/campaigns.md`).
+//! Campaigns: experiments of several kinds, run in parallel and resumable (`docs/reference/files/campaign.md`).
 //!
 //! A kind implements `experiment::Experiment`: its cells, how to run one, and how to build results from all records. The
 //! runner does the rest: threads, records that survive a kill, shards and their merging, progress.

@@ -33,8 +33,11 @@ impl Reader<'_> {
         let estimator = match quantile.map(Spanned::span).or(word.map(Spanned::span)) {
             None => usual.estimator,
             Some(place) => {
-                estimator(word.map(|word| word.get_ref().0), quantile.map(|given| *given.get_ref()))
-                    .map_err(|problem| self.at(place, problem, "docs/campaigns.md describes predictions"))?
+                estimator(word.map(|word| word.get_ref().0), quantile.map(|given| *given.get_ref())).map_err(
+                    |problem| {
+                        self.at(place, problem, "docs/reference/files/campaign.md describes predictions")
+                    },
+                )?
             }
         };
         let count = |given: &Option<Spanned<i64>>, usual| match given {

@@ -24,7 +24,7 @@ pub const LONGEST_RANGE_S: RangeInclusive<i64> = 200..=1_000_000_000;
 /// The default of the longest request of paper 001's workloads (spec A001-5).
 const LONGEST_S: i64 = 200_000;
 
-/// A workload generator (`docs/workloads.md`).
+/// A workload generator (`docs/reference/files/generators.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Generator {
     /// A month like one of Grid'5000's in 2008 (paper 000, Table 1).

@@ -132,7 +132,7 @@ impl Reader<'_> {
         recipe.check().map_err(|ParameterError { key, problem }| {
             let keys = given.generator_keys();
             let place = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, place)| place);
-            let hint = "docs/workloads.md describes generators";
+            let hint = "docs/reference/files/generators.md describes generators";
             self.at(place.unwrap_or_else(|| generate.span()), problem, hint)
         })?;
         let (seed, per_seed) = (value(&given.seed).unwrap_or(1), value(&given.per_seed).unwrap_or(false));
@@ -187,7 +187,11 @@ impl Reader<'_> {
         if choice.file().is_some() && !word.ends_with(".toml") {
             let names = BUILT_IN.join(", ");
             let problem = format!("expected a platform ({names}) or a file NAME.toml, found `{word}`");
-            return Err(self.at(given.span(), problem, "docs/workloads.md describes platform files"));
+            return Err(self.at(
+                given.span(),
+                problem,
+                "docs/reference/files/platform.md describes platform files",
+            ));
         }
         if !is_name(&choice.label()) {
             return Err(self.at(

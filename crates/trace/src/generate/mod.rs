@@ -1,6 +1,6 @@
 //! Seeded workload generators. The same seed gives the same jobs on every machine.
 //!
-//! What each is fitted to, and what is invented, is in docs/workloads.md.
+//! What each is fitted to, and what is invented, is in docs/reference/files/generators.md.
 
 mod diurnal;
 mod grid_log;

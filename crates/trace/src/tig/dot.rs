@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::error::TraceError;
 use crate::toml_file::Source;
 
-const HINT: &str = "docs/mapping.md shows such a file";
+const HINT: &str = "docs/reference/files/mapping.md shows such a file";
 
 /// A graph as it is written.
 pub(super) struct Dot {

@@ -22,7 +22,7 @@ use super::unknown;
 use crate::error::TraceError;
 use crate::toml_file::Source;
 
-const HINT: &str = "docs/mapping.md shows such a file";
+const HINT: &str = "docs/reference/files/mapping.md shows such a file";
 
 pub(super) fn parse(source: &Source) -> Result<Grid, TraceError> {
     let dot = dot::parse(source)?;

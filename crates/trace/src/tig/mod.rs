@@ -1,4 +1,4 @@
-//! Task interaction graphs and grids of paper 003 in and out, as TOML and as DOT (`docs/mapping.md`).
+//! Task interaction graphs and grids of paper 003 in and out, as TOML and as DOT (`docs/reference/files/mapping.md`).
 //!
 //! Both forms hold the same: what is written in one reads back equal from the other. TOML is for writing by
 //! hand, DOT for pictures and for tools that have graphs already.
@@ -44,7 +44,7 @@ impl TigFormat {
             Some("dot" | "gv") => Ok(TigFormat::Dot),
             _ => {
                 let message = "expected a file NAME.toml, NAME.dot or NAME.gv".to_owned();
-                let hint = "docs/mapping.md describes the files".to_owned();
+                let hint = "docs/reference/files/mapping.md describes the files".to_owned();
                 Err(TraceError::new(path, Problem::Content { message, hint }))
             }
         }
@@ -61,7 +61,8 @@ pub fn read_graph(path: &Path) -> Result<TaskGraph, TraceError> {
 pub fn read_application(path: &Path) -> Result<Application, TraceError> {
     if TigFormat::of(path)? == TigFormat::Dot {
         let message = "expected a file NAME.toml, which says what tasks run, found DOT".to_owned();
-        let hint = "`pliant map` reads DOT; docs/launch.md describes what is launched".to_owned();
+        let hint =
+            "`pliant map` reads DOT; docs/reference/files/launch.md describes what is launched".to_owned();
         return Err(TraceError::new(path, Problem::Content { message, hint }));
     }
     graph_toml::parse_application(&Source::read(path)?)

@@ -94,7 +94,7 @@ impl ExplorationExecutor {
         let service = &self.header.service;
         if without_cores > 0 {
             let what = format!("no server that offers `{service}` has cores for explorations");
-            let hint = "its operator gives it some with `[optional]` in the server's file (docs/live.md)";
+            let hint = "its operator gives it some with `[optional]` in the server's file (docs/reference/files/server.md)";
             return Err(ClientError::usage(what).with_hint(hint).into());
         }
         if servers > 0 {

@@ -1,4 +1,4 @@
-//! Reads and checks the TOML file of a campaign of mappings. `docs/campaigns.md` lists the keys.
+//! Reads and checks the TOML file of a campaign of mappings. `docs/reference/files/campaign-matrix-other.md` lists the keys.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::{Algorithm, ClusteringChoice, MappingCampaign, Policy, UseCase};
 use crate::campaign::CampaignError;
 use crate::campaign::file::Seeds;
 
-const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+const KEYS_HINT: &str = "docs/reference/files/campaign-matrix-other.md lists every key";
 
 /// The upper bound of tasks of a graph and machines of a grid: a mapping of more takes minutes.
 const SIZE_MAX: usize = 10_000;

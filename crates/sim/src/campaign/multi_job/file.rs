@@ -1,4 +1,4 @@
-//! Reads and checks the TOML file of a campaign of multi-jobs. `docs/campaigns.md` lists the keys.
+//! Reads and checks the TOML file of a campaign of multi-jobs. `docs/reference/files/campaign-matrix-other.md` lists the keys.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::campaign::file::Keyword;
 use crate::campaign::keywords::{EstimatorKeyword, estimator};
 use crate::multi_job::{Broker, Division, RunningJobs, RuntimeKnowledge};
 
-const KEYS_HINT: &str = "docs/campaigns.md lists every key";
+const KEYS_HINT: &str = "docs/reference/files/campaign-matrix-other.md lists every key";
 /// The upper bound of counts in a file: more would take days.
 const COUNT_MAX: u64 = 10_000_000;
 /// The upper bound of processors of a cluster, starts, draws and clusters.
