@@ -97,13 +97,13 @@ impl WhatIfPolicy {
             _ => {
                 let Some(reallocation) = &mut self.reallocation else {
                     let found =
-                        format!("{words}: expected mapping, batch or tuner, found `{key}`: nothing is moved");
+                        format!("{words}: expected mapping, batch, tuner, slack or share, found `{key}`: no jobs are moved");
                     return Err(
                         Failure::input(found).hint("say how waiting jobs are moved: regular/mct,period=5m")
                     );
                 };
                 if !set(reallocation, key, value)? {
-                    let expected = "mapping, batch, tuner, algorithm, heuristic, period, threshold or window";
+                    let expected = "mapping, batch, tuner, slack, share, algorithm, heuristic, period, threshold or window";
                     return Err(Failure::input(format!(
                         "{words}: expected one of {expected}, found `{key}`"
                     )));

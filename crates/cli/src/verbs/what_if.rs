@@ -21,7 +21,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = duration)]
     since: Span,
     /// A policy to replay: `none`, ALGORITHM[/HEURISTIC] or `now` (the policy in force), then changes as `,KEY=VALUE` of
-    /// mapping, batch, algorithm, heuristic, period, threshold or window. May be repeated [default: none and regular/mct].
+    /// mapping, batch, tuner, slack, share, algorithm, heuristic, period, threshold or window. May be repeated
+    /// [default: none and regular/mct].
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
     /// The seed of the intervals and of random policies.

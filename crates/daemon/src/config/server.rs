@@ -161,8 +161,8 @@ impl ServerFile {
         let (mut file, source): (ServerFile, _) = read(path, HINT)?;
         file.tls.beside(path);
         resolve_relative(path, &mut file.state);
-        if let Some(conf) = file.cluster.slurm.as_mut().and_then(|slurm| slurm.conf.as_mut()) {
-            resolve_relative(path, conf);
+        if let Some(slurm) = &mut file.cluster.slurm {
+            slurm.conf.iter_mut().chain(&mut slurm.commands).for_each(|named| resolve_relative(path, named));
         }
         if let Some(commands) = file.cluster.oar.as_mut().and_then(|oar| oar.commands.as_mut()) {
             resolve_relative(path, commands);

@@ -15,13 +15,14 @@ fn read_with(cluster: &str) -> Result<ServerFile, ConfigError> {
 
 #[test]
 fn a_slurm_cluster_is_read() {
-    let all = "[cluster]\nspeed = 2.0\n[cluster.slurm]\nconf = \"there/slurm.conf\"\ncommands = \"/opt/slurm/bin\"\n\
+    let all = "[cluster]\nspeed = 2.0\n[cluster.slurm]\nconf = \"there/slurm.conf\"\ncommands = \"slurm/bin\"\n\
                partition = \"main\"\naccount = \"grid\"\nqos = \"low\"\nextra = [\"--constraint=fast\"]\n\
                deadline_s = 30\nperiod_s = 5\nnodes_every_s = 0\nexpect = \"history\"\n";
     let file = read_with(all).unwrap();
     assert_eq!((file.cluster.policy().as_str(), file.cluster.procs()), (external::SLURM, Procs(0)));
     let slurm = file.cluster.slurm.as_ref().unwrap();
-    assert!(slurm.conf.as_ref().unwrap().is_absolute(), "relative to the file: {slurm:?}");
+    let named = [&slurm.conf, &slurm.commands].map(|path| path.as_ref().unwrap().is_absolute());
+    assert_eq!(named, [true; 2], "relative to the file: {slurm:?}");
     let written = toml::to_string(&file.cluster).unwrap();
     assert_eq!(toml::from_str::<ClusterFile>(&written).unwrap(), file.cluster);
     let none = read_with("[cluster.slurm]\n").unwrap();
