@@ -41,7 +41,8 @@ pub(crate) fn run(binary: Option<&Path>, out: &Path) -> Result<(), Failure> {
     let binary = match binary {
         Some(binary) => absolute(binary)?,
         None => {
-            Step::cargo(&["build", "--profile", "dist", "--locked", "-p", "pliant"]).run()?;
+            Step::cargo(&["build", "--profile", "dist", "--locked", "-p", "pliant", "--all-features"])
+                .run()?;
             target().join("dist/pliant")
         }
     };

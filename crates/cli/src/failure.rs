@@ -101,10 +101,7 @@ impl From<WorkError> for Failure {
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Failure {
         let hint = error.hint();
-        let failure = match error {
-            FileError::Io { .. } | FileError::Parquet { .. } => Failure::system(error),
-            _ => Failure::input(error),
-        };
+        let failure = if error.is_of_content() { Failure::input(error) } else { Failure::system(error) };
         Failure { hint: hint.map(str::to_owned), ..failure }
     }
 }

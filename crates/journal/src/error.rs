@@ -75,6 +75,11 @@ pub enum JournalError {
         /// The number given.
         found: u64,
     },
+    /// The program was built without PostgreSQL.
+    #[error(
+        "expected a folder for the journal (state), found a PostgreSQL database, which this build does not support"
+    )]
+    NotBuilt,
     /// The connection string is invalid.
     #[error("not a connection string: {why}")]
     Connection {
@@ -126,6 +131,9 @@ impl JournalError {
             }
             Self::Full { .. } => Some("free space on the disk; the daemon then continues by itself"),
             Self::Folder { .. } => Some("check that this user can write to the folder"),
+            Self::NotBuilt => Some(
+                "use a package of Pliant, or build it with: cargo build --release -p pliant --features postgres",
+            ),
             Self::Connection { .. } => {
                 Some("expected, for example: host=/run/postgresql user=pliant dbname=pliant")
             }

@@ -22,6 +22,7 @@ mod archive;
 mod database;
 mod error;
 mod listing;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod queries;
 mod records;
@@ -173,6 +174,17 @@ fn check_owner(place: &str, expected: &str, found: String) -> Result<(), Journal
 /// # Errors
 ///
 /// If the database cannot be reached, or its schema is not a journal or one of another version.
+#[cfg(feature = "postgres")]
 pub fn open_postgres(connection: &str) -> Result<Box<dyn Journal>, JournalError> {
     Ok(Box::new(postgres::Postgres::open(connection)?))
+}
+
+/// Refuses: journals in PostgreSQL need the feature `postgres`.
+///
+/// # Errors
+///
+/// [`JournalError::NotBuilt`].
+#[cfg(not(feature = "postgres"))]
+pub fn open_postgres(_: &str) -> Result<Box<dyn Journal>, JournalError> {
+    Err(JournalError::NotBuilt)
 }

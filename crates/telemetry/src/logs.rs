@@ -3,14 +3,15 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
+use tracing::Dispatch;
 use tracing::dispatcher::SetGlobalDefaultError;
 use tracing::level_filters::LevelFilter;
-use tracing::{Dispatch, Subscriber};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Layer, Registry};
 
 /// The format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -101,11 +102,11 @@ pub fn subscriber<W>(format: LogFormat, filter: &str, writer: W) -> Result<Dispa
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let lines =
-        tracing_subscriber::fmt().with_env_filter(filter_of(filter)?).with_writer(writer).with_ansi(false);
+    let targets = filter_of(filter)?;
     // Errors of the writer are not reported: the report would go to the same writer, and a failing report aborts the
     // process.
-    let lines = lines.log_internal_errors(false);
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false).log_internal_errors(false);
     Ok(match format {
         LogFormat::Text => {
             let fields = debug_fn(|writer, field, value| {
@@ -115,29 +116,27 @@ where
                     name => write!(writer, "{name}={value:?}"),
                 }
             });
-            dispatch(lines.compact().with_target(false).fmt_fields(fields.delimited(" ")).finish())
+            dispatch(targets, lines.compact().with_target(false).fmt_fields(fields.delimited(" ")))
         }
         LogFormat::Json => {
-            dispatch(lines.json().flatten_event(true).with_current_span(false).with_span_list(true).finish())
+            dispatch(targets, lines.json().flatten_event(true).with_current_span(false).with_span_list(true))
         }
     })
 }
 
-fn dispatch(subscriber: impl Subscriber + Send + Sync) -> Dispatch {
-    Dispatch::new(subscriber)
+fn dispatch(targets: Targets, lines: impl Layer<Registry> + Send + Sync) -> Dispatch {
+    Dispatch::new(Registry::default().with(lines.with_filter(targets)))
 }
 
 /// Parses a filter such as `info,pliant_daemon=debug`. A single word must be a level: as a target, a misspelt level would
 /// silence all other targets.
-fn filter_of(text: &str) -> Result<EnvFilter, LoggingError> {
+fn filter_of(text: &str) -> Result<Targets, LoggingError> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let mut words = parts.iter().filter(|part| !part.contains(['=', '[']));
+    let mut words = parts.iter().filter(|part| !part.contains('=') || part.contains('['));
     if let Some(word) = words.find(|word| word.is_empty() || LevelFilter::from_str(word).is_err()) {
         return Err(LoggingError::Level { found: (*word).to_owned() });
     }
-    // Patterns can be slow to match and have no use here.
-    let filter = EnvFilter::builder().with_regex(false).parse(parts.join(","));
-    filter.map_err(|source| LoggingError::Filter { found: text.to_owned(), source })
+    parts.join(",").parse().map_err(|source| LoggingError::Filter { found: text.to_owned(), source })
 }
 
 /// Escapes control characters, so that names from users can neither end a log line nor control a terminal.
@@ -180,7 +179,7 @@ mod tests {
         check("info,", Some("found ``"));
         check("", Some("found ``"));
         check("pliant_daemon=loud", Some("pliant_daemon=loud"));
-        check("info,[unclosed=debug", Some("unclosed"));
+        check("info,[span]=debug", Some("found `[span]=debug`"));
     }
 
     #[test]

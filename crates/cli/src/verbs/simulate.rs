@@ -130,7 +130,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn formats() -> impl TypedValueParser<Value = FileFormat> {
     let read = |word: String| FileFormat::from_name(&word).ok_or("expected a format of result files");
-    PossibleValuesParser::new(FileFormat::ALL.map(FileFormat::name)).try_map(read)
+    PossibleValuesParser::new(FileFormat::ALL.iter().map(|format| format.name())).try_map(read)
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
@@ -241,7 +241,7 @@ impl Arguments {
     }
 
     fn formats(&self) -> &[FileFormat] {
-        self.files.as_deref().unwrap_or(&FileFormat::ALL)
+        self.files.as_deref().unwrap_or(FileFormat::ALL)
     }
 
     /// Simulates the workload while it is read, if it is one that can be; a log out of order is loaded and

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "parquet")]
 use parquet::errors::ParquetError;
 
 use crate::metrics::SUMMARY_SCHEMA;
@@ -105,6 +106,7 @@ pub enum FileError {
         problem: String,
     },
     /// The Parquet writer failed.
+    #[cfg(feature = "parquet")]
     #[error("{}: cannot write Parquet: {source}", path.display())]
     Parquet {
         /// The file.
@@ -148,6 +150,7 @@ impl FileError {
     }
 
     /// An error of the Parquet writer: usually a full disk.
+    #[cfg(feature = "parquet")]
     pub(crate) fn parquet(path: &Path, source: ParquetError) -> FileError {
         let path = path.to_owned();
         match source {
@@ -156,6 +159,16 @@ impl FileError {
                 Err(inner) => FileError::Parquet { path, source: ParquetError::External(inner) },
             },
             source => FileError::Parquet { path, source },
+        }
+    }
+
+    /// True if the content of a file is wrong; false if a file could not be read or written.
+    pub fn is_of_content(&self) -> bool {
+        match self {
+            Self::Io { .. } => false,
+            #[cfg(feature = "parquet")]
+            Self::Parquet { .. } => false,
+            _ => true,
         }
     }
 
@@ -173,6 +186,7 @@ impl FileError {
                 Some("check that it is a result file of pliant; docs/reference/results.md describes them")
             }
             Self::Schema { .. } => Some("read it with the version of Pliant that wrote it"),
+            #[cfg(feature = "parquet")]
             Self::Parquet { .. } => Some("--files csv,swf,json excludes this file"),
         }
     }

@@ -6,6 +6,7 @@ pub enum FileFormat {
     /// `jobs.csv`, `moves.csv` and `refused.csv`.
     Csv,
     /// `jobs.parquet`.
+    #[cfg(feature = "parquet")]
     Parquet,
     /// `schedule.swf`.
     Swf,
@@ -14,13 +15,20 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// All of them.
-    pub const ALL: [FileFormat; 4] = [Self::Csv, Self::Parquet, Self::Swf, Self::Json];
+    /// The formats of this build.
+    pub const ALL: &[FileFormat] = &[
+        Self::Csv,
+        #[cfg(feature = "parquet")]
+        Self::Parquet,
+        Self::Swf,
+        Self::Json,
+    ];
 
     /// The word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
+            #[cfg(feature = "parquet")]
             Self::Parquet => "parquet",
             Self::Swf => "swf",
             Self::Json => "json",
@@ -29,6 +37,6 @@ impl FileFormat {
 
     /// The form of a word.
     pub fn from_name(word: &str) -> Option<FileFormat> {
-        Self::ALL.into_iter().find(|format| format.name() == word)
+        Self::ALL.iter().copied().find(|format| format.name() == word)
     }
 }

@@ -1,30 +1,20 @@
-//! `results.csv` and `results.parquet` of a multi-job: its instances with their arguments and what became of them. Both are
-//! written in one pass, group by group of rows, so that memory does not grow with the multi-job.
+//! `results.csv` of a multi-job, and with the feature `parquet` `results.parquet`: its instances with their arguments and
+//! outcomes. Both are written in one pass, so that memory does not grow with the multi-job.
 
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use parquet::errors::Result as ParquetResult;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{Type, TypePtr};
-
+#[cfg(feature = "parquet")]
+use super::instances_parquet::Table;
 use super::{FileError, atomic};
 
 const CSV: &str = "results.csv";
-const PARQUET: &str = "results.parquet";
-/// Rows of a group, at most, and how many bytes of text.
-const ROWS_PER_GROUP: usize = 1 << 14;
-const BYTES_PER_GROUP: usize = 1 << 25;
 /// The prefix of an argument's name that equals another column.
 const ARGUMENT: &str = "argument.";
 /// The columns before and behind the arguments.
-const BEFORE: [&str; 1] = ["instance"];
-const BEHIND: [&str; 9] =
+pub(super) const BEFORE: [&str; 1] = ["instance"];
+pub(super) const BEHIND: [&str; 9] =
     ["state", "exit_code", "how", "tries", "server", "job", "elapsed_ms", "output", "error"];
 
 /// An instance of a multi-job.
@@ -55,13 +45,15 @@ pub struct InstanceRow {
 }
 
 impl InstanceRow {
-    fn bytes(&self) -> usize {
+    /// The bytes of its texts.
+    #[cfg(feature = "parquet")]
+    pub(super) fn bytes(&self) -> usize {
         let values: usize = self.values.iter().map(String::len).sum();
         values + self.how.len() + self.output.len() + self.error.len()
     }
 }
 
-/// Writes both files into a folder: so many instances, whose arguments have these names.
+/// Writes the files into a folder: `instances` rows, whose arguments have these names.
 ///
 /// # Errors
 ///
@@ -73,24 +65,19 @@ pub fn write_instances<E: From<FileError>>(
     mut row: impl FnMut(u32) -> Result<InstanceRow, E>,
 ) -> Result<(), E> {
     let columns = columns(names);
-    let (csv, parquet) = (dir.join(CSV), dir.join(PARQUET));
+    let csv = dir.join(CSV);
     let mut text = Text::create(&csv, &columns)?;
-    let mut table = Table::create(&parquet, &columns)?;
-    let (mut group, mut bytes) = (Vec::new(), 0);
+    #[cfg(feature = "parquet")]
+    let mut table = Table::create(dir, &columns)?;
     for instance in 0..instances {
         let row = row(instance)?;
         text.write(&row)?;
-        bytes += row.bytes();
-        group.push(row);
-        if group.len() == ROWS_PER_GROUP || bytes >= BYTES_PER_GROUP {
-            table.write(&group)?;
-            group.clear();
-            bytes = 0;
-        }
+        #[cfg(feature = "parquet")]
+        table.write(row)?;
     }
-    table.write(&group)?;
-    text.close()?;
-    Ok(table.close()?)
+    #[cfg(feature = "parquet")]
+    table.close()?;
+    Ok(text.close()?)
 }
 
 fn columns(names: &[String]) -> Vec<String> {
@@ -146,108 +133,12 @@ impl Text<'_> {
     }
 }
 
-/// The Parquet file on its way.
-struct Table<'a> {
-    path: &'a Path,
-    writer: SerializedFileWriter<File>,
-    arguments: usize,
-}
-
-impl Table<'_> {
-    fn create<'a>(path: &'a Path, columns: &[String]) -> Result<Table<'a>, FileError> {
-        let file = File::create(atomic::temporary(path));
-        let file = file.map_err(|source| FileError::io(path, "write this file", source))?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by("pliant".to_owned())
-            .build();
-        let writer = schema(columns)
-            .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties)))
-            .map_err(|source| FileError::parquet(path, source))?;
-        Ok(Table { path, writer, arguments: columns.len() - BEFORE.len() - BEHIND.len() })
-    }
-
-    fn write(&mut self, rows: &[InstanceRow]) -> Result<(), FileError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let written = self.write_group(rows);
-        written.map_err(|source| FileError::parquet(self.path, source))
-    }
-
-    fn write_group(&mut self, rows: &[InstanceRow]) -> ParquetResult<()> {
-        let mut group = self.writer.next_row_group()?;
-        column::<Int64Type>(&mut group, rows.iter().map(|row| Some(i64::from(row.instance))))?;
-        for argument in 0..self.arguments {
-            let value = |row: &InstanceRow| row.values.get(argument).map_or("", String::as_str).into();
-            column::<ByteArrayType>(&mut group, rows.iter().map(|row| Some(value(row))))?;
-        }
-        words(&mut group, rows, |row| &row.state)?;
-        column::<Int32Type>(&mut group, rows.iter().map(|row| row.exit_code))?;
-        words(&mut group, rows, |row| &row.how)?;
-        column::<Int32Type>(&mut group, rows.iter().map(|row| Some(i32::from(row.tries))))?;
-        words(&mut group, rows, |row| &row.server)?;
-        words(&mut group, rows, |row| &row.job)?;
-        let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
-        column::<Int64Type>(&mut group, rows.iter().map(|row| row.elapsed_ms.map(ms)))?;
-        words(&mut group, rows, |row| &row.output)?;
-        words(&mut group, rows, |row| &row.error)?;
-        group.close().map(drop)
-    }
-
-    fn close(self) -> Result<(), FileError> {
-        self.writer.close().map_err(|source| FileError::parquet(self.path, source))?;
-        atomic::rename(&atomic::temporary(self.path), self.path)
-    }
-}
-
-fn schema(columns: &[String]) -> ParquetResult<TypePtr> {
-    let behind = columns.len() - BEHIND.len();
-    let field = |(at, name): (usize, &String)| {
-        let own = if at < BEFORE.len() || at >= behind { name.as_str() } else { "" };
-        let (physical, logical, repetition) = match own {
-            "instance" => (Physical::INT64, None, Repetition::REQUIRED),
-            "exit_code" => (Physical::INT32, None, Repetition::OPTIONAL),
-            "tries" => (Physical::INT32, None, Repetition::REQUIRED),
-            "elapsed_ms" => (Physical::INT64, None, Repetition::OPTIONAL),
-            _ => (Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED),
-        };
-        let field = Type::primitive_type_builder(name, physical);
-        field.with_repetition(repetition).with_logical_type(logical).build().map(Arc::new)
-    };
-    let fields = columns.iter().enumerate().map(field).collect::<ParquetResult<Vec<_>>>()?;
-    Type::group_type_builder("instances").with_fields(fields).build().map(Arc::new)
-}
-
-fn words(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    rows: &[InstanceRow],
-    word: impl Fn(&InstanceRow) -> &String,
-) -> ParquetResult<()> {
-    column::<ByteArrayType>(group, rows.iter().map(|row| Some(ByteArray::from(word(row).as_str()))))
-}
-
-/// Writes the next column of a group; where a value is missing the column is an optional one.
-fn column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    values: impl Iterator<Item = Option<T::T>>,
-) -> ParquetResult<()> {
-    let Some(mut column) = group.next_column()? else { return Ok(()) };
-    let (mut there, mut levels) = (Vec::new(), Vec::new());
-    for value in values {
-        levels.push(i16::from(value.is_some()));
-        there.extend(value);
-    }
-    // Columns whose values are all required take no levels and ignore these.
-    column.typed::<T>().write_batch(&there, Some(&levels), None)?;
-    column.close()
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "parquet"))]
 mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
 
+    use super::super::instances_parquet::{PARQUET, ROWS_PER_GROUP};
     use super::*;
 
     fn row(instance: u32) -> Result<InstanceRow, FileError> {

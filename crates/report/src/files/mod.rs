@@ -8,14 +8,16 @@ mod atomic;
 mod error;
 mod format;
 mod instances;
+#[cfg(feature = "parquet")]
+mod instances_parquet;
 mod jobs_csv;
+#[cfg(feature = "parquet")]
 mod jobs_parquet;
 mod record;
 mod summary_json;
 mod swf;
 mod tables_csv;
 
-use std::panic::resume_unwind;
 use std::path::Path;
 
 use pliant_model::Run;
@@ -62,7 +64,7 @@ pub fn prepare_folder(dir: &Path) -> Result<(), FileError> {
 
 /// Writes the files of all formats into `dir`, which is [prepared](prepare_folder) first.
 pub fn write_folder(dir: &Path, run: &Run, summary: &Summary) -> Result<(), FileError> {
-    write_formats(dir, run, summary, &FileFormat::ALL)
+    write_formats(dir, run, summary, FileFormat::ALL)
 }
 
 /// Writes the files of some formats only. A folder can be read back if it has CSV and JSON.
@@ -73,20 +75,30 @@ pub fn write_formats(
     formats: &[FileFormat],
 ) -> Result<(), FileError> {
     prepare_folder(dir)?;
-    let wanted = |format| formats.contains(&format);
-    // Compressing takes about as long as all the text: side by side, a run's files cost half the time.
-    std::thread::scope(|scope| {
-        let columns = wanted(FileFormat::Parquet)
-            .then(|| scope.spawn(|| jobs_parquet::write(&dir.join(JOBS_PARQUET), run)));
-        let text = write_text(dir, run, formats);
-        let columns = columns.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        text.and(columns.unwrap_or(Ok(())))
-    })?;
-    if wanted(FileFormat::Json) {
+    write_tables(dir, run, formats)?;
+    if formats.contains(&FileFormat::Json) {
         atomic::write(&dir.join(SUMMARY_JSON), |out| summary_json::write(out, summary))?;
     }
     Ok(())
 }
+
+/// Writes all files but the summary.
+#[cfg(feature = "parquet")]
+fn write_tables(dir: &Path, run: &Run, formats: &[FileFormat]) -> Result<(), FileError> {
+    // Compressing takes about as long as all the text: in two threads the files of a run cost half the time.
+    std::thread::scope(|scope| {
+        let columns = formats
+            .contains(&FileFormat::Parquet)
+            .then(|| scope.spawn(|| jobs_parquet::write(&dir.join(JOBS_PARQUET), run)));
+        let text = write_text(dir, run, formats);
+        let columns =
+            columns.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        text.and(columns.unwrap_or(Ok(())))
+    })
+}
+
+#[cfg(not(feature = "parquet"))]
+use write_text as write_tables;
 
 fn write_text(dir: &Path, run: &Run, formats: &[FileFormat]) -> Result<(), FileError> {
     if formats.contains(&FileFormat::Csv) {
