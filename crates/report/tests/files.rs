@@ -218,7 +218,7 @@ fn only_the_wanted_formats_are_written() {
         assert_eq!(read_folder(folder.path()).is_ok_and(|read| read.run == run), complete);
     }
     for format in FileFormat::ALL {
-        assert_eq!(FileFormat::from_name(format.name()), Some(format));
+        assert_eq!(FileFormat::from_name(format.name()), Some(*format));
     }
     assert_eq!(FileFormat::from_name("xml"), None);
 }
