@@ -128,7 +128,7 @@ impl Walltimes<'_> {
         Some(self)
     }
 
-    /// `w(n, c) = max(1, ceil(w_t * S(n_t) / S(n) / s_c))` (paper 000, section 4.2.2; spec A.0.1).
+    /// `w(n, c) = max(1, ceil(w_t * S(n_t) / S(n) / s_c))` (paper 000, section 4.2.2).
     ///
     /// One part in 10^12 is subtracted before rounding up, so that rounding errors add no second to an exact whole
     /// number; the requested size on speed 1 gives `w_t` itself.

@@ -88,7 +88,8 @@ impl Speedup {
     }
 
     /// The time on `n` processors relative to the model's own unit: `1 / S(n)`. Only folding and rigid jobs use
-    /// `requested`. Not capped at the model's limit: a log may have used more processors (spec A000-7).
+    /// `requested`. Not capped at the model's limit: a log may have used more processors
+    /// than the limit of the job's type (paper 000, section 4.2.2).
     pub fn relative_time(&self, n: Procs, requested: Procs) -> f64 {
         let count = f64::from(n.0.max(1));
         match self {
@@ -164,7 +165,7 @@ mod tests {
     fn amdahls_law() {
         let model = Speedup::Amdahl { parallel: 0.75, limit: Procs(8) };
         assert_eq!([1, 3, 4].map(|n| model.speedup(Procs(n), Procs(1))), [1.0, 2.0, 1.0 / 0.4375]);
-        assert_eq!(time(&model, 75), 0.26, "not capped at the limit (A000-7)");
+        assert_eq!(time(&model, 75), 0.26, "not capped at the limit");
         assert_eq!(model.sizes(Procs(20), Procs(6)), Some((Procs(1), Procs(6))));
         assert_eq!(model.sizes(Procs(20), Procs(60)), Some((Procs(1), Procs(8))));
     }

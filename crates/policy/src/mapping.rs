@@ -1,4 +1,4 @@
-//! Mapping: which cluster an arriving request is sent to (paper 000, section 3.1; spec A.0.4).
+//! Mapping: which cluster an arriving request is sent to (paper 000, section 3.1).
 
 use pliant_model::{ClusterId, Estimate, MapReason, Procs, RefusalCause, Request, Time};
 use rand::Rng;

@@ -1,5 +1,5 @@
 //! Conservative backfilling against a reference that tries every waiting job at every pass, on one array entry
-//! per second: every plan must be equal after every event (spec A.0.2; ../shared/oracle/README.md).
+//! per second: every plan must be equal after every event (rules: Mu'alem and Feitelson 2001).
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::BTreeMap;

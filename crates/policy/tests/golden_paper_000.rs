@@ -1,4 +1,4 @@
-//! The golden tests of paper 000 (spec A.0.11), by their names. G000-3 is in the crate `trace`, G000-5 in
+//! The golden tests of paper 000, by their names. G000-3 is in the crate `trace`, G000-5 in
 //! `cbf_reference.rs`.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,4 @@
-//! Golden tests G001-1 to G001-5 (paper 001; spec A.1.8), on sixteen jobs of the NASA log. `pliant-sim` has them on
+//! Golden tests G001-1 to G001-5 (paper 001), on sixteen jobs of the NASA log. `pliant-sim` has them on
 //! all of it.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -214,7 +214,7 @@ proptest! {
 }
 
 /// Five sizes of which the smallest and the largest complete at the same time: the binary search then goes
-/// on among the smaller ones (spec A.0.3), and misses the best.
+/// on among the smaller ones (paper 000, Figure 2), and misses the best.
 #[test]
 fn binary_search_prefers_the_smaller_half_when_both_ends_complete_together() {
     let mut profile = Profile::new(Procs(5), Time::ZERO);

@@ -1,5 +1,5 @@
-//! A run against its reference run: paper 000's four metrics (section 4.4; spec A.0.8) and paper 001's
-//! count and gain of the jobs that ended earlier (spec A.1.7). One pass over both, `O(n)`.
+//! A run against its reference run: paper 000's four metrics (section 4.4) and paper 001's
+//! count and gain of the jobs that ended earlier (slide "Metrics used"). One pass over both, `O(n)`.
 //!
 //! Two runs of one workload list their jobs in the workload's order, so they are matched by walking both
 //! lists. A job that one run refused is skipped in the other; any other difference is an error.

@@ -1,4 +1,4 @@
-//! The metrics of optional computations (paper 004, section 3.3; spec A.4.5): unhappy users, satisfaction, unfairness
+//! The metrics of optional computations (paper 004, section 3.3): unhappy users, satisfaction, unfairness
 //! and completed requests.
 
 use pliant_model::{Exploration, ExplorationRun, TimeMs};

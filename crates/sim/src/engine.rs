@@ -2,8 +2,8 @@
 //!
 //! Events are ordered by (time, class, sequence). The classes of one instant are exceeded plans (`planning`), terminations,
 //! submissions, starts and the reallocation event ([`Ties`] may put submissions before terminations). Terminations come in
-//! the order in which the jobs were started. A job whose reservation starts now counts as started and is not reallocated
-//! (spec A.0.2). Siblings (`siblings`) of the jobs that arrived at this instant and did not start are queued at the place of
+//! the order in which the jobs were started. A job whose reservation starts now counts as started and is not reallocated.
+//! Siblings (`siblings`) of the jobs that arrived at this instant and did not start are queued at the place of
 //! the reallocation event.
 
 mod planning;
@@ -217,7 +217,7 @@ where
         Ok(cluster)
     }
 
-    /// Submits a local user's rigid job to its own cluster, with the shape and time of the log (A000-16).
+    /// Submits a local user's rigid job to its own cluster, with the shape and time of the log (paper 000, section 4.3.2).
     fn submit_locally(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
         let only = (self.federation.len() == 1).then_some(ClusterId(0));
         let known = next.job.origin.filter(|origin| origin.index() < self.federation.len());

@@ -1,5 +1,4 @@
-//! The direct simulation of the scenarios of paper 004, against its measurements and against values computed from its text
-//! (spec A.4.7, A.4.9).
+//! The direct simulation of the scenarios of paper 004, against its measurements and against values computed from its text.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_control::optional::explore::Dispatch;

@@ -1,4 +1,4 @@
-//! The table of paper 001 on the whole NASA log (spec A.1.8); `pliant-policy` has it on sixteen jobs.
+//! The table of paper 001 on the whole NASA log; `pliant-policy` has it on sixteen jobs.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_model::{Platform, Procs, Run, Speedup};
@@ -28,7 +28,7 @@ fn whole_nasa_log() {
     let fifo = run("fcfs", &jobs);
     let makespan_s = |run: &Run| run.jobs.iter().map(|ran| ran.end.0).max();
     assert_eq!(makespan_s(&fifo), Some(7_949_022));
-    // The paper's own figure for H1, 121,380 s, cannot be reproduced (spec A001-4).
+    // The paper's own figure for H1, 121,380 s, cannot be reproduced: no natural reading of the rule gives it.
     let table = [
         ("h1", 7, 132_138),
         ("h1-completion", 7, 132_138),

@@ -331,7 +331,7 @@ fn the_first_sibling_to_start_runs() {
 }
 
 /// Reallocation events come at multiples of the period, also after a time without waiting jobs, and include submissions of
-/// their own instant (spec A.0.1, order of events).
+/// their own instant.
 #[test]
 fn reallocation_events_come_at_multiples_of_the_period() {
     let platform = platform([(4, 1.0, "cbf"), (4, 1.0, "cbf")]);

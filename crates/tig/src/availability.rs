@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{Grid, LinkId, MachineId};
 
-/// Power below this share of a machine's nominal power is none (A003-11).
+/// Power below this share of a machine's nominal power is none.
 const NOTHING: f64 = 1e-9;
 
 /// How much more than its capacity a link may seem to carry because sums are rounded.

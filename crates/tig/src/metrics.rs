@@ -13,7 +13,7 @@ pub struct Metrics {
     /// The least of them.
     pub affinity_min: f64,
     /// Share of the tasks that are on the LAN of their cluster. Where the algorithm selected none, it is the LAN
-    /// that has most tasks of the cluster (A003-14).
+    /// that has most tasks of the cluster.
     pub lan_hit_ratio: f64,
     /// Shares of the tasks by how far they are from the LAN of their cluster: there, in its MAN, in its WAN, beyond.
     pub distances: [f64; 4],

@@ -9,7 +9,7 @@ use pliant_tig::wase::{self, Options, closest_first, pack, suitability};
 use pliant_tig::{Availability, Grid, Machine, MappingError, Stage, TaskId};
 use support::{builder, graph, grid, machine_name, names, path, random_graph};
 
-/// Eqs. 7 to 9 are neither necessary nor sufficient (A003-10); packing is both.
+/// Eqs. 7 to 9 are neither necessary nor sufficient; packing is both.
 #[test]
 fn g003_1_suitability_is_neither_necessary_nor_sufficient() {
     let check = |demands: &[f64], powers: &[f64], expected: f64, holds: bool| {
@@ -51,7 +51,7 @@ fn g003_3_weights() {
         |delta| -> Vec<f64> { Weights::of(&graph, delta).edges().iter().map(|edge| edge.value).collect() };
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     let paper = values(0.5);
-    // The largest edge has a finite weight (A003-1).
+    // The largest edge has a finite weight.
     close(paper[0], (0.999_f64 / 0.001).ln());
     close(paper[1], 0.0);
     close(paper[2], 9.0_f64.ln());

@@ -1,5 +1,5 @@
 //! Speedup models for the jobs of a log, and the choice of jobs submitted through the federation (paper 000, sections 4.2.1 and
-//! 4.3.2; spec A.0.1, A.0.7). Drawn job by job from streams of the seed that depend on nothing else.
+//! 4.3.2). Drawn job by job from streams of the seed that depend on nothing else.
 
 use pliant_model::{Job, Procs, Speedup, rng::stream_seed};
 use rand::{Rng, SeedableRng};

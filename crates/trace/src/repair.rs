@@ -3,7 +3,7 @@
 //! `clean` (the default) is what other simulators do with cleaned logs, so that schedules can be compared
 //! (docs/validation.md): jobs without processors or runtime are dropped, processors are the allocated ones,
 //! else the requested; the walltime is the requested time, else the runtime; a runtime is cut at its walltime.
-//! `keep-bad` keeps what can be kept, as paper 000 does (section 4.2; spec A000-17): a runtime of 0 becomes 1 s,
+//! `keep-bad` keeps what can be kept, as paper 000 does (section 4.2): a runtime of 0 becomes 1 s,
 //! a walltime shorter than its runtime is raised to it. In both, submissions are shifted so that the first kept
 //! job is at 0, and sorted, keeping the order of the log on ties.
 

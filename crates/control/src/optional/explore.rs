@@ -1,4 +1,4 @@
-//! The client of an exploration (paper 004, section 4.1.2; spec A.4.3): one user with mandatory requests, optional requests
+//! The client of an exploration (paper 004, section 4.1.2): one user with mandatory requests, optional requests
 //! and a deadline.
 //!
 //! *Setup*: the client discovers servers, distributes the mandatory requests in turn, and then sends one optional request

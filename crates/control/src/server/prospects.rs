@@ -1,4 +1,4 @@
-//! Prospects of multi-job instances on this server (paper 002, Algorithm 2; spec A.2.1): when its processors become free by
+//! Prospects of multi-job instances on this server (paper 002, Algorithm 2): when its processors become free by
 //! the *expected* runtimes of its jobs, and how long an instance takes. Brokers of the simulator that use runtime
 //! statistics compute the same ([`pliant_policy::allocation::pending::state`] on [`pliant_policy::runtimes`]); the paper's
 //! brokers expect a job that outlives its prediction to end at once.

@@ -1,4 +1,4 @@
-//! Baselines for Algorithm 1: the brokers of paper 002 without runtimes (spec A.2.2), and the power of two choices
+//! Baselines for Algorithm 1: the brokers of paper 002 without runtimes (section 5.2.1), and the power of two choices
 //! (Mitzenmacher, IEEE TPDS 12(10), 2001).
 
 use pliant_model::Span;

@@ -1,5 +1,5 @@
 //! The earliest expected finish: equal jobs on clusters of several processors and of different speeds, the
-//! generalisation of Algorithm 1 (spec A.2.2, scenario 4).
+//! generalisation of Algorithm 1 for scenario 4 of paper 002 (Table 2).
 //!
 //! A processor that is free at `f` on a cluster with runtime `d` finishes instances at `f + d`, `f + 2d`, ...; the `k`
 //! earliest of these moments are an optimal allocation, because every allocation of `k` instances ends at the `k`-th

@@ -1,4 +1,4 @@
-//! Algorithm 1 (paper 002, section 4.1; spec A.2.1): `k` equal jobs on clusters of one processor each, with pending
+//! Algorithm 1 (paper 002, section 4.1): `k` equal jobs on clusters of one processor each, with pending
 //! work. O(n log n) for any number of jobs.
 //!
 //! Levels are whole units of time, the paper's real `c_i` times the length of a job, so that nothing is rounded. The

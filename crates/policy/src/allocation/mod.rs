@@ -1,4 +1,4 @@
-//! Multi-jobs: how many of `k` instances of one program each cluster gets (paper 002; spec A.2).
+//! Multi-jobs: how many of `k` instances of one program each cluster gets (paper 002).
 //!
 //! | file | decides |
 //! |---|---|

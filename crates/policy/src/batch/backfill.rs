@@ -1,4 +1,4 @@
-//! Paper 001's backfilling baseline: EASY's rule, applied only when processors are released (spec A.1.5, confirmed by the
+//! Paper 001's backfilling baseline: EASY's rule, applied only when processors are released (confirmed by the
 //! exact match of the paper's NASA figures). A job that arrives while others wait is considered at the next release; a
 //! job that arrives at an empty queue starts at once if it fits. A cancellation counts as a release. Estimates and plans
 //! are those of conservative backfilling from the next expected release on; they are not promises.

@@ -1,4 +1,4 @@
-//! Conservative backfilling (Mu'alem and Feitelson 2001; spec A.0.2): every job gets a reservation at submission, at the
+//! Conservative backfilling (Mu'alem and Feitelson 2001): every job gets a reservation at submission, at the
 //! earliest time that delays no other job, and keeps it or gets an earlier one.
 //!
 //! At every termination and cancellation the plan is *compressed*: each waiting job, in order of submission, gives up its

@@ -1,4 +1,4 @@
-//! Compares conservative backfilling event by event with a reference implementation (spec A.0.2) that counts free
+//! Compares conservative backfilling event by event with a reference implementation that counts free
 //! processors second by second, and its profile with one built from scratch. Beyond `tests/cbf_reference.rs`: clusters of
 //! any size, comparison orders of simultaneous events, and queues of hundreds of jobs of which most are cancelled at once.
 

@@ -1,5 +1,5 @@
 //! First come, first served: the job at the head of the queue starts as soon as enough processors are free, and no job
-//! overtakes it (paper 001's FIFO; spec A.1.2). In another queue order ([`super::order`]) the head is the job with the lowest
+//! overtakes it (paper 001's FIFO). In another queue order ([`super::order`]) the head is the job with the lowest
 //! rank.
 //!
 //! A decision costs O(1) per started job. In a plan each job starts at the earliest time, not before its

@@ -1,8 +1,8 @@
-//! Task folding (paper 001, "Definitions"; spec A.1.1): a job that asked for `p` processors runs on `n <= p` of
+//! Task folding (paper 001, "Definitions"): a job that asked for `p` processors runs on `n <= p` of
 //! them, each taking the place of up to `ceil(p / n)`, for `ceil(p / n)` times as long. Here: first come,
 //! first served with folding, the frame of H1 and H2.
 //!
-//! The shape is chosen once, when the job comes to the head of the queue (spec A001-9), from the processors
+//! The shape is chosen once, when the job comes to the head of the queue ("choose n ... wait until n"), from the processors
 //! free then and the expected releases. The job then waits until that many are free.
 
 use pliant_model::{Estimate, Procs, Span, Speedup, Time, Walltimes};

@@ -1,4 +1,4 @@
-//! H1, integer folding (paper 001, "Heuristic H1"; spec A.1.3): the job at the head of the queue gets the largest
+//! H1, integer folding (paper 001, "Heuristic H1"): the job at the head of the queue gets the largest
 //! divisor `n` of its processors with `start(n) + walltime * p / n` within a limit, or, if there is none, all
 //! that it asked for.
 //!

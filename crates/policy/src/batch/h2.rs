@@ -1,4 +1,4 @@
-//! H2, non-integer folding (paper 001, "Heuristic H2"; spec A.1.4): the job at the head of the queue gets the
+//! H2, non-integer folding (paper 001, "Heuristic H2"): the job at the head of the queue gets the
 //! number of processors `n <= p` that minimises `start(n) + walltime * ceil(p / n)`, the smallest if several do.
 //!
 //! The smallest is what the paper's NASA figures need. It also means that only the smallest `n` of each

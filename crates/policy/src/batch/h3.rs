@@ -1,4 +1,4 @@
-//! H3, H1 with backfilling (paper 001, "Heuristic H3"; spec A.1.5, variant a): on arrival every job is folded by H1 against
+//! H3, H1 with backfilling (paper 001, "Heuristic H3"): on arrival every job is folded by H1 against
 //! a table of reservations and gets the earliest one that delays no other job. A release compresses the table: each waiting
 //! job, in order of submission and in its shape, takes the earliest reservation.
 //!

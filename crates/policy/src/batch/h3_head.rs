@@ -1,6 +1,6 @@
-//! H3 without a table (spec A.1.5, variant b): at each release the job at the head of the queue is folded by H1 for the
-//! present state and started if its processors are free; others may be backfilled unfolded ([`aggressive`]). The shape of a
-//! head that does not start is not kept. Plans use the requested shapes.
+//! H3 without a table, another reading of paper 001's slide "Heuristic H3": at each release the job at the head of the
+//! queue is folded by H1 for the present state and started if its processors are free; others may be backfilled unfolded
+//! ([`aggressive`]). The shape of a head that does not start is not kept. Plans use the requested shapes.
 
 use pliant_model::{Procs, Span, Time};
 

@@ -6,7 +6,7 @@
 //! ([`Rules`]).
 //!
 //! The model is Slurm's backfill: jobs in order of priority, each at its earliest start among those planned before it, none
-//! moved for another (conservative backfilling, planned again at every change: spec A.0.2 without its promise that no job
+//! moved for another (conservative backfilling, planned again at every change, without its promise that no job
 //! is delayed, which real batch systems do not keep). [`Rules`] select one of two readings: the starts that Slurm
 //! *announces* ([`Rules::slurm_announced`]) and those that it *makes* ([`Rules::slurm`]), which differ; estimates need the
 //! second. Both were measured on real clusters (docs/validation.md). Announced starts can be used ([`Rules::published`]):

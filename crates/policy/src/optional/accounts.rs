@@ -13,7 +13,7 @@ crate::named_enum! {
     /// the user's weight, including runs that were ended early and present runs.
     Fairness, "sense of fairness", {
         /// Total usage since the server started: the rule as printed. A late user has precedence until the others are reached,
-        /// so it is fair only between users who arrive together (spec A.4.7).
+        /// so it is fair only between users who arrive together.
         Cumulative = "cumulative",
         /// Start-time fair queueing (Goyal, Vin and Cheng 1996): a user who arrives, or returns, starts at the virtual time of
         /// the present users; from then on all have equal shares.

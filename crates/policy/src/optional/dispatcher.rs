@@ -1,4 +1,4 @@
-//! The dispatcher of one user's requests (paper 004, section 4.1.2; spec A.4.3): which server gets which request.
+//! The dispatcher of one user's requests (paper 004, section 4.1.2): which server gets which request.
 //!
 //! Each dispatcher has its own order of the servers, so that clients spread their mandatory requests. Mandatory requests
 //! are dispatched round robin; of optional requests a window is kept per core. The mandatory requests of a lost server are

@@ -1,4 +1,4 @@
-//! Optional computations: which requests of which users a server runs (paper 004, section 4.1.1; spec A.4.2).
+//! Optional computations: which requests of which users a server runs (paper 004, section 4.1.1).
 //!
 //! Users have a few *mandatory* requests, which must be completed, and many *optional* ones, which improve their
 //! results until a deadline. A server orders its requests by five rules:

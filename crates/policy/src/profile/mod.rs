@@ -5,7 +5,7 @@
 //! search passes over blocks that cannot matter and a change touches few of them: with `k` steps, finding
 //! a place costs O(k / BLOCK) block looks plus the steps of the blocks that qualify, and reserving or
 //! releasing costs O(BLOCK) plus one addition per whole block covered. Integers only: a floating-point
-//! profile books processors twice (spec, A.0.1).
+//! profile books processors twice, by rounding errors.
 
 mod bounds;
 mod classes;

@@ -97,7 +97,7 @@ impl Profile {
         None
     }
 
-    /// The completion-minimal shape of a moldable request, in one pass (spec A.0.3, "exact one-pass").
+    /// The completion-minimal shape of a moldable request, in one pass.
     ///
     /// Candidate starts are `from` and every rise of the profile. At each, the size begins as large as the
     /// start allows and shrinks as the walk to the right meets narrower steps, until the walltime of that

@@ -1,6 +1,6 @@
 //! All-cancellation: every waiting job of every cluster is cancelled, then each is submitted again to the
-//! cluster that completes it first, its own included and without a threshold (paper 000, section 3.2.2;
-//! spec A.0.5). Heuristics other than MCT order the window of the oldest; the rest follow in order of
+//! cluster that completes it first, its own included and without a threshold (paper 000, section 3.2.2).
+//! Heuristics other than MCT order the window of the oldest; the rest follow in order of
 //! submission.
 
 use pliant_model::{JobId, MoveReason, Time};

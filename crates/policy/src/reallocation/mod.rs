@@ -1,5 +1,4 @@
-//! Reallocation: moving waiting jobs between clusters, at regular intervals (paper 000, section 3.2.2;
-//! spec A.0.5).
+//! Reallocation: moving waiting jobs between clusters, at regular intervals (paper 000, section 3.2.2).
 //!
 //! [`reallocate`] runs one reallocation cycle on the agent's [`Federation`] and returns its moves. The algorithm says how
 //! jobs are considered (`regular`, `all_cancellation`, `no_worse`), the heuristic in which order (`order`). [`siblings`]

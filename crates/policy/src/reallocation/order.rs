@@ -1,5 +1,5 @@
 //! The next job to consider: MinMin, MaxMin, Sufferage, MaxGain and MaxRelGain over a window of the oldest jobs (paper
-//! 000, sections 3.2.3 and 5.3; spec A.0.5, B.5).
+//! 000, sections 3.2.3 and 5.3).
 //!
 //! Each step compares the completions of all remaining jobs on all clusters: O(m^2) estimates per cluster for `m` jobs. An
 //! estimate is computed again only after its cluster has changed.

@@ -245,7 +245,7 @@ fn no_worse_moves_the_others_around_a_job_that_would_lose() {
     assert!(moves.iter().all(|one| one.reason == MoveReason::Resubmitted));
 }
 
-/// A job whose reservation begins now counts as started (spec A.0.2).
+/// A job whose reservation begins now counts as started.
 #[test]
 fn a_job_that_is_due_stays() {
     for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::Siblings) {

@@ -1,4 +1,4 @@
-//! Predicts the runtime of a job from finished jobs of its category (paper 002, sections 3 and 5; spec A.2.2).
+//! Predicts the runtime of a job from finished jobs of its category (paper 002, sections 3 and 5).
 //!
 //! A job belongs to the categories of its executable, its user, its group and all jobs. A prediction at one level falls back
 //! to the next broader level while its category has too few jobs. Means are over all recorded jobs, as in the paper;

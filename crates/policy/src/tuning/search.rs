@@ -1,4 +1,4 @@
-//! The searches of paper 000 for the size that completes first (section 3.2.1; spec A.0.3).
+//! The searches of paper 000 for the size that completes first (section 3.2.1).
 
 use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
 
@@ -19,7 +19,7 @@ pub fn exhaustive(
     (least.0..=most.0).map(Procs).map(estimate).fold(None, better)
 }
 
-/// Paper 000's binary search, made precise so that its Figure 2 comes out exactly (spec A.0.3): the two end
+/// Paper 000's binary search, made precise so that its Figure 2 comes out exactly: the two end
 /// points, then bisection towards the end whose completion is earlier. 650 sizes take 2 + 10 estimations, or
 /// 2 + 9 where rounding down leaves the smaller part.
 pub fn binary(

@@ -1,4 +1,4 @@
-//! `schedule.swf`: the schedule in the Standard Workload Format 2.2 (Chapin et al. 1999; spec B.6), so that
+//! `schedule.swf`: the schedule in the Standard Workload Format 2.2 (Chapin et al. 1999), so that
 //! tools of the field can read it. The partition is the cluster's number from 1.
 
 use std::io::{self, Write};

@@ -21,7 +21,7 @@ const LOAD: f64 = 0.7;
 /// The range of the longest request of paper 001's workloads, in seconds.
 pub const LONGEST_RANGE_S: RangeInclusive<i64> = 200..=1_000_000_000;
 
-/// The default of the longest request of paper 001's workloads (spec A001-5).
+/// The default of the longest request of paper 001's workloads, for makespans of the paper's order.
 const LONGEST_S: i64 = 200_000;
 
 /// A workload generator (`docs/reference/files/generators.md`).

@@ -1,4 +1,4 @@
-//! The broker that allocates the instances of a multi-job to clusters (spec A.2.2).
+//! The broker that allocates the instances of a multi-job to clusters (paper 002, section 5.2.1).
 //!
 //! It knows the running and waiting jobs of each cluster, their starts and categories, and estimates their runtimes from
 //! statistics. `policy::allocation` decides. The expected runtimes of running jobs are those of the paper or of live servers

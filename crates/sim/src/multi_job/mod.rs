@@ -1,4 +1,4 @@
-//! Simulates multi-jobs among background jobs of other users (paper 002, sections 4 and 5; spec A.2.2, A.2.3).
+//! Simulates multi-jobs among background jobs of other users (paper 002, sections 4 and 5).
 //!
 //! | file | holds |
 //! |---|---|

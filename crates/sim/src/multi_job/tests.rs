@@ -198,8 +198,8 @@ fn predictions_are_compared_with_real_runtimes() {
     assert_eq!(found[1].levels().count(), 1);
 }
 
-/// By how many percent the distributions of Table 3 end later than equal jobs, with nothing pending on ten clusters (spec
-/// A002-7 and C002-6; means of many draws).
+/// By how many percent the distributions of Table 3 end later than equal jobs, with nothing pending on ten clusters
+/// (paper 002, section 5.1.3; means of many draws).
 #[test]
 fn g002_4_the_distributions_of_table_3() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);

@@ -2,7 +2,7 @@
 //! is sent.
 //!
 //! The events of one instant come in this order: completions, their notifications to clients, servers that go down or up,
-//! arrivals of users, submissions and cancellations, then timers. A completion at the very deadline counts (spec A.4.5). At
+//! arrivals of users, submissions and cancellations, then timers. A completion at the very deadline counts. At
 //! the end of an instant servers decide what starts.
 
 use std::collections::BTreeMap;

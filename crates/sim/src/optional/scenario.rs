@@ -1,4 +1,4 @@
-//! The scenarios of paper 004 (section 5; spec A.4.6) and further ones.
+//! The scenarios of paper 004 (section 5) and further ones.
 
 use pliant_control::optional::explore::Dispatch;
 use pliant_model::rng::stream_seed;
@@ -64,7 +64,8 @@ pub struct Scenario {
     pub mandatory: u32,
     /// All requests of each user (n_max).
     pub most: u32,
-    /// The deadline of each user after the arrival (d; spec A004-1).
+    /// The deadline of each user after the arrival (d). The paper's section 3.3 has it as a moment, but its results
+    /// (section 5.1.3) need a duration.
     pub deadline: SpanMs,
     /// The runtime of a request on a server of speed 1 (T).
     pub runtime: SpanMs,
@@ -72,8 +73,8 @@ pub struct Scenario {
     pub speeds: Vec<f64>,
     /// Cores of each server.
     pub cores: u32,
-    /// How long a client takes to send a submission or a cancellation. Messages of clients that arrive together interleave (spec
-    /// A.4.4). The paper's clients sent 14,100 submissions in 13 s (section 5.2).
+    /// How long a client takes to send a submission or a cancellation. Messages of clients that arrive together interleave
+    /// (section 5.1.1). The paper's clients sent 14,100 submissions in 13 s (section 5.2).
     pub pace: SpanMs,
     /// The outages of servers; none if servers are always up.
     pub outages: Option<Outages>,

@@ -3,7 +3,7 @@
 //! Demaine and Immorlica's program (paper 003's [12]) has a distance for every pair of tasks and a triangle
 //! inequality for every three. The same optimum has a variable `y` for every edge (the distance where the
 //! weight is positive, one less the distance where it is negative) and one row for every negative edge and
-//! every path of positive edges around it: `y_edge + sum of y on the path >= 1`; spec A.3.2. The rows are found
+//! every path of positive edges around it: `y_edge + sum of y on the path >= 1`. The rows are found
 //! when they are needed, by shortest paths: O(e log t) for each negative edge and round.
 
 use std::cmp::Ordering;

@@ -4,7 +4,7 @@
 //! A ball grows around a task until the positive weight that it cuts is small against its volume; it becomes a
 //! cluster. A literal reading tests this when the radius *reaches* a distance, the left end of an interval in
 //! which the cut stays the same and the volume grows; with a relaxation of zeros and ones it then jumps from
-//! distance 0 to 1 and swallows everything (A003-3). Here the test is made at the right end, where the
+//! distance 0 to 1 and swallows everything. Here the test is made at the right end, where the
 //! existence proof holds, and among the radii below `1 / GROWTH` the ball with the least ratio wins.
 //! O(t (e log t + t log t)).
 

@@ -1,4 +1,4 @@
-//! The threshold for clusters of a given size (A003-2): the paper has 1-3, 4-6 and 7-9 tasks per cluster by changing "the
+//! The threshold for clusters of a given size: paper 003 (section 5.1) has 1-3, 4-6 and 7-9 tasks per cluster by changing "the
 //! correlation function".
 
 use super::{Clustering, Weights, cluster};

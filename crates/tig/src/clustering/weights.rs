@@ -1,8 +1,8 @@
 //! Eq. 5: the weight of two communicating tasks.
 //!
 //! `log(RQoC / (RQoC_max - RQoC))` is the logit of the share `RQoC / RQoC_max`: above 0 if the edge has more than
-//! half of the largest traffic. It is infinite on the largest edge, so the share is clamped (A003-1); and the
-//! paper's "similarity threshold", which it does not define, is a constant added to every weight (A003-2).
+//! half of the largest traffic. It is infinite on the largest edge, so the share is clamped; and the
+//! paper's "similarity threshold" (section 5.4), which it does not define, is a constant added to every weight.
 
 use crate::TaskGraph;
 

@@ -22,7 +22,7 @@ pub struct Connected {
 
 /// Draws a graph: a tree in which every task but the first has a neighbour among those before it, in random
 /// order, then further edges between pairs that have none. The least RCR and RQoC are not made 1, as the
-/// paper's text would have it, but left as drawn (A003-15). O(edges) on average while the graph is sparse.
+/// paper's text would have it, but left as drawn (sections 3.1 and 5.1). O(edges) on average while the graph is sparse.
 pub fn connected(what: &Connected, rng: &mut impl Rng) -> Result<TaskGraph, ParameterError> {
     let Connected { tasks, edges_per_task, weights: [least, most], .. } = *what;
     if tasks == 0 {

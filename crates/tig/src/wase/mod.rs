@@ -2,7 +2,7 @@
 //!
 //! Clusters by decreasing demand (eq. 6), each to the first suitable LAN in closest-first order, its tasks onto machines
 //! there, and tasks that do not fit onto machines as close as possible. If one cluster fails, the whole application fails, and
-//! all changes are undone (A003-19). O(c l m log m) for c clusters, l LANs of m machines, and O(t n) for t tasks that try
+//! all changes are undone. O(c l m log m) for c clusters, l LANs of m machines, and O(t n) for t tasks that try
 //! all n machines.
 
 mod options;

@@ -17,7 +17,7 @@ pub struct Options {
 /// The criterion for LANs that may take a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Suitability {
-    /// Mean and deviation (eqs. 7 to 9), neither necessary nor sufficient (A003-10).
+    /// Mean and deviation (eqs. 7 to 9), neither necessary nor sufficient.
     #[default]
     Mean,
     /// Those that hold all its tasks; if none does, the one that holds most of them.

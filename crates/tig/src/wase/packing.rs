@@ -1,6 +1,6 @@
 //! Whether the machines of a LAN hold a cluster: bin packing instead of a mean and a deviation.
 //!
-//! Beyond the paper. Eqs. 7 to 9 are neither necessary nor sufficient (A003-10); this is both, as long as the
+//! Beyond the paper. Eqs. 7 to 9 are neither necessary nor sufficient; this is both, as long as the
 //! search ends. It first tries the chosen fit, then the other, then branches over all assignments, largest task
 //! first, with machines of equal power taken once and dead ends cut by the sum of what is left. The search is
 //! given up after 20,000 steps, and the LAN counted as not holding: clusters have few tasks, and those

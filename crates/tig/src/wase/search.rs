@@ -2,7 +2,7 @@
 //!
 //! The user's LAN; the others of its MAN, the best connected to it first; the other MANs of its WAN, the best
 //! connected to the user's MAN first; the other WANs likewise. Inside a network that is not the user's, the
-//! bandwidth to the user is the network's own, so its LANs come by position (A003-12). O(l log l).
+//! bandwidth to the user is the network's own, so its LANs come by position. O(l log l).
 
 use crate::{Grid, NodeId};
 

@@ -1,13 +1,13 @@
 //! SIMPLE-TASKMAP and PROXY-TASKMAP (paper 003, Algorithms 2 and 3), the second corrected: it returns what is
-//! left instead of losing it in a copy (A003-5), ends at the root (A003-6) and does not end the algorithm
-//! before the next cluster (A003-7).
+//! left instead of losing it in a copy, ends at the root and does not end the algorithm before the next
+//! cluster.
 
 use super::Mapper;
 use crate::best_fit::sort_by_demand;
 use crate::{LinkId, MachineId, MappingError, NodeId, Placement, Stage, TaskId};
 
 impl Mapper<'_> {
-    /// Algorithm 2: tasks by decreasing demand onto the machines below a node, one pool (A003-8). Returns those
+    /// Algorithm 2: tasks by decreasing demand onto the machines below a node, one pool. Returns those
     /// that found no room, in that order.
     pub(super) fn simple_taskmap(&mut self, node: NodeId, tasks: Vec<TaskId>, stage: Stage) -> Vec<TaskId> {
         let machines: Vec<MachineId> = self.grid.machines_below(node).collect();

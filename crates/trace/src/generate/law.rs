@@ -1,7 +1,7 @@
 //! The laws of job times of paper 002's Table 3.
 //!
 //! The table gives a Pareto law of shape `2 + 2^-12.288`, times 500, for a mean of 1,000 s and a deviation of 100 s. Its
-//! mean is 1,000, its deviation 49,997 (spec A002-6). What is meant, a law of that mean and a deviation of a tenth of it,
+//! mean is 1,000, its deviation 49,997. What is meant, a law of that mean and a deviation of a tenth of it,
 //! has the shape `1 + sqrt(101)`. Both are here.
 
 use rand::Rng;

@@ -1,5 +1,5 @@
 //! The workload model of Lublin and Feitelson 2003 ("The workload on parallel supercomputers"), typeless
-//! parameters (spec B.8), with over-estimated walltimes added, since the model has none.
+//! parameters, with over-estimated walltimes added, since the model has none.
 
 use pliant_model::{Job, Procs, rng::stream_seed};
 use rand::{Rng, SeedableRng};

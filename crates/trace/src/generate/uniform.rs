@@ -8,7 +8,7 @@ use super::site::normal;
 use super::{finish, job};
 use crate::workload::Workload;
 
-/// Largest requested time that gives makespans of the paper's order (spec A001-5); the slides print 20,000.
+/// Largest requested time that gives makespans of the order that paper 001 prints; its slides print 20,000.
 pub const LONGEST_S: i64 = 200_000;
 
 /// Processors uniform in 30..=90, requested times uniform in 200..=`longest_s`, gaps uniform in 1..=100 s,

@@ -1,4 +1,4 @@
-//! Campaigns of multi-jobs (paper 002, section 5; spec A.2.3): logs divided into clusters, experiments on them and
+//! Campaigns of multi-jobs (paper 002, section 5): logs divided into clusters, experiments on them and
 //! brokers.
 //!
 //! A *frozen* experiment is scenarios 1 and 2: the pending work of one moment, without later submissions. An *arriving* one
