@@ -96,14 +96,23 @@ fn fill(root: &Path, binary: &Path) -> Result<(), Failure> {
     Step::new("gzip", &["-9", "-n"].into_iter().chain(pages).collect::<Vec<&str>>()).run()
 }
 
-/// Example files, and how to set up a federation.
+/// Example files, and the book.
 fn documents(folder: &Path) -> Result<(), Failure> {
     let source = workspace_root();
     for example in listed(&source.join("deploy/examples"))? {
         let name = example.file_name().unwrap_or_default().to_owned();
         copy(&example, &folder.join("examples").join(name), 0o644)?;
     }
-    copy(&source.join("deploy/README.md"), &folder.join("README.md"), 0o644)
+    copy_tree(&source.join("docs"), &folder.join("book"))
+}
+
+/// Copies a folder of documents with its folders.
+fn copy_tree(from: &Path, to: &Path) -> Result<(), Failure> {
+    for path in listed(from)? {
+        let target = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() { copy_tree(&path, &target)? } else { copy(&path, &target, 0o644)? }
+    }
+    Ok(())
 }
 
 fn copyright() -> Result<String, Failure> {

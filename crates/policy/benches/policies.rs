@@ -1,5 +1,5 @@
 //! What a decision costs as queues and federations grow: `cargo bench -p pliant-policy`.
-//! docs/performance.md quotes these figures.
+//! docs/research/performance.md quotes these figures.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 

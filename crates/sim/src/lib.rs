@@ -45,7 +45,7 @@ pub struct SimJob {
     pub managed: bool,
 }
 
-/// The order of terminations and submissions of one instant (docs/validation.md).
+/// The order of terminations and submissions of one instant (docs/research/validation.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ties {
     /// Terminations, then submissions, then starts.

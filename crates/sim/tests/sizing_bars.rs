@@ -1,4 +1,4 @@
-//! Lower bounds of the benefit of bounded slack on a few real months of each kind (docs/sizing.md has all measurements,
+//! Lower bounds of the benefit of bounded slack on a few real months of each kind (docs/research/sizing.md has all measurements,
 //! campaigns/sizing makes them).
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "campaigns are files")]

@@ -1,6 +1,6 @@
 //! What it costs to cluster and to map an application as it grows: `cargo bench -p pliant-tig --bench mapping`. Each iteration is
 //! over [`GRAPHS`] applications of a size, since one may be much harder than the next; criterion's throughput is
-//! applications per second. docs/performance.md says what was measured.
+//! applications per second. docs/research/performance.md says what was measured.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 #![allow(clippy::unwrap_used, reason = "what the tests share is used")]

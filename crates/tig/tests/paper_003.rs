@@ -1,4 +1,4 @@
-//! The golden tests of paper 003 that need no campaign: G003-1 to G003-7 (`docs/reproduction.md`).
+//! The golden tests of paper 003 that need no campaign: G003-1 to G003-7 (`docs/research/paper-003.md`).
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod support;

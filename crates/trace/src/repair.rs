@@ -1,7 +1,7 @@
 //! From log lines to jobs that can be simulated. Every job that is dropped or changed is counted, by reason.
 //!
 //! `clean` (the default) is what other simulators do with cleaned logs, so that schedules can be compared
-//! (docs/validation.md): jobs without processors or runtime are dropped, processors are the allocated ones,
+//! (docs/research/validation.md): jobs without processors or runtime are dropped, processors are the allocated ones,
 //! else the requested; the walltime is the requested time, else the runtime; a runtime is cut at its walltime.
 //! `keep-bad` keeps what can be kept, as paper 000 does (section 4.2): a runtime of 0 becomes 1 s,
 //! a walltime shorter than its runtime is raised to it. In both, submissions are shifted so that the first kept

@@ -29,7 +29,7 @@ const USERS: usize = 100;
 const MANDATORY: u32 = 3;
 const MOST: u32 = 10_000;
 const RUNTIME_MS: u32 = 1_000;
-/// Of 13,800: 99 %; 13,662 can be expected (docs/performance.md).
+/// Of 13,800: 99 %; 13,662 can be expected (docs/research/performance-live.md).
 const COMPLETED: u64 = 13_660;
 const DEADLINE: SpanMs = SpanMs(100_000);
 /// How often the use of processors is looked at.

@@ -1,4 +1,4 @@
-//! Measures how well starts on real Slurm clusters are predicted, as docs/validation.md quotes it.
+//! Measures how well starts on real Slurm clusters are predicted, as docs/research/validation-live.md quotes it.
 //!
 //! - `starts record FILE CONF [--load limits|habits|anything] [--seed N] [--minutes N]` keeps the cluster of a slurm.conf busy
 //!   with the jobs of four local users, lists it every ten seconds as a server does, and writes what it sees to FILE. As

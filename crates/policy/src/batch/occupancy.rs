@@ -1,7 +1,7 @@
 //! Processors for policies without reservations: those free now, and the expected releases by walltimes.
 //!
 //! A job whose walltime ends at the present instant counts as ended, even before its termination is delivered, so that
-//! decisions do not depend on the order of terminations at one instant (docs/validation.md). An overdue job does not.
+//! decisions do not depend on the order of terminations at one instant (docs/research/validation.md). An overdue job does not.
 
 use std::collections::BTreeMap;
 

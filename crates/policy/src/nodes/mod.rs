@@ -9,7 +9,7 @@
 //! moved for another (conservative backfilling, planned again at every change, without its promise that no job
 //! is delayed, which real batch systems do not keep). [`Rules`] select one of two readings: the starts that Slurm
 //! *announces* ([`Rules::slurm_announced`]) and those that it *makes* ([`Rules::slurm`]), which differ; estimates need the
-//! second. Both were measured on real clusters (docs/validation.md). Announced starts can be used ([`Rules::published`]):
+//! second. Both were measured on real clusters (docs/research/validation.md). Announced starts can be used ([`Rules::published`]):
 //! they respect limits that no snapshot shows, but are often late. Those announced for before the next pass are usually right.
 //!
 //! Costs, for `n` nodes and `q` running and waiting jobs: a plan is made on demand after a change, with one search per job,

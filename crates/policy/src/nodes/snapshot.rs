@@ -182,7 +182,7 @@ impl Default for Rules {
 impl Rules {
     /// Slurm's actual starts if its backfill makes a pass every `interval` (`bf_interval`, 30 s by default): for estimates.
     ///
-    /// Announced starts are not used, since these rules are closer to actual starts (docs/validation.md): an announced start
+    /// Announced starts are not used, since these rules are closer to actual starts (docs/research/validation.md): an announced start
     /// keeps whole nodes and counts ends in groups. A hole exactly as long as a job is missed by a late pass; with a pass every
     /// few seconds it is used, since jobs end a little early.
     pub fn slurm(interval: Span) -> Rules {

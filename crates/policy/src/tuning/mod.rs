@@ -2,7 +2,7 @@
 //!
 //! The tuners of paper 000 (section 3.2.1) minimise the request's own ECT, `earliest start(n, w(n)) + w(n)`, and
 //! prefer fewer processors when completions are equal. `exhaustive` and `exact` give the same answer; `binary` is the
-//! paper's and may miss it (docs/reproduction.md, C000-4). On a busy cluster they waste processor time, because the
+//! paper's and may miss it (docs/research/paper-000.md, C000-4). On a busy cluster they waste processor time, because the
 //! last processors of a job save little of its time and keep other jobs waiting.
 //!
 //! [`Tuner::Slack`], the default, takes fewer processors where others wait and the request loses little by it ([`slack`]).

@@ -6,7 +6,7 @@ use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
 use super::search::{exhaustive, fewest_with};
 use crate::profile::{Fit, Profile, StartBounds};
 
-/// From this many steps on, searches use bounds: the bookkeeping pays only on long profiles (docs/performance.md).
+/// From this many steps on, searches use bounds: the bookkeeping pays only on long profiles (docs/research/performance.md).
 const LONG_PROFILE: usize = 8;
 
 /// Takes the processors and the remaining walltime of a job.

@@ -1,5 +1,5 @@
 //! Real Slurm clusters at eight moments: what they had announced, and when the jobs really started. How
-//! the captures were made, and what all of them say together, is in docs/validation.md.
+//! the captures were made, and what all of them say together, is in docs/research/validation.md.
 
 use pliant_model::Span;
 use pliant_policy::nodes::{ClusterSnapshot, Nodes, Pending, PlannedStart, Rules};

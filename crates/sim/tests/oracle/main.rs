@@ -1,5 +1,5 @@
 //! Compares simulations of real logs, job for job, with schedules of independent simulators and, in either order of the
-//! events of one instant, with the reference implementations in [`reference`] (docs/validation.md).
+//! events of one instant, with the reference implementations in [`reference`] (docs/research/validation.md).
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "schedules are files")]
 
@@ -81,7 +81,7 @@ fn first_come_first_served() {
 }
 
 /// The schedules have submissions first. The order matters only if a job is submitted at the second at which another ends
-/// early, as on CTC (docs/validation.md).
+/// early, as on CTC (docs/research/validation.md).
 #[test]
 fn easy_backfilling() {
     for (log, mean_s) in [(KTH, 6_892.864), (NASA, 4.067)] {

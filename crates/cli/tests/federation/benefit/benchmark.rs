@@ -213,7 +213,7 @@ fn predicted(told: &Value, words: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {words} in {told}"))["mean_response_s"].as_f64().unwrap()
 }
 
-/// All rounds so far, for docs/validation.md.
+/// All rounds so far, for docs/research/validation-live.md.
 fn table(title: &str, policies: &[Policy], all: &[Measured]) -> String {
     let mut text = format!(
         "| {title} | mean response | difference, 95 % interval | ran elsewhere | processor-hours | simulated | difference |\n\

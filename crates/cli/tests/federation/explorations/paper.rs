@@ -211,7 +211,7 @@ mod in_full {
 
     const NEAR: Tolerance = Tolerance { completed: 2.0, unfairness: 0.1, lockstep: Some(2.0) };
     /// Where users come on the very second at which requests of others end, what the moment between these does is more
-    /// than in the other scenarios (docs/reproduction.md): 3.2 % were found.
+    /// than in the other scenarios (docs/research/paper-004.md): 3.2 % were found.
     const IRREGULAR: Tolerance = Tolerance { lockstep: Some(5.0), ..NEAR };
 
     async fn check(arrivals: Arrivals, live: Live) {

@@ -19,7 +19,7 @@ struct RankedSizes {
 /// The estimate of a request; the queue must be arranged. O(jobs in the queue) searches, and those of the tuner.
 ///
 /// Tuners for the earliest completion compare each size at its own position in the queue. The others choose the size
-/// behind all jobs, as if it had no rank: a gain by rank is a loss of other jobs (docs/sizing-research.md has the
+/// behind all jobs, as if it had no rank: a gain by rank is a loss of other jobs (docs/development/sizing-rules.md has the
 /// figures). The estimate is that of the chosen size at its own position.
 ///
 /// Bounded slack holds for that estimate too: if the chosen size would complete too late at its own position, the request

@@ -125,7 +125,7 @@ pub struct Aging(pub Option<Span>);
 
 impl Default for Aging {
     fn default() -> Aging {
-        // A shorter one makes overloaded clusters serve by submission (docs/orders.md).
+        // A shorter one makes overloaded clusters serve by submission (docs/research/orders.md).
         Aging(Some(Span(7 * 86_400)))
     }
 }
