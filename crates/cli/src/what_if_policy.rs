@@ -96,8 +96,9 @@ impl WhatIfPolicy {
             }
             _ => {
                 let Some(reallocation) = &mut self.reallocation else {
-                    let found =
-                        format!("{words}: expected mapping, batch, tuner, slack or share, found `{key}`: no jobs are moved");
+                    let found = format!(
+                        "{words}: expected mapping, batch, tuner, slack or share, found `{key}`: no jobs are moved"
+                    );
                     return Err(
                         Failure::input(found).hint("say how waiting jobs are moved: regular/mct,period=5m")
                     );

@@ -1,6 +1,8 @@
 //! What the command takes is what the documentation lists.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
+mod book;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::collections::BTreeSet;
