@@ -126,10 +126,10 @@ impl Client {
                         Err(error) => return Err(error),
                     }
                 }
-                Command::Submit { to, latest, compared, survey } => {
+                Command::Submit { to, latest, compared, discovery } => {
                     step(SubmissionStep::Submitting(&to.server))?;
                     let limit = limit(clock, until);
-                    let asked = (compared, survey);
+                    let asked = (compared, discovery);
                     self.send(order, &to.server, &to.address, latest, asked, limit).await
                 }
                 Command::Repeat { server } => {
@@ -168,7 +168,7 @@ impl Client {
         to: &Name,
         address: &str,
         latest: Option<Time>,
-        (compared, survey): (Vec<ComparedEstimate>, DiscoverySummary),
+        (compared, discovery): (Vec<ComparedEstimate>, DiscoverySummary),
         limit: Duration,
     ) -> Event {
         let mut server = match self.server(to, address) {
@@ -182,7 +182,7 @@ impl Client {
             inputs,
             latest,
             compared,
-            survey,
+            discovery,
             // An agent must not move a job from a server that the user chose.
             pinned: order.only.is_some(),
         };

@@ -62,7 +62,7 @@ pub enum Command {
         /// The estimates that were compared.
         compared: Vec<ComparedEstimate>,
         /// The summary of the discovery.
-        survey: DiscoverySummary,
+        discovery: DiscoverySummary,
     },
     /// Submit again to a server that may have accepted before; any completion is accepted.
     Repeat {
@@ -122,7 +122,7 @@ pub struct Submission {
     /// The submission may have been accepted by the server it was last sent to; the last failure.
     in_doubt: Option<String>,
     reasons: Vec<(Option<Name>, Reason)>,
-    survey: DiscoverySummary,
+    discovery: DiscoverySummary,
 }
 
 impl Submission {
@@ -139,7 +139,7 @@ impl Submission {
             unreached: false,
             in_doubt: None,
             reasons: Vec::new(),
-            survey: DiscoverySummary::default(),
+            discovery: DiscoverySummary::default(),
         }
     }
 
@@ -230,7 +230,7 @@ impl Submission {
             self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
         }
         let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
-        self.survey = DiscoverySummary { servers: found.servers, answered: found.answered, passed: absent };
+        self.discovery = DiscoverySummary { servers: found.servers, answered: found.answered, passed: absent };
         self.candidates = found.vectors;
         keep_best(&mut self.candidates, usize::MAX);
         self.next = 0;
@@ -269,15 +269,15 @@ impl Submission {
         let compared =
             |one: &EstimationVector| ComparedEstimate { server: one.server.clone(), estimate: one.estimate };
         let compared = self.candidates.iter().map(compared).collect();
-        Command::Submit { to: Box::new(to), latest, compared, survey: self.survey() }
+        Command::Submit { to: Box::new(to), latest, compared, discovery: self.discovery() }
     }
 
     /// The summary of the discovery so far, with the servers that were tried and did not take the job.
-    fn survey(&self) -> DiscoverySummary {
-        let mut survey = self.survey.clone();
+    fn discovery(&self) -> DiscoverySummary {
+        let mut discovery = self.discovery.clone();
         let tried = self.reasons.iter();
-        survey.passed.extend(tried.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));
-        survey
+        discovery.passed.extend(tried.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));
+        discovery
     }
 
     fn refused(&mut self, now: Time, refused: &AdmissionRefusal) -> Command {

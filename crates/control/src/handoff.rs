@@ -166,7 +166,7 @@ pub struct Handoff {
     pub compared: Vec<ComparedEstimate>,
     /// The answers of other servers at the submission.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
-    pub survey: DiscoverySummary,
+    pub discovery: DiscoverySummary,
     /// The earlier moves of the job.
     pub hops: Vec<Hop>,
     /// The completion that its source expects; [`Time::MAX`] if the job has no plan there.

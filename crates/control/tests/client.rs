@@ -49,7 +49,7 @@ fn accepted() -> Event {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,
@@ -165,17 +165,17 @@ fn a_submission_lists_the_servers_that_refused_it() {
         ..DiscoveryResult::default()
     };
     let mut submission = Submission::new(Time(60));
-    let mut survey = |event| match submission.on(Time(0), event) {
-        Some(Command::Submit { survey, .. }) => {
-            let passed = survey.passed.iter().map(|(server, cause)| format!("{server} {}", cause.word()));
-            Some((survey.servers, survey.answered, passed.collect::<Vec<_>>().join(", ")))
+    let mut discovery = |event| match submission.on(Time(0), event) {
+        Some(Command::Submit { discovery, .. }) => {
+            let passed = discovery.passed.iter().map(|(server, cause)| format!("{server} {}", cause.word()));
+            Some((discovery.servers, discovery.answered, passed.collect::<Vec<_>>().join(", ")))
         }
         _ => None,
     };
-    assert_eq!(survey(Event::Begin), None);
+    assert_eq!(discovery(Event::Begin), None);
     let first = "d not-connected, c too-large, e silent";
-    assert_eq!(survey(Event::Found(found)), Some((7, 3, first.to_owned())));
-    assert_eq!(survey(stale()), Some((7, 3, format!("{first}, a stale"))));
+    assert_eq!(discovery(Event::Found(found)), Some((7, 3, first.to_owned())));
+    assert_eq!(discovery(stale()), Some((7, 3, format!("{first}, a stale"))));
 }
 
 #[test]

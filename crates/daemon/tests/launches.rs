@@ -27,7 +27,7 @@ use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::proto::subjobs_server::{Subjobs, SubjobsServer};
 use pliant_wire::{
-    DecidedSubjob, FromChild, LaunchRequest, LaunchesQuery, Program, SubjobReport, proto, survey_reply,
+    DecidedSubjob, FromChild, LaunchRequest, LaunchesQuery, Program, SubjobReport, proto, machines_reply,
 };
 use support::{Federation, Running, TIMEOUT, running};
 use tokio::net::TcpListener;
@@ -93,9 +93,9 @@ fn replied(state: &SubjobState) -> Result<Response<proto::SubjobState>, Status> 
 
 #[tonic::async_trait]
 impl Subjobs for Willing {
-    async fn survey(&self, _: Request<proto::SurveyRequest>) -> Result<Response<proto::SurveyReply>, Status> {
+    async fn list_machines(&self, _: Request<proto::ListMachinesRequest>) -> Result<Response<proto::ListMachinesReply>, Status> {
         let machine = Machine { name: "host".to_owned(), power_mflops: 400.0, procs: 4, load: 0.0 };
-        Ok(Response::new(survey_reply(&[machine])))
+        Ok(Response::new(machines_reply(&[machine])))
     }
 
     async fn prepare(

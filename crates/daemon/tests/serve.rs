@@ -126,7 +126,7 @@ fn news(sequence: u64) -> proto::Up {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,

@@ -201,8 +201,8 @@ message! {
         share: Share {
             weight,
             requests,
-            consumed_ms <=> consumed: SPAN_MS,
-            deserved_ms <=> deserved: SPAN_MS,
+            usage_ms <=> usage: SPAN_MS,
+            fair_share_ms <=> fair_share: SPAN_MS,
             completed,
             useful_ms <=> useful: SPAN_MS,
             killed,

@@ -38,7 +38,7 @@ message! {
         /// The estimates that were compared at first.
         compared: Vec<ComparedEstimate> = list(nested(), bounds::COMPARED_MAX),
         /// The answers of other servers at the submission.
-        survey: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
+        discovery: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
         /// How it came to its present place.
         hops: Vec<Hop> = list(nested(), bounds::HOPS_MAX),
         /// The completion that is expected of it where it is.

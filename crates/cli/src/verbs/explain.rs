@@ -51,7 +51,7 @@ fn value(explanation: &Explanation) -> Value {
         "job": described(record),
         "at_s": at,
         "compared": record.compared.iter().map(compared).collect::<Vec<Value>>(),
-        "survey": survey_value(&record.survey),
+        "discovery": discovery_value(&record.discovery),
         "reason": reason(record).word(),
         "moves": record.hops.iter().map(|hop| moved_value(&record.handle, hop)).collect::<Vec<Value>>(),
         "size_choice": record.size_choice.as_ref().map(|choice| size_value(choice, &record.expected)),
@@ -61,10 +61,10 @@ fn value(explanation: &Explanation) -> Value {
 }
 
 /// The answers of the other servers; none if they are not known.
-fn survey_value(survey: &DiscoverySummary) -> Option<Value> {
+fn discovery_value(discovery: &DiscoverySummary) -> Option<Value> {
     let passed = |(server, cause): &(Name, Cause)| json!({ "server": server, "cause": cause.word() });
-    let DiscoverySummary { servers, answered, passed: list } = survey;
-    (!survey.is_empty()).then(|| {
+    let DiscoverySummary { servers, answered, passed: list } = discovery;
+    (!discovery.is_empty()).then(|| {
         json!({
             "servers": servers,
             "answered": answered,
@@ -201,7 +201,7 @@ fn compared(record: &JobRecord) -> String {
 
 /// Why other servers are not in the table, or did not take the job, as far as it was reported.
 fn others(record: &JobRecord) -> String {
-    let DiscoverySummary { servers, answered, passed } = &record.survey;
+    let DiscoverySummary { servers, answered, passed } = &record.discovery;
     let mut told: BTreeMap<Cause, Vec<&str>> = BTreeMap::new();
     for (server, cause) in passed {
         let names = told.entry(*cause).or_default();
@@ -378,7 +378,7 @@ mod tests {
             ended: None,
             exit: None,
             compared: compared.iter().map(one).collect(),
-            survey: DiscoverySummary::default(),
+            discovery: DiscoverySummary::default(),
             pinned: false,
             hops: Vec::new(),
             unit_runtime: None,
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn servers_outside_the_table_are_listed_with_the_reason() {
         let mut job = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
-        assert_eq!((others(&job), survey_value(&job.survey)), (String::new(), None));
+        assert_eq!((others(&job), discovery_value(&job.discovery)), (String::new(), None));
         let passed = [
             ("nice", Cause::TooLarge),
             ("lille", Cause::Absent),
@@ -421,11 +421,11 @@ mod tests {
         ];
         let passed: Vec<(Name, Cause)> =
             passed.iter().map(|(server, cause)| (server.parse().unwrap(), *cause)).collect();
-        job.survey = DiscoverySummary { servers: 5, answered: 4, passed };
+        job.discovery = DiscoverySummary { servers: 5, answered: 4, passed };
         assert_eq!(others(&job), "Not nice, brest: too small.\nNot lille: not connected.\n");
-        assert_eq!(survey_value(&job.survey).unwrap()["passed"][1]["cause"], "not-connected");
+        assert_eq!(discovery_value(&job.discovery).unwrap()["passed"][1]["cause"], "not-connected");
         // Agents below have cut what they passed on.
-        job.survey = DiscoverySummary { servers: 138, answered: 130, ..job.survey };
+        job.discovery = DiscoverySummary { servers: 138, answered: 130, ..job.discovery };
         let cut = "130 of 138 servers answered; the best estimates were compared.\n";
         assert!(others(&job).ends_with(cut), "{}", others(&job));
     }

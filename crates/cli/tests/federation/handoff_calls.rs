@@ -26,7 +26,7 @@ fn prepare() -> Prepare {
         inputs: Vec::new(),
         submitted: now(),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         hops: Vec::new(),
         before: now() + Span(36_000),
         latest: now() + Span(3_600),

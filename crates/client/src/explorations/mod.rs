@@ -58,10 +58,10 @@ struct ServerUsage {
 /// The usage of the platform by this client's user since the client began.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct PlatformUsage {
-    /// Core time consumed, in seconds.
-    pub consumed_s: f64,
+    /// Core time used, in seconds.
+    pub usage_s: f64,
     /// The fair share of core time, in seconds.
-    pub deserved_s: f64,
+    pub fair_share_s: f64,
 }
 
 /// The requests of one exploration.
@@ -371,8 +371,8 @@ impl ExplorationCalls {
     pub fn platform(&self) -> PlatformUsage {
         let mut platform = PlatformUsage::default();
         for ServerUsage { first, last } in self.usage.values() {
-            platform.consumed_s += (last.share.consumed - first.share.consumed).0 as f64 / 1e3;
-            platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
+            platform.usage_s += (last.share.usage - first.share.usage).0 as f64 / 1e3;
+            platform.fair_share_s += (last.share.fair_share - first.share.fair_share).0 as f64 / 1e3;
         }
         platform
     }

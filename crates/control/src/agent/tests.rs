@@ -69,7 +69,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         ended: state.is_final().then_some(Time(5)),
         exit: state.is_final().then_some(Exit::Code(0)),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,

@@ -89,7 +89,7 @@ impl Bench {
             pinned: false,
             latest: None,
             compared: Vec::new(),
-            survey: crate::reason::DiscoverySummary::default(),
+            discovery: crate::reason::DiscoverySummary::default(),
             payload: Payload::default(),
             sample: None,
         };

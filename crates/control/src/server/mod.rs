@@ -465,7 +465,7 @@ impl Server {
 
 /// Reports a job's record to the agent, without the estimates that were compared.
 fn report(record: &JobRecord, commands: &mut Vec<Command>) {
-    let update = JobRecord { compared: Vec::new(), survey: DiscoverySummary::default(), ..record.clone() };
+    let update = JobRecord { compared: Vec::new(), discovery: DiscoverySummary::default(), ..record.clone() };
     commands.push(Command::Report(Box::new(update)));
 }
 

@@ -175,7 +175,7 @@ impl Server {
             work: record.work.clone(),
             submitted: record.submitted,
             compared: record.compared.clone(),
-            survey: record.survey.clone(),
+            discovery: record.discovery.clone(),
             hops: record.hops.clone(),
             before: outgoing.before,
             latest: outgoing.latest,

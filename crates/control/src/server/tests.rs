@@ -101,7 +101,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         pinned: false,
         latest: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: None,
     }
@@ -439,7 +439,7 @@ fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
         work: Work { procs: Procs(1), walltime: Span(100), speedup: Speedup::Rigid },
         submitted: Time(90),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         hops: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),

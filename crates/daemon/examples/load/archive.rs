@@ -108,7 +108,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         ended: is_final.then_some(start + Span(walltime.0 * 2 / 3)),
         exit: is_final.then_some(Exit::Code(i32::from(state == JobState::Failed))),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,

@@ -83,7 +83,7 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
             mandatory: MANDATORY,
             mandatory_done: explored.mandatory_done.map(|done| TimeMs::ZERO + done),
             completed: explored.progress.mandatory + explored.progress.optional,
-            consumed: share.consumed,
+            usage: share.usage,
             useful: share.useful,
             killed: share.killed,
             left: TimeMs::ZERO + DEADLINE,

@@ -29,7 +29,7 @@ impl Service {
         id: RequestId,
         submission: Submission,
     ) -> Result<SubmitAnswer, Status> {
-        let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
+        let Submission { key, what, inputs, latest, compared, discovery, pinned } = submission;
         // No input is begun anew or thrown away until the answer is known.
         let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
@@ -83,7 +83,7 @@ impl Service {
             pinned,
             latest,
             compared,
-            survey,
+            discovery,
             payload: Payload::of(&program),
             sample,
         };

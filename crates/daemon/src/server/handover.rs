@@ -57,7 +57,7 @@ impl Service {
             work,
             submitted,
             compared: prepare.compared,
-            survey: prepare.survey,
+            discovery: prepare.discovery,
             hops: prepare.hops,
             before: prepare.before,
             latest: prepare.latest,

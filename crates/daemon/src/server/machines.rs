@@ -71,7 +71,7 @@ impl Machines {
     ///
     /// # Errors
     /// The daemon has stopped.
-    pub(super) async fn survey(&self, mailbox: &Mailbox<Server>) -> Result<Vec<Machine>, Stopped> {
+    pub(super) async fn list_machines(&self, mailbox: &Mailbox<Server>) -> Result<Vec<Machine>, Stopped> {
         let power = self.power_of_one().await;
         let seen = mailbox.ask(|server, now| (server.nodes(now), server.procs().0, server.usage().free.0));
         let (nodes, procs, free) = seen.await?;

@@ -149,7 +149,7 @@ impl PeerServers {
             inputs: program.inputs,
             submitted: handoff.submitted,
             compared: handoff.compared.clone(),
-            survey: handoff.survey.clone(),
+            discovery: handoff.discovery.clone(),
             hops: handoff.hops.clone(),
             before: handoff.before,
             latest: handoff.latest,

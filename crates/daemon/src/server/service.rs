@@ -396,8 +396,8 @@ impl Service {
                     Ok(change)
                         if change.handle == record.handle && change.progress() != record.progress() =>
                     {
-                        let JobRecord { compared, survey, .. } = record;
-                        break JobRecord { compared, survey, ..(*change).clone() };
+                        let JobRecord { compared, discovery, .. } = record;
+                        break JobRecord { compared, discovery, ..(*change).clone() };
                     }
                     Ok(_) => {}
                     // Too many changes of other jobs at once: look for ourselves.

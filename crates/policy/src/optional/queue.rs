@@ -293,8 +293,8 @@ impl Queue {
     }
 
     /// The user's resource time on this server.
-    pub fn consumed(&self, now: TimeMs, user: UserId) -> SpanMs {
-        self.accounts.consumed(now, user)
+    pub fn usage(&self, now: TimeMs, user: UserId) -> SpanMs {
+        self.accounts.usage(now, user)
     }
 
     fn wait(&mut self, request: Request, sequence: u64) {

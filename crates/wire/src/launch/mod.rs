@@ -19,7 +19,7 @@ pub use files::{LaunchTask, TaskDownload};
 pub use held_subjobs::HeldSubjobs;
 pub use program::{Program, TaskProgram};
 pub use record::{LaunchesPage, LaunchesQuery, launch_answer, launch_reply};
-pub use subjob::{DecidedSubjob, SubjobReport, survey_reply, surveyed};
+pub use subjob::{DecidedSubjob, SubjobReport, machines_reply, listed_machines};
 
 const A_LAUNCH: &str = "a launch";
 const A_PART: &str = "a subjob";

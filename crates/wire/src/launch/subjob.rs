@@ -30,7 +30,7 @@ message! {
 }
 
 message! {
-    proto::SurveyedMachine <=> Machine {
+    proto::LaunchMachine <=> Machine {
         name: word("the name of a machine", bounds::NAME_BYTES_MAX),
         power_mflops: number("MFlop/s", bounds::POWER_MFLOPS),
         procs: PROCS_COUNT,
@@ -84,15 +84,15 @@ fn by_task<F: FieldType>(value: F) -> Map<FormattedText<String>, F> {
 }
 
 /// The machines of a server.
-pub fn survey_reply(machines: &[Machine]) -> proto::SurveyReply {
-    proto::SurveyReply { machines: machines.iter().take(bounds::MACHINES_MAX).map(Into::into).collect() }
+pub fn machines_reply(machines: &[Machine]) -> proto::ListMachinesReply {
+    proto::ListMachinesReply { machines: machines.iter().take(bounds::MACHINES_MAX).map(Into::into).collect() }
 }
 
 /// The machines of a reply.
 ///
 /// # Errors
 ///
-/// [`Malformed`], with a path from [`proto::SurveyReply`].
-pub fn surveyed(reply: proto::SurveyReply) -> Result<Vec<Machine>, Malformed> {
+/// [`Malformed`], with a path from [`proto::ListMachinesReply`].
+pub fn listed_machines(reply: proto::ListMachinesReply) -> Result<Vec<Machine>, Malformed> {
     list(nested(), bounds::MACHINES_MAX).decode("machines", reply.machines)
 }

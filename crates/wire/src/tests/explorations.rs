@@ -66,8 +66,8 @@ fn shares() {
     let never = "milliseconds from 0 to 1125899906842624";
     check::<_, Shares>(
         right.clone(),
-        |reply| reply.users[0].deserved_ms = -1,
-        "users[0].deserved_ms",
+        |reply| reply.users[0].fair_share_ms = -1,
+        "users[0].fair_share_ms",
         never,
         "-1",
     );

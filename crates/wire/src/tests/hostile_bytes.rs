@@ -35,7 +35,7 @@ macro_rules! understood_or_refused {
         fn every_message(bytes: &[u8]) {
             $(understood::<<$type as HasMessage>::Message, $type>(bytes);)*
             refused_or_not(bytes, accuracies);
-            refused_or_not(bytes, surveyed);
+            refused_or_not(bytes, listed_machines);
             refused_or_not(bytes, links);
         }
     };

@@ -7,7 +7,7 @@ use pliant_control::coallocation::{Application, LaunchRecord, Machine, Subjob, S
 use super::super::proto::{self, prepare_subjob, program, subjob_decision, subjob_state};
 use super::super::{
     DecidedSubjob, LaunchRequest, LaunchesQuery, SpawnRequest, SubjobReport, TaskDownload, bounds,
-    launch_answer, survey_reply, surveyed,
+    launch_answer, machines_reply, listed_machines,
 };
 use super::samples::{
     ADDRESS, EMPTY, FIRST_LINE, KEY, NAME, NOTHING, PRINTABLE, PROCS, WALLTIME, call, check,
@@ -267,7 +267,7 @@ fn standings_and_verdicts() {
 #[test]
 fn machines() {
     let machine = Machine { name: "node".to_owned(), power_mflops: 1e4, procs: 4, load: 0.5 };
-    type Change = fn(&mut proto::SurveyedMachine);
+    type Change = fn(&mut proto::LaunchMachine);
     let cases: [(Change, &str, &str, &str); 4] = [
         (|machine| machine.name.clear(), "name", "the name of a machine", EMPTY),
         (|machine| machine.procs = 0, "procs", PROCS, "0"),
@@ -284,6 +284,6 @@ fn machines() {
     }
     // What was measured badly does not end the line.
     let wild = Machine { power_mflops: f64::NAN, load: f64::INFINITY, procs: 0, ..machine };
-    let read = surveyed(sent(&survey_reply(&[wild]))).unwrap().remove(0);
+    let read = listed_machines(sent(&machines_reply(&[wild]))).unwrap().remove(0);
     assert_eq!((read.power_mflops, read.load, read.procs), (1e-3, 1.0, 1));
 }

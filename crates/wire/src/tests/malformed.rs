@@ -82,9 +82,9 @@ fn jobs() {
         (
             |job| {
                 let passed = vec![proto::discovery_summary::Passed::default(); 65];
-                job.survey = Some(proto::DiscoverySummary { passed, ..proto::DiscoverySummary::default() });
+                job.discovery = Some(proto::DiscoverySummary { passed, ..proto::DiscoverySummary::default() });
             },
-            "survey.passed",
+            "discovery.passed",
             "at most 64 items",
             "65",
         ),

@@ -59,7 +59,7 @@ proptest! {
         for answer in [Ok(record.clone()), Err(why)] {
             prop_assert_eq!(launch_answer(sent(&launch_reply(&answer))), Ok(answer));
         }
-        prop_assert_eq!(surveyed(sent(&survey_reply(&machines))), Ok(machines));
+        prop_assert_eq!(listed_machines(sent(&machines_reply(&machines))), Ok(machines));
     }
 
     #[test]

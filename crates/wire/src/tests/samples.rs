@@ -103,7 +103,7 @@ pub(super) fn submit(script: proto::Script) -> proto::SubmitRequest {
         inputs: vec![file("a.txt")],
         latest: None,
         compared: vec![proto::Compared { server: "lyon".to_owned(), estimate: Some(estimate()) }],
-        survey: None,
+        discovery: None,
         pinned: false,
     }
 }

@@ -44,7 +44,7 @@ async fn servers_may_be_killed() {
         completed += explored.progress.optional;
     }
     assert!(completed > 0);
-    // No request is left, and every user has consumed core time.
+    // No request is left, and every user has used core time.
     let shares = until("all requests to be gone", async || {
         let shares = shares(&federation, &SERVERS).await;
         let gone = shares.iter().flat_map(|shares| &shares.users).all(|share| share.share.requests == 0);
@@ -52,7 +52,7 @@ async fn servers_may_be_killed() {
     })
     .await;
     for user in users {
-        assert!(share_of(&shares, user).consumed > SpanMs(0), "{user}: {shares:?}");
+        assert!(share_of(&shares, user).usage > SpanMs(0), "{user}: {shares:?}");
     }
     // A server that was killed goes on with what it had: it takes new requests.
     let explored = run(&federation, "erin").await;

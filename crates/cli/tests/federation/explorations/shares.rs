@@ -19,8 +19,8 @@ async fn a_heavier_user_has_more_of_a_single_core() {
     let explores = |user| explore(&federation, user, &spec, None);
     tokio::join!(explores("alice"), explores("bob"));
     let shares = shares(&federation, &["lyon"]).await;
-    let consumed = |user| share_of(&shares, user).consumed.seconds();
-    let ratio = consumed("alice") / consumed("bob");
+    let usage = |user| share_of(&shares, user).usage.seconds();
+    let ratio = usage("alice") / usage("bob");
     assert!((2.0..4.5).contains(&ratio), "expected about 3, found {ratio}: {shares:?}");
 }
 
@@ -46,7 +46,7 @@ async fn a_client_gets_usage_reports_while_its_requests_run() {
     let explorer = Explorer::new(&client, &spec, None).unwrap();
     let explored = explorer.run(stop, move |told| {
         if let ExplorationUpdate::Progress(explored) = told
-            && explored.platform.consumed_s > 1.0
+            && explored.platform.usage_s > 1.0
         {
             tells.notify_one();
         }

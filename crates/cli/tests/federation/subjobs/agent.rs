@@ -12,7 +12,7 @@ use pliant_model::{Procs, Span};
 use pliant_transport::{Limits, Role, ServerTls, guard, incoming};
 use pliant_wire::proto::launches_server::{Launches, LaunchesServer};
 use pliant_wire::proto::subjobs_client::SubjobsClient;
-use pliant_wire::{DecidedSubjob, Program, SubjobReport, proto, surveyed};
+use pliant_wire::{DecidedSubjob, Program, SubjobReport, proto, listed_machines};
 use tokio::net::TcpListener;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Server};
@@ -77,8 +77,8 @@ impl Agent {
     }
 
     pub(super) async fn machines(&mut self) -> Vec<Machine> {
-        let reply = self.server.survey(proto::SurveyRequest {}).await.unwrap();
-        surveyed(reply.into_inner()).unwrap()
+        let reply = self.server.list_machines(proto::ListMachinesRequest {}).await.unwrap();
+        listed_machines(reply.into_inner()).unwrap()
     }
 
     pub(super) async fn prepare(&mut self, subjob: &Subjob) -> SubjobState {

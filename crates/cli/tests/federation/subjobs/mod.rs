@@ -183,8 +183,8 @@ async fn only_the_agent_of_a_launch_speaks_for_it() {
         let decided = (subjob.id.clone(), DecidedSubjob { decision: SubjobDecision::End, heard: true });
         let refused = other.decide(proto::DecideSubjob::from(&decided)).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
-        let surveyed = other.survey(proto::SurveyRequest {}).await;
-        assert_eq!(surveyed.is_ok(), role == Role::Agent, "{role} {name}");
+        let listed_machines = other.list_machines(proto::ListMachinesRequest {}).await;
+        assert_eq!(listed_machines.is_ok(), role == Role::Agent, "{role} {name}");
     }
     // No other caller has changed anything.
     agent.prepare(&subjob).await;

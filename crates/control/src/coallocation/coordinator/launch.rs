@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchSpec, SURVEY, SubjobDecision, SubjobState};
+use super::{LaunchSpec, LIST_MACHINES, SubjobDecision, SubjobState};
 use crate::coallocation::{
     Addresses, Application, Call, LaunchEnd, LaunchId, LaunchRecord, LaunchState, Mapping, Subjob, TaskEdge,
     TaskRecord,
@@ -95,7 +95,7 @@ pub(super) struct SubjobRecord {
 
 impl Group {
     pub(super) fn new(now: Time, tasks: Vec<u32>, spawn: Option<Key>) -> Group {
-        let state = GroupState::Mapping { until: now + SURVEY.0, again: now + SURVEY.1 };
+        let state = GroupState::Mapping { until: now + LIST_MACHINES.0, again: now + LIST_MACHINES.1 };
         Group { state, tasks, spawn, decided: None }
     }
 }

@@ -21,7 +21,7 @@ type RunningTasks = BTreeMap<u32, (Name, Option<Time>)>;
 
 impl Coordinator {
     /// Maps a group on the machines that servers have reported.
-    pub(super) fn surveyed(
+    pub(super) fn machines_listed(
         &mut self,
         now: Time,
         id: &LaunchId,

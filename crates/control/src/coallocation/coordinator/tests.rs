@@ -219,9 +219,9 @@ impl Federation {
                 let decided = SubjobEvent::Decided { reply: None, id, decision, heard };
                 messages.push_back(Message::Server(server, server::Event::Subjob(decided)));
             }
-            Command::Survey { launch, group } => {
+            Command::ListMachines { launch, group } => {
                 let sites = self.sites();
-                messages.push_back(Message::Coordinator(Event::Surveyed { launch, group, sites }));
+                messages.push_back(Message::Coordinator(Event::MachinesListed { launch, group, sites }));
             }
             Command::Call { to, id, call } => {
                 let server = (0..self.servers.len()).find(|number| name(*number) == to.name).unwrap();

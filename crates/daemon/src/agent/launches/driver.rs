@@ -32,7 +32,7 @@ impl Driver<Coordinator> for LaunchesDriver {
         match command {
             Command::Answer { to, answer } => self.answers.answer(to, answer),
             Command::SubjobDecision { to, decision, heard } => self.verdicts.answer(to, (decision, heard)),
-            Command::Survey { launch, group } => self.calls.survey(launch, group),
+            Command::ListMachines { launch, group } => self.calls.list_machines(launch, group),
             Command::Call { to, id, call } => self.calls.call(to, id, call),
             Command::Archive(record) => observe(&record),
         }

@@ -88,7 +88,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
         coordinator: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
         servers: Connections::new(Role::Server, tls),
-        surveys: UnderWay::default(),
+        listings: UnderWay::default(),
         calls: UnderWay::default(),
     };
     let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });

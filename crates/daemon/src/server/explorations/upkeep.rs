@@ -94,7 +94,7 @@ fn show(shares: &Shares) {
     metrics::gauge!(names::OPTIONAL_UNHAPPY_USERS).set(unhappy as f64);
     for UserShare { user, share } in users.iter().take(USERS_SHOWN) {
         let user = user.to_string();
-        let (consumed, deserved) = (share.consumed.seconds(), share.deserved.seconds());
+        let (usage, fair_share) = (share.usage.seconds(), share.fair_share.seconds());
         for (name, value) in [
             (names::OPTIONAL_COMPLETED_REQUESTS, f64::from(share.completed)),
             (names::OPTIONAL_USEFUL_SECONDS, share.useful.seconds()),
@@ -104,8 +104,8 @@ fn show(shares: &Shares) {
             metrics::gauge!(name, "user" => user.clone()).set(value);
         }
         metrics::gauge!(names::OPTIONAL_REQUESTS, "user" => user.clone()).set(f64::from(share.requests));
-        metrics::gauge!(names::OPTIONAL_USAGE_SECONDS, "user" => user.clone()).set(consumed);
-        metrics::gauge!(names::OPTIONAL_FAIR_SHARE_SECONDS, "user" => user.clone()).set(deserved);
+        metrics::gauge!(names::OPTIONAL_USAGE_SECONDS, "user" => user.clone()).set(usage);
+        metrics::gauge!(names::OPTIONAL_FAIR_SHARE_SECONDS, "user" => user.clone()).set(fair_share);
         if let Some(satisfaction) = share.satisfaction() {
             metrics::gauge!(names::OPTIONAL_SATISFACTION_RATIO, "user" => user).set(satisfaction);
         }

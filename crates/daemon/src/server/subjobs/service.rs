@@ -26,14 +26,14 @@ use pliant_site::BatchSystemSettings;
 
 #[tonic::async_trait]
 impl proto::subjobs_server::Subjobs for Service {
-    async fn survey(
+    async fn list_machines(
         &self,
-        request: Request<proto::SurveyRequest>,
-    ) -> Result<Response<proto::SurveyReply>, Status> {
+        request: Request<proto::ListMachinesRequest>,
+    ) -> Result<Response<proto::ListMachinesReply>, Status> {
         agent(&request)?;
         self.refresh_listing().await;
-        let machines = self.machines.survey(&self.mailbox).await.map_err(|_| stopping())?;
-        Ok(Response::new(wire::survey_reply(&machines)))
+        let machines = self.machines.list_machines(&self.mailbox).await.map_err(|_| stopping())?;
+        Ok(Response::new(wire::machines_reply(&machines)))
     }
 
     async fn prepare(

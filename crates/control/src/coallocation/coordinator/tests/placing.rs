@@ -315,7 +315,7 @@ fn each_machine_of_a_server_has_its_own_subjob() {
     let spec = Box::new(launch_spec(row(&[1.0; 4])));
     for event in [
         Event::Launch { reply: Token(0), spec },
-        Event::Surveyed { launch: id(), group: 0, sites },
+        Event::MachinesListed { launch: id(), group: 0, sites },
         Event::Due,
     ] {
         coordinator.on(Time(0), event, &mut calls);
