@@ -400,7 +400,7 @@ impl Service {
                         break JobRecord { compared, discovery, ..(*change).clone() };
                     }
                     Ok(_) => {}
-                    // Too many changes of other jobs at once: look for ourselves.
+                    // Too many changes of other jobs at once: read the record.
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         match self.find(&caller, &record.handle.to_string()).await {
                             Ok(found) if found.progress() != record.progress() => break found,

@@ -1,4 +1,4 @@
-//! `results.csv` and `results.parquet` of a multi-job: its instances with their arguments and what became of them. Both are
+//! `results.csv` and `results.parquet` of a multi-job: its instances with their arguments and their outcomes. Both are
 //! written in one pass, group by group of rows, so that memory does not grow with the multi-job.
 
 use std::fs::File;
@@ -36,7 +36,7 @@ pub struct InstanceRow {
     pub values: Vec<String>,
     /// `completed`, `failed`, `cancelled`, `submitted` or `waiting`.
     pub state: String,
-    /// Its exit code, if it had one.
+    /// Its exit code, if it has one.
     pub exit_code: Option<i32>,
     /// How it ended, for people.
     pub how: String,
@@ -65,7 +65,7 @@ impl InstanceRow {
 ///
 /// # Errors
 ///
-/// If a file cannot be written, or `row` says that an instance cannot be told.
+/// If a file cannot be written, or `row` fails for an instance.
 pub fn write_instances<E: From<FileError>>(
     dir: &Path,
     names: &[String],

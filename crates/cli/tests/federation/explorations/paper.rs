@@ -1,4 +1,4 @@
-//! The scenarios of paper 004 (section 5) on real daemons, beside the simulation of the same seed.
+//! The scenarios of paper 004 (section 5) on real daemons, compared with the simulation of the same seed.
 //!
 //! Requests are pauses, so one machine stands for all servers. Daemons occupy their cores a little longer than they are asked to,
 //! and clients take a moment to reach them. In scenarios whose users come on the second these moments decide whether a
