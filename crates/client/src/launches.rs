@@ -31,7 +31,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the launch is not accepted; if the agent has not answered within `timeout`, where the same key tells whether it was
+    /// If the launch is not accepted; if the agent has not answered within `timeout`, where the same key shows whether it was
     /// accepted; or if input files cannot be sent, after which the launch is ended.
     pub async fn launch(
         &self,
@@ -159,7 +159,7 @@ impl Client {
                 Ok(reply) => return Ok(reply.into_inner()),
                 Err(status) => {
                     last = ClientError::call(format!("agent {name}"), &status);
-                    if !super::is_absent(&status) {
+                    if !super::is_unavailable(&status) {
                         break;
                     }
                 }
@@ -175,7 +175,7 @@ impl Client {
     /// If the server does not answer.
     pub async fn held_subjobs(&self, server: &Name) -> Result<HeldSubjobs, ClientError> {
         let reply =
-            self.held_subjobs_client(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+            self.held_subjobs_client(server).await?.list(self.request(proto::HeldSubjobsRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         HeldSubjobs::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
@@ -314,7 +314,7 @@ fn ended(outcome: LaunchOutcome) -> Result<LaunchRecord, ClientError> {
     match outcome {
         LaunchOutcome::Over(record) => Ok(record),
         LaunchOutcome::Refused(why) => Err(ClientError::usage(why)),
-        LaunchOutcome::Unknown(why) => Err(ClientError::absent(format!(
+        LaunchOutcome::Unknown(why) => Err(ClientError::unavailable(format!(
             "whether the launch was accepted is not known ({why}): launch again with the same key to find out"
         ))),
     }

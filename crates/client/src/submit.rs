@@ -263,15 +263,15 @@ fn ended(outcome: SubmissionOutcome, only: Option<&Name>) -> Result<Box<JobRecor
     match outcome {
         SubmissionOutcome::Accepted(record) => Ok(record),
         SubmissionOutcome::Refused(reasons) if reasons.is_empty() => Err(match only {
-            Some(name) => ClientError::absent(format!("server {name} is not connected to the federation")),
-            None => ClientError::absent("no server is connected to the federation"),
+            Some(name) => ClientError::unavailable(format!("server {name} is not connected to the federation")),
+            None => ClientError::unavailable("no server is connected to the federation"),
         }),
         SubmissionOutcome::Refused(reasons) => {
             let text = grouped(&reasons).join("\n  ");
             // Without an answer of a server it may work later.
             let is_unanswered = reasons.iter().all(|(server, _)| server.is_none());
             Err(match is_unanswered {
-                true => ClientError::absent(text),
+                true => ClientError::unavailable(text),
                 false => ClientError::usage(format!("no server takes it\n  {text}")),
             }
             .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))

@@ -1,4 +1,4 @@
-//! One submission, from discovery to an accepted job (paper 000, Figure 1: the client asks the agent, then talks to the
+//! One submission, from discovery to an accepted job (paper 000, Figure 1: the client asks the agent, then connects to the
 //! server directly).
 //!
 //! The client tries the best server first. It skips a server that cannot be reached before anything was sent, or that
@@ -219,7 +219,7 @@ impl Submission {
     fn found(&mut self, now: Time, found: DiscoveryResult) -> Command {
         self.reasons.clear();
         self.reasons.extend(found.refusals.into_iter().map(|(server, reason)| (Some(server), reason)));
-        let silence = || Cause::Silent.because("did not answer in time");
+        let silence = || Cause::NoAnswer.because("did not answer in time");
         let silent = found.silent.into_iter().map(|name| (Some(name), silence()));
         let none_silent = silent.len() == 0;
         self.reasons.extend(silent);
@@ -229,8 +229,9 @@ impl Submission {
             let passing = self.reasons.iter().map(|(_, reason)| reason.cause).find(|cause| cause.may_pass());
             self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
         }
-        let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
-        self.discovery = DiscoverySummary { servers: found.servers, answered: found.answered, passed: absent };
+        let passed = found.down.into_iter().map(|server| (server, Cause::NotConnected)).collect();
+        self.discovery =
+            DiscoverySummary { servers: found.servers, answered: found.answered, passed };
         self.candidates = found.vectors;
         keep_best(&mut self.candidates, usize::MAX);
         self.next = 0;
@@ -254,7 +255,7 @@ impl Submission {
         // A federation without servers may just have started.
         let no_server = self.candidates.is_empty() && self.reasons.is_empty();
         let reason = match no_server {
-            true => Cause::Absent.because("no server is up"),
+            true => Cause::NotConnected.because("no server is up"),
             false => Cause::Busy.because("no server takes it at the moment"),
         };
         let gives_up = self.discoveries >= LENIENT_DISCOVERY && !self.unreached && !no_server;

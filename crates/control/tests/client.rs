@@ -153,12 +153,12 @@ fn a_submission_in_doubt_ends_as_unknown() {
 #[test]
 fn a_submission_lists_the_servers_that_refused_it() {
     let refusals = vec![("c".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
-    let (absent, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
+    let (down, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
     let vectors = vec![vector("a", 0), vector("b", 0)];
     let found = DiscoveryResult {
         vectors,
         refusals,
-        absent,
+        down,
         silent,
         servers: 7,
         answered: 3,
@@ -173,7 +173,7 @@ fn a_submission_lists_the_servers_that_refused_it() {
         _ => None,
     };
     assert_eq!(discovery(Event::Begin), None);
-    let first = "d not-connected, c too-large, e silent";
+    let first = "d not-connected, c too-large, e no-answer";
     assert_eq!(discovery(Event::Found(found)), Some((7, 3, first.to_owned())));
     assert_eq!(discovery(stale()), Some((7, 3, format!("{first}, a stale"))));
 }

@@ -81,7 +81,7 @@ message! {
         submitted: TIME,
         owner: OWNER_IF_KNOWN,
         moves,
-        copies <=> siblings: list(NAME, bounds::SERVERS_MAX),
+        siblings: list(NAME, bounds::SERVERS_MAX),
         avoids: list(NAME, bounds::SERVERS_MAX),
     }
 }

@@ -50,7 +50,7 @@ pub enum ExplorationRequest {
 pub struct Attempt {
     /// In the exploration.
     pub number: u32,
-    /// How often a server had to be found for it before.
+    /// How often the client searched a server for it before.
     pub attempt: u32,
 }
 
@@ -66,7 +66,7 @@ message! {
             |optional| if optional { Kind::Optional } else { Kind::Mandatory },
             |kind| *kind == Kind::Optional,
         ),
-        /// How often a server had to be found for it before.
+        /// How often the client searched a server for it before.
         attempt: u32,
         /// Its arguments.
         arguments: BTreeMap<String, String> = ARGUMENTS,

@@ -44,7 +44,7 @@ message! {
         before: unless(Time::MAX, TIME),
         expected: required(AN_ESTIMATE),
         outcome: optional(nested()),
-        copy,
+        sibling,
     }
 
     proto::MovingPolicy <=> ReallocationConfig {

@@ -37,7 +37,7 @@ impl View for Results {
         };
         let experiments = self.experiments.iter().map(experiment_row).collect();
         add("from where in the logs experiments start", 2, &EXPERIMENTS, experiments);
-        add("what is pending, and nobody comes after", 2, &FROZEN, frozen_rows(&self.frozen));
+        add("the pending jobs, without later arrivals", 2, &FROZEN, frozen_rows(&self.frozen));
         let arriving = self.arriving.iter().map(arriving_row).collect();
         add("others go on submitting", 2, &ARRIVING, arriving);
         add("policies beside each other, start by start", 4, &RATIOS, ratio_rows(&self.ratios));

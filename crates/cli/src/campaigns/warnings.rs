@@ -56,7 +56,7 @@ impl Warnings {
             }
             (fit.refused * WARN_FROM > fit.jobs).then(|| {
                 format!(
-                    "{what}: up to {} of {} jobs are refused; the results tell of the others only",
+                    "{what}: up to {} of {} jobs are refused; the results cover the other jobs only",
                     grouped(fit.refused as u64),
                     grouped(fit.jobs as u64)
                 )

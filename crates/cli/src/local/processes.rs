@@ -57,12 +57,12 @@ pub(crate) fn bring_up(
     services: Option<&Path>,
 ) -> Result<StartReport, Failure> {
     let path = folder.path();
-    let foreign = match (path.exists(), path.is_dir()) {
+    let other = match (path.exists(), path.is_dir()) {
         (true, false) => Some("a file"),
         (true, true) if !is_ours(folder)? => Some("other files"),
         _ => None,
     };
-    if let Some(found) = foreign {
+    if let Some(found) = other {
         let expected = "expected a new or empty folder, or one that `pliant up` made";
         return Err(Failure::input(format!("{}: {expected}, found {found}", path.display()))
             .hint("choose another folder with --dir; this one is not changed"));

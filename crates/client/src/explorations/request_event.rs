@@ -42,7 +42,7 @@ pub enum RequestEvent {
         /// What.
         prospects: Prospects,
     },
-    /// A server cannot be reached any more. It may have run the requests that it had.
+    /// A server cannot be reached any more. It may have run its requests.
     Lost {
         /// Which.
         server: Name,

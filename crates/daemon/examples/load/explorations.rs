@@ -122,7 +122,7 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
         std::fs::write(figures.join("explorations.svg"), figure(&usage).svg())?;
     }
     let met = [
-        ("nobody unhappy", summary.unhappy_users == 0),
+        ("no unhappy user", summary.unhappy_users == 0),
         ("an unfairness of at most 0.20", summary.unfairness <= 0.20),
         ("99 % completed", summary.completed_requests as u64 >= COMPLETED),
         ("a setup of less than 10 s", setup < Duration::from_secs(10)),
@@ -165,8 +165,8 @@ async fn explore(client: Client) -> Outcome<(ExplorationStatus, Duration)> {
     };
     let begun = Instant::now();
     let mut setup = None;
-    let explored = Explorer::new(&client, &spec, None)?.run(std::future::pending(), |told| {
-        if let ExplorationUpdate::Progress(explored) = told
+    let explored = Explorer::new(&client, &spec, None)?.run(std::future::pending(), |update| {
+        if let ExplorationUpdate::Progress(explored) = update
             && explored.servers >= SERVERS
         {
             setup.get_or_insert(begun.elapsed());
@@ -176,7 +176,7 @@ async fn explore(client: Client) -> Outcome<(ExplorationStatus, Duration)> {
     Ok((explored, setup.ok_or("expected every server to take requests")?))
 }
 
-/// What each user has had of all servers.
+/// The share of each user over all servers.
 async fn shares(
     operator: &Client,
     servers: &[AgentAddress],

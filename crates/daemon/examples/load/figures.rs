@@ -46,7 +46,7 @@ impl Times {
 pub(crate) struct Cost {
     /// Time on processors.
     pub(crate) cpu: Duration,
-    /// Memory that it has now and had at most, in MB.
+    /// Present and peak memory in MB.
     pub(crate) resident_mb: (u64, u64),
 }
 

@@ -27,7 +27,7 @@ const PROCS: u32 = 1_000;
 const USERS: usize = 8;
 /// Submissions that are under way at a time.
 const OPEN: [usize; 2] = [32, 128];
-/// How long what fills the clusters may run, should nobody end it.
+/// The walltime of the jobs that fill the clusters, if no one ends them.
 const FILLER: Span = Span(900);
 
 pub(crate) async fn measure(dir: &Path, time: Duration) -> Outcome<()> {

@@ -310,11 +310,11 @@ impl Cluster {
                 outcome = WithdrawalOutcome::Started;
             }
         }
-        if outcome == WithdrawalOutcome::Started && !tentative && self.was_put_away(&job).await {
+        if outcome == WithdrawalOutcome::Started && !tentative && self.was_removed(&job).await {
             // By an earlier try of the same: what has started since found nothing to run.
             outcome = WithdrawalOutcome::Withdrawn;
         }
-        if outcome == WithdrawalOutcome::Withdrawn && !self.put_away(&job).await {
+        if outcome == WithdrawalOutcome::Withdrawn && !self.remove_folder(&job).await {
             outcome = WithdrawalOutcome::Started;
         }
         if outcome == WithdrawalOutcome::Withdrawn {

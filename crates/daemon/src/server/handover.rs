@@ -61,7 +61,7 @@ impl Service {
             hops: prepare.hops,
             before: prepare.before,
             latest: prepare.latest,
-            sibling: prepare.copy,
+            sibling: prepare.sibling,
             reason: prepare.reason,
             payload: Payload::of(&program),
             sample,

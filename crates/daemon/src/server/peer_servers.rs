@@ -153,7 +153,7 @@ impl PeerServers {
             hops: handoff.hops.clone(),
             before: handoff.before,
             latest: handoff.latest,
-            copy: handoff.sibling,
+            sibling: handoff.sibling,
             reason: handoff.reason,
             request: program.request,
         };

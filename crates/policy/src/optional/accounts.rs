@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(
             accounts.rank(back, ALICE),
             u128::from(100 * PARTS),
-            "behind the others by what they had more"
+            "behind the others by their additional usage"
         );
     }
 }

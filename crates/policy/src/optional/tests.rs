@@ -79,7 +79,7 @@ fn g004_1_the_queue_is_in_the_order_of_the_five_rules() {
         server.at(now * 1_000 + 1_000).over(started[0] as u32);
         order.extend(started);
     }
-    assert_eq!(order, [4, 5, 3, 2], "mandatory as they request_added, then optional by what users have had");
+    assert_eq!(order, [4, 5, 3, 2], "mandatory by arrival, then optional by usage");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn g004_2_a_mandatory_request_ends_an_optional_one_which_returns_and_never_a_man
     assert!(server.queue.waits(RequestId(1)));
     assert_eq!(server.at(900).submit(4, 1, Mandatory).decide(), [], "not even for an older user");
     assert_eq!(server.at(1_400).over(3).decide(), [4]);
-    assert_eq!(server.queue.usage(TimeMs(1_400), UserId(1)), SpanMs(400), "what was lost was had");
+    assert_eq!(server.queue.usage(TimeMs(1_400), UserId(1)), SpanMs(400), "lost runs count as usage");
     // User 2 started at the virtual time of user 1 and has used 1,000 since; user 1 400, and 1,000 for the mandatory one.
     assert_eq!(server.at(2_400).over(4).decide(), [2]);
     assert_eq!(server.at(3_400).over(2).decide(), [1]);
@@ -121,8 +121,8 @@ fn how_runs_have_ended_is_counted_for_their_users() {
     queue.submit(TimeMs(15), request(3, 1, Optional));
     decide(&mut queue, 15);
     queue.ended(TimeMs(17), RequestId(3), RunOutcome::Failed);
-    let had = queue.share(TimeMs(20), UserId(1)).unwrap();
-    let Share { completed, useful, killed, late, usage, .. } = had;
+    let share = queue.share(TimeMs(20), UserId(1)).unwrap();
+    let Share { completed, useful, killed, late, usage, .. } = share;
     assert_eq!((completed, useful, killed, late, usage), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
 }
 

@@ -22,7 +22,7 @@ async fn a_job_is_held_back_while_it_waits_and_left_alone_once_it_runs() {
 
     let left = cluster.oar.prevent_start(1, &running).await.unwrap();
     assert!(matches!(&left, StartPrevention::Started(job) if job.state == State::Running), "{left:?}");
-    // Others' jobs are none of ours, whatever we take them for.
+    // Jobs of other users are never this server's, whatever their names are.
     assert_eq!(cluster.oar.prevent_start(3, &local).await.unwrap(), StartPrevention::Unknown);
     cluster.oar.terminate(3, &local).await.unwrap();
     cluster.oar.delete(3, &local).await.unwrap();

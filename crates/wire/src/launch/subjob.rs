@@ -7,7 +7,7 @@ use super::super::field::*;
 use super::super::table::{message, one_of};
 use super::super::{Malformed, bounds, proto};
 use super::program::{A_PROGRAM, payload, program_and_inputs};
-use super::{A_PART, A_STANDING};
+use super::{A_SUBJOB, A_SUBJOB_STATE};
 
 message! {
     /// The decision about a subjob.
@@ -16,16 +16,16 @@ message! {
         /// The decision.
         decision: SubjobDecision = one_of(),
         /// The coordinator knows that the subjob is over.
-        heard: bool,
+        end_acknowledged: bool,
     }
 
     /// The state of a subjob, as its server reports it.
     #[derive(Clone, PartialEq, Debug)]
     proto::SubjobReport <=> pub struct SubjobReport {
         /// The subjob.
-        id: SubjobId = required(A_PART),
+        id: SubjobId = required(A_SUBJOB),
         /// The state.
-        state: SubjobState = required(A_STANDING),
+        state: SubjobState = required(A_SUBJOB_STATE),
     }
 }
 
@@ -39,7 +39,7 @@ message! {
 
     proto::PrepareSubjob <=> Subjob {
         coordinator: Peer { name = id.launch.agent.clone(), coordinator <=> address: ADDRESS },
-        id: required::<SubjobId>(A_PART),
+        id: required::<SubjobId>(A_SUBJOB),
         owner: USER,
         name: text(bounds::NAME_BYTES_MAX),
         tasks: list(nested(), bounds::TASKS_MAX).not_empty("at least one task"),
@@ -58,7 +58,7 @@ message! {
         neighbours: list(TASK_NAME, bounds::TASKS_MAX).exact(),
     }
 
-    proto::DecideSubjob <=> (SubjobId, DecidedSubjob) (id: required(A_PART), decision: required("a decision"))
+    proto::DecideSubjob <=> (SubjobId, DecidedSubjob) (id: required(A_SUBJOB), decision: required("a decision"))
 }
 
 one_of! {
@@ -85,7 +85,9 @@ fn by_task<F: FieldType>(value: F) -> Map<FormattedText<String>, F> {
 
 /// The machines of a server.
 pub fn machines_reply(machines: &[Machine]) -> proto::ListMachinesReply {
-    proto::ListMachinesReply { machines: machines.iter().take(bounds::MACHINES_MAX).map(Into::into).collect() }
+    proto::ListMachinesReply {
+        machines: machines.iter().take(bounds::MACHINES_MAX).map(Into::into).collect(),
+    }
 }
 
 /// The machines of a reply.

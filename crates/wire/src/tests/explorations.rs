@@ -55,7 +55,7 @@ fn answers() {
     ];
     for (message, field, expected, found) in cases {
         let right = proto::ExploreReply { message: Some(stands(3, 1)), share: None };
-        check::<_, ExplorationReply>(right, |told| told.message = message, field, expected, found);
+        check::<_, ExplorationReply>(right, |reply| reply.message = message, field, expected, found);
     }
 }
 

@@ -50,8 +50,8 @@ fn damaged(message: impl Message) -> impl Strategy<Value = Vec<u8>> {
     (Just(bytes), prop::collection::vec((0..length.max(1), any::<u8>()), 1..4), 0..=length).prop_map(
         |(mut bytes, changes, end)| {
             for (at, byte) in changes {
-                if let Some(place) = bytes.get_mut(at) {
-                    *place = byte;
+                if let Some(found) = bytes.get_mut(at) {
+                    *found = byte;
                 }
             }
             if end % 2 == 0 {

@@ -7,7 +7,7 @@ use pliant_control::coallocation::{Application, LaunchRecord, Machine, Subjob, S
 use super::super::proto::{self, prepare_subjob, program, subjob_decision, subjob_state};
 use super::super::{
     DecidedSubjob, LaunchRequest, LaunchesQuery, SpawnRequest, SubjobReport, TaskDownload, bounds,
-    launch_answer, machines_reply, listed_machines,
+    launch_answer, listed_machines, machines_reply,
 };
 use super::samples::{
     ADDRESS, EMPTY, FIRST_LINE, KEY, NAME, NOTHING, PRINTABLE, PROCS, WALLTIME, call, check,
@@ -39,7 +39,7 @@ fn launch() -> proto::LaunchRequest {
         mcr_mflops: 100.0,
         bandwidth_mbps: Some(1.0),
         tasks: vec![wish("source"), wish("sink")],
-        edges: vec![proto::Talk { one: 0, other: 1, rqoc: 1.0 }],
+        edges: vec![proto::TaskEdge { one: 0, other: 1, rqoc: 1.0 }],
     };
     proto::LaunchRequest {
         key: vec![2; 16],
@@ -124,16 +124,22 @@ fn applications() {
 #[test]
 fn tasks_that_are_spawned() {
     type Damage = fn(&mut proto::SpawnRequest);
-    let talks = vec![proto::spawn_request::TalksTo { task: "source".to_owned(), rqoc: 1.0 }];
-    let more = vec![proto::spawn_request::Spawned { task: Some(wish("newer")), talks: talks.clone() }];
-    let right =
-        proto::SpawnRequest { launch: Some(id()), key: vec![1; 16], task: Some(wish("new")), talks, more };
+    let neighbours = vec![proto::spawn_request::Neighbour { task: "source".to_owned(), rqoc: 1.0 }];
+    let more =
+        vec![proto::spawn_request::Spawned { task: Some(wish("newer")), neighbours: neighbours.clone() }];
+    let right = proto::SpawnRequest {
+        launch: Some(id()),
+        key: vec![1; 16],
+        task: Some(wish("new")),
+        neighbours,
+        more,
+    };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|spawn| spawn.launch = None, "launch", "a launch", NOTHING),
         (|spawn| spawn.launch.as_mut().unwrap().agent.clear(), "launch.agent", NAME, EMPTY),
         (|spawn| spawn.key = vec![1; 17], "key", KEY, "17 bytes"),
         (|spawn| spawn.task = None, "task", "a task", NOTHING),
-        (|spawn| spawn.talks[0].task.clear(), "talks[0].task", TASK, EMPTY),
+        (|spawn| spawn.neighbours[0].task.clear(), "neighbours[0].task", TASK, EMPTY),
         (|spawn| spawn.more[0].task = None, "more[0].task", "a task", NOTHING),
     ];
     for (damage, field, expected, found) in cases {
@@ -251,7 +257,7 @@ fn standings_and_verdicts() {
     let commit = subjob_decision::Decision::Commit(subjob_decision::Commit { peers });
     let decided = |decision| proto::DecideSubjob {
         id: Some(subjob_id()),
-        decision: Some(proto::SubjobDecision { decision, heard: false }),
+        decision: Some(proto::SubjobDecision { decision, end_acknowledged: false }),
     };
     let right = || decided(Some(subjob_decision::Decision::End(true)));
     let cases = [

@@ -82,7 +82,8 @@ fn jobs() {
         (
             |job| {
                 let passed = vec![proto::discovery_summary::Passed::default(); 65];
-                job.discovery = Some(proto::DiscoverySummary { passed, ..proto::DiscoverySummary::default() });
+                job.discovery =
+                    Some(proto::DiscoverySummary { passed, ..proto::DiscoverySummary::default() });
             },
             "discovery.passed",
             "at most 64 items",
@@ -213,22 +214,22 @@ fn vectors_and_answers() {
     ];
     for (damage, field, expected, found) in cases {
         check::<_, EstimationVector>(vector(), damage, field, expected, found);
-        let message = proto::Found { vectors: vec![vector(), vector()], ..proto::Found::default() };
-        let within = |found: &mut proto::Found| damage(&mut found.vectors[1]);
+        let message = proto::DiscoveryResult { vectors: vec![vector(), vector()], ..proto::DiscoveryResult::default() };
+        let within = |found: &mut proto::DiscoveryResult| damage(&mut found.vectors[1]);
         check::<_, DiscoveryResult>(message, within, &format!("vectors[1].{field}"), expected, found);
     }
     let refusal =
         |server: &str, why: &str| proto::Refusal { server: server.to_owned(), why: why.to_owned(), cause: 0 };
-    let none = proto::Found::default;
-    let many = |found: &mut proto::Found| found.vectors = vec![vector(); 1025];
+    let none = proto::DiscoveryResult::default;
+    let many = |found: &mut proto::DiscoveryResult| found.vectors = vec![vector(); 1025];
     check::<_, DiscoveryResult>(none(), many, "vectors", "at most 1024 items", "1025");
-    let many = |found: &mut proto::Found| found.silent = vec![String::new(); 100_001];
+    let many = |found: &mut proto::DiscoveryResult| found.silent = vec![String::new(); 100_001];
     check::<_, DiscoveryResult>(none(), many, "silent", "at most 100000 items", "100001");
-    let nameless = |found: &mut proto::Found| found.silent = vec!["lyon".into(), String::new()];
+    let nameless = |found: &mut proto::DiscoveryResult| found.silent = vec!["lyon".into(), String::new()];
     check::<_, DiscoveryResult>(none(), nameless, "silent[1]", NAME, EMPTY);
-    let nameless = |found: &mut proto::Found| found.refusals = vec![refusal("", "too busy")];
+    let nameless = |found: &mut proto::DiscoveryResult| found.refusals = vec![refusal("", "too busy")];
     check::<_, DiscoveryResult>(none(), nameless, "refusals[0].server", NAME, EMPTY);
-    let long = |found: &mut proto::Found| found.refusals = vec![refusal("lyon", &"x".repeat(1025))];
+    let long = |found: &mut proto::DiscoveryResult| found.refusals = vec![refusal("lyon", &"x".repeat(1025))];
     check::<_, DiscoveryResult>(none(), long, "refusals[0].why", "at most 1024 bytes", "1025 bytes");
 }
 
@@ -252,10 +253,10 @@ fn servers() {
         check::<_, ServerInfo>(server_info(), damage, field, expected, found);
         let mut broken = server_info();
         damage(&mut broken);
-        let told =
+        let message =
             proto::Up { message: Some(up::Message::Servers(proto::Servers { servers: vec![broken] })) };
         let field = format!("servers.servers[0].{field}");
-        check::<_, FromChild>(greets(hello()), |up| *up = told, &field, expected, found);
+        check::<_, FromChild>(greets(hello()), |up| *up = message, &field, expected, found);
     }
     let status = proto::ServerStatus { info: Some(server_info()), via: "lyon".into(), ..Default::default() };
     let all = proto::ServersReply { servers: vec![status], ..proto::ServersReply::default() };
@@ -266,8 +267,8 @@ fn servers() {
 #[test]
 fn messages_of_children() {
     let answer = |found| up::Message::Answer(proto::Answer { discovery: 1, found });
-    let news = |job| up::Message::StatusUpdate(proto::StatusUpdate { sequence: 1, job });
-    let nameless = proto::Found { silent: vec![String::new()], ..proto::Found::default() };
+    let update = |job| up::Message::StatusUpdate(proto::StatusUpdate { sequence: 1, job });
+    let nameless = proto::DiscoveryResult { silent: vec![String::new()], ..proto::DiscoveryResult::default() };
     let many = vec![server_info(); bounds::SERVERS_MAX + 1];
     let cases = [
         (
@@ -291,8 +292,8 @@ fn messages_of_children() {
         ),
         (answer(None), "answer.found", "what was found", NOTHING),
         (answer(Some(nameless)), "answer.found.silent[0]", NAME, EMPTY),
-        (news(None), "status_update.job", "a job", NOTHING),
-        (news(Some(proto::Job { procs: 0, ..job() })), "status_update.job.procs", PROCS, "0"),
+        (update(None), "status_update.job", "a job", NOTHING),
+        (update(Some(proto::Job { procs: 0, ..job() })), "status_update.job.procs", PROCS, "0"),
         (
             up::Message::Heartbeat(proto::Heartbeat { now: Some(i64::MAX) }),
             "heartbeat.now",

@@ -179,7 +179,7 @@ fn walltimes_that_saturate_become_the_longest_of_the_protocol() {
 fn long_lists_keep_what_matters_most() {
     let vector = |rank| EstimationVector { rank, ..one(drawn::<EstimationVector>()) };
     let many = DiscoveryResult { vectors: (0..2000).map(vector).collect(), ..DiscoveryResult::default() };
-    let read = received::<proto::Found, _>(&many).unwrap();
+    let read = received::<proto::DiscoveryResult, _>(&many).unwrap();
     assert_eq!(read.vectors, many.vectors[..bounds::VECTORS_MAX], "the best ones");
 
     let mut waits = one(drawn::<Explanation>().prop_filter("waits", |explanation| {

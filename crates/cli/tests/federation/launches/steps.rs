@@ -10,7 +10,7 @@ use super::*;
 /// A server that takes subjob.
 const SERVER: &str = NAMES[0];
 
-/// Who dies, and where. What a server and the agent are told of subjobs has one name each, whatever it is: of a server's these
+/// Who dies, and where. The events of a server and of the agent about subjobs have one name each: of a server's these
 /// are the subjob, where its tasks listen, and what the agent says; of the agent's how subjobs stand, queued, held and so on.
 const POINTS: &[(&str, &str)] = &[
     (MASTER, "before-journal.launch"),

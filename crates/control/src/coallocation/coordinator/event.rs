@@ -97,7 +97,7 @@ pub enum Command {
         /// The decision.
         decision: SubjobDecision,
         /// True if the coordinator knows that the subjob has ended: the server need not report it again.
-        heard: bool,
+        end_acknowledged: bool,
     },
     /// Ask the servers below for their machines. The coordinator asks again if it gets no result.
     ListMachines {

@@ -1,7 +1,7 @@
 //! The coordinator of co-allocations: it maps applications, reserves all of their machines or none, decides, and repeats
 //! each decision until every server has acknowledged it.
 //!
-//! This file has the state machine, `decision` the decisions about a launch, `placing` the places of tasks (`mapping` the
+//! This file has the state machine, `decision` the decisions about a launch, `placing` the mapping of tasks (`mapping` the
 //! algorithms), and `launch` the data of a launch.
 
 mod decision;
@@ -96,8 +96,8 @@ impl Coordinator {
             Event::SubjobStatus { from, id, state, reply } => {
                 self.record_status(now, &from, &id, state, commands);
                 if let Some(to) = reply {
-                    let (decision, heard) = self.decision(&from, &id);
-                    commands.push(Command::SubjobDecision { to, decision, heard });
+                    let (decision, end_acknowledged) = self.decision(&from, &id);
+                    commands.push(Command::SubjobDecision { to, decision, end_acknowledged });
                 }
             }
             Event::Due => {

@@ -15,7 +15,7 @@ use pliant_control::job::Exit;
 use pliant_control::names::{Key, Name};
 use pliant_transport::Connections;
 use pliant_wire::proto::subjobs_client::SubjobsClient;
-use pliant_wire::{DecidedSubjob, proto, listed_machines};
+use pliant_wire::{DecidedSubjob, listed_machines, proto};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -151,7 +151,7 @@ impl Calls {
                 reply => reply,
             },
             Call::Decide(decision) => {
-                let decided = (id.clone(), DecidedSubjob { decision, heard: false });
+                let decided = (id.clone(), DecidedSubjob { decision, end_acknowledged: false });
                 subjobs.decide(timed((&decided).into())).await
             }
         };

@@ -152,8 +152,8 @@ impl proto::launches_server::Launches for Service {
         tracing::info!(subjob = %id, server = %from, state = state.word(), "a server reports how its subjob stands");
         let stands = Event::SubjobStatus { from, id, state, reply: Some(reply.token()) };
         open.mailbox.send(stands).map_err(|_| stopped())?;
-        let (decision, heard) = reply.within(JOURNAL).await.map_err(late)?;
-        Ok(Response::new((&DecidedSubjob { decision, heard }).into()))
+        let (decision, end_acknowledged) = reply.within(JOURNAL).await.map_err(late)?;
+        Ok(Response::new((&DecidedSubjob { decision, end_acknowledged }).into()))
     }
 }
 

@@ -119,9 +119,9 @@ impl Cluster {
         let mut retry = Retry::new("see how a job ended", &job.number);
         loop {
             match system.ended(&ids).await {
-                // A batch system that has lost its state gives the same ids again, perhaps to another job of ours.
+                // A batch system that has lost its state gives the same ids again, perhaps to another job of this server.
                 Ok(ended) => {
-                    let is_its = |one: &ListedJob| one.ours.is_none_or(|ours| ours == job.number);
+                    let is_its = |one: &ListedJob| one.job_number.is_none_or(|number| number == job.number);
                     return ended.into_values().rfind(is_its);
                 }
                 Err(error) if error.may_pass() => retry.after(&error).await,

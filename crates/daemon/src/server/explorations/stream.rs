@@ -144,7 +144,7 @@ impl ExplorationCall {
         ExplorationReply { answer: self.stands(number.into(), state).await, share }
     }
 
-    /// What its user has had until now.
+    /// The share of its user until now.
     async fn usage(&self) -> Result<ExplorationReply, Status> {
         let (user, clock) = (self.user.clone(), self.explorations.clock);
         let asked = self.explorations.mailbox.glance(move |machine, _| {
@@ -240,8 +240,8 @@ impl ExplorationCall {
             Event::Submit { submit, .. } => submit.payload.bytes(),
             _ => 0,
         };
-        let told = TimedEvent { at: moment(&own.clock), event };
-        own.mailbox.try_send(told, bytes).map_err(|why| match why {
+        let timed = TimedEvent { at: moment(&own.clock), event };
+        own.mailbox.try_send(timed, bytes).map_err(|why| match why {
             Rejected::Busy => Status::unavailable("the server is busy; ask again"),
             Rejected::Stopped => stopping(),
         })?;

@@ -26,7 +26,7 @@ const FRESH: Duration = Duration::from_secs(600);
 const USERS_SHOWN: usize = 1_000;
 
 impl Explorations {
-    /// What users have had, all or one of them.
+    /// The shares of all users or of one.
     pub(in crate::server) async fn shares(&self, of: Option<User>) -> Result<Shares, Stopped> {
         let (cores, clock) = (self.file.cores, self.clock);
         self.mailbox
@@ -57,8 +57,8 @@ impl Explorations {
 
     /// Has the machine forget explorations that are long over, and removes the folders of those that it does not know.
     async fn clean(&self) {
-        let told = TimedEvent { at: moment(&self.clock), event: Event::Due };
-        let Ok(()) = self.mailbox.send(told) else { return };
+        let timed = TimedEvent { at: moment(&self.clock), event: Event::Due };
+        let Ok(()) = self.mailbox.send(timed) else { return };
         // Before the machine is asked: a folder is made for an exploration that it knows, or will know in a moment,
         // when the first request follows its input files.
         let folder = self.runner.host.explorations_dir();

@@ -81,10 +81,11 @@ impl Coordinators {
         let word = state.word();
         crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
         match self.call(to, SubjobReport { id: id.clone(), state }).await {
-            Ok(DecidedSubjob { decision, heard }) => {
+            Ok(DecidedSubjob { decision, end_acknowledged }) => {
                 tracing::info!(subjob = %id, agent = %to.name, state = word, decision = verdict_word(&decision), "reported how a subjob stands");
                 crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
-                let decided = SubjobEvent::Decided { reply: None, id: id.clone(), decision, heard };
+                let decided =
+                    SubjobEvent::Decided { reply: None, id: id.clone(), decision, end_acknowledged };
                 // A server that has stopped asks again when it starts.
                 let _ = self.mailbox.send(Event::Subjob(decided));
             }
@@ -97,8 +98,8 @@ impl Coordinators {
 
     async fn call(&self, to: &Peer, stands: SubjobReport) -> Result<DecidedSubjob, String> {
         let channel = self.agents.to(&to.name, &to.address).map_err(|error| error.to_string())?;
-        let told = LaunchesClient::new(channel).stands(timed(proto::SubjobReport::from(&stands))).await;
-        let answer = told.map_err(|status| status.message().to_owned())?;
+        let reported = LaunchesClient::new(channel).stands(timed(proto::SubjobReport::from(&stands))).await;
+        let answer = reported.map_err(|status| status.message().to_owned())?;
         DecidedSubjob::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
     }
 }

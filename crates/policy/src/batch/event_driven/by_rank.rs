@@ -78,7 +78,7 @@ impl<R: Rule> Ranked<'_, R> {
             let smaller = (sizes.least().0..=sizes.most().0).map(Procs).take_while(|size| *size < best.procs);
             let mut placed =
                 smaller.filter_map(|size| self.tune(horizon, Tuner::Exact, &sizes.between(size, size)));
-            best = placed.find(|place| place.completion() <= latest).unwrap_or(best);
+            best = placed.find(|estimate| estimate.completion() <= latest).unwrap_or(best);
         });
         best
     }
@@ -92,7 +92,7 @@ impl<R: Rule> Ranked<'_, R> {
         let mut plan = Plan::without_jobs(self.now, self.rule, self.cluster);
         let mut queue = self.cluster.queue.iter();
         let mut pushed = 0;
-        for RankedSizes { ahead, least, most } in places(self.now, self.cluster, walltimes) {
+        for RankedSizes { ahead, least, most } in ranked_sizes(self.now, self.cluster, walltimes) {
             for job in queue.by_ref().take(ahead - pushed) {
                 plan.push(self.rule, job);
             }
@@ -103,18 +103,18 @@ impl<R: Rule> Ranked<'_, R> {
 }
 
 /// The positions in the queue of all sizes, from the first on.
-fn places(now: Time, cluster: &EventDrivenCluster, walltimes: &Walltimes<'_>) -> Vec<RankedSizes> {
+fn ranked_sizes(now: Time, cluster: &EventDrivenCluster, walltimes: &Walltimes<'_>) -> Vec<RankedSizes> {
     let Some(queue) = cluster.queue.ranked() else { return Vec::new() };
-    let mut places: Vec<RankedSizes> = Vec::new();
+    let mut sizes: Vec<RankedSizes> = Vec::new();
     for procs in (walltimes.least().0..=walltimes.most().0).map(Procs) {
         let (walltime, submit, owner) = (walltimes.at(procs), walltimes.submit(), walltimes.owner());
         let submission = Submission { job: JobId(u32::MAX), procs, walltime, submit, owner };
         let ahead = queue.position_of(now, &submission);
-        match places.last_mut() {
+        match sizes.last_mut() {
             Some(last) if last.ahead == ahead => last.most = procs,
-            _ => places.push(RankedSizes { ahead, least: procs, most: procs }),
+            _ => sizes.push(RankedSizes { ahead, least: procs, most: procs }),
         }
     }
-    places.sort_by_key(|place| place.ahead);
-    places
+    sizes.sort_by_key(|estimate| estimate.ahead);
+    sizes
 }

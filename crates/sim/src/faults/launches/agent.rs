@@ -116,12 +116,15 @@ impl World {
         let incarnation = self.launches.coordinator.node.incarnation;
         match command {
             Command::Answer { to, answer } => self.send_launch_answer(to.0, LaunchAnswer::User(answer)),
-            Command::SubjobDecision { to, decision, heard } => {
-                self.send_launch_answer(to.0, LaunchAnswer::Decision(decision, heard));
+            Command::SubjobDecision { to, decision, end_acknowledged } => {
+                self.send_launch_answer(to.0, LaunchAnswer::Decision(decision, end_acknowledged));
             }
             Command::ListMachines { launch, group } => {
                 let pause = self.rng.random_range(10..3_000);
-                self.after(pause, WorldEvent::Launch(LaunchEvent::MachinesListed(incarnation, launch, group)));
+                self.after(
+                    pause,
+                    WorldEvent::Launch(LaunchEvent::MachinesListed(incarnation, launch, group)),
+                );
             }
             Command::Call { to, id, call } => {
                 let Some(to) = self.peers.get(&to.name).copied() else { return };

@@ -119,7 +119,9 @@ impl World {
         match moment {
             LaunchEvent::Due(incarnation) => self.coordinator_due(incarnation),
             LaunchEvent::Commit(incarnation) => self.coordinator_commits(incarnation),
-            LaunchEvent::MachinesListed(incarnation, id, group) => self.machines_listed(incarnation, id, group),
+            LaunchEvent::MachinesListed(incarnation, id, group) => {
+                self.machines_listed(incarnation, id, group)
+            }
             LaunchEvent::Located(server, incarnation, id) => self.located(server, incarnation, id),
             LaunchEvent::TaskEnds(server, job, task) => self.end_task(server, job, task),
             LaunchEvent::Injected(incarnation, event) => {
