@@ -117,7 +117,7 @@ impl Client {
     /// If it does not exist or is not ours, or the agent does not answer.
     pub async fn find_launch(&self, launch: &LaunchId) -> Result<LaunchRecord, ClientError> {
         let (agent, mut launches) = self.launches_at(launch)?;
-        let reply = launches.look(self.request(proto::LaunchId::from(launch))).await;
+        let reply = launches.get(self.request(proto::LaunchId::from(launch))).await;
         let reply = reply.map_err(|status| failed(&agent, &status))?;
         LaunchRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
@@ -242,7 +242,7 @@ impl LaunchConnection<'_> {
 
     async fn find(&self, request: &LaunchRequest) -> LaunchUpdate {
         let (id, mut agent) = self.of(request);
-        match agent.look(self.client.request(id)).await {
+        match agent.get(self.client.request(id)).await {
             Ok(reply) => match LaunchRecord::try_from(reply.into_inner()) {
                 Ok(record) => LaunchUpdate::Launch(Box::new(record)),
                 Err(malformed) => LaunchUpdate::Silent(malformed.to_string()),

@@ -263,7 +263,9 @@ fn ended(outcome: SubmissionOutcome, only: Option<&Name>) -> Result<Box<JobRecor
     match outcome {
         SubmissionOutcome::Accepted(record) => Ok(record),
         SubmissionOutcome::Refused(reasons) if reasons.is_empty() => Err(match only {
-            Some(name) => ClientError::unavailable(format!("server {name} is not connected to the federation")),
+            Some(name) => {
+                ClientError::unavailable(format!("server {name} is not connected to the federation"))
+            }
             None => ClientError::unavailable("no server is connected to the federation"),
         }),
         SubmissionOutcome::Refused(reasons) => {

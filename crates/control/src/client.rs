@@ -230,8 +230,7 @@ impl Submission {
             self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
         }
         let passed = found.down.into_iter().map(|server| (server, Cause::NotConnected)).collect();
-        self.discovery =
-            DiscoverySummary { servers: found.servers, answered: found.answered, passed };
+        self.discovery = DiscoverySummary { servers: found.servers, answered: found.answered, passed };
         self.candidates = found.vectors;
         keep_best(&mut self.candidates, usize::MAX);
         self.next = 0;

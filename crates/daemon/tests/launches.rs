@@ -49,9 +49,10 @@ async fn started(federation: &Federation) -> Running {
 }
 
 impl Running {
-    /// How it answers a server that says how its subjob stands.
-    async fn report(&self, own: &Credentials, stands: SubjobReport) -> Result<DecidedSubjob, Status> {
-        let reply = LaunchesClient::new(self.channel(own)).stands(proto::SubjobReport::from(&stands)).await?;
+    /// The answer to a server that reports the state of its subjob.
+    async fn report(&self, own: &Credentials, report: SubjobReport) -> Result<DecidedSubjob, Status> {
+        let reply =
+            LaunchesClient::new(self.channel(own)).report_subjob(proto::SubjobReport::from(&report)).await?;
         Ok(DecidedSubjob::try_from(reply.into_inner()).unwrap())
     }
 

@@ -17,7 +17,7 @@ pub(super) const WORK_OR_SERVICE: &str = "work or service";
 pub(super) const BEST: Number<u32, u32> = number("a number of answers", bounds::BEST);
 
 one_of! {
-    proto::What { what: proto::what::What } <=> DiscoverySubject {
+    proto::DiscoverySubject { what: proto::discovery_subject::What } <=> DiscoverySubject {
         Work <=> Work(nested()),
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Snapshots(empty()) <=> Snapshots,

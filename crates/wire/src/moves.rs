@@ -37,7 +37,7 @@ pub enum MovingChange {
 }
 
 message! {
-    proto::Proposal <=> ProposedMove {
+    proto::ProposedMove <=> ProposedMove {
         job: HANDLE,
         from: NAME,
         to: NAME,

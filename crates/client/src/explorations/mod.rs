@@ -42,8 +42,8 @@ pub use self::spec::{ExplorationSpec, ExplorationStatus, ExplorationUpdate};
 /// A report of the connection to a server.
 #[derive(Debug)]
 enum ConnectionReport {
-    Happened(RequestEvent),
-    Stands { number: u32, state: RequestState },
+    Event(RequestEvent),
+    Status { number: u32, state: RequestState },
     Cancelled(Name, Option<u32>),
     Share(Name, UserShare),
 }
@@ -242,7 +242,7 @@ impl ExplorationCalls {
         loop {
             let event = self.next_event().await;
             let is_it = match &event {
-                RequestEvent::Ended { number, .. } | RequestEvent::NotTaken { number, .. } => {
+                RequestEvent::Ended { number, .. } | RequestEvent::Refused { number, .. } => {
                     *number == wanted
                 }
                 RequestEvent::Withdrawn { id, .. } => id.number == wanted,
@@ -264,7 +264,7 @@ impl ExplorationCalls {
         loop {
             let report = timeout_at(until, self.reports.recv()).await.ok()??;
             let found = match report {
-                ConnectionReport::Stands { number, state } if number == wanted => Some(state),
+                ConnectionReport::Status { number, state } if number == wanted => Some(state),
                 _ => None,
             };
             let event = self.apply(report);
@@ -406,11 +406,11 @@ impl ExplorationCalls {
 
     fn apply(&mut self, report: ConnectionReport) -> Option<RequestEvent> {
         match report {
-            ConnectionReport::Happened(event) => {
+            ConnectionReport::Event(event) => {
                 match &event {
                     RequestEvent::Expected { .. } => {}
                     RequestEvent::Ended { number, server, .. }
-                    | RequestEvent::NotTaken { number, server, .. }
+                    | RequestEvent::Refused { number, server, .. }
                     | RequestEvent::Withdrawn { id: Attempt { number, .. }, server } => {
                         self.answered(*number);
                         if self.open.get(number) == Some(server) {
@@ -424,7 +424,7 @@ impl ExplorationCalls {
                 }
                 return Some(event);
             }
-            ConnectionReport::Stands { number, .. } => self.answered(number),
+            ConnectionReport::Status { number, .. } => self.answered(number),
             ConnectionReport::Cancelled(server, number) => {
                 self.cancelling.remove(&(server, number));
             }

@@ -20,7 +20,7 @@ pub enum RequestEvent {
         output: Vec<u8>,
     },
     /// A server does not take a request.
-    NotTaken {
+    Refused {
         /// Which.
         number: u32,
         /// Where.

@@ -69,7 +69,7 @@ message! {
         edges: list(nested(), bounds::TALKS_MAX).exact(),
     } => (check: between_its_tasks, fit: crate::tests::fit::application)
 
-    proto::TaskWish <=> TaskSpec {
+    proto::TaskSpec <=> TaskSpec {
         name: TASK_NAME,
         rcr: Positive,
         payload: join(program_and_inputs, payload) => (

@@ -71,7 +71,7 @@ one_of! {
     proto::SubjobState { state: proto::subjob_state::State } <=> SubjobState {
         Unknown(FLAG) <=> Unknown,
         Queued(FLAG) <=> Queued,
-        Held(proto::subjob_state::Held) <=> Prepared { addresses: by_task(ADDRESS) },
+        Prepared(proto::subjob_state::Prepared) <=> Prepared { addresses: by_task(ADDRESS) },
         Committed(FLAG) <=> Committed,
         Runs(proto::subjob_state::Runs) <=> Runs { ended: by_task(nested()) },
         Over(proto::subjob_state::Over) <=> Over { ended: by_task(nested()), exit: required("how it ended") },

@@ -30,8 +30,8 @@ fn service() -> Option<proto::Program> {
     Some(proto::Program { what: Some(program::What::Service(call(&[]))) })
 }
 
-fn wish(name: &str) -> proto::TaskWish {
-    proto::TaskWish { name: name.to_owned(), rcr: 2.0, program: service(), inputs: Vec::new() }
+fn wish(name: &str) -> proto::TaskSpec {
+    proto::TaskSpec { name: name.to_owned(), rcr: 2.0, program: service(), inputs: Vec::new() }
 }
 
 fn launch() -> proto::LaunchRequest {
@@ -237,7 +237,7 @@ fn standings_and_verdicts() {
     let addresses = |name: &str, address: &str| BTreeMap::from([(name.to_owned(), address.to_owned())]);
     let held = |name: &str, address: &str| {
         let addresses = addresses(name, address);
-        let state = Some(subjob_state::State::Held(subjob_state::Held { addresses }));
+        let state = Some(subjob_state::State::Prepared(subjob_state::Prepared { addresses }));
         proto::SubjobReport { id: Some(subjob_id()), state: Some(proto::SubjobState { state }) }
     };
     let nothing = proto::SubjobReport { id: Some(subjob_id()), state: None };
@@ -246,8 +246,8 @@ fn standings_and_verdicts() {
     let over = proto::SubjobReport { id: Some(subjob_id()), state: Some(over) };
     let cases = [
         (nothing, "state", "the state of the subjob", NOTHING),
-        (held("a/b", "host:1"), "state.held.addresses", TASK, "`a/b`"),
-        (held("a", "host"), "state.held.addresses[a]", ADDRESS, "`host`"),
+        (held("a/b", "host:1"), "state.prepared.addresses", TASK, "`a/b`"),
+        (held("a", "host"), "state.prepared.addresses[a]", ADDRESS, "`host`"),
         (over, "state.over.exit", "how it ended", NOTHING),
     ];
     for (message, field, expected, found) in cases {

@@ -69,11 +69,16 @@ fn jobs() {
             PRINTABLE,
             "`a\\nb`",
         ),
-        (|job| job.compared = vec![proto::Compared::default(); 65], "compared", "at most 64 items", "65"),
+        (
+            |job| job.compared = vec![proto::ComparedEstimate::default(); 65],
+            "compared",
+            "at most 64 items",
+            "65",
+        ),
         (
             |job| {
-                let good = proto::Compared { server: "lyon".into(), estimate: Some(estimate()) };
-                job.compared = vec![good.clone(), proto::Compared { estimate: None, ..good }];
+                let good = proto::ComparedEstimate { server: "lyon".into(), estimate: Some(estimate()) };
+                job.compared = vec![good.clone(), proto::ComparedEstimate { estimate: None, ..good }];
             },
             "compared[1].estimate",
             AN_ESTIMATE,
@@ -119,7 +124,8 @@ fn speedups() {
     for (model, field, expected, found) in cases {
         let damage = |down: &mut proto::Down| {
             let work = proto::Work { speedup: Some(model), ..work() };
-            of_question(down).what = Some(proto::What { what: Some(proto::what::What::Work(work)) });
+            of_question(down).what =
+                Some(proto::DiscoverySubject { what: Some(proto::discovery_subject::What::Work(work)) });
         };
         let field = format!("question.what.work.speedup{field}");
         check::<_, FromParent>(asks(), damage, &field, expected, found);
@@ -150,7 +156,12 @@ fn questions() {
     type Damage = fn(&mut proto::Question);
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|question| question.what = None, "what", "work or service", NOTHING),
-        (|question| question.what = Some(proto::What { what: None }), "what", "work or service", NOTHING),
+        (
+            |question| question.what = Some(proto::DiscoverySubject { what: None }),
+            "what",
+            "work or service",
+            NOTHING,
+        ),
         (|question| question.user.clear(), "user", USER, EMPTY),
         (|question| question.best = 65, "best", "a number of answers from 1 to 64", "65"),
         (|question| question.only = "Lyon".into(), "only", NAME, "`Lyon`"),
@@ -184,14 +195,20 @@ fn calls_of_services() {
         (call(&[("n", &long)]), "service.arguments[n]", "at most 4096 bytes", "4097 bytes"),
     ];
     for (damaged, field, expected, found) in cases {
-        let message = proto::What { what: Some(proto::what::What::Service(call(&[("n", "100")]))) };
-        let damage = |what: &mut proto::What| what.what = Some(proto::what::What::Service(damaged));
+        let message = proto::DiscoverySubject {
+            what: Some(proto::discovery_subject::What::Service(call(&[("n", "100")]))),
+        };
+        let damage = |what: &mut proto::DiscoverySubject| {
+            what.what = Some(proto::discovery_subject::What::Service(damaged))
+        };
         check::<_, DiscoverySubject>(message, damage, field, expected, found);
     }
     let many = (0..101).map(|number| (number.to_string(), String::new())).collect();
     let many = proto::ServiceCall { name: "pi".to_owned(), arguments: many };
-    let many =
-        DiscoverySubject::try_from(proto::What { what: Some(proto::what::What::Service(many)) }).unwrap_err();
+    let many = DiscoverySubject::try_from(proto::DiscoverySubject {
+        what: Some(proto::discovery_subject::What::Service(many)),
+    })
+    .unwrap_err();
     assert_eq!(many.to_string(), "service.arguments: expected at most 100 items, found 101");
 }
 
@@ -214,7 +231,8 @@ fn vectors_and_answers() {
     ];
     for (damage, field, expected, found) in cases {
         check::<_, EstimationVector>(vector(), damage, field, expected, found);
-        let message = proto::DiscoveryResult { vectors: vec![vector(), vector()], ..proto::DiscoveryResult::default() };
+        let message =
+            proto::DiscoveryResult { vectors: vec![vector(), vector()], ..proto::DiscoveryResult::default() };
         let within = |found: &mut proto::DiscoveryResult| damage(&mut found.vectors[1]);
         check::<_, DiscoveryResult>(message, within, &format!("vectors[1].{field}"), expected, found);
     }
@@ -268,7 +286,8 @@ fn servers() {
 fn messages_of_children() {
     let answer = |found| up::Message::Answer(proto::Answer { discovery: 1, found });
     let update = |job| up::Message::StatusUpdate(proto::StatusUpdate { sequence: 1, job });
-    let nameless = proto::DiscoveryResult { silent: vec![String::new()], ..proto::DiscoveryResult::default() };
+    let nameless =
+        proto::DiscoveryResult { silent: vec![String::new()], ..proto::DiscoveryResult::default() };
     let many = vec![server_info(); bounds::SERVERS_MAX + 1];
     let cases = [
         (
@@ -314,7 +333,8 @@ fn messages_of_children() {
 
 #[test]
 fn a_malformed_message_is_an_invalid_argument_with_its_field() {
-    let malformed = DiscoverySubject::try_from(proto::What { what: None }).unwrap_err().under("what");
+    let malformed =
+        DiscoverySubject::try_from(proto::DiscoverySubject { what: None }).unwrap_err().under("what");
     let status = Status::from(malformed);
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(status.message(), "what: expected work or service, found nothing");

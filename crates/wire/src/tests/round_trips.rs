@@ -39,7 +39,7 @@ fn clients_give_no_orders_and_see_no_queues() {
         let caller = Caller { user: "root".parse().unwrap(), operator: true };
         let refused = asked(discover(&what, 1, None), caller, None).unwrap_err();
         assert!(refused.to_string().contains("only agents"), "{refused}");
-        assert_eq!(received::<proto::What, _>(&what), Ok(what));
+        assert_eq!(received::<proto::DiscoverySubject, _>(&what), Ok(what));
     }
 }
 

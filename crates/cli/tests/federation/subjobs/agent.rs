@@ -156,7 +156,7 @@ pub(super) fn written(folder: &Path, task: &str) -> String {
 
 #[tonic::async_trait]
 impl Launches for ReportRecorder {
-    async fn stands(
+    async fn report_subjob(
         &self,
         request: Request<proto::SubjobReport>,
     ) -> Result<Response<proto::SubjobDecision>, Status> {
@@ -185,7 +185,7 @@ impl Launches for ReportRecorder {
         Err(not_called())
     }
 
-    async fn look(&self, _: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
+    async fn get(&self, _: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
         Err(not_called())
     }
 

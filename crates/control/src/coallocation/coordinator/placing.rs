@@ -78,8 +78,7 @@ impl Coordinator {
         let (mut commitments, mut running) = (self.commitments(), launch.running());
         let mut allocations = Vec::new();
         for tasks in launch.connected_tasks(group) {
-            let placed =
-                self.map_connected(key, launch, (group, &tasks), sites, (&commitments, &running))?;
+            let placed = self.map_connected(key, launch, (group, &tasks), sites, (&commitments, &running))?;
             for (task, allocation) in &placed {
                 let machine_key = (allocation.server.clone(), allocation.machine.clone());
                 *commitments.machines.entry(machine_key).or_default() += launch.mcr_of(*task);

@@ -226,7 +226,7 @@ impl World {
             (Peer::Server(index), LaunchRequest::Subjob(id, call)) => {
                 self.receive_subjob_call(index, reply, id, call)
             }
-            (_, LaunchRequest::Stands(from, id, state)) => {
+            (_, LaunchRequest::Report(from, id, state)) => {
                 let state = match state {
                     SubjobState::Queued if self.bug == Some(Bug::QueuedIsPrepared) => {
                         SubjobState::Prepared { addresses: BTreeMap::new() }

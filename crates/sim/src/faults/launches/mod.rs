@@ -69,7 +69,7 @@ pub(super) enum LaunchRequest {
     Cancel(LaunchId),
     Spawn(LaunchId, Box<SpawnSpec>),
     Subjob(SubjobId, coallocation::Call),
-    Stands(Name, SubjobId, SubjobState),
+    Report(Name, SubjobId, SubjobState),
 }
 
 /// An answer about a launch.

@@ -34,7 +34,7 @@ impl World {
                     Peer::Server(index),
                     AGENT,
                     by,
-                    LaunchRequest::Stands(name, id, state),
+                    LaunchRequest::Report(name, id, state),
                 );
             }
         }
