@@ -59,7 +59,7 @@ fn nothing_is_left(dir: &Path) {
 
 /// Ctrl-C and SIGTERM, while daemons are being started and while jobs run.
 #[test]
-fn a_demonstration_that_is_ended_early_says_so_and_leaves_nothing_running() {
+fn a_demonstration_that_is_ended_early_reports_it_and_leaves_no_process() {
     for (signal, message, code) in [
         (Signal::INT, "Starting an agent", 130),
         (Signal::INT, "runs, after waiting", 130),

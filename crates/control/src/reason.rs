@@ -119,7 +119,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A summary of the answers to a discovery query, beside the estimates that were compared.
+/// A summary of the answers to a discovery query, besides the estimates that were compared.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiscoverySummary {
     /// Number of servers that the agents know, up or down; 0 if unknown.

@@ -60,8 +60,8 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The servers that it is or has below it.
     fn servers(&self) -> impl Future<Output = Vec<ServerInfo>> + Send;
 
-    /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is a number of our own, which no
-    /// earlier question had: a parent that was started again may count from where it was before. `request` is for log
+    /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is the child's own number, which no
+    /// earlier question has: a parent that was started again may count from where it was before. `request` is for log
     /// lines.
     fn asked(
         &self,

@@ -130,7 +130,7 @@ impl Subjobs for Willing {
     }
 }
 
-/// A willing server that the agent knows, as long as the line is there.
+/// A willing server that the agent knows, as long as the connection is up.
 struct Attached {
     willing: Willing,
     own: Credentials,

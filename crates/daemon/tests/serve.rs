@@ -29,7 +29,7 @@ impl Running {
         let _ = self.attach(own).await;
     }
 
-    /// A line to it, both ways.
+    /// A connection to it, both ways.
     async fn attach(
         &self,
         own: &Credentials,

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_or_never_done_is_unhappy() {
+    fn users_with_late_or_unfinished_requests_are_unhappy() {
         let mut users = vec![user(0, 10, 1, 0), user(0, 10, 1, 0), user(0, 10, 1, 0)];
         users[1].mandatory_done = Some(TimeMs(10_001));
         users[2].mandatory_done = None;

@@ -188,7 +188,7 @@ fn a_comparison_is_drawn() {
     assert_eq!((seen.drawn("gantt"), seen.drawn("runs"), seen.drawn("moves")), (6000, 4, 1));
 }
 
-/// Works a page by synthetic events and notes what came of each.
+/// Works a page by synthetic events and records the outcome of each.
 const HANDS: &str = r#"<script>
 const gantt = window.pliantReport.gantt, canvas = gantt.canvas, worked = {};
 const key = (node, name) => node.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));

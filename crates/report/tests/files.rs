@@ -224,7 +224,7 @@ fn only_the_wanted_formats_are_written() {
 }
 
 #[test]
-fn what_an_earlier_run_left_does_not_survive() {
+fn files_of_an_earlier_run_are_removed() {
     let folder = written(&drawn());
     for (name, is_removed) in
         [("report.html", true), ("jobs.parquet.partial", true), ("notes.txt", false), ("my-jobs.csv", false)]

@@ -1,4 +1,4 @@
-//! What users see of a federation that is well.
+//! A federation without faults, from the view of its users.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What operators see: whether a daemon is well, and what one request did on every machine.
+//! The view of operators: the health of daemons, and the log lines of one request on all machines.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

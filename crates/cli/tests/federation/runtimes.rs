@@ -28,7 +28,7 @@ async fn agents_learn_how_long_jobs_run_and_remember_it() {
     let operator = federation.operator();
     let has_all = async || listed(&operator).await.contains(&"all  5".to_owned()).then_some(());
     until("the agent to know of all ends", has_all).await;
-    // The script has no line of its own, and the one that failed taught nothing. Users see themselves only.
+    // The script has no row of its own, and nothing is learned from the failed one. Users see their own rows only.
     assert_eq!(
         listed(&operator).await,
         ["executable say 3", "executable sleep 1", "user alice 4", "user bob 1", "all  5"]

@@ -116,7 +116,7 @@ fn a_folder_of_something_else_is_not_changed() {
 }
 
 #[test]
-fn errors_of_damaged_files_of_a_federation_name_the_place() {
+fn errors_of_damaged_files_of_a_federation_name_the_position() {
     let up = Up(tempfile::tempdir().unwrap());
     let folder = up.0.path().join("federation");
     assert_eq!(run(&["ca", "init", "federation/ca", "--name", "local"], up.0.path()).code, 0);

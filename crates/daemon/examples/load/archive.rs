@@ -272,7 +272,7 @@ async fn send_updates(agent: &AgentAddress, credentials: Credentials, operator: 
     let mut kept = 0;
     while kept < u64::from(2 * MORE_JOBS) {
         let message = tokio::select! {
-            message = down.message() => message?.ok_or("the agent closed the line")?,
+            message = down.message() => message?.ok_or("the agent closed the connection")?,
             _ = beat.tick() => {
                 heart.send((&FromChild::Heartbeat { now: None }).into()).await?;
                 continue;

@@ -33,7 +33,7 @@ const RUNTIME_MS: u32 = 1_000;
 const COMPLETED: u64 = 13_660;
 const DEADLINE: SpanMs = SpanMs(100_000);
 /// How often the use of processors is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Whose use it is.
 const PROCESSES: [&str; 3] = ["users", "agent", "servers"];
 
@@ -209,7 +209,7 @@ async fn watch_usage(processes: [u32; PROCESSES.len()], mut over: watch::Receive
     loop {
         let last = tokio::select! {
             _ = over.wait_for(|over| *over) => true,
-            () = tokio::time::sleep(LOOK) => false,
+            () = tokio::time::sleep(POLL_INTERVAL) => false,
         };
         let (present, now) = (Instant::now(), cpu()?);
         let passed = (present - looked).as_secs_f64();

@@ -193,6 +193,6 @@ pub(crate) async fn attached(client: &Client, servers: usize) -> Outcome<()> {
         if begun.elapsed() > Duration::from_secs(60) {
             return Err(format!("expected {servers} servers, found {found} after a minute").into());
         }
-        tokio::time::sleep(figures::LOOK).await;
+        tokio::time::sleep(figures::POLL_INTERVAL).await;
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct ChildConnections(Arc<Mutex<Table>>);
 
 #[derive(Default, Debug)]
 struct Table {
-    /// The number of the last line: no two have the same, also of different children.
+    /// The number of the last connection: unique over all children.
     last: u64,
     open: BTreeMap<Name, (u64, DownSender)>,
     /// The last contact with each child, also with children that have gone; by role and name.

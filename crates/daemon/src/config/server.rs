@@ -261,7 +261,10 @@ impl ClusterFile {
             BatchSystemSettings::Oar(_) => "cluster.oar",
         };
         if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
-            return Err((key, format!("expected none beside [{table}], which decides that, found one")));
+            return Err((
+                key,
+                format!("expected none together with [{table}], which decides that, found one"),
+            ));
         }
         settings.check().map_err(|problem| (table, problem.to_string()))
     }

@@ -154,7 +154,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
 }
 
 struct Runner<M: Machine, D> {
-    /// The machine. Others look at it now and then; only this thread changes it.
+    /// The machine. Other threads read it; only this thread changes it.
     shared: Arc<Shared<M>>,
     journal: Box<dyn Journal>,
     driver: D,

@@ -128,7 +128,7 @@ pub async fn bind_http(address: SocketAddr) -> Result<TcpListener, HttpError> {
 }
 
 /// Serves the pages until `stop` is done; then takes no more connections, lets the open ones finish for two seconds at
-/// most, and returns. `ready` is asked at each look at `/readyz` and must not wait for anything.
+/// most, and returns. `ready` is called at each request for `/readyz` and must not block.
 pub async fn serve_http<R>(
     listener: TcpListener,
     metrics: PrometheusHandle,

@@ -38,7 +38,7 @@ use pliant_transport::Clock;
 
 /// How long a supervisor may take to see that its job is to be ended.
 const NOTICED: Duration = Duration::from_secs(3);
-/// Between two looks at what a supervisor does.
+/// The polling interval for a supervisor.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// A cluster, and what is done in it.

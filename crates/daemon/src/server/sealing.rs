@@ -1,4 +1,5 @@
-//! The results of ended jobs, and of tasks of launches, are summed up once, however many ask for them and however long it takes.
+//! The results of ended jobs, and of tasks of launches, are summed up once, however many ask for them and however long it
+//! takes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,8 +33,8 @@ impl Drop for Begun {
 }
 
 impl Sealing {
-    /// What `sum_up` finds of the job in a folder. If it does not end in that time, the caller has to repeat its request: it goes on,
-    /// and is not begun twice. So is a caller that asks while [`AT_ONCE`] other jobs are being summed up.
+    /// What `sum_up` finds of the job in a folder. If it does not end in that time, the caller has to repeat its request:
+    /// it goes on, and is not begun twice. So has a caller that asks while [`AT_ONCE`] other jobs are being summed up.
     pub(super) async fn results(
         &self,
         dir: &Path,

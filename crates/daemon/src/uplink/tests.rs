@@ -177,7 +177,7 @@ impl Bench {
     /// The next message that is no heartbeat.
     async fn next(&mut self) -> FromChild {
         loop {
-            let message = self.parent.recv().await.expect("the line holds");
+            let message = self.parent.recv().await.expect("the connection holds");
             match FromChild::try_from(message).unwrap() {
                 FromChild::Heartbeat { now } => assert!(now.is_some()),
                 message => return message,
@@ -317,7 +317,7 @@ async fn the_queue_of_50_000_waiting_jobs_goes_up_in_pieces_among_other_messages
     bench.upward.answer(8, long.clone());
     let (mut pieces, mut updates, mut taken) = (Pieces::default(), 0, 0);
     let answer = loop {
-        let message = bench.parent.recv().await.expect("the line holds");
+        let message = bench.parent.recv().await.expect("the connection holds");
         assert!(
             message.encoded_len() <= LimitsFile::default().message_bytes / 8,
             "{}",

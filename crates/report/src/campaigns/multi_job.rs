@@ -197,7 +197,7 @@ fn arriving(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Vec<Sectio
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
 }
 
-/// Table 5: random allocation beside statistics by user on clusters of several processors, where policies of those names are.
+/// Table 5: random allocation compared with statistics by user on clusters of several processors, where policies of those names are.
 fn table_5(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Option<Section> {
     let is_scenario_4 = |cell: &&ArrivingCell| {
         experiments.iter().any(|row| row.experiment == cell.experiment && row.has_several_processors())

@@ -8,10 +8,10 @@
 //!   thing at a time: it plans, or treats such requests, never both. So a job that a listing shows *held* does not start
 //!   before it is resumed; one that waits may start while a request is on its way.
 //! - `oardel` has no state filter, and ends a job that has started meanwhile. So a job is withdrawn in steps: it is held,
-//!   and it is waited until a listing says that it is ([`Oar::prevent_start`]); then the folder of the job at this server is removed, which fails
-//!   if a supervisor has claimed it; only then it is deleted ([`Oar::delete`]), and it is waited until a listing says that
-//!   it is over. Should it be resumed in between, what starts finds no folder, and runs nothing: the claim decides,
-//!   not OAR's state, which others may change.
+//!   and it is waited until a listing says that it is ([`Oar::prevent_start`]); then the folder of the job at this server
+//!   is removed, which fails if a supervisor has claimed it; only then it is deleted ([`Oar::delete`]), and it is waited
+//!   until a listing says that it is over. Should it be resumed in between, what starts finds no folder, and runs nothing:
+//!   the claim decides, not OAR's state, which others may change.
 //! - A request that was not answered may have been carried out. A submission is found again by its tag
 //!   ([`Oar::submit_unless_there`]).
 //! - When a node does not answer, OAR ends the job and submits a copy of it, with the same name and another id. The claim
@@ -68,7 +68,7 @@ const EXPECTED: &str = "what oar 2.5 prints";
 /// Names or ids in one command: more would make its arguments too long.
 const NAMES_MAX: usize = 500;
 /// Between two looks whether OAR's server has done what it was asked.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Oar {
     /// Looks who we are to OAR. `server` is the name that goes into the tags.
@@ -166,7 +166,7 @@ impl Oar {
                 _ if begin.elapsed() > self.runner.deadline => {
                     return Err(undone("oarhold", &job, self.runner.deadline));
                 }
-                _ => tokio::time::sleep(LOOK).await,
+                _ => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -189,7 +189,7 @@ impl Oar {
                 Some(job) if begin.elapsed() > self.runner.deadline => {
                     return Err(undone("oardel", &job, self.runner.deadline));
                 }
-                Some(_) => tokio::time::sleep(LOOK).await,
+                Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -214,7 +214,7 @@ impl Oar {
                     return Err(undone("oarresume", &job, self.runner.deadline));
                 }
                 (State::Held, Some(Ok(()))) => {
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     asked = Some(Ok(()));
                 }
                 _ => return Ok(()),
@@ -249,7 +249,7 @@ impl Oar {
         Ok(ListedJobs { listing: Listing::new(now, nodes, jobs), unread })
     }
 
-    /// What became of these jobs, by id: those that are over.
+    /// The outcomes of these jobs, by ID: of those that have ended.
     ///
     /// # Errors
     /// OAR does not answer.

@@ -293,7 +293,7 @@ impl Slurm {
         Ok(ListedJobs { listing: Listing { partitions, ..Listing::new(now, nodes, jobs) }, unread })
     }
 
-    /// What became of these jobs, by id, with how their processes ended: those that are over and that Slurm still
+    /// The outcomes of these jobs, by ID, with the ends of their processes: those that are over and that Slurm still
     /// knows. One that is missing runs, waits, was over too long ago, was forgotten, or is another user's by now. One of
     /// ours may have the id of an earlier one: see [`ListedJob::job_number`].
     ///
@@ -441,7 +441,7 @@ fn variables(settings: &Settings, call: &Call) -> Vec<(&'static str, OsString)> 
     variables
 }
 
-/// Leaves out others' jobs that are over, but for those that were not when the last listing was made: what became of
+/// Leaves out others' jobs that are over, but for those that were not when the last listing was made: the end of
 /// them is reported once.
 fn leave_out_over(jobs: &mut Vec<ListedJob>, known: &mut Option<BTreeSet<String>>) {
     let is_over = |job: &ListedJob| job.job_number.is_none() && job.phase() == Phase::Ended;

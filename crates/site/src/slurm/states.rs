@@ -39,7 +39,7 @@ fn is_held(reason: &str) -> bool {
     requeued || reason.starts_with("JobHeld") || reason.starts_with("JobHold")
 }
 
-/// What a waiting job waits for, by its reason. Waiting for its turn and for cores is what all do.
+/// The wait reason of a job. Waiting for priority and for cores is the normal case.
 pub(super) fn wait_reason(reason: &str, dependency: &str, start: Option<Time>) -> Option<WaitReason> {
     const ITS_TURN: &[&str] = &["", "None", "Priority", "Resources", "Cleaning", "Prolog"];
     const LIMITS: &[&str] = &["Assoc", "QOSMax", "QOSGrp", "QOSUsage", "QOSJob", "Max", "JobArrayTaskLimit"];

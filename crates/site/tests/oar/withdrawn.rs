@@ -37,7 +37,7 @@ async fn what_is_held_starts_once_it_is_released() {
     let held = cluster.submit(1, "true", &cores(1), true).await;
     let other = cluster.submit(2, "true", &cores(1), false).await;
     cluster.wait_for(&other, Phase::Ended).await;
-    assert_eq!(cluster.job(&held).await.unwrap().state, State::Held, "its turn has come and gone");
+    assert_eq!(cluster.job(&held).await.unwrap().state, State::Held, "its start was prevented");
     cluster.oar.release(1, &held).await.unwrap();
     assert_eq!(cluster.wait_for(&held, Phase::Ended).await.state, State::Completed);
     cluster.oar.release(1, &held).await.unwrap();

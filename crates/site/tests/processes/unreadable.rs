@@ -70,7 +70,7 @@ async fn as_unprivileged_server() {
 }
 
 #[test]
-fn a_job_that_closes_its_own_folder_is_found_cancelled_and_given_back() {
+fn a_job_that_removes_permissions_of_its_folder_is_found_cancelled_and_returned() {
     if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
         eprintln!("skipped: this user is never refused anything, and there is no setpriv to change that");
         return;

@@ -233,7 +233,7 @@ fn what_clients_fetch_of_tasks() {
 }
 
 #[test]
-fn standings_and_verdicts() {
+fn subjob_states_and_decisions() {
     let addresses = |name: &str, address: &str| BTreeMap::from([(name.to_owned(), address.to_owned())]);
     let held = |name: &str, address: &str| {
         let addresses = addresses(name, address);

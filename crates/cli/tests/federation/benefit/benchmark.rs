@@ -1,5 +1,5 @@
 //! What a policy is worth on real clusters: the same work, at the same time, for federations that differ in nothing but the
-//! policy, beside what the simulator makes of the recorded work (`cargo xtask benefit`).
+//! policy, compared with a simulation of the recorded work (`cargo xtask benefit`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +39,7 @@ struct Policy {
     words: &'static str,
 }
 
-/// What becomes of waiting jobs. The first is what the others are compared with. Sizes are greedy: with bounded slack few jobs
+/// The reallocation of waiting jobs. The first is what the others are compared with. Sizes are greedy: with bounded slack few jobs
 /// wait long enough to be moved.
 const MOVES: &[Policy] = &[
     Policy { name: "no moves", table: "", cluster_keys: GREEDY, words: "none,tuner=exact" },

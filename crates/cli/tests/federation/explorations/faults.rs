@@ -203,7 +203,8 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     assert_eq!(dispatcher().unwrap()["dispatcher"]["sent"].as_object().unwrap().len(), 0);
 }
 
-/// A server does not take all of a user's mandatory requests, so the client waits before it asks again, and is killed meanwhile.
+/// A server does not take all of a user's mandatory requests, so the client waits before it asks again, and is killed
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_killed_while_it_waits_for_free_cores_resumes() {
     let federation =

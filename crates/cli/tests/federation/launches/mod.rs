@@ -1,5 +1,5 @@
-//! Applications of communicating tasks on several clusters at once: they communicate and complete, all end when one fails or the
-//! user cancels, tasks are added, and after a crash at any step no task runs alone and no subjob is left.
+//! Applications of communicating tasks on several clusters at once: they communicate and complete, all end when one fails
+//! or the user cancels, tasks are added, and after a crash at any step no task runs alone and no subjob is left.
 
 mod files;
 mod links;

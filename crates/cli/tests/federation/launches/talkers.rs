@@ -11,8 +11,8 @@ use rustix::process::Pid;
 
 use crate::harness::fresh_key;
 
-/// A task: it listens at its address, sends its name to all of its neighbours, receives as many names, records them, waits for its gate, and
-/// ends with a code.
+/// A task: it listens at its address, sends its name to all of its neighbours, receives as many names, records them, waits
+/// for its gate, and ends with a code.
 const TALKER: &str = r#"#!/usr/bin/perl
 use strict;
 use warnings;

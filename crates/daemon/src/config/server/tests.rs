@@ -42,7 +42,7 @@ fn invalid_settings_are_reported_with_their_key() {
         let error = read_with(cluster).err().unwrap().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "expected {words:?} in: {error}");
     };
-    let beside = "none beside [cluster.slurm]";
+    let beside = "none together with [cluster.slurm]";
     check("[cluster]\nprocs = 4\n[cluster.slurm]\n", &["cluster.procs", beside]);
     check("[cluster]\nbatch = \"easy\"\n[cluster.slurm]\n", &["cluster.batch", beside]);
     check("[cluster]\norder = \"f1\"\n[cluster.slurm]\n", &["cluster.order", beside]);

@@ -44,7 +44,7 @@ impl proto::subjobs_server::Subjobs for Service {
         let bytes = request.get_ref().encoded_len();
         let subjob = Subjob::try_from(request.into_inner())?;
         coordinates(&from, &subjob.id.launch)?;
-        let state = self.taken_in(subjob, bytes).await?;
+        let state = self.prepare_subjob(subjob, bytes).await?;
         Ok(Response::new((&state).into()))
     }
 
@@ -93,7 +93,7 @@ fn refused(id: &SubjobId, why: String) -> SubjobState {
 
 impl Service {
     /// Has a subjob taken in, unless it was before, or says why it is not.
-    async fn taken_in(&self, subjob: Subjob, bytes: usize) -> Result<SubjobState, Status> {
+    async fn prepare_subjob(&self, subjob: Subjob, bytes: usize) -> Result<SubjobState, Status> {
         let id = subjob.id.clone();
         let wanted = id.clone();
         let known = move |server: &mut Server, _| server.subjob_state(&wanted);

@@ -61,7 +61,7 @@ impl<R: Rule> Ranked<'_, R> {
     /// The size that completes first at its own position.
     fn earliest(&self, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         let mut best: Option<Estimate> = None;
-        self.at_each_place(walltimes, |horizon, sizes| {
+        self.at_each_rank(walltimes, |horizon, sizes| {
             let found = self.tune(horizon, tuner, sizes);
             let is_better = |found: &Estimate| {
                 best.is_none_or(|best| (found.completion(), found.procs) < (best.completion(), best.procs))
@@ -74,7 +74,7 @@ impl<R: Rule> Ranked<'_, R> {
     /// The smallest size that completes by `latest` at its own position; `known` is one that does.
     fn fewest(&self, walltimes: &Walltimes<'_>, known: Estimate, latest: Time) -> Estimate {
         let mut best = known;
-        self.at_each_place(walltimes, |horizon, sizes| {
+        self.at_each_rank(walltimes, |horizon, sizes| {
             let smaller = (sizes.least().0..=sizes.most().0).map(Procs).take_while(|size| *size < best.procs);
             let mut placed =
                 smaller.filter_map(|size| self.tune(horizon, Tuner::Exact, &sizes.between(size, size)));
@@ -88,7 +88,7 @@ impl<R: Rule> Ranked<'_, R> {
     }
 
     /// Calls `at` for each position in the queue with its sizes and the profile left by the jobs ahead.
-    fn at_each_place(&self, walltimes: &Walltimes<'_>, mut at: impl FnMut(&Horizon, &Walltimes<'_>)) {
+    fn at_each_rank(&self, walltimes: &Walltimes<'_>, mut at: impl FnMut(&Horizon, &Walltimes<'_>)) {
         let mut plan = Plan::without_jobs(self.now, self.rule, self.cluster);
         let mut queue = self.cluster.queue.iter();
         let mut pushed = 0;
