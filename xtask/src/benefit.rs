@@ -1,4 +1,5 @@
-//! `cargo xtask benefit`: what moves of waiting jobs, or sizes, are worth on real clusters, beside what the simulator predicts.
+//! `cargo xtask benefit`: the benefit of moves of waiting jobs, or of sizes, on real clusters, compared with the
+//! simulator's predictions.
 
 use crate::step::{Failure, Step};
 
@@ -8,7 +9,7 @@ pub(crate) fn run(sizes: bool, rounds: u64, seed: u64, seconds: u64) -> Result<(
         ["test", "--package", "pliant", "--test", "federation", "--", "--ignored", "--exact", "--nocapture"];
     let name = match sizes {
         true => "benefit::benchmark::bounded_slack_against_sizes_that_complete_first",
-        false => "benefit::benchmark::moves_and_copies_against_neither",
+        false => "benefit::benchmark::moves_and_siblings_against_neither",
     };
     Step::cargo(&[&test[..], &[name]].concat())
         .env("PLIANT_BENEFIT", format!("{rounds} {seed} {seconds}"))

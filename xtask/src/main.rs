@@ -1,7 +1,7 @@
 //! Project tasks, run as `cargo xtask VERB`: every test, the lints, the fuzz targets, the fault
 //! schedules.
 //!
-//! A task installs what it needs where it can, says what it had to leave out, and ends with the exit code
+//! A task installs what it needs where it can, reports what it skipped, and ends with the exit code
 //! of the first step that failed. Its own lines go to standard error, between those of the tools it runs.
 
 mod benefit;

@@ -3,7 +3,7 @@
 use crate::machine;
 use crate::step::Step;
 
-/// Installs a package if this process may. A failure is told by its step, and does not end the test run: most tests
+/// Installs a package if this process may. The step reports a failure, which does not end the test run: most tests
 /// do without.
 pub(crate) fn install(package: &str) {
     if !machine::can_install_packages() {

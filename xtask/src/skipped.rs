@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_gathered_by_what_was_absent() {
+    fn notes_are_grouped_by_what_was_absent() {
         let notes = "file\toracle::easy\t/logs/CTC is not there\nprogram\tbrowser::pages\tno chromium\n\
                      file\toracle::cbf\t/logs/CTC is not there\nfile\toracle::easy\t/logs/CTC is not there\n";
         let skipped = Skipped::parse(notes);

@@ -5,8 +5,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// What cargo tells this program of its package. Build scripts that ask for these of their own, such as that of `ring`, would be
-/// run again whenever a build from here follows one from a shell, and all that depends on them be built again.
+/// The variables that cargo sets for this program about its package. Build scripts that ask for these of their own, such as
+/// that of `ring`, would be run again whenever a build from here follows one from a shell, and all that depends on them be
+/// built again.
 const OF_THIS_PACKAGE: &[&str] = &[
     "CARGO_MANIFEST_DIR",
     "CARGO_MANIFEST_LINKS",
@@ -37,7 +38,7 @@ pub(crate) enum Failure {
     NotStarted { step: String, cause: String },
     /// The machine lacks what the task is about.
     Missing { what: &'static str, hint: &'static str },
-    /// Tests went without files that had to be there.
+    /// Tests ran without required files.
     Incomplete { files: usize },
     /// Crates or modules depend on each other where they must not (printed before).
     Structure { findings: usize },
@@ -163,7 +164,7 @@ pub(crate) fn workspace_root() -> &'static Path {
 }
 
 impl Failure {
-    /// The exit code that tells of it, as a shell would choose it.
+    /// The exit code of a failure, as a shell would choose it.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Exit { code, .. } => *code,
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_runs_and_the_first_failure_is_told() {
+    fn every_step_runs_and_the_first_failure_is_reported() {
         let directory = std::env::temp_dir().join(format!("xtask-steps-{}", std::process::id()));
         let mark = directory.to_string_lossy().into_owned();
         let steps = [shell("exit 3"), shell("exit 4"), shell("mkdir \"$MARK\"").env("MARK", mark)];

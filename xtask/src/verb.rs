@@ -19,11 +19,11 @@ Usage: cargo xtask VERB
                    which fail and shows the first one, which then becomes a row of crates/sim/tests/faults.rs
   benefit [--sizes] [--rounds N] [--seed S] [--seconds T]
                    gives the same work to three federations of three real Slurm clusters each at the same time, one without
-                   moves, one with reallocation, one with copies, N times (default 1) from seed S on (default 60), and prints
-                   the mean responses beside what the simulator predicted; the work comes within T seconds (default 60): the
+                   moves, one with reallocation, one with siblings, N times (default 1) from seed S on (default 60), and prints
+                   the mean responses and the simulator's predictions; the work comes within T seconds (default 60): the
                    fewer, the longer are the queues; needs root, Debian and some minutes a round. --sizes compares how moldable
                    jobs are sized instead (tuners exact and slack), on Pliant's own batch system and then on Slurm
-  paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), beside their simulation
+  paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), and compare with their simulation
   dist [--binary FILE] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
                    program FILE or, by default, one that is built with all optimisations (profile dist)
@@ -82,7 +82,7 @@ pub(crate) enum Verb {
     },
     /// Compares policies on real clusters.
     Benefit {
-        /// Compares how moldable jobs are sized, not what becomes of waiting ones.
+        /// Compares how moldable jobs are sized, not the reallocation of waiting jobs.
         sizes: bool,
         /// How many times.
         rounds: u64,

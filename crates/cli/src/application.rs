@@ -45,12 +45,12 @@ pub(crate) fn read(path: &Path) -> Result<LaunchDescription, Failure> {
 pub(crate) fn joining(path: &Path) -> Result<(Vec<SpawnedTask>, InputPaths), Failure> {
     let mut paths = InputPaths::new();
     let task = |task: tig::JoiningTask| {
-        let tig::JoiningTask { name, rcr, program: runs, inputs, talks } = task;
+        let tig::JoiningTask { name, rcr, program: runs, inputs, neighbours } = task;
         let asked = format!("{}: task `{name}`", path.display());
         let program = program(&asked, runs)?;
         let inputs = files_of(&asked, &inputs, path, &mut paths)?;
         let payload = Payload::of(&TaskProgram { program, inputs });
-        Ok(SpawnedTask { task: TaskSpec { name, rcr, payload }, neighbours: talks })
+        Ok(SpawnedTask { task: TaskSpec { name, rcr, payload }, neighbours })
     };
     let tasks = read_joining_tasks(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
     Ok((tasks, paths))

@@ -23,7 +23,7 @@ const AT_A_TIME: usize = 64;
 /// The exit code of a command that was ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// The options of every verb that talks to a federation.
+/// The options of every verb that connects to a federation.
 #[derive(Args)]
 pub(crate) struct Access {
     /// The client file, with agents and certificate [default: $PLIANT_CONFIG, then
@@ -209,11 +209,11 @@ impl ClientFilePaths {
 }
 
 /// The client's file to take.
-fn choose(given: Option<&Path>, places: ClientFilePaths) -> Result<PathBuf, Failure> {
-    let own = places.own.clone().filter(|path| path.exists());
-    let chosen = given.map(Path::to_owned).or(places.variable).or(own).or(places.local);
+fn choose(given: Option<&Path>, paths: ClientFilePaths) -> Result<PathBuf, Failure> {
+    let own = paths.own.clone().filter(|path| path.exists());
+    let chosen = given.map(Path::to_owned).or(paths.variable).or(own).or(paths.local);
     chosen.ok_or_else(|| {
-        let own = places.own.map_or_else(String::new, |path| format!(" no {} and", path.display()));
+        let own = paths.own.map_or_else(String::new, |path| format!(" no {} and", path.display()));
         Failure::input(format!("expected the client file of a federation, found{own} no running `pliant up`"))
             .hint(
                 "`pliant up` starts one on this machine; --config or PLIANT_CONFIG names the file of another",
@@ -239,8 +239,8 @@ mod tests {
         let check =
             |given: Option<&str>, variable: Option<&str>, own: &Path, local: Option<&str>, expected| {
                 let (variable, local) = (variable.map(PathBuf::from), local.map(PathBuf::from));
-                let places = ClientFilePaths { variable, own: Some(own.to_owned()), local };
-                let chosen = choose(given.map(Path::new), places);
+                let paths = ClientFilePaths { variable, own: Some(own.to_owned()), local };
+                let chosen = choose(given.map(Path::new), paths);
                 assert_eq!(chosen.ok(), expected, "{given:?}");
             };
         let some = |path: &str| Some(PathBuf::from(path));

@@ -72,7 +72,7 @@ impl Request<'_> {
         let path = self.workload.display();
         if report.read == 0 {
             return Failure::input(format!("{path}: expected a workload with jobs, found none in it")).hint(
-                "is it the right file? docs/reference/files/formats.md describes the formats, told by the name's ending",
+                "is it the right file? docs/reference/files/formats.md describes the formats, which are known by the file name's extension",
             );
         }
         let reasons = report.counts.iter().filter(|(repair, _)| repair.word().starts_with("dropped-"));

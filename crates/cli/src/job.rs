@@ -55,7 +55,7 @@ pub(crate) fn did_not_run(record: &JobRecord) -> Option<Failure> {
         }
         _ => Failure::input(format!("{handle} is {state}: it has not started, so {wrote_nothing} yet")).hint(
             format!(
-                "`pliant wait {handle}` waits for its end, `pliant explain {handle}` tells when it starts"
+                "`pliant wait {handle}` waits for its end, `pliant explain {handle}` shows when it starts"
             ),
         ),
     })

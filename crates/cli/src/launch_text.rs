@@ -30,11 +30,11 @@ pub(crate) fn described(record: &LaunchRecord) -> Value {
 }
 
 fn task(task: &TaskRecord) -> Value {
-    let TaskRecord { name, place, affinity, address, exit: ended, not_spawned } = task;
+    let TaskRecord { name, allocation, affinity, address, exit: ended, not_spawned } = task;
     json!({
         "task": name,
-        "server": place.as_ref().map(|(server, _)| server),
-        "machine": place.as_ref().map(|(_, machine)| machine),
+        "server": allocation.as_ref().map(|(server, _)| server),
+        "machine": allocation.as_ref().map(|(_, machine)| machine),
         "affinity": affinity,
         "address": address,
         "exit": ended.as_ref().map(exit),
@@ -57,8 +57,8 @@ pub(crate) fn needs(application: &Application) -> BTreeMap<String, f64> {
 /// which is their ratio (eq. 10).
 pub(crate) fn trial(record: &LaunchRecord, needs: &BTreeMap<String, f64>) -> String {
     let mut table = Table::new(3, &["task", "server", "machine", "needs MFlop/s", "of", "affinity"]);
-    for TaskRecord { name, place, affinity, .. } in &record.tasks {
-        let (server, machine) = words(place.as_ref());
+    for TaskRecord { name, allocation, affinity, .. } in &record.tasks {
+        let (server, machine) = words(allocation.as_ref());
         let need = needs.get(name).copied();
         let left = need.zip(*affinity).map(|(need, affinity)| need * affinity);
         table.row(vec![
@@ -99,8 +99,8 @@ pub(crate) fn facts(record: &LaunchRecord, now: Time) -> String {
     text + "\n" + &tasks(&record.tasks, true)
 }
 
-fn words(place: Option<&(Name, String)>) -> (String, String) {
-    match place {
+fn words(allocation: Option<&(Name, String)>) -> (String, String) {
+    match allocation {
         Some((server, machine)) => (server.to_string(), machine.clone()),
         None => ("-".to_owned(), "-".to_owned()),
     }
@@ -114,8 +114,8 @@ fn tasks(tasks: &[TaskRecord], with_exits: bool) -> String {
     let left = header.len();
     header.push("affinity");
     let mut table = Table::new(left, &header);
-    for TaskRecord { name, place, affinity, address, exit, not_spawned } in tasks {
-        let (server, machine) = words(place.as_ref());
+    for TaskRecord { name, allocation, affinity, address, exit, not_spawned } in tasks {
+        let (server, machine) = words(allocation.as_ref());
         let address = address.clone().unwrap_or_else(|| "-".to_owned());
         let mut row = vec![name.clone(), server, machine, address];
         if with_exits {

@@ -30,20 +30,20 @@ pub(crate) fn spinner() -> ProgressBar {
 /// One simulation on a bar of jobs, which other simulations may share.
 pub(crate) struct JobProgress<'a> {
     bar: &'a ProgressBar,
-    told: u64,
+    reported: u64,
 }
 
 impl<'a> JobProgress<'a> {
     pub(crate) fn new(bar: &'a ProgressBar) -> JobProgress<'a> {
-        JobProgress { bar, told: 0 }
+        JobProgress { bar, reported: 0 }
     }
 }
 
 impl Observer for JobProgress<'_> {
     fn progress(&mut self, done: usize, _total: usize, _now: Time) -> bool {
         let done = done as u64;
-        self.bar.inc(done.saturating_sub(self.told));
-        self.told = done;
+        self.bar.inc(done.saturating_sub(self.reported));
+        self.reported = done;
         true
     }
 }

@@ -76,15 +76,15 @@ impl Refusals {
             .join(", ")
     }
 
-    /// The error if every job was refused; `place` says where the platform was given.
-    pub(crate) fn impossible(&self, run: &Run, place: &str, moldable: bool) -> Option<Failure> {
+    /// The error if every job was refused; `location` says where the platform was given.
+    pub(crate) fn impossible(&self, run: &Run, location: &str, moldable: bool) -> Option<Failure> {
         if self.total() == 0 || !run.jobs.is_empty() {
             return None;
         }
         let jobs =
             if self.total() == 1 { "the only job" } else { &format!("all {} jobs", grouped(self.total())) };
         let problem = format!(
-            "{place}: expected a platform that some job fits, found {jobs} refused: {}{}",
+            "{location}: expected a platform that some job fits, found {jobs} refused: {}{}",
             self.reasons(),
             self.sizes(&run.platform)
         );
@@ -103,7 +103,7 @@ impl Refusals {
         let all = self.total() + run.jobs.len() as u64;
         (self.total() * WARN_FROM > all).then(|| {
             format!(
-                "{} of {} jobs are refused ({:.0} %): {}{}; the results tell of the others only",
+                "{} of {} jobs are refused ({:.0} %): {}{}; the results cover the other jobs only",
                 grouped(self.total()),
                 grouped(all),
                 100.0 * self.total() as f64 / all as f64,

@@ -37,7 +37,7 @@ pub(crate) struct TunerChange {
 }
 
 impl TunerChange {
-    /// What becomes of the tuner of a server.
+    /// The change to the tuner of a server.
     pub(crate) fn changed(&self, present: Tuner) -> Result<Tuner, TunerError> {
         let tuner = self.tuner.unwrap_or(present);
         self.parameters.iter().try_fold(tuner, |tuner, (key, value)| tuner.with(key, *value))

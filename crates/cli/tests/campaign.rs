@@ -149,7 +149,7 @@ fn a_changed_campaign_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_bad_campaign_file_gives_the_place() {
+fn a_bad_campaign_file_gives_the_position() {
     let dir = campaign(50);
     fs::write(dir.path().join("tiny.toml"), CAMPAIGN.replace("tuner = \"binary\"", "tuner = \"best\""))
         .unwrap();

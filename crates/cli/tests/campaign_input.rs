@@ -55,7 +55,7 @@ fn threads_are_bounded() {
 }
 
 #[test]
-fn keys_out_of_range_give_their_place() {
+fn keys_out_of_range_give_their_position() {
     let check = |from: &str, to: &str, error: &str| {
         assert!(CAMPAIGN.contains(from), "{from}");
         let dir = campaign(&CAMPAIGN.replacen(from, to, 1));
@@ -175,7 +175,7 @@ fn optional_workloads_are_skipped_visibly() {
     );
     fs::write(dir.path().join("tiny.toml"), format!("{CAMPAIGN}{more}optional = true\n")).unwrap();
     let said = call(dir.path(), "--format json campaign run tiny.toml --out out --quiet");
-    let expected = "warning: workload `more` is skipped: no file more.swf beside the campaign file or in PLIANT_TRACES\n";
+    let expected = "warning: workload `more` is skipped: no file more.swf in the folder of the campaign file or in PLIANT_TRACES\n";
     assert_eq!((said.stderr.as_str(), &said.json()["planned"]), (expected, &4.into()));
     let traces = dir.path().join("logs");
     fs::create_dir(&traces).unwrap();

@@ -44,7 +44,7 @@ fn the_demonstration_runs_a_federation_and_leaves_nothing_running() {
 fn nothing_is_left(dir: &Path) {
     let left: Vec<_> = fs::read_dir(dir).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
-    let of_ours = |path: &Path| {
+    let is_relevant = |path: &Path| {
         let line = fs::read(path.join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(dir.to_str().unwrap())
     };
@@ -52,15 +52,15 @@ fn nothing_is_left(dir: &Path) {
         .unwrap()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| of_ours(path))
+        .filter(|path| is_relevant(path))
         .collect();
     assert!(running.is_empty(), "{running:?}");
 }
 
 /// Ctrl-C and SIGTERM, while daemons are being started and while jobs run.
 #[test]
-fn a_demonstration_that_is_ended_early_says_so_and_leaves_nothing_running() {
-    for (signal, heard, code) in [
+fn a_demonstration_that_is_ended_early_reports_it_and_leaves_no_process() {
+    for (signal, message, code) in [
         (Signal::INT, "Starting an agent", 130),
         (Signal::INT, "runs, after waiting", 130),
         (Signal::TERM, "runs, after waiting", 143),
@@ -74,7 +74,7 @@ fn a_demonstration_that_is_ended_early_says_so_and_leaves_nothing_running() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(demo.stderr.take().unwrap()).lines().map(Result::unwrap);
-        assert!(lines.any(|line| line.contains(heard)), "{heard}");
+        assert!(lines.any(|line| line.contains(message)), "{message}");
         kill_process(Pid::from_child(&demo), signal).unwrap();
         let rest: Vec<String> = lines.collect();
         let said = demo.wait_with_output().unwrap();

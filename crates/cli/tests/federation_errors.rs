@@ -61,7 +61,7 @@ fn the_client_file_cannot_be_used() {
 }
 
 /// A user's certificate and a client file of an agent that does not exist.
-fn client_of_nobody(dir: &Path) {
+fn client_without_an_agent(dir: &Path) {
     let done = |arguments: &str| {
         let said = call(dir, arguments);
         assert_eq!(said.code, 0, "{arguments}: {}", said.stderr);
@@ -78,9 +78,9 @@ fn client_of_nobody(dir: &Path) {
 }
 
 #[test]
-fn nobody_answers() {
+fn an_unreachable_agent_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
-    client_of_nobody(dir.path());
+    client_without_an_agent(dir.path());
     for verb in VERBS {
         // `wait` waits without a limit, `submit` until its timeout.
         let verb = match verb {
@@ -102,9 +102,9 @@ fn nobody_answers() {
 }
 
 #[test]
-fn names_with_letters_that_show_nothing_are_refused_before_anybody_is_asked() {
+fn names_with_invisible_characters_are_refused_before_a_call() {
     let dir = tempfile::tempdir().unwrap();
-    client_of_nobody(dir.path());
+    client_without_an_agent(dir.path());
     let config = dir.path().join("alice/client.toml");
     for (words, error) in [
         (&["submit", "pi\nsamples"][..], "expected the name of a service, found `pi\\nsamples`"),
@@ -120,7 +120,7 @@ fn names_with_letters_that_show_nothing_are_refused_before_anybody_is_asked() {
 #[test]
 fn an_error_of_a_damaged_register_names_the_line() {
     let dir = tempfile::tempdir().unwrap();
-    client_of_nobody(dir.path());
+    client_without_an_agent(dir.path());
     fs::write(dir.path().join("authority/register.toml"), "federation = 1\n").unwrap();
     let said = go(dir.path(), "ca list --ca authority", None);
     refused(&said, "ca list", 2, "authority/register.toml:1:14: expected the register", "from a backup");
@@ -130,7 +130,7 @@ fn an_error_of_a_damaged_register_names_the_line() {
 #[test]
 fn wrong_words_are_refused_before_anybody_is_asked() {
     let dir = tempfile::tempdir().unwrap();
-    client_of_nobody(dir.path());
+    client_without_an_agent(dir.path());
     for name in ["a", "a.sh", "b;c"] {
         fs::write(dir.path().join(name), "").unwrap();
     }

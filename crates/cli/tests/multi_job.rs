@@ -128,7 +128,7 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     let table = page.split("[table 5]").nth(1).unwrap().split("<h2").next().unwrap();
     assert!(table.contains("busy") && !table.contains("single"), "{table}");
     support::same_from_shards("sweeps.toml", "out", &["results.json"], dir.path());
-    // The log has no place for so long a delay.
+    // The log is too short for such a delay.
     fs::write(dir.path().join("long.toml"), FILE.replace("[200000]", "[250000]")).unwrap();
     let said = run(&["campaign", "run", "long.toml", "--out", "long"], dir.path());
     for part in ["single on made: expected a log", "longer than the delay of 250000 s", "shorten `delays_s`"]

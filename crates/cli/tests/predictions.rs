@@ -75,7 +75,7 @@ fn said(dir: &Path, line: &str) -> Value {
 
 /// The last job has the choice between `a`, where a job runs that was submitted for 1000 s at 100 and takes 10 s, and `b`, where
 /// one runs from 101 to 601. By walltimes `b` is free first, and it ends at 611; who knows that such jobs take 10 s sends it to
-/// `a`, where it ends at 120. Nobody knows of the second user's first job but that all others took 10 s: it
+/// `a`, where it ends at 120. Of the second user's first job only the runtimes of the others are known, 10 s: it
 /// goes to `b` all the same, and outlives what was predicted without being ended.
 #[test]
 fn a_campaign_with_plans_by_predictions_reports_what_they_were_worth() {

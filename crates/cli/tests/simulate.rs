@@ -65,7 +65,7 @@ fn check(arguments: &str, code: i32, error: &str, hint: &str) {
 }
 
 #[test]
-fn bad_input_gives_exit_code_2_the_place_and_a_hint() {
+fn bad_input_gives_exit_code_2_a_position_and_a_hint() {
     check("simulate --workload broken.swf --procs 4", 2, "broken.swf:2:", "hint: ");
     check("simulate --workload log.swf --platform zero.toml", 2, "zero.toml:", "hint: ");
     check("simulate --workload log.swf --platform key.toml", 2, "key.toml:10:", "sped");

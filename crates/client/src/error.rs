@@ -26,7 +26,7 @@ enum ErrorKind {
     /// It does not exist, or we may not see it.
     Missing,
     /// The daemon is down or does not answer.
-    Absent,
+    Unavailable,
     /// It may work later.
     Busy,
     /// It failed.
@@ -44,8 +44,8 @@ impl ClientError {
     }
 
     /// The daemon is down or does not answer.
-    pub(crate) fn absent(message: impl fmt::Display) -> ClientError {
-        ClientError::new(ErrorKind::Absent, message.to_string(), None)
+    pub(crate) fn unavailable(message: impl fmt::Display) -> ClientError {
+        ClientError::new(ErrorKind::Unavailable, message.to_string(), None)
     }
 
     /// It does not exist.
@@ -93,18 +93,18 @@ impl ClientError {
             let hint = error.hint().map(str::to_owned);
             let message = format!("{whom}: {error}");
             let denied = error.is_about_us();
-            return ClientError { denied, ..ClientError::new(ErrorKind::Absent, message, hint) };
+            return ClientError { denied, ..ClientError::new(ErrorKind::Unavailable, message, hint) };
         }
         let denied = !is_broken(status)
             && matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists);
         let kind = match status.code() {
-            _ if is_broken(status) => ErrorKind::Absent,
+            _ if is_broken(status) => ErrorKind::Unavailable,
             Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::AlreadyExists => {
                 ErrorKind::Usage
             }
             Code::FailedPrecondition | Code::OutOfRange => ErrorKind::Usage,
             Code::NotFound => ErrorKind::Missing,
-            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => ErrorKind::Absent,
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => ErrorKind::Unavailable,
             Code::ResourceExhausted | Code::Aborted => ErrorKind::Busy,
             _ => ErrorKind::Failed,
         };
@@ -137,7 +137,7 @@ impl ClientError {
 
     /// True if the same call may work later.
     pub fn may_pass(&self) -> bool {
-        matches!(self.kind, ErrorKind::Absent | ErrorKind::Busy)
+        matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Busy)
     }
 
     /// What to do about it.

@@ -73,7 +73,7 @@ impl Client {
         let offset = match first.transpose().map_err(ClientError::protocol)? {
             Some(UploadAnswer::Offset(offset)) => offset,
             Some(UploadAnswer::Complete) => return Ok(()),
-            None => return Err(ClientError::absent("the server broke the upload off")),
+            None => return Err(ClientError::unavailable("the server broke the upload off")),
         };
         let path = path.to_owned();
         let reading = tokio::task::spawn_blocking(move || send_pieces(File::open(&path)?, offset, &sender));
@@ -84,7 +84,7 @@ impl Client {
         let last = last.map_err(failed)?.map(UploadAnswer::try_from);
         match last.transpose().map_err(ClientError::protocol)? {
             Some(UploadAnswer::Complete) => Ok(()),
-            _ => Err(ClientError::absent("the server broke the upload off")),
+            _ => Err(ClientError::unavailable("the server broke the upload off")),
         }
     }
 

@@ -31,7 +31,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the launch is not accepted; if the agent has not answered within `timeout`, where the same key tells whether it was
+    /// If the launch is not accepted; if the agent has not answered within `timeout`, where the same key shows whether it was
     /// accepted; or if input files cannot be sent, after which the launch is ended.
     pub async fn launch(
         &self,
@@ -117,7 +117,7 @@ impl Client {
     /// If it does not exist or is not ours, or the agent does not answer.
     pub async fn find_launch(&self, launch: &LaunchId) -> Result<LaunchRecord, ClientError> {
         let (agent, mut launches) = self.launches_at(launch)?;
-        let reply = launches.look(self.request(proto::LaunchId::from(launch))).await;
+        let reply = launches.get(self.request(proto::LaunchId::from(launch))).await;
         let reply = reply.map_err(|status| failed(&agent, &status))?;
         LaunchRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
@@ -159,7 +159,7 @@ impl Client {
                 Ok(reply) => return Ok(reply.into_inner()),
                 Err(status) => {
                     last = ClientError::call(format!("agent {name}"), &status);
-                    if !super::is_absent(&status) {
+                    if !super::is_unavailable(&status) {
                         break;
                     }
                 }
@@ -175,7 +175,7 @@ impl Client {
     /// If the server does not answer.
     pub async fn held_subjobs(&self, server: &Name) -> Result<HeldSubjobs, ClientError> {
         let reply =
-            self.held_subjobs_client(server).await?.list(self.request(proto::HeldPartsRequest {})).await;
+            self.held_subjobs_client(server).await?.list(self.request(proto::HeldSubjobsRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         HeldSubjobs::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
@@ -242,7 +242,7 @@ impl LaunchConnection<'_> {
 
     async fn find(&self, request: &LaunchRequest) -> LaunchUpdate {
         let (id, mut agent) = self.of(request);
-        match agent.look(self.client.request(id)).await {
+        match agent.get(self.client.request(id)).await {
             Ok(reply) => match LaunchRecord::try_from(reply.into_inner()) {
                 Ok(record) => LaunchUpdate::Launch(Box::new(record)),
                 Err(malformed) => LaunchUpdate::Silent(malformed.to_string()),
@@ -314,7 +314,7 @@ fn ended(outcome: LaunchOutcome) -> Result<LaunchRecord, ClientError> {
     match outcome {
         LaunchOutcome::Over(record) => Ok(record),
         LaunchOutcome::Refused(why) => Err(ClientError::usage(why)),
-        LaunchOutcome::Unknown(why) => Err(ClientError::absent(format!(
+        LaunchOutcome::Unknown(why) => Err(ClientError::unavailable(format!(
             "whether the launch was accepted is not known ({why}): launch again with the same key to find out"
         ))),
     }

@@ -75,7 +75,7 @@ pub struct Client {
     /// Connections to servers.
     servers: Connections,
     /// The servers of jobs that were moved.
-    places: Arc<Mutex<HashMap<Handle, Name>>>,
+    job_servers: Arc<Mutex<HashMap<Handle, Name>>>,
     tls: Arc<ClientTls>,
     request: RequestId,
 }
@@ -101,7 +101,7 @@ impl Client {
             agents,
             launches,
             servers: Connections::new(Role::Server, tls.clone()),
-            places: Arc::default(),
+            job_servers: Arc::default(),
             tls,
             request: RequestId::fresh(),
         })
@@ -194,7 +194,7 @@ impl Client {
             let record = match self.server_of(handle).await {
                 Ok(mut server) => match server.job(self.request(wire::job_request(handle))).await {
                     Ok(reply) => JobRecord::try_from(reply.into_inner()).map_err(ClientError::protocol)?,
-                    Err(status) if is_absent(&status) => return Ok(self.find(handle).await?.record),
+                    Err(status) if is_unavailable(&status) => return Ok(self.find(handle).await?.record),
                     Err(status) => {
                         return self.agent_record(handle, self.server_failed(handle, &status)).await;
                     }
@@ -371,9 +371,9 @@ impl Client {
             match call(agent.clone(), self.request(question.clone())).await {
                 Ok(reply) => return Ok(reply.into_inner()),
                 Err(status) => {
-                    let absent = is_absent(&status);
+                    let unavailable = is_unavailable(&status);
                     last = ClientError::call(format!("agent {name}"), &status);
-                    if !absent {
+                    if !unavailable {
                         break;
                     }
                 }
@@ -397,6 +397,6 @@ impl Client {
 }
 
 /// True if the daemon is down or does not answer.
-fn is_absent(status: &Status) -> bool {
+fn is_unavailable(status: &Status) -> bool {
     error::is_broken(status) || status.code() == tonic::Code::Unavailable
 }

@@ -7,51 +7,51 @@ use pliant_wire::proto::server_client::ServerClient;
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::{ANSWER_BYTES_MAX, Client, ClientError, is_absent};
+use super::{ANSWER_BYTES_MAX, Client, ClientError, is_unavailable};
 
 impl Client {
     /// The last known server of a job.
-    fn place(&self, handle: &Handle) -> Name {
-        self.places.lock().get(handle).unwrap_or(&handle.server).clone()
+    fn known_server(&self, handle: &Handle) -> Name {
+        self.job_servers.lock().get(handle).unwrap_or(&handle.server).clone()
     }
 
     /// True if the server that was asked has the job. If not, the right one is asked next.
     pub(super) fn is_there(&self, record: &JobRecord) -> bool {
-        let (asked, there) = (self.place(&record.handle), record.server());
+        let (asked, there) = (self.known_server(&record.handle), record.server());
         if asked != *there {
-            self.places.lock().insert(record.handle.clone(), there.clone());
+            self.job_servers.lock().insert(record.handle.clone(), there.clone());
         }
         asked == *there
     }
 
     pub(super) async fn server_of(&self, handle: &Handle) -> Result<ServerClient<Channel>, ClientError> {
-        let place = self.place(handle);
-        if let Some(channel) = self.servers.known(&place) {
-            return Ok(server(channel));
+        let server = self.known_server(handle);
+        if let Some(channel) = self.servers.known(&server) {
+            return Ok(client(channel));
         }
-        let (place, address) = match self.find(handle).await {
+        let (server, address) = match self.find(handle).await {
             // It may have been moved since, which the agent may not know yet: an earlier server of the job knows.
-            Ok(located) if *located.record.server() == place => (place, located.address),
-            Ok(located) if place == handle.server => {
-                self.places.lock().insert(handle.clone(), located.record.server().clone());
+            Ok(located) if *located.record.server() == server => (server, located.address),
+            Ok(located) if server == handle.server => {
+                self.job_servers.lock().insert(handle.clone(), located.record.server().clone());
                 (located.record.server().clone(), located.address)
             }
             Ok(_) => {
-                let address = self.address(&place).await?;
-                (place, Some(address))
+                let address = self.address(&server).await?;
+                (server, Some(address))
             }
             // The agent may not know a new job yet. Its server knows.
             Err(error) if error.is_missing() => {
-                let address = self.address(&place).await;
-                let absent = |absent: ClientError| if absent.is_missing() { error } else { absent };
-                (place, Some(address.map_err(absent)?))
+                let address = self.address(&server).await;
+                let unknown = |unknown: ClientError| if unknown.is_missing() { error } else { unknown };
+                (server, Some(address.map_err(unknown)?))
             }
             Err(error) => return Err(error),
         };
         let address = address.ok_or_else(|| {
-            ClientError::absent(format!("server {place} is not known to the agent at the moment"))
+            ClientError::unavailable(format!("server {server} is not known to the agent at the moment"))
         })?;
-        self.server(&place, &address)
+        self.server(&server, &address)
     }
 
     /// The address of a server.
@@ -64,7 +64,7 @@ impl Client {
 
     /// A server at its known address, or at the one that the agent says.
     pub(super) async fn server_named(&self, name: &Name) -> Result<ServerClient<Channel>, ClientError> {
-        self.channel_named(name).await.map(server)
+        self.channel_named(name).await.map(client)
     }
 
     /// The connection to a server.
@@ -76,7 +76,7 @@ impl Client {
     }
 
     pub(super) fn server(&self, name: &Name, address: &str) -> Result<ServerClient<Channel>, ClientError> {
-        self.channel(name, address).map(server)
+        self.channel(name, address).map(client)
     }
 
     fn channel(&self, name: &Name, address: &str) -> Result<Channel, ClientError> {
@@ -89,19 +89,19 @@ impl Client {
     }
 
     pub(super) fn server_failed(&self, handle: &Handle, status: &Status) -> ClientError {
-        let place = self.place(handle);
-        if is_absent(status) {
+        let server = self.known_server(handle);
+        if is_unavailable(status) {
             // The server may come up at another address, and the job may have been moved.
-            self.forget_server(&place);
-            self.places.lock().remove(handle);
+            self.forget_server(&server);
+            self.job_servers.lock().remove(handle);
         }
         if let Some(to) = wire::moved_to(status) {
-            self.places.lock().insert(handle.clone(), to);
+            self.job_servers.lock().insert(handle.clone(), to);
         }
-        ClientError::call(format!("server {place}"), status)
+        ClientError::call(format!("server {server}"), status)
     }
 }
 
-fn server(channel: Channel) -> ServerClient<Channel> {
+fn client(channel: Channel) -> ServerClient<Channel> {
     ServerClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
 }

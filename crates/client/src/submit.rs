@@ -126,10 +126,10 @@ impl Client {
                         Err(error) => return Err(error),
                     }
                 }
-                Command::Submit { to, latest, compared, survey } => {
+                Command::Submit { to, latest, compared, discovery } => {
                     step(SubmissionStep::Submitting(&to.server))?;
                     let limit = limit(clock, until);
-                    let asked = (compared, survey);
+                    let asked = (compared, discovery);
                     self.send(order, &to.server, &to.address, latest, asked, limit).await
                 }
                 Command::Repeat { server } => {
@@ -168,7 +168,7 @@ impl Client {
         to: &Name,
         address: &str,
         latest: Option<Time>,
-        (compared, survey): (Vec<ComparedEstimate>, DiscoverySummary),
+        (compared, discovery): (Vec<ComparedEstimate>, DiscoverySummary),
         limit: Duration,
     ) -> Event {
         let mut server = match self.server(to, address) {
@@ -182,7 +182,7 @@ impl Client {
             inputs,
             latest,
             compared,
-            survey,
+            discovery,
             // An agent must not move a job from a server that the user chose.
             pinned: order.only.is_some(),
         };
@@ -263,15 +263,17 @@ fn ended(outcome: SubmissionOutcome, only: Option<&Name>) -> Result<Box<JobRecor
     match outcome {
         SubmissionOutcome::Accepted(record) => Ok(record),
         SubmissionOutcome::Refused(reasons) if reasons.is_empty() => Err(match only {
-            Some(name) => ClientError::absent(format!("server {name} is not connected to the federation")),
-            None => ClientError::absent("no server is connected to the federation"),
+            Some(name) => {
+                ClientError::unavailable(format!("server {name} is not connected to the federation"))
+            }
+            None => ClientError::unavailable("no server is connected to the federation"),
         }),
         SubmissionOutcome::Refused(reasons) => {
             let text = grouped(&reasons).join("\n  ");
             // Without an answer of a server it may work later.
             let is_unanswered = reasons.iter().all(|(server, _)| server.is_none());
             Err(match is_unanswered {
-                true => ClientError::absent(text),
+                true => ClientError::unavailable(text),
                 false => ClientError::usage(format!("no server takes it\n  {text}")),
             }
             .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))

@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::files::fetched;
-use super::{ANSWER_BYTES_MAX, Client, ClientError, is_absent};
+use super::{ANSWER_BYTES_MAX, Client, ClientError, is_unavailable};
 
 /// The local paths of input files, by checksum.
 pub type InputPaths = BTreeMap<Checksum, PathBuf>;
@@ -108,7 +108,7 @@ impl InputSender {
         let known = || {
             let placed = |name: &String| {
                 let task = record.tasks.iter().find(|task| task.name == *name);
-                task.is_some_and(|task| task.place.is_some() || task.not_spawned.is_some())
+                task.is_some_and(|task| task.allocation.is_some() || task.not_spawned.is_some())
             };
             self.files.keys().all(placed)
         };
@@ -133,7 +133,7 @@ impl InputSender {
     fn wanted(&self, record: &LaunchRecord) -> BTreeMap<Name, Vec<FileSpec>> {
         let mut wanted: BTreeMap<Name, BTreeMap<Checksum, FileSpec>> = BTreeMap::new();
         for task in &record.tasks {
-            if let (Some((server, _)), Some(files)) = (&task.place, self.files.get(&task.name)) {
+            if let (Some((server, _)), Some(files)) = (&task.allocation, self.files.get(&task.name)) {
                 let there = wanted.entry(server.clone()).or_default();
                 there.extend(files.iter().map(|file| (file.sha256, file.clone())));
             }
@@ -207,7 +207,7 @@ impl Client {
     }
 
     fn task_files_failed(&self, server: &Name, status: &Status) -> ClientError {
-        if is_absent(status) {
+        if is_unavailable(status) {
             // It may come up at another address.
             self.forget_server(server);
         }

@@ -58,7 +58,7 @@ impl fmt::Display for WorkError {
                 write!(f, "no server takes any of {instances} instances; {server} says: {why}")
             }
             Self::NotOurs { server, why } => {
-                write!(f, "expected the jobs of the sweep to be ours, server {server} says: {why}")
+                write!(f, "expected this user to own the jobs of the sweep, server {server} says: {why}")
             }
         }
     }

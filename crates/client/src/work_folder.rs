@@ -88,7 +88,7 @@ pub enum FolderError {
     /// The header or a line of the journal is not valid.
     Unreadable {
         /// The file, with the line number in a journal.
-        place: String,
+        location: String,
         /// Why.
         source: serde_json::Error,
     },
@@ -115,7 +115,7 @@ impl fmt::Display for FolderError {
         match self {
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::InUse { dir } => write!(f, "{}: another client works on it", dir.display()),
-            Self::Unreadable { place, source } => write!(f, "{place}: is not valid: {source}"),
+            Self::Unreadable { location, source } => write!(f, "{location}: is not valid: {source}"),
             Self::Mismatch { dir, what, expected, found } => {
                 write!(f, "{}: {what}: expected {expected}, found {found}", dir.display())
             }
@@ -231,7 +231,7 @@ impl<W: Work> WorkFolder<W> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(at(&path))?,
         };
-        let unreadable = |source| FolderError::Unreadable { place: path.display().to_string(), source };
+        let unreadable = |source| FolderError::Unreadable { location: path.display().to_string(), source };
         // Only a later version may know the other fields.
         let Schema { schema } = serde_json::from_slice(&text).map_err(unreadable)?;
         self.expect("schema", W::SCHEMA, schema.as_str())?;
@@ -309,34 +309,34 @@ impl<W: Work> WorkFolder<W> {
     ) -> Result<(), FolderError> {
         let path = self.dir.join(JOURNAL);
         let mut reader = BufReader::new(File::open(&path).map_err(at(&path))?);
-        let (mut place, mut number, mut line) = (0, 0, Vec::new());
+        let (mut offset, mut number, mut line) = (0, 0, Vec::new());
         loop {
             line.clear();
             let length = reader.read_until(b'\n', &mut line).map_err(at(&path))? as u64;
             number += 1;
             if line.last() != Some(&b'\n') {
-                return self.journal.set_len(place).map_err(at(&path));
+                return self.journal.set_len(offset).map_err(at(&path));
             }
             let unreadable =
-                |source| FolderError::Unreadable { place: format!("{}:{number}", path.display()), source };
+                |source| FolderError::Unreadable { location: format!("{}:{number}", path.display()), source };
             let entry: W::Entry = serde_json::from_slice(&line).map_err(unreadable)?;
             if let Some(problem) = work.problem_of(&entry) {
                 return Err(unreadable(serde::de::Error::custom(problem)));
             }
-            visit(place, entry);
-            place += length;
+            visit(offset, entry);
+            offset += length;
         }
     }
 
     /// The entry of the line at that offset.
-    pub(crate) fn line(&mut self, place: u64) -> Result<W::Entry, FolderError> {
+    pub(crate) fn line(&mut self, offset: u64) -> Result<W::Entry, FolderError> {
         let path = self.dir.join(JOURNAL);
         let mut reader = &self.journal;
-        reader.seek(SeekFrom::Start(place)).map_err(at(&path))?;
+        reader.seek(SeekFrom::Start(offset)).map_err(at(&path))?;
         let mut line = Vec::new();
         // Few lines are longer.
         BufReader::with_capacity(512, reader).read_until(b'\n', &mut line).map_err(at(&path))?;
-        let unreadable = |source| FolderError::Unreadable { place: path.display().to_string(), source };
+        let unreadable = |source| FolderError::Unreadable { location: path.display().to_string(), source };
         serde_json::from_slice(&line).map_err(unreadable)
     }
 
@@ -414,7 +414,7 @@ mod tests {
 
     fn lines(folder: &mut WorkFolder<Count>) -> Vec<(u64, u32)> {
         let mut found = Vec::new();
-        folder.replay(&Count { to: 9 }, |place, entry| found.push((place, entry))).unwrap();
+        folder.replay(&Count { to: 9 }, |offset, entry| found.push((offset, entry))).unwrap();
         found
     }
 

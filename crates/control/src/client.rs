@@ -1,4 +1,4 @@
-//! One submission, from discovery to an accepted job (paper 000, Figure 1: the client asks the agent, then talks to the
+//! One submission, from discovery to an accepted job (paper 000, Figure 1: the client asks the agent, then connects to the
 //! server directly).
 //!
 //! The client tries the best server first. It skips a server that cannot be reached before anything was sent, or that
@@ -62,7 +62,7 @@ pub enum Command {
         /// The estimates that were compared.
         compared: Vec<ComparedEstimate>,
         /// The summary of the discovery.
-        survey: DiscoverySummary,
+        discovery: DiscoverySummary,
     },
     /// Submit again to a server that may have accepted before; any completion is accepted.
     Repeat {
@@ -122,7 +122,7 @@ pub struct Submission {
     /// The submission may have been accepted by the server it was last sent to; the last failure.
     in_doubt: Option<String>,
     reasons: Vec<(Option<Name>, Reason)>,
-    survey: DiscoverySummary,
+    discovery: DiscoverySummary,
 }
 
 impl Submission {
@@ -139,7 +139,7 @@ impl Submission {
             unreached: false,
             in_doubt: None,
             reasons: Vec::new(),
-            survey: DiscoverySummary::default(),
+            discovery: DiscoverySummary::default(),
         }
     }
 
@@ -219,7 +219,7 @@ impl Submission {
     fn found(&mut self, now: Time, found: DiscoveryResult) -> Command {
         self.reasons.clear();
         self.reasons.extend(found.refusals.into_iter().map(|(server, reason)| (Some(server), reason)));
-        let silence = || Cause::Silent.because("did not answer in time");
+        let silence = || Cause::NoAnswer.because("did not answer in time");
         let silent = found.silent.into_iter().map(|name| (Some(name), silence()));
         let none_silent = silent.len() == 0;
         self.reasons.extend(silent);
@@ -229,8 +229,8 @@ impl Submission {
             let passing = self.reasons.iter().map(|(_, reason)| reason.cause).find(|cause| cause.may_pass());
             self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
         }
-        let absent = found.absent.into_iter().map(|server| (server, Cause::Absent)).collect();
-        self.survey = DiscoverySummary { servers: found.servers, answered: found.answered, passed: absent };
+        let passed = found.down.into_iter().map(|server| (server, Cause::NotConnected)).collect();
+        self.discovery = DiscoverySummary { servers: found.servers, answered: found.answered, passed };
         self.candidates = found.vectors;
         keep_best(&mut self.candidates, usize::MAX);
         self.next = 0;
@@ -254,7 +254,7 @@ impl Submission {
         // A federation without servers may just have started.
         let no_server = self.candidates.is_empty() && self.reasons.is_empty();
         let reason = match no_server {
-            true => Cause::Absent.because("no server is up"),
+            true => Cause::NotConnected.because("no server is up"),
             false => Cause::Busy.because("no server takes it at the moment"),
         };
         let gives_up = self.discoveries >= LENIENT_DISCOVERY && !self.unreached && !no_server;
@@ -269,15 +269,15 @@ impl Submission {
         let compared =
             |one: &EstimationVector| ComparedEstimate { server: one.server.clone(), estimate: one.estimate };
         let compared = self.candidates.iter().map(compared).collect();
-        Command::Submit { to: Box::new(to), latest, compared, survey: self.survey() }
+        Command::Submit { to: Box::new(to), latest, compared, discovery: self.discovery() }
     }
 
     /// The summary of the discovery so far, with the servers that were tried and did not take the job.
-    fn survey(&self) -> DiscoverySummary {
-        let mut survey = self.survey.clone();
+    fn discovery(&self) -> DiscoverySummary {
+        let mut discovery = self.discovery.clone();
         let tried = self.reasons.iter();
-        survey.passed.extend(tried.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));
-        survey
+        discovery.passed.extend(tried.filter_map(|(server, reason)| Some((server.clone()?, reason.cause))));
+        discovery
     }
 
     fn refused(&mut self, now: Time, refused: &AdmissionRefusal) -> Command {

@@ -19,7 +19,7 @@
 //! A *sibling* is a handoff that stays open, at several targets at once, as in a Slurm federation: the job waits everywhere
 //! and runs where it starts first (`pliant_policy::reallocation::siblings`).
 //!
-//! 1. *prepare*: the target queues the job *tentatively*, with a place like any other job. The job keeps waiting at the
+//! 1. *prepare*: the target queues the job *tentatively*, in its queue like any other job. The job keeps waiting at the
 //!    source, which lists its siblings.
 //! 2. *ready*: a sibling that gets its processors starts nothing. The target asks the source.
 //! 3. *withdraw* and *commit*: the source withdraws its own job if it still waits, and commits to this target. The
@@ -109,7 +109,7 @@ pub enum StayReason {
     /// The target refused it.
     Refused(String),
     /// The target did not answer in time.
-    Silent,
+    NoAnswer,
     /// A reason of a server of another version.
     Other(String),
 }
@@ -124,7 +124,7 @@ impl StayReason {
             Self::AlreadyMoving => "already-moving",
             Self::TooLittleGain { .. } => "too-little-gain",
             Self::Refused(_) => "refused",
-            Self::Silent => "silent",
+            Self::NoAnswer => "no-answer",
             Self::Other(_) => "other",
         }
     }
@@ -139,7 +139,7 @@ impl std::fmt::Display for StayReason {
             Self::AlreadyMoving => write!(f, "it is being moved already"),
             Self::TooLittleGain { plan } => write!(f, "it completes at {} where it is", plan.completion()),
             Self::Refused(why) => write!(f, "the target refuses: {why}"),
-            Self::Silent => write!(f, "the target did not answer in time"),
+            Self::NoAnswer => write!(f, "the target did not answer in time"),
             Self::Other(why) => f.write_str(why),
         }
     }
@@ -166,7 +166,7 @@ pub struct Handoff {
     pub compared: Vec<ComparedEstimate>,
     /// The answers of other servers at the submission.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
-    pub survey: DiscoverySummary,
+    pub discovery: DiscoverySummary,
     /// The earlier moves of the job.
     pub hops: Vec<Hop>,
     /// The completion that its source expects; [`Time::MAX`] if the job has no plan there.

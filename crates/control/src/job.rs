@@ -217,7 +217,7 @@ pub struct JobRecord {
     pub compared: Vec<ComparedEstimate>,
     /// The summary of the discovery; empty in status updates to agents.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
-    pub survey: DiscoverySummary,
+    pub discovery: DiscoverySummary,
     /// True if the user chose the server: the job is not moved.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pinned: bool,

@@ -52,7 +52,7 @@ pub struct ListedJob {
     pub id: String,
     /// The number of this server's job, by its tag; none for other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ours: Option<u32>,
+    pub job_number: Option<u32>,
     /// Owner in the batch system; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,

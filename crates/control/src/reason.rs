@@ -29,9 +29,9 @@ pub enum Cause {
     /// The server has no job numbers left.
     NoNumbersLeft,
     /// The server did not answer in time.
-    Silent,
+    NoAnswer,
     /// The server has no connection to its agent.
-    Absent,
+    NotConnected,
     /// The server could not be reached, or refused the connection.
     Unreachable,
     /// The server is overloaded.
@@ -54,8 +54,8 @@ impl Cause {
         Cause::Stale,
         Cause::KeyTaken,
         Cause::NoNumbersLeft,
-        Cause::Silent,
-        Cause::Absent,
+        Cause::NoAnswer,
+        Cause::NotConnected,
         Cause::Unreachable,
         Cause::Busy,
         Cause::Stopping,
@@ -65,7 +65,7 @@ impl Cause {
     /// True if a later try may succeed.
     pub fn may_pass(self) -> bool {
         match self {
-            Self::TooMany | Self::Stale | Self::Silent | Self::Absent => true,
+            Self::TooMany | Self::Stale | Self::NoAnswer | Self::NotConnected => true,
             Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem => true,
             Self::Unknown | Self::NotOffered | Self::Invalid | Self::TooLarge | Self::TooLong => false,
             Self::KeyTaken | Self::NoNumbersLeft => false,
@@ -84,8 +84,8 @@ impl Cause {
             Self::Stale => "stale",
             Self::KeyTaken => "key-taken",
             Self::NoNumbersLeft => "no-numbers-left",
-            Self::Silent => "silent",
-            Self::Absent => "not-connected",
+            Self::NoAnswer => "no-answer",
+            Self::NotConnected => "not-connected",
             Self::Unreachable => "unreachable",
             Self::Busy => "busy",
             Self::Stopping => "stopping",
@@ -119,7 +119,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A summary of the answers to a discovery query, beside the estimates that were compared.
+/// A summary of the answers to a discovery query, besides the estimates that were compared.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiscoverySummary {
     /// Number of servers that the agents know, up or down; 0 if unknown.
@@ -158,7 +158,7 @@ mod tests {
             [
                 "too-many",
                 "stale",
-                "silent",
+                "no-answer",
                 "not-connected",
                 "unreachable",
                 "busy",

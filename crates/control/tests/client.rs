@@ -49,7 +49,7 @@ fn accepted() -> Event {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,
@@ -153,29 +153,29 @@ fn a_submission_in_doubt_ends_as_unknown() {
 #[test]
 fn a_submission_lists_the_servers_that_refused_it() {
     let refusals = vec![("c".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
-    let (absent, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
+    let (down, silent) = (vec!["d".parse().unwrap()], vec!["e".parse().unwrap()]);
     let vectors = vec![vector("a", 0), vector("b", 0)];
     let found = DiscoveryResult {
         vectors,
         refusals,
-        absent,
+        down,
         silent,
         servers: 7,
         answered: 3,
         ..DiscoveryResult::default()
     };
     let mut submission = Submission::new(Time(60));
-    let mut survey = |event| match submission.on(Time(0), event) {
-        Some(Command::Submit { survey, .. }) => {
-            let passed = survey.passed.iter().map(|(server, cause)| format!("{server} {}", cause.word()));
-            Some((survey.servers, survey.answered, passed.collect::<Vec<_>>().join(", ")))
+    let mut discovery = |event| match submission.on(Time(0), event) {
+        Some(Command::Submit { discovery, .. }) => {
+            let passed = discovery.passed.iter().map(|(server, cause)| format!("{server} {}", cause.word()));
+            Some((discovery.servers, discovery.answered, passed.collect::<Vec<_>>().join(", ")))
         }
         _ => None,
     };
-    assert_eq!(survey(Event::Begin), None);
-    let first = "d not-connected, c too-large, e silent";
-    assert_eq!(survey(Event::Found(found)), Some((7, 3, first.to_owned())));
-    assert_eq!(survey(stale()), Some((7, 3, format!("{first}, a stale"))));
+    assert_eq!(discovery(Event::Begin), None);
+    let first = "d not-connected, c too-large, e no-answer";
+    assert_eq!(discovery(Event::Found(found)), Some((7, 3, first.to_owned())));
+    assert_eq!(discovery(stale()), Some((7, 3, format!("{first}, a stale"))));
 }
 
 #[test]

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_open_and_asks_little_is_forgotten() {
+    fn users_without_open_requests_and_recent_calls_are_forgotten() {
         let limits = LimitsFile { requests_per_second: 1e9, ..LimitsFile::default() };
         let gate = Gate::new(limits);
         let open = gate.enter("alice").unwrap();

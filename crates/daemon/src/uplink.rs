@@ -2,7 +2,7 @@
 //!
 //! The child dials, so that only agents need an open port towards it. Status updates wait in the journal until the parent has
 //! acknowledged them; over each new connection they are sent again from the first one that it has not kept. They are read from
-//! the journal page by page, as the parent takes them in, so that a parent that is away or slow costs no memory.
+//! the journal page by page, as the parent takes them in, so that a parent that is down or slow costs no memory.
 
 mod contact;
 mod outbound;
@@ -60,8 +60,8 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The servers that it is or has below it.
     fn servers(&self) -> impl Future<Output = Vec<ServerInfo>> + Send;
 
-    /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is a number of our own, which no
-    /// earlier question had: a parent that was started again may count from where it was before. `request` is for log
+    /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is the child's own number, which no
+    /// earlier question has: a parent that was started again may count from where it was before. `request` is for log
     /// lines.
     fn asked(
         &self,
@@ -73,10 +73,10 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The parent has kept the status updates up to there.
     fn acknowledged(&self, sequence: u64);
 
-    /// The server, if this is one that does not know yet which numbers its jobs have had.
+    /// The server, if it does not know yet which job numbers are in use.
     fn unnumbered(&self) -> Option<Name>;
 
-    /// The jobs of that server, this one or one below, have had numbers up to that, as far as is known further up.
+    /// The highest job number that the agents above know of that server, which is this one or one below.
     fn numbered(&self, server: Name, highest: u32) -> impl Future<Output = ()> + Send;
 }
 
@@ -88,8 +88,8 @@ pub(crate) struct Uplink<C> {
     pub(crate) parents: Vec<AgentAddress>,
     /// With which certificate.
     pub(crate) tls: Arc<ClientTls>,
-    /// Where it is noted when the parent was heard.
-    pub(crate) heard: ParentContact,
+    /// The last contact with the parent.
+    pub(crate) contact: ParentContact,
     /// Where the status updates are.
     pub(crate) archive: SharedArchive,
     /// The clock that the daemon goes by.
@@ -99,25 +99,25 @@ pub(crate) struct Uplink<C> {
 impl<C: Child> Uplink<C> {
     /// Keeps the connection until `stop` says so.
     pub(crate) async fn keep(self, outbound: Outbound, mut stop: watch::Receiver<bool>) {
-        let heard = self.heard.clone();
+        let contact = self.contact.clone();
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
-            () = heard.observe() => {}
+            () = contact.observe() => {}
             () = self.connections(outbound) => {}
         }
     }
 
     /// One connection after the other.
     async fn connections(self, outbound: Outbound) {
-        let Uplink { child, parents, tls, heard, archive, clock } = self;
+        let Uplink { child, parents, tls, contact, archive, clock } = self;
         let next_question = clock.exact().as_micros() as u64;
         let mut connection = ParentConnection {
             child,
-            heard,
+            contact,
             archive,
             clock,
             outbound,
-            told: 0,
+            last_sent: 0,
             page: VecDeque::new(),
             announce: false,
             freed: false,
@@ -132,7 +132,7 @@ impl<C: Child> Uplink<C> {
             let ended = connection.connect(parent, &tls).await;
             let why = ended.unwrap_or_else(|status| status.message().to_owned());
             tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no connection to the parent");
-            connection.heard.lost(&parent.address, &why);
+            connection.contact.lost(&parent.address, &why);
             // A connection that held for a while was a good one.
             pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
             tokio::time::sleep(pause).await;
@@ -142,12 +142,12 @@ impl<C: Child> Uplink<C> {
 
 struct ParentConnection<C> {
     child: Arc<C>,
-    heard: ParentContact,
+    contact: ParentContact,
     archive: SharedArchive,
     clock: Clock,
     outbound: Outbound,
     /// The last status update that was sent over the present connection, or that the parent had kept before.
-    told: u64,
+    last_sent: u64,
     /// Status updates that were read from the journal and are sent next.
     page: VecDeque<StatusUpdate>,
     /// The servers are to be announced.
@@ -184,11 +184,11 @@ impl<C: Child> ParentConnection<C> {
         let hello = FromChild::Hello { name, kind, journal, servers };
         sender.try_send((&hello).into()).map_err(|_| broken())?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
-        self.told = self.greeted(&mut down).await?;
+        self.last_sent = self.greeted(&mut down).await?;
         let last = *self.outbound.last_update.borrow();
-        not_older(last, self.told)?;
-        self.heard.now();
-        let unsent = last.saturating_sub(self.told);
+        not_older(last, self.last_sent)?;
+        self.contact.now();
+        let unsent = last.saturating_sub(self.last_sent);
         tracing::info!(parent = %parent.name, address = %parent.address, unsent, "attached");
         self.converse(&sender, &mut down).await
     }
@@ -218,15 +218,15 @@ impl<C: Child> ParentConnection<C> {
     ) -> Result<String, Status> {
         let mut beat = interval(HEARTBEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard = Instant::now();
+        let mut last_contact = Instant::now();
         let (mut reading, mut is_unreadable) = (self.read(), false);
         loop {
             let has_something = self.announce || self.freed || !self.said.is_empty() || !self.page.is_empty();
             tokio::select! {
                 message = down.message() => {
                     let Some(message) = message? else { return Ok("the parent closed the connection".to_owned()) };
-                    heard = Instant::now();
-                    self.heard.now();
+                    last_contact = Instant::now();
+                    self.contact.now();
                     self.receive(message).await?;
                 }
                 permit = sender.reserve(), if has_something => {
@@ -239,7 +239,7 @@ impl<C: Child> ParentConnection<C> {
                     reading = None;
                     match page {
                         // Another parent has kept those that this one asks for.
-                        Ok(page) if page.is_empty() => self.told = last,
+                        Ok(page) if page.is_empty() => self.last_sent = last,
                         Ok(page) => self.page = page.into(),
                         Err(_) => is_unreadable = true,
                     }
@@ -249,7 +249,7 @@ impl<C: Child> ParentConnection<C> {
                 () = self.outbound.freed.notified() => self.freed = true,
                 Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.queue(said),
                 _ = beat.tick() => {
-                    if heard.elapsed() > SILENCE {
+                    if last_contact.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
                     }
                     let beat = FromChild::Heartbeat { now: Some(self.clock.now()) };
@@ -270,13 +270,13 @@ impl<C: Child> ParentConnection<C> {
 
     /// Begins to read the status updates after those that were sent, if there are any.
     fn read(&mut self) -> Option<Reading> {
-        let (archive, told) = (self.archive.clone(), self.told);
+        let (archive, last_sent) = (self.archive.clone(), self.last_sent);
         let last = *self.outbound.last_update.borrow_and_update();
-        if last <= told {
+        if last <= last_sent {
             return None;
         }
         Some(Box::pin(async move {
-            let look = move |archive: &mut dyn Archive| archive.status_updates(told, PAGE);
+            let look = move |archive: &mut dyn Archive| archive.status_updates(last_sent, PAGE);
             (last, archived(&archive, look).await)
         }))
     }
@@ -294,7 +294,7 @@ impl<C: Child> ParentConnection<C> {
             return Ok(Some((&FromChild::Freed).into()));
         }
         let Some(notice) = self.page.pop_front() else { return Ok(None) };
-        self.told = notice.seq;
+        self.last_sent = notice.seq;
         status_update(&notice).map(|update| Some((&update).into()))
     }
 

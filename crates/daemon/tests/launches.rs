@@ -27,7 +27,7 @@ use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::proto::subjobs_server::{Subjobs, SubjobsServer};
 use pliant_wire::{
-    DecidedSubjob, FromChild, LaunchRequest, LaunchesQuery, Program, SubjobReport, proto, survey_reply,
+    DecidedSubjob, FromChild, LaunchRequest, LaunchesQuery, Program, SubjobReport, machines_reply, proto,
 };
 use support::{Federation, Running, TIMEOUT, running};
 use tokio::net::TcpListener;
@@ -49,9 +49,10 @@ async fn started(federation: &Federation) -> Running {
 }
 
 impl Running {
-    /// How it answers a server that says how its subjob stands.
-    async fn told(&self, own: &Credentials, stands: SubjobReport) -> Result<DecidedSubjob, Status> {
-        let reply = LaunchesClient::new(self.channel(own)).stands(proto::SubjobReport::from(&stands)).await?;
+    /// The answer to a server that reports the state of its subjob.
+    async fn report(&self, own: &Credentials, report: SubjobReport) -> Result<DecidedSubjob, Status> {
+        let reply =
+            LaunchesClient::new(self.channel(own)).report_subjob(proto::SubjobReport::from(&report)).await?;
         Ok(DecidedSubjob::try_from(reply.into_inner()).unwrap())
     }
 
@@ -61,7 +62,7 @@ impl Running {
     }
 }
 
-/// A server that holds each subjob at once and runs it when it is told to, for ever.
+/// A server that prepares each subjob at once and runs it for ever once it is committed.
 #[derive(Clone, Default)]
 struct Willing(Arc<Mutex<BTreeMap<SubjobId, (Subjob, SubjobState)>>>);
 
@@ -93,9 +94,12 @@ fn replied(state: &SubjobState) -> Result<Response<proto::SubjobState>, Status> 
 
 #[tonic::async_trait]
 impl Subjobs for Willing {
-    async fn survey(&self, _: Request<proto::SurveyRequest>) -> Result<Response<proto::SurveyReply>, Status> {
+    async fn list_machines(
+        &self,
+        _: Request<proto::ListMachinesRequest>,
+    ) -> Result<Response<proto::ListMachinesReply>, Status> {
         let machine = Machine { name: "host".to_owned(), power_mflops: 400.0, procs: 4, load: 0.0 };
-        Ok(Response::new(survey_reply(&[machine])))
+        Ok(Response::new(machines_reply(&[machine])))
     }
 
     async fn prepare(
@@ -126,7 +130,7 @@ impl Subjobs for Willing {
     }
 }
 
-/// A willing server that the agent knows, as long as the line is there.
+/// A willing server that the agent knows, as long as the connection is up.
 struct Attached {
     willing: Willing,
     own: Credentials,
@@ -196,11 +200,11 @@ async fn until(
     request: &LaunchRequest,
     state: LaunchState,
 ) -> Result<LaunchRecord, ClientError> {
-    let told = |record: &LaunchRecord| match record.state == state {
+    let report = |record: &LaunchRecord| match record.state == state {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    client.launch(request, &InputPaths::new(), TIMEOUT, std::future::pending(), told).await
+    client.launch(request, &InputPaths::new(), TIMEOUT, std::future::pending(), report).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,23 +219,23 @@ async fn a_subjob_is_spoken_of_by_its_server_alone_and_a_launch_is_seen_by_its_o
     assert_eq!((subjob.coordinator.name.as_str(), &subjob.coordinator.address), ("master", &agent.address));
     assert!(record.tasks.iter().all(|task| task.address.is_some()), "{record:?}");
 
-    // Another server is told to end what it speaks of, and changes nothing; users are not listened to.
+    // Another server that reports the subjob has to end it, which changes nothing; users may not report.
     let over = |code| SubjobReport {
         id: subjob.id.clone(),
         state: SubjobState::Over { ended: BTreeMap::new(), exit: Exit::Code(code) },
     };
     let other = federation.issue(Role::Server, "paris");
-    let decision = agent.told(&other, over(1)).await.unwrap();
-    assert_eq!(decision, DecidedSubjob { decision: SubjobDecision::End, heard: true });
+    let decision = agent.report(&other, over(1)).await.unwrap();
+    assert_eq!(decision, DecidedSubjob { decision: SubjobDecision::End, end_acknowledged: true });
     let user = federation.issue(Role::User, "alice");
-    assert_eq!(agent.told(&user, over(1)).await.unwrap_err().code(), Code::PermissionDenied);
+    assert_eq!(agent.report(&user, over(1)).await.unwrap_err().code(), Code::PermissionDenied);
     assert!(bob.find_launch(&record.id).await.unwrap_err().is_missing());
     assert!(bob.cancel_launch(&record.id).await.unwrap_err().is_missing());
     assert!(until(&bob, &pair(1), LaunchState::Over).await.unwrap_err().to_string().contains("another user"));
     assert_eq!(alice.find_launch(&record.id).await.unwrap().state, LaunchState::Running);
 
-    let decision = agent.told(&lyon.own, over(0)).await.unwrap();
-    assert!(decision.heard, "that nothing of it is left: {decision:?}");
+    let decision = agent.report(&lyon.own, over(0)).await.unwrap();
+    assert!(decision.end_acknowledged, "that nothing of it is left: {decision:?}");
     let record = until(&alice, &pair(1), LaunchState::Over).await.unwrap();
     assert_eq!(record.end, Some(LaunchEnd::Completed));
     // It is remembered by an agent that was made again.
@@ -264,7 +268,7 @@ async fn a_launch_goes_on_where_it_was_when_the_agent_is_back() {
     assert_eq!(ended.end, Some(LaunchEnd::Cancelled));
     let record = until(&alice, &pair(2), LaunchState::Over).await.unwrap();
     assert_eq!(record.end, Some(LaunchEnd::Cancelled));
-    assert!(lyon.willing.subjobs().iter().all(|(_, state)| state.is_over()), "its server was told");
+    assert!(lyon.willing.subjobs().iter().all(|(_, state)| state.is_over()), "its server was notified");
     agent.stop().await;
 }
 

@@ -23,13 +23,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming};
 
 impl Running {
-    /// Tells it something that is to be journaled: a child is there.
-    async fn tell(&self, own: &Credentials) {
+    /// Sends an event that is to be journaled: a child is attached.
+    async fn send_event(&self, own: &Credentials) {
         // It may end before it says anything.
         let _ = self.attach(own).await;
     }
 
-    /// A line to it, both ways.
+    /// A connection to it, both ways.
     async fn attach(
         &self,
         own: &Credentials,
@@ -63,7 +63,7 @@ async fn a_daemon_whose_journal_is_damaged_while_it_runs_ends() {
         "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'nonsense' WHERE name = 'entries'; \
          PRAGMA schema_version = 1000",
     );
-    agent.tell(&child).await;
+    agent.send_event(&child).await;
     let error = agent.ends().await;
     assert!(error.to_string().contains("damaged"), "{error}");
     assert!(error.is_input() && error.hint().is_some_and(|hint| hint.contains("backup")), "{error}");
@@ -79,7 +79,7 @@ async fn a_deposed_leader_ends() {
     let agent = running(federation.agent(&journal)).await;
     // As an agent that stood by would.
     tokio::task::block_in_place(|| database.query("UPDATE metadata SET term = term + 1"));
-    agent.tell(&child).await;
+    agent.send_event(&child).await;
     let error = agent.ends().await;
     assert!(error.to_string().contains("another daemon has taken over"), "{error}");
     assert!(!error.is_input(), "started again it stands by");
@@ -92,7 +92,7 @@ async fn a_daemon_does_not_start_with_a_journal_that_lacks_something() {
     let child = federation.issue(Role::Agent, "local");
     let file = federation.agent("state = \"state\"");
     let agent = running(file.clone()).await;
-    agent.tell(&child).await;
+    agent.send_event(&child).await;
     agent.stop.send_replace(true);
     agent.serving.await.unwrap().unwrap();
     let journal = federation.folder("master").join("state/journal.db");
@@ -108,8 +108,8 @@ async fn a_daemon_does_not_start_with_a_journal_that_lacks_something() {
     }
 }
 
-/// News of a job below the agent `local`.
-fn news(sequence: u64) -> proto::Up {
+/// A status update of a job below the agent `local`.
+fn status_update(sequence: u64) -> proto::Up {
     let (procs, walltime) = (Procs(1), Span(60));
     let record = Box::new(JobRecord {
         handle: "lyon.1".parse().unwrap(),
@@ -126,7 +126,7 @@ fn news(sequence: u64) -> proto::Up {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,
@@ -138,7 +138,7 @@ fn news(sequence: u64) -> proto::Up {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_waits_for_a_journal_that_cannot_be_written() {
-    // Far more than there is room for on the way.
+    // Far more than the network buffers hold.
     const MANY: u64 = 20_000;
     let federation = Federation::new();
     let child = federation.issue(Role::Agent, "local");
@@ -151,20 +151,20 @@ async fn a_child_waits_for_a_journal_that_cannot_be_written() {
     while kept(down.message().await.unwrap().unwrap()).is_none() {}
     let journal = federation.folder("master").join("state/journal.db");
     alter(&journal, "CREATE TRIGGER stuck BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'stuck'); END");
-    let telling = tokio::spawn(async move {
+    let sending = tokio::spawn(async move {
         for sequence in 1..=MANY {
-            sender.send(news(sequence)).await.unwrap();
+            sender.send(status_update(sequence)).await.unwrap();
         }
         sender
     });
-    // The line lives on while nothing can be kept, longer than it takes to tell all of that: five heartbeats.
+    // The connection stays up while nothing can be journaled, longer than it takes to send all of that: five heartbeats.
     for _ in 0..5 {
         assert_eq!(kept(down.message().await.unwrap().unwrap()), None);
     }
-    assert!(!telling.is_finished(), "they wait in our memory");
+    assert!(!sending.is_finished(), "they wait in our memory");
     alter(&journal, "DROP TRIGGER stuck");
     while kept(down.message().await.unwrap().unwrap()) != Some(MANY) {}
-    telling.await.unwrap();
+    sending.await.unwrap();
     agent.stop.send_replace(true);
     agent.serving.await.unwrap().unwrap();
 }
@@ -201,7 +201,7 @@ async fn calls_that_are_not_whole_count() {
 }
 
 #[test]
-fn clients_are_not_sent_to_where_nobody_is() {
+fn clients_are_not_sent_to_servers_that_are_down() {
     let federation = Federation::new();
     let parent = "parent = [{ name = \"master\", address = \"localhost:7700\" }]\nstate = \"state\"\n\
                   cluster = { procs = 4 }";

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Pages that are served until `stop` is told.
+/// Pages that are served until `stop` is sent.
 struct Served {
     address: SocketAddr,
     stop: oneshot::Sender<()>,

@@ -46,7 +46,7 @@ impl<C: ReadConnection> Archive for Reader<C> {
     }
 
     fn entries(&mut self, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError> {
-        self.0.read(|db| whole(&db.place(), queries::entries(db, from, limit)?))
+        self.0.read(|db| whole(&db.location(), queries::entries(db, from, limit)?))
     }
 
     fn status_updates(&mut self, after: u64, limit: u32) -> Result<Vec<StatusUpdate>, JournalError> {

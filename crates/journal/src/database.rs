@@ -20,7 +20,7 @@ pub(crate) struct Row(pub Vec<Value>);
 /// Runs statements in one transaction.
 pub(crate) trait Statements {
     /// The database, for messages.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// Runs a statement and returns its rows.
     fn rows(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, JournalError>;
@@ -38,7 +38,7 @@ pub(crate) fn read_all<A>(
 ) -> Result<Vec<A>, JournalError> {
     let rows = database.rows(text, values)?;
     let read = rows.into_iter().map(|mut row| read(&mut row)).collect::<Result<_, _>>();
-    read.map_err(|why| JournalError::Damaged { place: database.place(), why })
+    read.map_err(|why| JournalError::Damaged { location: database.location(), why })
 }
 
 /// Reads the first row of a statement; none if it returns none.
@@ -61,7 +61,7 @@ pub(crate) fn read_one<A>(
     let found = read_first(database, text, values, read)?;
     found.ok_or_else(|| {
         let why = format!("expected a row, found none: {text}");
-        JournalError::Damaged { place: database.place(), why }
+        JournalError::Damaged { location: database.location(), why }
     })
 }
 

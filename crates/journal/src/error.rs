@@ -15,49 +15,49 @@ pub enum JournalError {
         source: io::Error,
     },
     /// Another daemon has the journal open.
-    #[error("{place}: another daemon has this journal open{}", process.map(|id| format!(": process {id}")).unwrap_or_default())]
+    #[error("{location}: another daemon has this journal open{}", process.map(|id| format!(": process {id}")).unwrap_or_default())]
     Taken {
         /// The journal.
-        place: String,
+        location: String,
         /// The process that has it open, if known.
         process: Option<u32>,
     },
     /// The journal belongs to another daemon.
-    #[error("{place}: expected the journal of {expected}, found that of {found}")]
+    #[error("{location}: expected the journal of {expected}, found that of {found}")]
     Owner {
         /// The journal.
-        place: String,
+        location: String,
         /// The daemon that opened it.
         expected: String,
         /// The daemon that owns it.
         found: String,
     },
     /// Another version of Pliant wrote the journal.
-    #[error("{place}: expected a journal of version {expected}, found {found}")]
+    #[error("{location}: expected a journal of version {expected}, found {found}")]
     Version {
         /// The journal.
-        place: String,
+        location: String,
         /// The version of this program.
         expected: i64,
         /// The version found.
         found: i64,
     },
     /// The file or database is not a journal, or is damaged.
-    #[error("{place}: not a journal, or a damaged one: {why}")]
+    #[error("{location}: not a journal, or a damaged one: {why}")]
     Damaged {
         /// The journal.
-        place: String,
+        location: String,
         /// The cause.
         why: String,
     },
     /// A committed record is missing.
     #[error(
-        "{place}: the journal is damaged: expected {what} {expected}, found {}",
+        "{location}: the journal is damaged: expected {what} {expected}, found {}",
         found.map_or("no more".to_owned(), |found| found.to_string())
     )]
     Gap {
         /// The journal.
-        place: String,
+        location: String,
         /// The kind of record.
         what: &'static str,
         /// The number that should follow.

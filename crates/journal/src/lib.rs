@@ -158,11 +158,11 @@ pub fn open_sqlite_for(folder: &Path, durability: Durability) -> Result<Box<dyn 
     Ok(Box::new(sqlite::Sqlite::open(folder, durability)?))
 }
 
-fn check_owner(place: &str, expected: &str, found: String) -> Result<(), JournalError> {
+fn check_owner(location: &str, expected: &str, found: String) -> Result<(), JournalError> {
     if found == expected {
         return Ok(());
     }
-    Err(JournalError::Owner { place: place.to_owned(), expected: expected.to_owned(), found })
+    Err(JournalError::Owner { location: location.to_owned(), expected: expected.to_owned(), found })
 }
 
 /// Opens the journal in a PostgreSQL database (its schema `pliant`), created if it does not exist. Waits while another

@@ -149,7 +149,7 @@ pub(crate) fn load(db: &mut dyn Statements, tail: Tail) -> Result<Loaded, Journa
     let text = "SELECT seq FROM status_updates ORDER BY seq";
     let status_updates = read_all(db, text, &[], |row| row.take(0))?;
     let loaded = Loaded { snapshot, entries, status_updates, next_update: tail.next_update };
-    tail.check(&db.place(), &loaded)?;
+    tail.check(&db.location(), &loaded)?;
     Ok(loaded)
 }
 

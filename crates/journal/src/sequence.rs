@@ -58,9 +58,10 @@ impl Tail {
     }
 
     /// Checks that everything committed was loaded.
-    pub(super) fn check(self, place: &str, loaded: &Loaded) -> Result<(), JournalError> {
-        let gap =
-            |what, expected, found| Err(JournalError::Gap { place: place.to_owned(), what, expected, found });
+    pub(super) fn check(self, location: &str, loaded: &Loaded) -> Result<(), JournalError> {
+        let gap = |what, expected, found| {
+            Err(JournalError::Gap { location: location.to_owned(), what, expected, found })
+        };
         let mut expected = loaded.snapshot.as_ref().map_or(1, |snapshot| snapshot.seq + 1);
         for entry in &loaded.entries {
             if entry.seq != expected {
@@ -73,7 +74,7 @@ impl Tail {
         }
         if expected > self.last_entry + 1 {
             let why = format!("expected entry {} to be the last, found {}", self.last_entry, expected - 1);
-            return Err(JournalError::Damaged { place: place.to_owned(), why });
+            return Err(JournalError::Damaged { location: location.to_owned(), why });
         }
         // Acknowledged updates are deleted: the first may have any number.
         let mut expected = loaded.status_updates.first().copied().unwrap_or(self.next_update);
@@ -102,12 +103,12 @@ pub(super) fn same(batch: &Batch, kept: Option<&Entry>) -> Result<(), JournalErr
 }
 
 /// Checks that entries read from the past are contiguous.
-pub(super) fn whole(place: &str, entries: Vec<Entry>) -> Result<Vec<Entry>, JournalError> {
+pub(super) fn whole(location: &str, entries: Vec<Entry>) -> Result<Vec<Entry>, JournalError> {
     for pair in entries.windows(2) {
         let expected = pair[0].seq + 1;
         if pair[1].seq != expected {
             let found = Some(pair[1].seq);
-            return Err(JournalError::Gap { place: place.to_owned(), what: ENTRY, expected, found });
+            return Err(JournalError::Gap { location: location.to_owned(), what: ENTRY, expected, found });
         }
     }
     Ok(entries)

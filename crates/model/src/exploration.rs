@@ -17,9 +17,9 @@ pub struct Exploration {
     pub mandatory_done: Option<TimeMs>,
     /// Completed requests, mandatory and optional.
     pub completed: u32,
-    /// Resource time consumed on servers of speed 1, killed and cancelled runs included.
-    pub consumed: SpanMs,
-    /// The part of `consumed` spent on completed requests.
+    /// Resource time used on servers of speed 1, killed and cancelled runs included.
+    pub usage: SpanMs,
+    /// The part of `usage` spent on completed requests.
     pub useful: SpanMs,
     /// Runs that were killed for another user's mandatory request.
     pub killed: u32,

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 enum Comparison {
     /// Decided at events.
     Events(Rule),
-    /// H1 with backfilling, in a table of places.
+    /// H1 with backfilling, in a table of reservations.
     Table,
     /// In `cbf_reference.rs`, after every event.
     OtherTest,

@@ -206,17 +206,17 @@ fn live(algorithm: Algorithm, heuristic: Heuristic, tuner: Tuner, seed: u64) -> 
         for one in &made {
             assert_ne!(one.from, one.to);
             // Moves before it in the event may have brought it forward already.
-            let (home, had) = before[&one.job];
-            assert!(home == one.from && one.before <= had, "{algorithm} {heuristic}");
+            let (home, earlier) = before[&one.job];
+            assert!(home == one.from && one.before <= earlier, "{algorithm} {heuristic}");
             if algorithm == Algorithm::Regular {
                 assert!(
                     one.estimate.completion() <= one.before - policy.threshold || heuristic != Heuristic::Mct
                 );
             }
         }
-        for (job, (_, had)) in &before {
+        for (job, (_, earlier)) in &before {
             if algorithm == Algorithm::NoWorse {
-                assert!(after[job].1 <= *had, "no-worse {heuristic}: job {job} lost");
+                assert!(after[job].1 <= *earlier, "no-worse {heuristic}: job {job} lost");
             }
         }
         for (job, (cluster, promised)) in &mut world.local {

@@ -35,7 +35,7 @@ struct Step {
     gap: i64,
     /// The driver sleeps until then: starts and ends in the meantime are reported late.
     oversleeps: bool,
-    /// Before the ends of this instant are told, not after them.
+    /// Before the ends of this instant are reported, not after them.
     first: bool,
     action: Action,
 }
@@ -204,12 +204,12 @@ fn play(policy: &str, procs: u32, script: &[Step], tally: &mut Tally) {
                 now.max(last)
             }
         };
-        let mut ends_told = false;
+        let mut ends_reported = false;
         while let Some(step) = steps.next_if(|step| last + step.gap == now) {
             last = now;
-            if !step.first && !ends_told {
+            if !step.first && !ends_reported {
                 world.finish(now);
-                ends_told = true;
+                ends_reported = true;
             }
             world.act(now, &step.action);
         }
@@ -374,7 +374,7 @@ fn invalid_dumps_are_refused() {
     let expected = "expected a reservation for every waiting job, found job 1 otherwise";
     check(&["cbf", "h3"], &line, &format!("{expected}; {hint}"));
     let later = Dump { planned: vec![placed(1, 8, 21, 5)], ..nothing() };
-    let expected = "expected places for started jobs only, found job 1 otherwise";
+    let expected = "expected reservations for started jobs only, found job 1 otherwise";
     check(&in_line, &later, &format!("{expected}; {hint}"));
     let head = Start { job: JobId(2), procs: Procs(4), walltime: Span(10) };
     let second = Dump { queued: vec![submitted(1, 8, 5), submitted(2, 8, 5)], head: Some(head), ..nothing() };

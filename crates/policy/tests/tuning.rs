@@ -161,7 +161,7 @@ fn change() -> impl Strategy<Value = Change> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Bounds are told of releases only, as a cluster does it, and outlive hundreds of changes.
+    /// Bounds are notified of releases only, as by a cluster, and outlive hundreds of changes.
     #[test]
     fn exact_equals_exhaustive_on_the_papers_clusters_while_the_plan_changes(
         capacity in prop::sample::select(vec![270_u32, 434, 640]),

@@ -116,7 +116,7 @@ Pliant.instant = (seconds) => {
 // An instant to the minute.
 Pliant.moment = (seconds) => Pliant.instant(Math.floor(seconds / 60) * 60).slice(0, -3);
 
-// Colours are the style sheet's, so that light and dark are told in one place.
+// Colours are the style sheet's, so that light and dark are defined in one place.
 Pliant.colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 Pliant.series = (index) => Pliant.colour(`c${index % 12}`);
 Pliant.font = (size) => `${size}px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif`;

@@ -78,9 +78,9 @@
       ];
       const why = Pliant.element("div", undefined, "why");
       why.append(Pliant.element("p", `Why here: ${data.reasons[jobs.reason[index]]}`));
-      const told = jobs.moves[index] ? moveTable(current).get(id) ?? [] : [];
+      const moves = jobs.moves[index] ? moveTable(current).get(id) ?? [] : [];
       if (jobs.moves[index]) facts.push(["moves", Pliant.count(jobs.moves[index])]);
-      for (const move of told.slice(-3)) {
+      for (const move of moves.slice(-3)) {
         const from = current.clusters[move.from]?.name, to = current.clusters[move.to]?.name, gain = move.before - move.after;
         why.append(Pliant.element("p", `${Pliant.instant(move.at)}: ${from} → ${to}, expected end ${Pliant.span(Math.abs(gain))} ${gain >= 0 ? "earlier" : "later"}`));
       }

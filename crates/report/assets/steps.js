@@ -1,6 +1,6 @@
 // Step charts over time with a fixed number of bins: utilization, queue length, moves.
 
-// Draws { values, width, title, unit, colour, most, window } and tells the values under the pointer.
+// Draws { values, width, title, unit, colour, most, window } and shows the values under the pointer.
 Pliant.stepChart = (canvas, read) => {
   let area = null;
   const draw = () => {

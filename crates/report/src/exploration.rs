@@ -27,7 +27,7 @@ pub struct ExplorationSummary {
     pub completed_requests: u64,
     /// Runs of optional requests that were ended for a mandatory one.
     pub killed_requests: u64,
-    /// Resource time that went into runs that were killed or cancelled, over all that was consumed, in percent.
+    /// Resource time that went into runs that were killed or cancelled, over all that was used, in percent.
     pub wasted_percent: f64,
     /// The mean time from a user's arrival until the last mandatory request was completed.
     pub mean_mandatory_s: f64,
@@ -42,17 +42,17 @@ pub struct ExplorationSummary {
 /// The summary of a run. O(users x changes), a change being an arrival or departure of a user or server.
 pub fn summarize_exploration(run: &ExplorationRun) -> ExplorationSummary {
     let users = &run.explorations;
-    let deserved = deserved(run);
-    let satisfactions = |had: fn(&Exploration) -> f64| -> Vec<f64> {
-        let users = users.iter().zip(&deserved).filter(|(_, deserved)| **deserved > 0.0);
-        users.map(|(user, deserved)| had(user) / deserved).collect()
+    let fair_share = fair_shares(run);
+    let satisfactions = |usage: fn(&Exploration) -> f64| -> Vec<f64> {
+        let users = users.iter().zip(&fair_share).filter(|(_, fair_share)| **fair_share > 0.0);
+        users.map(|(user, fair_share)| usage(user) / fair_share).collect()
     };
-    let satisfaction = satisfactions(|user| user.consumed.seconds());
+    let satisfaction = satisfactions(|user| user.usage.seconds());
     let useful = satisfactions(|user| user.useful.seconds());
     let unhappy = |user: &&Exploration| user.mandatory_done.is_none_or(|done| done > user.deadline);
     let waits: Vec<f64> =
         users.iter().filter_map(|user| Some((user.mandatory_done? - user.arrival).seconds())).collect();
-    let consumed: f64 = users.iter().map(|user| user.consumed.seconds()).sum();
+    let usage: f64 = users.iter().map(|user| user.usage.seconds()).sum();
     let kept: f64 = users.iter().map(|user| user.useful.seconds()).sum();
     ExplorationSummary {
         users: users.len() as u64,
@@ -65,7 +65,7 @@ pub fn summarize_exploration(run: &ExplorationRun) -> ExplorationSummary {
         max_satisfaction: greatest(&satisfaction),
         completed_requests: users.iter().map(|user| u64::from(user.completed)).sum(),
         killed_requests: users.iter().map(|user| u64::from(user.killed)).sum(),
-        wasted_percent: if consumed > 0.0 { 100.0 * (consumed - kept) / consumed } else { 0.0 },
+        wasted_percent: if usage > 0.0 { 100.0 * (usage - kept) / usage } else { 0.0 },
         mean_mandatory_s: mean(&waits),
         max_mandatory_s: greatest(&waits),
         stored_requests: u64::from(run.stored_most),
@@ -73,26 +73,26 @@ pub fn summarize_exploration(run: &ExplorationRun) -> ExplorationSummary {
     }
 }
 
-/// Resource seconds that each user deserved: between two changes, all resources are shared by those who are there
+/// The fair share of each user in resource seconds: between two changes, all resources are shared by those who are there
 /// from beginning to end, by their weights.
-pub fn deserved(run: &ExplorationRun) -> Vec<f64> {
+pub fn fair_shares(run: &ExplorationRun) -> Vec<f64> {
     let users = &run.explorations;
     let mut changes: Vec<TimeMs> = users.iter().flat_map(|user| [user.arrival, user.deadline]).collect();
     changes.extend(run.capacity.iter().map(|step| step.since));
     changes.sort();
     changes.dedup();
-    let mut deserved = vec![0.0; users.len()];
+    let mut fair_share = vec![0.0; users.len()];
     for slot in changes.windows(2) {
         let (from, until) = (slot[0], slot[1]);
         let there = |user: &Exploration| user.arrival <= from && until <= user.deadline;
         let weights: f64 = users.iter().filter(|user| there(user)).map(|user| f64::from(user.weight)).sum();
         let resources =
             run.capacity.iter().rev().find(|step| step.since <= from).map_or(0.0, |step| step.resources);
-        for (user, deserved) in users.iter().zip(&mut deserved).filter(|(user, _)| there(user)) {
-            *deserved += resources * (until - from).seconds() * f64::from(user.weight) / weights;
+        for (user, fair_share) in users.iter().zip(&mut fair_share).filter(|(user, _)| there(user)) {
+            *fair_share += resources * (until - from).seconds() * f64::from(user.weight) / weights;
         }
     }
-    deserved
+    fair_share
 }
 
 fn least(values: &[f64]) -> f64 {
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    fn user(arrival: i64, deadline: i64, weight: u32, consumed: i64) -> Exploration {
+    fn user(arrival: i64, deadline: i64, weight: u32, usage: i64) -> Exploration {
         Exploration {
             arrival: TimeMs(arrival * 1_000),
             deadline: TimeMs(deadline * 1_000),
@@ -121,8 +121,8 @@ mod tests {
             mandatory: 1,
             mandatory_done: Some(TimeMs(deadline * 1_000)),
             completed: 3,
-            consumed: SpanMs(consumed),
-            useful: SpanMs(consumed),
+            usage: SpanMs(usage),
+            useful: SpanMs(usage),
             killed: 0,
             left: TimeMs(deadline * 1_000),
         }
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn g004_3_overlapping_users_share_what_is_there_while_both_are() {
         let check = |steps: &[(i64, f64)], users: Vec<Exploration>, expected: &[f64]| {
-            assert_eq!(deserved(&run(steps, users)), expected);
+            assert_eq!(fair_shares(&run(steps, users)), expected);
         };
         check(&[(0, 1.0)], vec![user(0, 10, 1, 0), user(5, 15, 1, 0)], &[7.5, 7.5]);
         check(&[(0, 1.0)], vec![user(0, 10, 3, 0), user(5, 15, 1, 0)], &[8.75, 6.25]);
@@ -155,16 +155,16 @@ mod tests {
     #[test]
     fn g004_6_the_papers_own_arithmetic() {
         let mut scalability = run(&[(0, 138.0)], (0..100).map(|_| user(0, 100, 1, 138_000)).collect());
-        let ideal = deserved(&scalability);
-        assert!(ideal.iter().all(|deserved| (deserved - 138.0).abs() < 1e-9), "13,800 s over 100 users");
+        let ideal = fair_shares(&scalability);
+        assert!(ideal.iter().all(|fair_share| (fair_share - 138.0).abs() < 1e-9), "13,800 s over 100 users");
         assert!(((100.0 * 13_605.0 / ideal.iter().sum::<f64>()) - 98.59_f64).abs() < 0.01);
         assert_eq!(summarize_exploration(&scalability).unfairness, 0.0);
-        scalability.explorations[0].consumed = SpanMs(69_000);
+        scalability.explorations[0].usage = SpanMs(69_000);
         assert_eq!(summarize_exploration(&scalability).unfairness, 0.5);
     }
 
     #[test]
-    fn who_is_late_or_never_done_is_unhappy() {
+    fn users_with_late_or_unfinished_requests_are_unhappy() {
         let mut users = vec![user(0, 10, 1, 0), user(0, 10, 1, 0), user(0, 10, 1, 0)];
         users[1].mandatory_done = Some(TimeMs(10_001));
         users[2].mandatory_done = None;

@@ -20,7 +20,7 @@ mod relative;
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
 pub use campaign_table::{CampaignRow, CampaignTable};
 pub use comparison::{Comparison, ComparisonError, JobGain, compare, gained_before};
-pub use exploration::{ExplorationSummary, deserved, summarize_exploration};
+pub use exploration::{ExplorationSummary, fair_shares, summarize_exploration};
 pub use files::{
     FileError, FileFormat, InstanceRow, RESULT_FILES, ResultFolder, prepare_folder, read_folder,
     write_folder, write_formats, write_instances,

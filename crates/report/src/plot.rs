@@ -191,13 +191,13 @@ impl Range {
     /// The lines of the grid: numbers, and how they are written.
     fn ticks(&self) -> Vec<(f64, String)> {
         let count = ((self.high - self.low) / self.step + 1e-9).floor() as usize;
-        let places = (0..=count).map(|at| self.low + at as f64 * self.step);
+        let ticks = (0..=count).map(|at| self.low + at as f64 * self.step);
         let decimals = (-self.step.log10().floor()).max(0.0) as usize;
         let written = |at: f64| match self.scale {
             Scale::Linear => (at, format!("{at:.decimals$}")),
             Scale::Logarithmic => (10_f64.powf(at), power(at as i32)),
         };
-        places.map(written).collect()
+        ticks.map(written).collect()
     }
 }
 

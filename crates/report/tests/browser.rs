@@ -188,7 +188,7 @@ fn a_comparison_is_drawn() {
     assert_eq!((seen.drawn("gantt"), seen.drawn("runs"), seen.drawn("moves")), (6000, 4, 1));
 }
 
-/// Works a page by synthetic events and notes what came of each.
+/// Works a page by synthetic events and records the outcome of each.
 const HANDS: &str = r#"<script>
 const gantt = window.pliantReport.gantt, canvas = gantt.canvas, worked = {};
 const key = (node, name) => node.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
@@ -218,13 +218,13 @@ key(canvas, "Escape");
 worked.keyUnpins = document.getElementById("pinned").hidden;
 key(canvas, "0");
 gantt.draw();
-const told = new Set();
+const seen = new Set();
 for (let x = 130; x < bounds.width - 10; x += 7) {
   canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: bounds.left + x, clientY: bounds.top + 60 }));
   const tip = document.querySelector(".tip");
-  if (tip && !tip.hidden) told.add(tip.textContent.split("Why here: ")[1].slice(0, 12));
+  if (tip && !tip.hidden) seen.add(tip.textContent.split("Why here: ")[1].slice(0, 12));
 }
-worked.told = [...told].sort();
+worked.seen = [...seen].sort();
 key(document.querySelector('[aria-pressed="true"]'), "ArrowLeft");
 worked.keySelects = pressed() === worked.opened - 1 && document.activeElement.ariaPressed === "true";
 window.pliantReport.select(0);
@@ -262,7 +262,7 @@ fn a_page_is_worked_by_pointer_and_keys() {
         assert_eq!(worked[done], true, "{done}: {worked}");
     }
     assert_eq!(
-        worked["told"],
+        worked["seen"],
         serde_json::json!(["first choice", "moved here w", "submitted st"]),
         "{worked}"
     );

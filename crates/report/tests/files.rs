@@ -106,7 +106,7 @@ fn no_temporary_file_is_left() {
     assert_eq!(names(folder.path()), expected);
 }
 
-/// Replaces `from` by `to` in a file of a good folder and tells the error of reading it.
+/// Replaces `from` by `to` in a file of a good folder and returns the error of reading it.
 fn error_after(file: &str, from: &str, to: &str) -> String {
     let folder = written(&run_of(platform(&[("a", 4, 1.0)]), vec![job(9, 0, 5, 17, 3)]));
     let path = folder.path().join(file);
@@ -224,20 +224,20 @@ fn only_the_wanted_formats_are_written() {
 }
 
 #[test]
-fn what_an_earlier_run_left_does_not_survive() {
+fn files_of_an_earlier_run_are_removed() {
     let folder = written(&drawn());
-    for (name, ours) in
+    for (name, is_removed) in
         [("report.html", true), ("jobs.parquet.partial", true), ("notes.txt", false), ("my-jobs.csv", false)]
     {
         fs::write(folder.path().join(name), "old").unwrap();
         prepare_folder(folder.path()).unwrap();
-        assert_eq!(folder.path().join(name).exists(), !ours, "{name}");
+        assert_eq!(folder.path().join(name).exists(), !is_removed, "{name}");
     }
     assert_eq!(names(folder.path()), ["my-jobs.csv", "notes.txt"]);
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told() {
+fn an_unwritable_path_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let check = |dir: &str, expected: &str| {
@@ -252,7 +252,7 @@ fn a_place_that_cannot_be_written_is_told() {
 }
 
 #[test]
-fn a_missing_folder_is_told() {
+fn a_missing_folder_is_reported() {
     let found = read_folder(Path::new("no/such/folder")).unwrap_err().to_string();
     assert!(found.starts_with("no/such/folder/summary.json: cannot read this file"), "{found}");
     let hint = read_folder(Path::new("no/such/folder")).unwrap_err().hint().unwrap();

@@ -110,7 +110,7 @@ fn one_is_singular() {
 }
 
 #[test]
-fn a_campaign_opens_with_its_summary_and_folds_away_what_is_seldom_asked_for() {
+fn a_campaign_page_opens_with_its_summary_and_folds_the_details() {
     let rows = ["none", "reg"].map(|policy| CampaignRow {
         workload: "june".to_owned(),
         dedicated: true,
@@ -119,7 +119,7 @@ fn a_campaign_opens_with_its_summary_and_folds_away_what_is_seldom_asked_for() {
         metrics: ["mean_wait_s", "p99_wait_s"].map(|metric| (metric.to_owned(), policy.len() as f64)).into(),
     });
     let found = render_campaign("Campaign", "", &CampaignTable { rows: rows.into() });
-    let place = |text: &str| found.find(text).unwrap_or_else(|| panic!("no `{text}` in {found}"));
+    let position = |text: &str| found.find(text).unwrap_or_else(|| panic!("no `{text}` in {found}"));
     let order = [
         "<h2>Summary</h2>",
         "class=\"best\">3.00 s<",
@@ -128,7 +128,7 @@ fn a_campaign_opens_with_its_summary_and_folds_away_what_is_seldom_asked_for() {
         "1 more metric, dedicated platform",
         "<h3>Wait, 99th percentile",
     ];
-    assert!(order.map(place).is_sorted(), "{found}");
+    assert!(order.map(position).is_sorted(), "{found}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn bounded_slowdown_counts_short_runs_as_ten_seconds() {
 }
 
 #[test]
-fn clusters_are_told_apart() {
+fn clusters_are_distinguished() {
     let mut run = two_jobs();
     run.platform = platform(&[("a", 4, 1.0), ("b", 8, 1.4)]);
     run.jobs[1].cluster = ClusterId(1);
@@ -135,7 +135,7 @@ fn a_job_refused_by_one_run_is_left_out() {
 }
 
 #[test]
-fn other_workloads_are_told() {
+fn other_workloads_are_reported() {
     let (mut run, reference) = pair();
     run.jobs[2].submit = Time(19);
     let found = compare(&run, &reference).unwrap_err();

@@ -3,7 +3,7 @@
 //! Events are ordered by (time, class, sequence). The classes of one instant are exceeded plans (`planning`), terminations,
 //! submissions, starts and the reallocation event ([`Ties`] may put submissions before terminations). Terminations come in
 //! the order in which the jobs were started. A job whose reservation starts now counts as started and is not reallocated.
-//! Siblings (`siblings`) of the jobs that arrived at this instant and did not start are queued at the place of
+//! Siblings (`siblings`) of the jobs that arrived at this instant and did not start are queued at the position of
 //! the reallocation event.
 
 mod planning;

@@ -143,7 +143,7 @@ mod tests {
             ended: Some(Time(ended)),
             exit: Some(Exit::Code(0)),
             compared: Vec::new(),
-            survey: pliant_control::reason::DiscoverySummary::default(),
+            discovery: pliant_control::reason::DiscoverySummary::default(),
             pinned: false,
             hops: Vec::new(),
             unit_runtime: None,

@@ -209,11 +209,11 @@ fn absent_optional_logs_are_skipped_and_absent_required_ones_reported() {
 
 #[test]
 fn errors_in_a_file_have_their_position() {
-    let check = |log: &str, more: &str, place: &str, problem: &str| {
+    let check = |log: &str, more: &str, position: &str, problem: &str| {
         let text = format!("kind = \"multi-job\"\nname = \"c\"\nseed = 1\ndraws = 2\n[[log]]\n{log}\n{more}");
         let error = MultiJobCampaign::parse(&text, Path::new("c.toml")).unwrap_err().to_string();
         assert!(
-            error.starts_with(&format!("c.toml:{place}: ")) && error.ends_with(problem),
+            error.starts_with(&format!("c.toml:{position}: ")) && error.ends_with(problem),
             "{text}: {error}"
         );
     };

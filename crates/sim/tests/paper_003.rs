@@ -118,8 +118,8 @@ fn errors_in_campaigns_of_mappings() {
         assert!(text.contains(from));
         let found = MappingCampaign::parse(&text.replacen(from, to, 1), Path::new("c.toml"));
         let found = found.expect_err("a mistake").to_string();
-        let (place, message) = found.split_once(": ").unwrap();
-        assert!(place.starts_with("c.toml:"), "{place}");
+        let (position, message) = found.split_once(": ").unwrap();
+        assert!(position.starts_with("c.toml:"), "{position}");
         assert_eq!(message, expected);
     };
     check(

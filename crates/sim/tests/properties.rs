@@ -170,13 +170,13 @@ fn check_capacity(run: &Run) {
 fn check_moves(run: &Run, policies: &Policies) {
     assert_eq!(run.reallocations, run.moves.len() as u64);
     assert_eq!(run.reallocations, run.jobs.iter().map(|ran| u64::from(ran.moves)).sum::<u64>());
-    let mut place: BTreeMap<u64, ClusterId> = BTreeMap::new();
+    let mut cluster: BTreeMap<u64, ClusterId> = BTreeMap::new();
     for one in &run.moves {
         let policy = policies.reallocation.unwrap();
         let is_event = one.at.0 > 0 && one.at.0 % policy.period.0 == 0;
         assert!(is_event || policy.algorithm == Algorithm::Siblings, "an event at {}", one.at);
         assert_ne!(one.from, one.to);
-        let before = place.insert(one.log_id, one.to).unwrap_or(one.from);
+        let before = cluster.insert(one.log_id, one.to).unwrap_or(one.from);
         assert_eq!(before, one.from, "job {} moves from where it is not", one.log_id);
         match policy.algorithm {
             Algorithm::Regular => assert!(one.after <= one.before - policy.threshold, "{one:?}"),
@@ -185,7 +185,7 @@ fn check_moves(run: &Run, policies: &Policies) {
         }
     }
     for ran in &run.jobs {
-        assert_eq!(place.get(&ran.log_id).copied().unwrap_or(ran.cluster), ran.cluster);
+        assert_eq!(cluster.get(&ran.log_id).copied().unwrap_or(ran.cluster), ran.cluster);
         assert_eq!(matches!(ran.reason, Reason::Moved(_)), ran.moves > 0);
     }
 }
@@ -284,11 +284,11 @@ fn only_jobs_of_the_federation_are_moved() {
         let reallocation = Some(Reallocation { period, ..Reallocation::new(*algorithm, Heuristic::Mct) });
         let policies = Policies { mapping: Mapping::Given, reallocation, ..Policies::default() };
         let ran = run(&platform, &jobs, &policies);
-        let places: Vec<(u64, u32, i64)> =
+        let starts: Vec<(u64, u32, i64)> =
             ran.jobs.iter().map(|ran| (ran.log_id, ran.cluster.0, ran.start.0)).collect();
         // 4 and 6 move to the second cluster at 100; 5 moves forward after 3.
         let expected = [(1, 0, 0), (2, 1, 0), (3, 0, 2000), (4, 1, 100), (5, 0, 2500), (6, 1, 600)];
-        assert_eq!(places, expected, "{algorithm}");
+        assert_eq!(starts, expected, "{algorithm}");
         assert_eq!(ran.reallocations, 2, "{algorithm}");
     }
 }
@@ -311,7 +311,7 @@ fn the_first_sibling_to_start_runs() {
     let siblings = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
     let policies = Policies { mapping: Mapping::Given, reallocation: siblings, ..Policies::default() };
     let ran = run(&platform, &jobs, &policies);
-    let places: Vec<(u64, u32, i64, u32)> =
+    let starts: Vec<(u64, u32, i64, u32)> =
         ran.jobs.iter().map(|ran| (ran.log_id, ran.cluster.0, ran.start.0, ran.moves)).collect();
     // The second cluster is twice as fast and free at 45. 5 was mapped there before the sibling of 4; the third is busy until
     // 100. At 300 the first runs 6, which would fit on the second at 320, where 7 runs then.
@@ -324,7 +324,7 @@ fn the_first_sibling_to_start_runs() {
         (6, 0, 300, 0),
         (7, 1, 320, 1),
     ];
-    assert_eq!(places, expected);
+    assert_eq!(starts, expected);
     assert_eq!(ran.reallocations, 2);
     let won = ran.moves.iter().map(|one| (one.log_id, one.from.0, one.to.0, one.at.0));
     assert_eq!(won.collect::<Vec<_>>(), [(4, 0, 1, 70), (7, 0, 1, 320)]);

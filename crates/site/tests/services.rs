@@ -196,11 +196,11 @@ fn only_named_users_see_a_service() {
     assert_eq!((catalogue.describe(&bob).len(), catalogue.describe(&alice()).len()), (0, 1));
     let usable =
         |user: &User| catalogue.describe_all(user).iter().map(|(_, usable)| *usable).collect::<Vec<_>>();
-    assert_eq!((usable(&bob), usable(&alice())), (vec![false], vec![true]), "operators are told of it");
+    assert_eq!((usable(&bob), usable(&alice())), (vec![false], vec![true]), "operators see it");
 }
 
 #[test]
-fn a_description_tells_clients_what_it_takes_and_not_how_it_is_run() {
+fn a_description_shows_clients_the_arguments_and_not_the_command() {
     let described = read(MATRIX).unwrap().describe(&alice());
     let text = serde_json::to_string(&described).unwrap();
     assert!(

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_in_neither_place_is_missed() {
+    fn a_file_in_neither_folder_is_missing() {
         let root = tempfile::tempdir().unwrap();
         let files = two_files(root.path());
         let job = Folder::create(&root.path().join("job")).unwrap();

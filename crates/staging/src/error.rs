@@ -144,7 +144,7 @@ impl StagingError {
         }
     }
 
-    /// The same for users: without the places of files on this host.
+    /// The same for users: without the paths of files on this host.
     pub fn public_message(&self) -> String {
         match self {
             Self::DiskFull { .. } => "the disk is full".to_owned(),
@@ -177,7 +177,7 @@ impl StagingError {
             Self::Quota { kind: QuotaKind::PerFile | QuotaKind::PerJob, .. } => {
                 "send less: compress the inputs or put them where the cluster can read them".to_owned()
             }
-            Self::Quota { kind: QuotaKind::FilesPerJob, .. } => "pack the inputs into one archive".to_owned(),
+            Self::Quota { kind: QuotaKind::FilesPerJob, .. } => "put the inputs into one archive".to_owned(),
             Self::Quota { .. } => "submit or abandon other uploads first, or try again later".to_owned(),
             Self::Offset { expected, .. } => format!("continue at byte {expected}"),
             Self::TooMuch { .. } | Self::TooLittle { .. } | Self::Checksum { .. } => {
@@ -201,7 +201,7 @@ impl StagingError {
     }
 }
 
-/// True for what a job can wait for: room on the disk, a disk that works, memory, open files, processes. It says nothing
+/// True for what a job can wait for: space on the disk, a disk that works, memory, open files, processes. It says nothing
 /// about the job.
 pub fn may_pass(error: &std::io::Error) -> bool {
     use rustix::io::Errno as E;
@@ -233,7 +233,7 @@ impl fmt::Display for StagingError {
                 write!(f, "expected each input once, found `{first}` twice")
             }
             Self::Clash { first, second } => {
-                write!(f, "expected inputs that can lie beside each other, found `{first}` and `{second}`")
+                write!(f, "expected inputs whose names do not conflict, found `{first}` and `{second}`")
             }
             Self::Quota { kind, allowed, found } => {
                 write!(f, "expected at most {allowed} {kind}, found {found}")

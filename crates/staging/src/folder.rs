@@ -188,7 +188,7 @@ impl Folder {
                 return Ok((entries, false));
             }
             let kind = match entry.file_type() {
-                // Some file systems do not tell while listing.
+                // Some file systems do not report the type in a listing.
                 FileType::Unknown => {
                     let stat = rustix::fs::statat(&self.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
                     stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))

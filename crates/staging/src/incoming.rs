@@ -45,7 +45,7 @@ impl Incoming {
         Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
     }
 
-    /// Announces a file. If another was announced under its name, what came of that one so far is deleted.
+    /// Announces a file. If another was announced under its name, the part of that one so far is deleted.
     pub(crate) fn announce(&self, spec: &FileSpec) -> Result<(), StagingError> {
         if self.announced(&spec.name)?.as_ref() == Some(spec) {
             return Ok(());
@@ -113,7 +113,7 @@ impl Incoming {
         Ok(specs)
     }
 
-    /// Has something come at that moment, as far as [`touched`](Incoming::touched) tells.
+    /// Sets the time that [`touched`](Incoming::touched) returns.
     pub(crate) fn touch(&self, now: SystemTime) -> Result<(), StagingError> {
         for spec in self.all()?.iter().take(1) {
             let meta = on_disk(&spec.name, "meta");

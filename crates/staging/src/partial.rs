@@ -75,7 +75,7 @@ impl PartialFile {
         }
         let written = self.file.seek(SeekFrom::Start(offset)).and_then(|_| self.file.write_all(piece));
         if let Err(error) = written {
-            // Part of the piece may be there. If it cannot be cut off, the checksum will tell.
+            // Part of the piece may be there. If it cannot be cut off, the checksum will show it.
             let _ = self.file.set_len(self.length);
             return Err(StagingError::io(&self.path, error));
         }

@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// True if nothing came to the uploads of a submission for the time that the limits give. `now` is what the
-    /// system's clock says, which tells when a file was written to.
+    /// system's clock says, which dates the writes of files.
     ///
     /// # Errors
     ///

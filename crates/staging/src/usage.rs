@@ -8,7 +8,7 @@ use pliant_model::Span;
 use super::error::{QuotaKind, StagingError};
 use super::names::FileName;
 
-/// What a store takes. Announced sizes count, from the announcement until the submission takes its files away.
+/// What a store takes. Announced sizes count, from the announcement until the submission adopts its files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of one file.

@@ -47,7 +47,7 @@ pub fn schedule(name: &str) -> Option<PathBuf> {
 ///
 /// # Panics
 ///
-/// If the note cannot be written: an omission that nobody is told of would count as a success.
+/// If the note cannot be written: an omission without a note would count as a success.
 pub fn skip(needed: Needed, what: &str) {
     println!("skipped: {what}");
     let Some(record) = std::env::var_os(SKIPPED).filter(|path| !path.is_empty()) else { return };

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::{Needed, skip};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/test-clusters/oar.sh");
-/// What the script ends with if a cluster cannot be had on this machine.
+/// The exit code of the script if a cluster cannot be started on this machine.
 const IMPOSSIBLE: i32 = 3;
 
 /// A cluster that runs. Dropped, it is stopped.

@@ -140,7 +140,7 @@ impl Database {
         self.server.query(&self.name, &format!("SET search_path = pliant; {text}"))
     }
 
-    /// Ends the connection of whoever leads, from the server's side.
+    /// Ends the connection of the leading agent, from the server's side.
     pub fn end_leader(&self) {
         let ended = self.query(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks JOIN pg_database ON pg_database.oid = database \

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::{Needed, skip};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/test-clusters/slurm.sh");
-/// What the script ends with if clusters cannot be had on this machine.
+/// The exit code of the script if clusters cannot be started on this machine.
 const IMPOSSIBLE: i32 = 3;
 
 /// What the clusters are to be.

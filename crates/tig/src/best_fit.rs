@@ -27,8 +27,8 @@ pub fn map(graph: &TaskGraph, grid: &Grid, free: &mut Availability) -> Result<Ma
         placements[task.index()] = Some(Placement { machine, affinity: power / mcr, stage: Stage::BestFit });
         queue.remove(fits);
         let left = (free.power(machine), machine);
-        let place = queue.partition_point(|entry| order(entry, &left).is_lt());
-        queue.insert(place, left);
+        let index = queue.partition_point(|entry| order(entry, &left).is_lt());
+        queue.insert(index, left);
     }
     Ok(Mapping { placements: placements.into_iter().flatten().collect(), clusters: Vec::new() })
 }

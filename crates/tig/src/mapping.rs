@@ -80,14 +80,14 @@ pub enum MappingError {
         /// The best suitability that was found.
         best: f64,
     },
-    /// No machine that may be used had room for a task.
+    /// No machine that may be used has enough power left for a task.
     #[error("expected a machine with {mcr_mflops:.1} MFlop/s left, found {best:.1} at most")]
     Task {
         /// The task.
         task: TaskId,
         /// What it needs, in MFlop/s.
         mcr_mflops: f64,
-        /// The most that any machine had left.
+        /// The largest free power of a machine.
         best: f64,
     },
 }
@@ -97,7 +97,7 @@ impl MappingError {
     pub fn describe(&self, graph: &TaskGraph) -> String {
         match self {
             Self::Task { task, mcr_mflops, best } if mcr_mflops <= best => format!(
-                "task `{}` needs {mcr_mflops:.1} MFlop/s; a machine has {best:.1} left, but no link to it has room",
+                "task `{}` needs {mcr_mflops:.1} MFlop/s; a machine has {best:.1} left, but no link to it has enough bandwidth left",
                 graph.task(*task).name
             ),
             Self::Task { task, .. } => format!("task `{}`: {self}", graph.task(*task).name),

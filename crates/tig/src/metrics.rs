@@ -67,7 +67,7 @@ impl Metrics {
 /// The LAN of each cluster: the selected one, else the one with most of its tasks, ties to the first.
 fn homes(grid: &Grid, clustering: &Clustering, mapping: &Mapping) -> Vec<NodeId> {
     if !mapping.clusters.is_empty() {
-        return mapping.clusters.iter().map(|place| place.lan).collect();
+        return mapping.clusters.iter().map(|cluster| cluster.lan).collect();
     }
     let plurality = |cluster: ClusterId| {
         let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();

@@ -114,8 +114,8 @@ impl Refiner<'_> {
     fn is_allowed(&mut self, task: TaskId, change: Change) -> bool {
         if let Change::Trade(other) = change {
             let (mine, others) = (self.graph.mcr(task), self.graph.mcr(other));
-            let room = |machine: MachineId, out: f64, comes: f64| self.free.power(machine) + out >= comes;
-            if !room(self.machine(task), mine, others) || !room(self.machine(other), others, mine) {
+            let fits = |machine: MachineId, out: f64, comes: f64| self.free.power(machine) + out >= comes;
+            if !fits(self.machine(task), mine, others) || !fits(self.machine(other), others, mine) {
                 return false;
             }
         }

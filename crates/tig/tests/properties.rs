@@ -53,7 +53,7 @@ fn trial() -> impl Strategy<Value = Trial> {
     )
 }
 
-/// Everybody is placed once, no machine gives more than it had, and no affinity is below 1 (C003-10).
+/// Each task is mapped once, no machine gives more than its free power, and no affinity is below 1 (C003-10).
 fn check_mapping(
     graph: &TaskGraph,
     grid: &Grid,

@@ -106,7 +106,7 @@ fn the_other_solver_solves_what_can_be_seen() {
 proptest! {
     #[test]
     fn the_bound_is_that_of_the_whole_program_by_another_solver(weights in weights()) {
-        let (ours, others) = (relax(&weights).unwrap().bound, whole(&weights));
-        prop_assert!((ours - others).abs() < 1e-5, "{ours}, {others}");
+        let (bound, expected) = (relax(&weights).unwrap().bound, whole(&weights));
+        prop_assert!((bound - expected).abs() < 1e-5, "{bound}, {expected}");
     }
 }

@@ -55,11 +55,11 @@ pub(crate) fn read(path: &Path, input: impl Read) -> Result<Log, TraceError> {
     let file: File = serde_json::from_slice(&content).map_err(|error| {
         // The position is reported once, in front.
         let message = error.to_string();
-        let place = format!(" at line {} column {}", error.line(), error.column());
+        let position = format!(" at line {} column {}", error.line(), error.column());
         fail(Problem::Key {
             line: error.line() as u64,
             column: error.column().max(1) as u64,
-            message: plain_message(message.strip_suffix(&place).unwrap_or(&message)),
+            message: plain_message(message.strip_suffix(&position).unwrap_or(&message)),
             hint: "expected a Batsim workload: `nb_res`, `jobs` and `profiles`".to_owned(),
         })
     })?;

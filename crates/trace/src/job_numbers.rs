@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 /// JobNumbers that are given instead of missing or repeated ones begin behind this one. No batch system counts
-/// so far, and floating-point readers (spreadsheets, scripts in pages) still tell them apart.
+/// so far, and floating-point readers (spreadsheets, scripts in pages) still distinguish them.
 pub(crate) const GIVEN: u64 = 1_000_000_000_000_000;
 
 /// The numbers in use.

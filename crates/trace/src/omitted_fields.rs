@@ -59,8 +59,8 @@ fn counted(path: &Path) -> Result<Vec<OmittedField>, TraceError> {
     let input = open(path).map_err(|error| TraceError::new(path, Problem::Io(error)))?;
     let mut counts = [0; COLUMNS.len()];
     let mut add = |record: Record| {
-        for ((_, tells), count) in COLUMNS.iter().zip(&mut counts) {
-            *count += u64::from(tells(&record));
+        for ((_, is_omitted), count) in COLUMNS.iter().zip(&mut counts) {
+            *count += u64::from(is_omitted(&record));
         }
     };
     let of_gwf = Format::of(path) == Format::Gwf;

@@ -37,7 +37,7 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
 /// file unchanged.
 pub(crate) struct Output {
     encoder: Encoder,
-    place: OutputPath,
+    target: OutputPath,
 }
 
 enum Encoder {
@@ -87,15 +87,15 @@ impl Drop for OutputPath {
 impl Output {
     /// Makes the file.
     pub(crate) fn create(path: &Path) -> io::Result<Output> {
-        let place = OutputPath::of(path);
-        let target = place.temporary.as_ref().unwrap_or(&place.path);
-        let file = BufWriter::with_capacity(256 * 1024, File::create(target)?);
+        let target = OutputPath::of(path);
+        let written = target.temporary.as_ref().unwrap_or(&target.path);
+        let file = BufWriter::with_capacity(256 * 1024, File::create(written)?);
         let gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
         let encoder = match gzip {
             true => Encoder::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
             false => Encoder::Plain(file),
         };
-        Ok(Output { encoder, place })
+        Ok(Output { encoder, target })
     }
 
     /// Completes the file and gives it its name.
@@ -104,7 +104,7 @@ impl Output {
             Encoder::Plain(mut file) => file.flush()?,
             Encoder::Gzip(file) => file.finish()?.flush()?,
         }
-        self.place.rename()
+        self.target.rename()
     }
 }
 
@@ -153,14 +153,14 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).expect("links are possible");
         let names = || fs::read_dir(dir.path()).expect("a folder").count();
         let mut output = Output::create(&link).expect("writable");
-        output.write_all(b"half").expect("room");
-        output.flush().expect("room");
+        output.write_all(b"half").expect("written");
+        output.flush().expect("written");
         assert_eq!((fs::read(&path).expect("there"), names()), (b"old".to_vec(), 3));
         drop(output);
         assert_eq!((fs::read(&path).expect("there"), names()), (b"old".to_vec(), 2));
         let mut output = Output::create(&link).expect("writable");
-        output.write_all(b"whole").expect("room");
-        output.finish().expect("room");
+        output.write_all(b"whole").expect("written");
+        output.finish().expect("written");
         assert_eq!((fs::read(&path).expect("there"), names()), (b"whole".to_vec(), 2));
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink(), "a link stays one");
         assert!(is_same_file(&path, &link) && !is_same_file(&path, dir.path()));

@@ -90,8 +90,8 @@ fn read_cluster(source: &Source, entry: &Entry, local_policy: LocalPolicyOf) -> 
     let [batch, order, aging] = keys.map(|(_, value)| value.as_ref().map(|value| value.get_ref().as_str()));
     let batch = local_policy(batch.unwrap_or(DEFAULT_BATCH), order, aging).map_err(|(key, problem)| {
         let given = keys.iter().find(|(name, _)| *name == key).and_then(|(_, value)| value.as_ref());
-        let place = given.map_or(0..0, Spanned::span);
-        source.error(place, format!("`{key}`: {problem}"), "`pliant policies` lists them".to_owned())
+        let span = given.map_or(0..0, Spanned::span);
+        source.error(span, format!("`{key}`: {problem}"), "`pliant policies` lists them".to_owned())
     })?;
     Ok(Cluster { name: entry.name.get_ref().clone(), procs: Procs(procs), speed, batch })
 }

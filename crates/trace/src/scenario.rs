@@ -134,7 +134,8 @@ fn read_log(
     }
     let found = find(scenario, file, &options.log_dirs).ok_or_else(|| {
         let message = format!("`file`: expected a log, found no file `{}`", file.display());
-        let hint = "logs are looked for beside this file, in --traces and in PLIANT_TRACES".to_owned();
+        let hint =
+            "logs are searched in the folder of this file, in --traces and in PLIANT_TRACES".to_owned();
         source.error(log.file.span(), message, hint)
     })?;
     let workload = logs::load(&found, options)?;

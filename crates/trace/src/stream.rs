@@ -154,7 +154,7 @@ impl<'a> JobStream<'a> {
         }
     }
 
-    /// False if a job or a partition's name came late, so that jobs before it may be out of place.
+    /// False if a job or a partition's name came late, so that jobs before it may be out of order.
     fn in_order(&self) -> bool {
         let names_came = match &self.reader {
             Reader::Swf(reader) => reader.header().partition_lines() != self.partition_lines,

@@ -194,7 +194,7 @@ fn paper_001_uniform_ranges() {
         let mean_ratio = jobs.iter().map(ratio).sum::<f64>() / 10_000.0;
         assert!(close(mean_ratio, 0.85, 0.01), "{name}: {mean_ratio}");
     }
-    // What tells the two apart: half of a uniform law lies in its middle half, 62 % of the Gaussian one.
+    // The difference between the two: half of a uniform law lies in its middle half, 62 % of the Gaussian one.
     let middle = |workload: Workload| share(&workload.jobs, |job| (45..=75).contains(&job.procs.0));
     assert!(close(middle(uniform(10_000, 20_000, 7)), 31.0 / 61.0, 0.05));
     assert!(close(middle(gaussian(10_000, 20_000, 7)), 0.63, 0.05));

@@ -31,9 +31,9 @@ const PIECES: [&[u8]; 14] = [
     b" 0 ",
 ];
 
-/// One change at a place given in thousandths of the input.
-fn change(bytes: &mut Vec<u8>, (place, kind, value): (usize, u8, u8)) {
-    let at = place * bytes.len() / 1_000;
+/// One change at a position in thousandths of the input.
+fn change(bytes: &mut Vec<u8>, (position, kind, value): (usize, u8, u8)) {
+    let at = position * bytes.len() / 1_000;
     match kind {
         0 if at < bytes.len() => bytes[at] = value,
         1 => bytes.insert(at, value),

@@ -16,10 +16,10 @@ const GRID: &str = include_str!("../../../campaigns/paper-003/testbed.toml");
 const PIECES: [&str; 14] =
     ["-", "1e308", "nan", "inf", "-0.0", "\0", "\r\n", "\"", "\\", "[[", "{", " -- ", "\u{301}", "1e-320"];
 
-/// One change at a place given in thousandths of the text.
-fn change(text: &mut String, (place, kind, value): (usize, u8, u8)) {
+/// One change at a position in thousandths of the text.
+fn change(text: &mut String, (position, kind, value): (usize, u8, u8)) {
     let boundary = |at: usize| (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-    let at = boundary(place * text.len() / 1_000);
+    let at = boundary(position * text.len() / 1_000);
     let end = boundary((at + usize::from(value)).min(text.len()));
     match kind {
         0 => text.insert(at, char::from(value)),

@@ -36,7 +36,7 @@ fn columns_of_a_log_are_counted() {
 }
 
 #[test]
-fn what_other_formats_tell_is_named() {
+fn fields_of_other_formats_are_named() {
     let fields = "1 0 5 10 2 -1 -1 2 20 -1 1 alice staff app -1 -1 lyon lyon";
     let grid = format!("{fields} UNITARY{}\n", " -1".repeat(10));
     check(

@@ -174,7 +174,7 @@ fn errors_say_line_column_and_key() {
     bad("[[log]]\nfile = \"a.swf\"\n", &format!("1:1: missing key `cluster`\n{list}"));
     bad(
         "[[log]]\nfile = \"c.swf\"\ncluster = \"x\"\n",
-        "2:8: `file`: expected a log, found no file `c.swf`\nlogs are looked for beside this file, in --traces and in PLIANT_TRACES",
+        "2:8: `file`: expected a log, found no file `c.swf`\nlogs are searched in the folder of this file, in --traces and in PLIANT_TRACES",
     );
     bad(
         "[[log]]\nfile = \"b.toml\"\ncluster = \"x\"\n",

@@ -2,7 +2,7 @@
 //!
 //! `ca.pem` and `ca.key` are its certificate (ECDSA P-256) and key, `crl.pem` the signed revocation list, and
 //! `register.toml` says what was issued. The register is written before anything that follows from it: after a crash
-//! it may name a certificate that nobody received, never the other way round, and a revocation that did not reach
+//! it may name a certificate that was never handed out, never the other way round, and a revocation that did not reach
 //! `crl.pem` is in the next list.
 
 use std::fs::{self, DirBuilder};

@@ -48,7 +48,7 @@ pub enum AuthorityError {
     Days {
         /// How many days were asked for.
         found: u32,
-        /// How many can be had.
+        /// How many there can be.
         most: i64,
     },
     /// The name has a certificate that is not revoked.

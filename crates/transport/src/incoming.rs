@@ -64,7 +64,7 @@ pub struct Caller {
 pub struct Connection {
     stream: TlsStream<TcpStream>,
     caller: Caller,
-    _place: ConnectionSlot,
+    _slot: ConnectionSlot,
 }
 
 /// The connections that arrive at a listener, until the stream is dropped, which closes the listener. Refusals are
@@ -76,8 +76,8 @@ pub fn incoming(
 ) -> impl Stream<Item = io::Result<Connection>> + Send + Unpin + 'static {
     let (sender, receiver) = mpsc::channel(16);
     let acceptor = Acceptor::new(tls, limits.handshake);
-    let places = Arc::new(ConnectionCounts { limits, taken: Mutex::default() });
-    tokio::spawn(Arrivals { acceptor, limits, places, sender, under_way: VecDeque::new() }.take(listener));
+    let slots = Arc::new(ConnectionCounts { limits, taken: Mutex::default() });
+    tokio::spawn(Arrivals { acceptor, limits, slots, sender, under_way: VecDeque::new() }.take(listener));
     ReceiverStream::new(receiver)
 }
 
@@ -155,7 +155,7 @@ type Handshake = Result<(TlsStream<TcpStream>, Peer), ConnectionRefusal>;
 struct Arrivals {
     acceptor: Acceptor,
     limits: Limits,
-    places: Arc<ConnectionCounts>,
+    slots: Arc<ConnectionCounts>,
     sender: mpsc::Sender<io::Result<Connection>>,
     /// The handshakes that go on, oldest first.
     under_way: VecDeque<(Id, SocketAddr, AbortHandle)>,
@@ -203,7 +203,7 @@ impl Arrivals {
     async fn ended(&mut self, ended: Result<(Id, Handshake), JoinError>) {
         let (id, handshake) = match ended {
             Ok((id, handshake)) => (id, handshake),
-            // Given up in `begin`, the only place where a handshake is ended from outside.
+            // Given up in `begin`, the only code where a handshake is ended from outside.
             Err(error) => {
                 (error.id(), Err(ConnectionRefusal::HandshakeLimit { limit: self.limits.handshakes_max }))
             }
@@ -211,8 +211,8 @@ impl Arrivals {
         let Some(position) = self.under_way.iter().position(|(one, ..)| *one == id) else { return };
         let Some((_, address, _)) = self.under_way.remove(position) else { return };
         let opened = handshake.and_then(|(stream, peer)| {
-            let place = ConnectionCounts::take(&self.places, &peer)?;
-            Ok(Connection { stream, caller: Caller { peer, address }, _place: place })
+            let slot = ConnectionCounts::take(&self.slots, &peer)?;
+            Ok(Connection { stream, caller: Caller { peer, address }, _slot: slot })
         });
         match opened {
             // Only a dropped stream fails this, and the loop sees it next.
@@ -233,15 +233,15 @@ struct ConnectionCounts {
 
 /// A counted connection; dropping it decreases the count.
 struct ConnectionSlot {
-    places: Arc<ConnectionCounts>,
+    slots: Arc<ConnectionCounts>,
     holder: (Role, String),
 }
 
 impl ConnectionCounts {
-    fn take(places: &Arc<ConnectionCounts>, peer: &Peer) -> Result<ConnectionSlot, ConnectionRefusal> {
-        let Limits { connections_max, connections_per_peer_max, .. } = places.limits;
+    fn take(slots: &Arc<ConnectionCounts>, peer: &Peer) -> Result<ConnectionSlot, ConnectionRefusal> {
+        let Limits { connections_max, connections_per_peer_max, .. } = slots.limits;
         let holder = (peer.role, peer.name.clone());
-        let mut taken = places.taken.lock();
+        let mut taken = slots.taken.lock();
         if taken.values().sum::<usize>() >= connections_max {
             return Err(ConnectionRefusal::ConnectionLimit { limit: connections_max });
         }
@@ -250,14 +250,14 @@ impl ConnectionCounts {
         }
         *taken.entry(holder.clone()).or_default() += 1;
         metrics::gauge!(names::OPEN_CONNECTIONS).increment(1.0);
-        Ok(ConnectionSlot { places: places.clone(), holder })
+        Ok(ConnectionSlot { slots: slots.clone(), holder })
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         metrics::gauge!(names::OPEN_CONNECTIONS).decrement(1.0);
-        let mut taken = self.places.taken.lock();
+        let mut taken = self.slots.taken.lock();
         if let Some(count) = taken.get_mut(&self.holder) {
             *count -= 1;
             if *count == 0 {

@@ -107,7 +107,7 @@ const NAME_MAX: usize = 63;
 
 impl Identity {
     /// An identity, if the name can be one: 1 to 63 lower-case letters, digits and `-`, for people also `_`, `.`
-    /// and `@`, with a letter or digit at both ends. Lower case only, because DNS names do not tell `A` from `a`.
+    /// and `@`, with a letter or digit at both ends. Lower case only, because DNS names do not distinguish `A` and `a`.
     pub fn new(role: Role, name: &str) -> Result<Identity, NameError> {
         let plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit();
         let mark = |letter: u8| match letter {

@@ -57,7 +57,7 @@ pub const SAMPLES_MAX: usize = 64;
 /// What arguments make of how long an instance takes.
 pub const SCALE: RangeInclusive<f64> = 1e-300..=1e300;
 /// Instants at which processors become free, in an answer.
-pub const PLACES_MAX: usize = 100_000;
+pub const SLOTS_MAX: usize = 100_000;
 /// Tasks of a launch. An agent says itself if they are too many to be mapped.
 pub const TASKS_MAX: usize = 10_000;
 /// Listed subjobs of launches at a server.

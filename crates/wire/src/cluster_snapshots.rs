@@ -33,12 +33,12 @@ message! {
         end: TIME,
     }
 
-    proto::Planned <=> Waiting {
+    proto::PlannedJob <=> Waiting {
         job: JOB_ID,
         plan: required(AN_ESTIMATE),
     }
 
-    proto::InLine <=> Submission {
+    proto::QueuedJob <=> Submission {
         job: JOB_ID,
         procs: PROCS,
         walltime_s <=> walltime: SCALED_WALLTIME,
@@ -46,7 +46,7 @@ message! {
         owner: OWNER_IF_KNOWN,
     }
 
-    proto::InLine <=> Start {
+    proto::QueuedJob <=> Start {
         job: JOB_ID,
         procs: PROCS,
         walltime_s <=> walltime: SCALED_WALLTIME,
@@ -81,7 +81,7 @@ message! {
         submitted: TIME,
         owner: OWNER_IF_KNOWN,
         moves,
-        copies <=> siblings: list(NAME, bounds::SERVERS_MAX),
+        siblings: list(NAME, bounds::SERVERS_MAX),
         avoids: list(NAME, bounds::SERVERS_MAX),
     }
 }

@@ -17,21 +17,21 @@ pub(super) const WORK_OR_SERVICE: &str = "work or service";
 pub(super) const BEST: Number<u32, u32> = number("a number of answers", bounds::BEST);
 
 one_of! {
-    proto::What { what: proto::what::What } <=> DiscoverySubject {
+    proto::DiscoverySubject { what: proto::discovery_subject::What } <=> DiscoverySubject {
         Work <=> Work(nested()),
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Snapshots(empty()) <=> Snapshots,
-        Order <=> Move(boxed(nested())),
+        Move <=> Move(boxed(nested())),
     } => (expected: "work or service")
 }
 
 message! {
-    proto::Found <=> DiscoveryResult {
+    proto::DiscoveryResult <=> DiscoveryResult {
         vectors: list(nested(), bounds::VECTORS_MAX),
         refusals: list(nested(), bounds::SERVERS_MAX),
         silent: list(NAME, bounds::SERVERS_MAX),
         more,
-        absent: list(NAME, bounds::SERVERS_MAX),
+        down: list(NAME, bounds::SERVERS_MAX),
         servers,
         answered,
         snapshots: list(nested(), bounds::SERVERS_MAX),
@@ -92,7 +92,7 @@ pub fn asked(
             return Err(Malformed::text("what", WORK_OR_SERVICE, "what only agents ask"));
         }
         DiscoverySubject::Move(_) => {
-            return Err(Malformed::text("what", WORK_OR_SERVICE, "an order, which only agents give"));
+            return Err(Malformed::text("what", WORK_OR_SERVICE, "a move proposal, which only agents send"));
         }
     }
     Ok(DiscoveryQuery {

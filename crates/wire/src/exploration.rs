@@ -50,7 +50,7 @@ pub enum ExplorationRequest {
 pub struct Attempt {
     /// In the exploration.
     pub number: u32,
-    /// How often a server had to be found for it before.
+    /// How often the client searched a server for it before.
     pub attempt: u32,
 }
 
@@ -66,7 +66,7 @@ message! {
             |optional| if optional { Kind::Optional } else { Kind::Mandatory },
             |kind| *kind == Kind::Optional,
         ),
-        /// How often a server had to be found for it before.
+        /// How often the client searched a server for it before.
         attempt: u32,
         /// Its arguments.
         arguments: BTreeMap<String, String> = ARGUMENTS,
@@ -102,7 +102,7 @@ message! {
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExplorationAnswer {
     /// The state of a request.
-    Stands {
+    Status {
         /// The request and the attempt.
         id: Attempt,
         /// The state.
@@ -111,7 +111,7 @@ pub enum ExplorationAnswer {
         output: Vec<u8>,
     },
     /// A request is refused.
-    NotTaken {
+    Refused {
         /// Which.
         number: u32,
         /// Why.
@@ -166,12 +166,12 @@ one_of! {
     }
 
     explore_reply::Message <=> ExplorationAnswer {
-        Stands(explore_reply::Stands) <=> Stands {
+        Status(explore_reply::RequestStatus) <=> Status {
             id: Attempt { number, attempt },
             state: enumeration(),
             output: bytes_to(bounds::OUTPUT_BYTES_MAX),
         },
-        NotTaken(explore_reply::NotTaken) <=> NotTaken { number, why: Reason { why: TEXT, cause: enumeration() } },
+        Refused(explore_reply::RefusedRequest) <=> Refused { number, why: Reason { why: TEXT, cause: enumeration() } },
         AllCancelled(FLAG) <=> AllCancelled,
         Prospects <=> Expected(nested()),
         Shared(FLAG) <=> Shared,
@@ -179,7 +179,7 @@ one_of! {
 }
 
 enumeration! {
-    explore_reply::RequestState <=> RequestState: "how a request stands, from 1 to 5" {
+    explore_reply::RequestState <=> RequestState: "the state of a request, from 1 to 5" {
         Waiting,
         Running,
         Completed,
@@ -201,8 +201,8 @@ message! {
         share: Share {
             weight,
             requests,
-            consumed_ms <=> consumed: SPAN_MS,
-            deserved_ms <=> deserved: SPAN_MS,
+            usage_ms <=> usage: SPAN_MS,
+            fair_share_ms <=> fair_share: SPAN_MS,
             completed,
             useful_ms <=> useful: SPAN_MS,
             killed,

@@ -38,15 +38,15 @@ message! {
         /// The estimates that were compared at first.
         compared: Vec<ComparedEstimate> = list(nested(), bounds::COMPARED_MAX),
         /// The answers of other servers at the submission.
-        survey: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
-        /// How it came to its present place.
+        discovery: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
+        /// Its earlier moves.
         hops: Vec<Hop> = list(nested(), bounds::HOPS_MAX),
         /// The completion that is expected of it where it is.
         before: Time = unless(Time::MAX, TIME),
         /// The latest completion for which it is to be moved.
         latest: Time = TIME,
-        /// It is to be queued as a copy.
-        copy: bool,
+        /// True to queue it as a sibling.
+        sibling: bool,
         /// Why.
         reason: MoveReason = enumeration(),
         /// Ties the log lines of the submission together.
@@ -78,7 +78,7 @@ message! {
         attempt,
     }
 
-    proto::Order <=> MoveProposal {
+    proto::MoveProposal <=> MoveProposal {
         job: HANDLE,
         to: NAME,
         address: ADDRESS,
@@ -86,7 +86,7 @@ message! {
         gain_s <=> gain: optional(DIFFERENCE),
         reason: enumeration(),
         timeout_s <=> timeout: seconds(bounds::TIMEOUT_S),
-        copy <=> sibling: as_is(),
+        sibling,
     }
 }
 
@@ -107,7 +107,7 @@ one_of! {
     proto::MoveOutcome { outcome: proto::move_outcome::Outcome } <=> MoveOutcome {
         Moved <=> Moved(boxed(nested())),
         Stays <=> Stays(nested()),
-        Copied <=> SiblingQueued(nested()),
+        SiblingQueued <=> SiblingQueued(nested()),
     }
 }
 
@@ -130,11 +130,11 @@ impl HasMessage for StayReason {
         let (why, plan) = match self {
             StayReason::NotWaiting => (stays::Why::NotWaiting, None),
             StayReason::Pinned => (stays::Why::Pinned, None),
-            StayReason::Held => (stays::Why::Kept, None),
-            StayReason::AlreadyMoving => (stays::Why::OnItsWay, None),
-            StayReason::TooLittleGain { plan } => (stays::Why::NotWorthIt, Some(plan.into())),
+            StayReason::Held => (stays::Why::Held, None),
+            StayReason::AlreadyMoving => (stays::Why::AlreadyMoving, None),
+            StayReason::TooLittleGain { plan } => (stays::Why::TooLittleGain, Some(plan.into())),
             StayReason::Refused(_) => (stays::Why::Refused, None),
-            StayReason::Silent => (stays::Why::Silent, None),
+            StayReason::NoAnswer => (stays::Why::NoAnswer, None),
             StayReason::Other(_) => (stays::Why::Unspecified, None),
         };
         let text = match self {
@@ -149,13 +149,13 @@ impl HasMessage for StayReason {
         Ok(match stays::Why::try_from(message.why) {
             Ok(stays::Why::NotWaiting) => StayReason::NotWaiting,
             Ok(stays::Why::Pinned) => StayReason::Pinned,
-            Ok(stays::Why::Kept) => StayReason::Held,
-            Ok(stays::Why::OnItsWay) => StayReason::AlreadyMoving,
-            Ok(stays::Why::NotWorthIt) => {
+            Ok(stays::Why::Held) => StayReason::Held,
+            Ok(stays::Why::AlreadyMoving) => StayReason::AlreadyMoving,
+            Ok(stays::Why::TooLittleGain) => {
                 StayReason::TooLittleGain { plan: required(AN_ESTIMATE).decode("plan", message.plan)? }
             }
             Ok(stays::Why::Refused) => StayReason::Refused(text),
-            Ok(stays::Why::Silent) => StayReason::Silent,
+            Ok(stays::Why::NoAnswer) => StayReason::NoAnswer,
             // One of a later version.
             Ok(stays::Why::Unspecified) | Err(_) => StayReason::Other(text),
         })
@@ -168,7 +168,7 @@ impl HasMessage for StayReason {
             StayReason::Pinned,
             StayReason::Held,
             StayReason::AlreadyMoving,
-            StayReason::Silent,
+            StayReason::NoAnswer,
         ];
         prop_oneof![
             proptest::sample::select(plain.to_vec()),

@@ -25,7 +25,7 @@ message! {
 
     /// The position of an ended job, the last to end first.
     #[derive(Clone, PartialEq, Eq, Debug)]
-    proto::HistoryPlace <=> pub struct HistoryCursor {
+    proto::HistoryPosition <=> pub struct HistoryCursor {
         /// Its end.
         ended: Time = TIME,
         /// The server that accepted it.
@@ -56,7 +56,7 @@ message! {
 
     /// The position of a job, the first to end first.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    proto::LocalPlace <=> pub struct LocalJobCursor {
+    proto::LocalPosition <=> pub struct LocalJobCursor {
         /// Its end.
         ended: Time = TIME,
         /// A number of its own.

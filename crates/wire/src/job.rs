@@ -40,11 +40,11 @@ message! {
         ended: optional(TIME),
         exit: optional(nested()),
         compared: list(nested(), bounds::COMPARED_MAX),
-        survey: unless(DiscoverySummary::default(), nested()),
+        discovery: unless(DiscoverySummary::default(), nested()),
         pinned,
         hops: list(nested(), bounds::HOPS_MAX),
-        taught_ms <=> unit_runtime: optional(SPAN_MS),
-        ran_ms <=> runtime: optional(SPAN_MS),
+        unit_runtime_ms <=> unit_runtime: optional(SPAN_MS),
+        runtime_ms <=> runtime: optional(SPAN_MS),
         size_choice: optional(nested()),
     }
 

@@ -59,8 +59,8 @@ pub use history::{HistoryCursor, HistoryPage, HistoryQuery, LocalJobCursor, Loca
 pub use job::{handle_of, job_request};
 pub use launch::{
     DecidedSubjob, HeldSubjobs, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program,
-    SpawnRequest, SubjobReport, TaskDownload, TaskProgram, launch_answer, launch_reply, survey_reply,
-    surveyed,
+    SpawnRequest, SubjobReport, TaskDownload, TaskProgram, launch_answer, launch_reply, listed_machines,
+    machines_reply,
 };
 pub use link::{DownloadProbe, LinkMeasurement, LinkProbe, links, links_reply};
 pub use listing::{

@@ -37,14 +37,14 @@ pub enum MovingChange {
 }
 
 message! {
-    proto::Proposal <=> ProposedMove {
+    proto::ProposedMove <=> ProposedMove {
         job: HANDLE,
         from: NAME,
         to: NAME,
         before: unless(Time::MAX, TIME),
         expected: required(AN_ESTIMATE),
         outcome: optional(nested()),
-        copy,
+        sibling,
     }
 
     proto::MovingPolicy <=> ReallocationConfig {

@@ -84,10 +84,10 @@ impl ProspectsQuery {
 
 message! {
     proto::Prospects <=> InstanceProspects {
-        free: list(nested(), bounds::PLACES_MAX),
+        free: list(nested(), bounds::SLOTS_MAX),
         instance_ms <=> instance: SPAN_MS,
         scale: absent_means(1.0, number("a factor", bounds::SCALE)),
-        source: join(source_parts, runtime_source) => (told_by, told_level: unless_empty(LEVEL)),
+        source: join(source_parts, runtime_source) => (source_jobs, source_level: unless_empty(LEVEL)),
         jobs,
         failures,
         batch_most: unless_empty(as_is()),
@@ -97,9 +97,9 @@ message! {
 
     proto::prospects::Unfit <=> (u32, String) (number, why: TEXT)
 
-    proto::prospects::Places <=> FreeSlots {
+    proto::prospects::FreeSlots <=> FreeSlots {
         at_ms <=> at: SPAN_MS,
-        places <=> slots: PROCS_COUNT.exact(),
+        slots: PROCS_COUNT.exact(),
     }
 }
 
@@ -120,8 +120,8 @@ fn one_value_each(field: &str, calls: &[InstanceCall], varied: &[String]) -> Res
 }
 
 /// The number of jobs behind an expected runtime, and their level if they are of the federation.
-fn source_parts(told: &RuntimeSource) -> (u64, Option<Level>) {
-    match told {
+fn source_parts(source: &RuntimeSource) -> (u64, Option<Level>) {
+    match source {
         RuntimeSource::Walltime => (0, None),
         RuntimeSource::Statistics { jobs } | RuntimeSource::Own { instances: jobs } => (*jobs, None),
         RuntimeSource::Federation { level, jobs } => (*jobs, Some(*level)),

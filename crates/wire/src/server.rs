@@ -83,7 +83,7 @@ message! {
         free: PROCS_OR_NONE,
         // The planned start is where the last of them ends.
         until: list(nested(), bounds::RELEASES_MAX).last(),
-        copies <=> siblings: list(NAME, bounds::SERVERS_MAX),
+        siblings: list(NAME, bounds::SERVERS_MAX),
     }
 
     proto::explain_reply::Release <=> Release {

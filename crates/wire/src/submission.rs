@@ -29,7 +29,7 @@ message! {
         /// The estimates that were compared.
         compared: Vec<ComparedEstimate> = list(nested(), bounds::COMPARED_MAX),
         /// The answers of other servers.
-        survey: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
+        discovery: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
         /// The user chose this server: the job is not moved.
         pinned: bool,
     }

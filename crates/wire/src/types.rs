@@ -53,7 +53,7 @@ message! {
         queue_length,
     }
 
-    proto::Compared <=> ComparedEstimate {
+    proto::ComparedEstimate <=> ComparedEstimate {
         server: NAME,
         estimate: required(AN_ESTIMATE),
     }

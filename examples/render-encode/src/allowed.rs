@@ -21,7 +21,8 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Of tasks in these places. RQoC is relative; what the render collector hands on is the film's frames as they are.
+    /// The edges between tasks on these machines. RQoC is relative; what the render collector hands on is the film's frames
+    /// as they are.
     pub(crate) fn of(places: &Places, links: &Links, film: &Film) -> Result<Allowed, Failure> {
         let edges = edges()?;
         let raw = edges.iter().find(|edge| edge.from == "render-collector");

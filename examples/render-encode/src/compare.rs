@@ -61,7 +61,7 @@ pub(crate) fn run(compare: &Compare) -> Result<(), Failure> {
     }
     let program = std::env::current_exe()?;
     let mut command = Command::new("unshare");
-    // Whoever is not root is root in there.
+    // A user who is not root is root in that namespace.
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
@@ -96,9 +96,9 @@ fn within(compare: &Compare) -> Result<(), Failure> {
     for run in 1..=compare.runs {
         for mapping in MAPPINGS {
             let places = federation.launch(&application, mapping)?;
-            let told = fs::read_to_string(film.report())?;
-            let told: Value = serde_json::from_str(&told)?;
-            let per_s = told["frames_per_s"].as_f64().ok_or("expected frames_per_s of the sink")?;
+            let report = fs::read_to_string(film.report())?;
+            let report: Value = serde_json::from_str(&report)?;
+            let per_s = report["frames_per_s"].as_f64().ok_or("expected frames_per_s of the sink")?;
             let mut lans: Vec<&String> = places.values().collect();
             lans.sort();
             lans.dedup();

@@ -9,28 +9,28 @@ use std::thread;
 use crate::Failure;
 use crate::link::{Incoming, Message, Outgoing};
 
-/// Gives what comes in to whoever is free.
+/// Passes the frames to the workers that are free.
 pub(crate) fn emit(mut from: Incoming, mut workers: Vec<Outgoing>) -> Result<(), Failure> {
-    let (tell, told) = sync_channel(0);
+    let (notify, ready) = sync_channel(0);
     for (index, worker) in workers.iter().enumerate() {
-        let (mut wants, tell) = (worker.wants()?, tell.clone());
+        let (mut wants, notify) = (worker.wants()?, notify.clone());
         thread::spawn(move || {
             while let Some(next) = wants.next().transpose() {
                 let is_last = next.is_err();
-                if tell.send(next.map(|()| index)).is_err() || is_last {
+                if notify.send(next.map(|()| index)).is_err() || is_last {
                     return;
                 }
             }
         });
     }
-    drop(tell);
+    drop(notify);
     while let Some(message) = from.receive()? {
-        let free = told.recv().map_err(|_| "expected a worker, found that all are gone")??;
+        let free = ready.recv().map_err(|_| "expected a worker, found that all are gone")??;
         workers[free].send(&message)?;
     }
     workers.iter_mut().try_for_each(Outgoing::end)?;
-    // Until all have taken note of it: whoever leaves earlier cuts off what they still say.
-    told.into_iter().try_for_each(|last| last.map(drop))
+    // Until all workers have received it: a task that ends earlier cuts off their last messages.
+    ready.into_iter().try_for_each(|last| last.map(drop))
 }
 
 /// Takes one piece after the other, and sends on what `work` makes of it.

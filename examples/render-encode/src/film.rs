@@ -102,12 +102,12 @@ fn run(command: &mut Command, input: &[u8]) -> Result<Vec<u8>, Failure> {
             _ => return Err(format!("{name} has no pipes").into()),
         };
     let (mut output, mut said) = (Vec::new(), String::new());
-    // All at once: a pipe that nobody empties stops everybody.
+    // All at once: a full pipe without a reader stops all processes.
     let read = std::thread::scope(|scope| {
         let write = scope.spawn(move || stdin.write_all(input));
         let listen = scope.spawn(|| stderr.read_to_string(&mut said));
         let read = stdout.read_to_end(&mut output);
-        // That it wants no more is told by its exit code.
+        // The exit code says whether it stopped reading.
         drop((write.join(), listen.join()));
         read
     });

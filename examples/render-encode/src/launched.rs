@@ -10,7 +10,7 @@ use clap::Args;
 use crate::Failure;
 use crate::film::Film;
 
-/// The tasks, what they need, and who talks to whom.
+/// The tasks, what they need, and their edges.
 const GRAPH: &str = include_str!("../../../campaigns/paper-003/render.toml");
 /// The script, beside the application.
 const SCRIPT: &str = "task.sh";
@@ -62,7 +62,7 @@ fn launched(mcr: u32) -> String {
     GRAPH.lines().map(line).collect()
 }
 
-/// Two tasks that talk, in the direction in which the film goes.
+/// Two tasks with an edge, in the direction of the film.
 pub(crate) struct Edge {
     pub(crate) from: String,
     pub(crate) to: String,

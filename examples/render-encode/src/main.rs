@@ -1,8 +1,8 @@
 //! The real application of paper 003 (section 5.4): a film is rendered and encoded by fourteen tasks that run together and
-//! talk over TCP. A source describes the frames, five workers render them, a stage makes groups of pictures, two workers
+//! communicate over TCP. A source describes the frames, five workers render them, a stage makes groups of pictures, two workers
 //! encode these, and a sink writes the film.
 //!
-//! Each task is this program, told by its environment which one it is and where its neighbours listen ([`place`]).
+//! Each task is this program, whose environment says which task it is and where its neighbours listen ([`place`]).
 //! README.md has the commands that run all of it.
 
 mod allowed;
@@ -39,7 +39,7 @@ enum Verb {
     Compare(compare::Compare),
 }
 
-/// What people are told; nothing acts on it.
+/// Messages for people; no program reads them.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {

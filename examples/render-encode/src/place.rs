@@ -43,7 +43,7 @@ pub(crate) fn tasks() -> Vec<&'static str> {
     tasks
 }
 
-/// Those that a task talks to, either way.
+/// The neighbours of a task, in both directions.
 pub(crate) fn neighbours(task: &str) -> impl Iterator<Item = &'static str> {
     SENDS.iter().filter_map(move |(from, to)| match (*from == task, *to == task) {
         (true, _) => Some(*to),

@@ -73,7 +73,7 @@ fn group(film: &Film, mut from: Incoming, mut to: Outgoing) -> Result<(), Failur
     Ok(())
 }
 
-/// Writes the film, and prints what came of it as JSON, which is in a file beside the film as well. The time is from the first scene, or nearly: all tasks are started
+/// Writes the film, and prints the outcome as JSON, which is in a file beside the film as well. The time is from the first scene, or nearly: all tasks are started
 /// together.
 fn sink(film: &Film, mut from: Incoming) -> Result<(), Failure> {
     let begun = Instant::now();
@@ -91,10 +91,10 @@ fn sink(film: &Film, mut from: Incoming) -> Result<(), Failure> {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let per_s = f64::from(film.frames) / seconds;
-    let told = json!({ "frames": film.frames, "bytes": bytes, "seconds": seconds, "frames_per_s": per_s });
+    let summary = json!({ "frames": film.frames, "bytes": bytes, "seconds": seconds, "frames_per_s": per_s });
     let report = film.report();
-    std::fs::write(&report, format!("{told}\n"))
+    std::fs::write(&report, format!("{summary}\n"))
         .map_err(|error| format!("cannot write {}: {error}", report.display()))?;
-    println!("{told}");
+    println!("{summary}");
     Ok(())
 }

@@ -28,8 +28,8 @@ fn a_film_has_its_frames_in_order() {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
-    assert_eq!(told["frames"], 23);
+    let output: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert_eq!(output["frames"], 23);
     let words = "-v error -select_streams v -show_entries frame=pts_time,width,height -of csv=p=0";
     let probed = Command::new("ffprobe").args(words.split(' ')).arg(&film).output().unwrap();
     let probed = String::from_utf8(probed.stdout).unwrap();
@@ -59,8 +59,8 @@ fn a_task_that_fails_ends_all() {
 
 #[test]
 fn a_task_says_what_it_lacks() {
-    let told = Command::new(PROGRAM).arg("task").env_remove("PLIANT_TASK").output().unwrap();
-    let stderr = String::from_utf8_lossy(&told.stderr);
-    assert_eq!(told.status.code(), Some(2));
+    let output = Command::new(PROGRAM).arg("task").env_remove("PLIANT_TASK").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains("expected PLIANT_TASK in the environment"), "{stderr}");
 }

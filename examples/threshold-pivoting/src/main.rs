@@ -1,7 +1,7 @@
 //! Multiple threshold pivoting (paper 004, section 2): a sparse unsymmetric system is factorised with as many pivot
 //! thresholds as there is time for, to see which of them costs how much accuracy and how much fill-in.
 //!
-//! - `solve` is the service: it factorises a system with one threshold and prints what came of it.
+//! - `solve` is the service: it factorises a system with one threshold and prints the outcome.
 //! - `service` prints its description for a server's file.
 //! - `plot` draws what an exploration found, as the paper's Figure 1 does.
 //!
@@ -38,7 +38,7 @@ enum Verb {
     Plot(plot::Arguments),
 }
 
-/// What people are told; nothing acts on it.
+/// Messages for people; no program reads them.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_name_their_line() {
         let check = |rest: &str, line: usize, expected: &str| {
             let text = format!("%%MatrixMarket matrix coordinate real general\n{rest}");
             let (found, wanted, _) = parse(&text).unwrap_err();

@@ -12,7 +12,7 @@ pub(crate) struct Matrix {
 pub(crate) type Entry = (usize, usize, f64);
 
 impl Matrix {
-    /// The matrix of `order` rows with these entries; those at the same place are added.
+    /// The matrix of `order` rows with these entries; those at the same position are added.
     pub(crate) fn of(order: usize, mut entries: Vec<Entry>) -> Matrix {
         entries.sort_unstable_by_key(|(row, column, _)| (*column, *row));
         entries.dedup_by(|next, kept| {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_at_one_place_are_added() {
+    fn entries_at_one_position_are_added() {
         let matrix = Matrix::of(2, vec![(1, 0, 2.0), (0, 0, 1.0), (1, 1, 4.0), (1, 0, 1.0)]);
         assert_eq!((matrix.order(), matrix.entries()), (2, 3));
         assert_eq!(matrix.column(0).collect::<Vec<_>>(), [(0, 1.0), (1, 3.0)]);

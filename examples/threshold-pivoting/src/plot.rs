@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, Failure> {
     let of = format!("{} unknowns, {} entries", first.unknowns, first.entries);
     let zero = found.iter().filter(|one| one.threshold == 0.0).count();
     let without = found.iter().filter(|one| one.backward_error.is_none()).count();
-    // An error of nothing at all is shown as the least that numbers of double precision tell apart.
+    // An error of nothing at all is shown as the least difference of double-precision numbers.
     let error = |one: &Found| one.backward_error.map(|error| error.max(f64::EPSILON));
     let figures = [
         ("backward-error.svg", figure("Backward error", &of, "|b - Ax| / |b|", &found, error)),

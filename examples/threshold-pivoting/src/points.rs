@@ -1,4 +1,4 @@
-//! Thresholds by number, so that whatever an exploration had the time for covers their range evenly.
+//! Thresholds by number, so that the completed ones of an exploration cover their range evenly.
 //!
 //! Numbers are bit-reversed into a fraction (van der Corput's sequence): 0, 1/2, 1/4, 3/4, 1/8, ... The fraction is that of the
 //! decades between 1 and the smallest threshold, so that the first three, which are mandatory, are 1, the middle and a

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::Failure;
 
-/// The text, for the place where this program is.
+/// The text, for the path of this program.
 pub(crate) fn run() -> Result<String, Failure> {
     let program = std::env::current_exe()?;
     let program = program.to_str().ok_or("expected a path of Unicode to this program")?;

@@ -37,10 +37,10 @@ impl View for Results {
         };
         let experiments = self.experiments.iter().map(experiment_row).collect();
         add("from where in the logs experiments start", 2, &EXPERIMENTS, experiments);
-        add("what is pending, and nobody comes after", 2, &FROZEN, frozen_rows(&self.frozen));
+        add("the pending jobs, without later arrivals", 2, &FROZEN, frozen_rows(&self.frozen));
         let arriving = self.arriving.iter().map(arriving_row).collect();
         add("others go on submitting", 2, &ARRIVING, arriving);
-        add("policies beside each other, start by start", 4, &RATIOS, ratio_rows(&self.ratios));
+        add("policies compared, start by start", 4, &RATIOS, ratio_rows(&self.ratios));
         text.push_str("\nlogs as clusters, and how far predictions were off: pliant report, --format json\n");
         text
     }

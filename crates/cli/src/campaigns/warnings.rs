@@ -26,13 +26,13 @@ impl Warnings {
     pub(crate) fn skipped(&mut self, skipped: &[SkippedWorkload]) {
         self.add(skipped.iter().map(|SkippedWorkload { workload, file }| {
             format!(
-                "workload `{workload}` is skipped: no file {} beside the campaign file or in PLIANT_TRACES",
+                "workload `{workload}` is skipped: no file {} in the folder of the campaign file or in PLIANT_TRACES",
                 file.display()
             )
         }));
     }
 
-    /// Records that cannot be used, and what becomes of their runs.
+    /// Records that cannot be used, and the handling of their runs.
     pub(crate) fn damaged(&mut self, damaged: &[DamagedLine], consequence: &str) {
         self.add(damaged.iter().map(|damage| format!("{damage}; {consequence}")));
     }
@@ -56,7 +56,7 @@ impl Warnings {
             }
             (fit.refused * WARN_FROM > fit.jobs).then(|| {
                 format!(
-                    "{what}: up to {} of {} jobs are refused; the results tell of the others only",
+                    "{what}: up to {} of {} jobs are refused; the results cover the other jobs only",
                     grouped(fit.refused as u64),
                     grouped(fit.jobs as u64)
                 )

@@ -20,7 +20,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// How long a daemon may take to stop once it was asked to.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
 /// The polling interval.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The stopped daemons and jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -57,12 +57,12 @@ pub(crate) fn bring_up(
     services: Option<&Path>,
 ) -> Result<StartReport, Failure> {
     let path = folder.path();
-    let foreign = match (path.exists(), path.is_dir()) {
+    let other = match (path.exists(), path.is_dir()) {
         (true, false) => Some("a file"),
         (true, true) if !is_ours(folder)? => Some("other files"),
         _ => None,
     };
-    if let Some(found) = foreign {
+    if let Some(found) = other {
         let expected = "expected a new or empty folder, or one that `pliant up` made";
         return Err(Failure::input(format!("{}: {expected}, found {found}", path.display()))
             .hint("choose another folder with --dir; this one is not changed"));
@@ -137,7 +137,7 @@ fn attached(folder: &Folder) -> Result<(), Failure> {
                 ))
                 .hint(format!("their logs are in {}", folder.path().display())));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     })
 }
@@ -177,7 +177,7 @@ fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daem
             let _ = child.wait();
             return Err(Failure::system(format!("{verb} {name} was not ready in time: {}", last_line(&log))));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     let pid = child.id() as i32;
     let started_ticks = started_ticks(pid).unwrap_or_default();
@@ -218,7 +218,7 @@ fn stop_daemons(daemons: &[Daemon]) -> usize {
             if Instant::now() > deadline {
                 signal(daemon, Signal::KILL);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
     running.len()
@@ -238,7 +238,7 @@ fn end_jobs(dir: &Path) -> Result<usize, Failure> {
     }
     for dir in &asked {
         while let jobs::ProcessState::Running(_) = jobs::find(dir).map_err(failed)? {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
     Ok(asked.len())

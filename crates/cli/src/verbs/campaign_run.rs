@@ -75,7 +75,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
             text.push_str("join the shards with: pliant campaign merge --out DIR SHARD...\n");
         } else {
             text.push_str(&summary);
-            text.push_str(&format!("look at them with: pliant campaign show {dir}, pliant report {dir}\n"));
+            text.push_str(&format!("show them with: pliant campaign show {dir}, pliant report {dir}\n"));
         }
         text
     };

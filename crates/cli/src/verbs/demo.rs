@@ -188,11 +188,11 @@ async fn submit_all(folder: &Folder) -> Result<Vec<JobRecord>, Failure> {
     while let Some(first) = changes.recv().await {
         tokio::time::sleep(SETTLE).await;
         let at = begun.elapsed();
-        let mut news = vec![first];
-        news.extend(std::iter::from_fn(|| changes.try_recv().ok()));
+        let mut updates = vec![first];
+        updates.extend(std::iter::from_fn(|| changes.try_recv().ok()));
         // Ends before starts of the same second.
-        news.sort_by_key(|record| (record.ended.or(record.started), record.ended.is_none()));
-        for record in news {
+        updates.sort_by_key(|record| (record.ended.or(record.started), record.ended.is_none()));
+        for record in updates {
             progress(&changed(at, &record));
             if record.state.is_final() {
                 records.insert(record.handle.clone(), record);

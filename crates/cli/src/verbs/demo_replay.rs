@@ -78,7 +78,7 @@ struct PolicyResult {
 }
 
 /// Replays the agent's journal of a stopped federation.
-pub(crate) fn run(output: Output, folder: &Folder, told: Vec<JobRecord>) -> Result<(), Failure> {
+pub(crate) fn run(output: Output, folder: &Folder, accepted: Vec<JobRecord>) -> Result<(), Failure> {
     let journal = open_sqlite(&folder.agent_state()).map_err(Failure::system)?;
     let mut archive = journal.archive().map_err(Failure::system)?;
     let rows = archive.jobs(&Filter { limit: 100_000, ..Filter::default() }).map_err(Failure::system)?;
@@ -87,8 +87,8 @@ pub(crate) fn run(output: Output, folder: &Folder, told: Vec<JobRecord>) -> Resu
         .map(|row| serde_json::from_str(&row.record))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::system(format!("a record of the journal cannot be read: {error}")))?;
-    if records.len() != told.len() {
-        let (expected, found) = (told.len(), records.len());
+    if records.len() != accepted.len() {
+        let (expected, found) = (accepted.len(), records.len());
         return Err(Failure::system(format!(
             "expected {expected} jobs in the agent's journal, found {found}"
         )));

@@ -51,7 +51,7 @@ fn value(explanation: &Explanation) -> Value {
         "job": described(record),
         "at_s": at,
         "compared": record.compared.iter().map(compared).collect::<Vec<Value>>(),
-        "survey": survey_value(&record.survey),
+        "discovery": discovery_value(&record.discovery),
         "reason": reason(record).word(),
         "moves": record.hops.iter().map(|hop| moved_value(&record.handle, hop)).collect::<Vec<Value>>(),
         "size_choice": record.size_choice.as_ref().map(|choice| size_value(choice, &record.expected)),
@@ -61,10 +61,10 @@ fn value(explanation: &Explanation) -> Value {
 }
 
 /// The answers of the other servers; none if they are not known.
-fn survey_value(survey: &DiscoverySummary) -> Option<Value> {
+fn discovery_value(discovery: &DiscoverySummary) -> Option<Value> {
     let passed = |(server, cause): &(Name, Cause)| json!({ "server": server, "cause": cause.word() });
-    let DiscoverySummary { servers, answered, passed: list } = survey;
-    (!survey.is_empty()).then(|| {
+    let DiscoverySummary { servers, answered, passed: list } = discovery;
+    (!discovery.is_empty()).then(|| {
         json!({
             "servers": servers,
             "answered": answered,
@@ -201,17 +201,17 @@ fn compared(record: &JobRecord) -> String {
 
 /// Why other servers are not in the table, or did not take the job, as far as it was reported.
 fn others(record: &JobRecord) -> String {
-    let DiscoverySummary { servers, answered, passed } = &record.survey;
-    let mut told: BTreeMap<Cause, Vec<&str>> = BTreeMap::new();
+    let DiscoverySummary { servers, answered, passed } = &record.discovery;
+    let mut shown: BTreeMap<Cause, Vec<&str>> = BTreeMap::new();
     for (server, cause) in passed {
-        let names = told.entry(*cause).or_default();
+        let names = shown.entry(*cause).or_default();
         if !names.contains(&server.as_str()) {
             names.push(server.as_str());
         }
     }
     let line =
         |(cause, names): (&Cause, &Vec<&str>)| format!("Not {}: {}.\n", names.join(", "), why_not(*cause));
-    let mut text: String = told.iter().map(line).collect();
+    let mut text: String = shown.iter().map(line).collect();
     let named: BTreeSet<&Name> = record.compared.iter().map(|one| &one.server).collect();
     let named = named.union(&passed.iter().map(|(server, _)| server).collect()).count();
     // Each level of agents passes on the best few estimates and the first few refusals.
@@ -236,8 +236,8 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::Stale => "its estimate was out of date when the job arrived",
         Cause::KeyTaken => "another user's job had the same key",
         Cause::NoNumbersLeft => "no job numbers were left",
-        Cause::Silent => "no answer in time",
-        Cause::Absent => "not connected",
+        Cause::NoAnswer => "no answer in time",
+        Cause::NotConnected => "not connected",
         Cause::Unreachable => "unreachable, or refused the call",
         Cause::Busy => "too much to do",
         Cause::Stopping => "was being stopped",
@@ -322,13 +322,13 @@ fn waiting(wait: &Wait, now: Time) -> String {
         both(plan.start, now)
     );
     let siblings: Vec<&str> = siblings.iter().map(Name::as_str).collect();
-    let copied = match siblings[..] {
+    let siblings = match siblings[..] {
         [] => String::new(),
         _ => format!("Sibling jobs wait at {}: the first to start runs.\n", siblings.join(", ")),
     };
     if until.is_empty() {
         text.push_str(".\n");
-        return text + &copied;
+        return text + &siblings;
     }
     text.push_str(", when these running jobs have ended:\n");
     // The last ones decide.
@@ -342,7 +342,7 @@ fn waiting(wait: &Wait, now: Time) -> String {
         table.row(vec![format!("  {whose}"), both(*end, now), procs.to_string()]);
     }
     text.push_str(&table.render());
-    text + &copied
+    text + &siblings
 }
 
 #[cfg(test)]
@@ -378,7 +378,7 @@ mod tests {
             ended: None,
             exit: None,
             compared: compared.iter().map(one).collect(),
-            survey: DiscoverySummary::default(),
+            discovery: DiscoverySummary::default(),
             pinned: false,
             hops: Vec::new(),
             unit_runtime: None,
@@ -412,20 +412,20 @@ mod tests {
     #[test]
     fn servers_outside_the_table_are_listed_with_the_reason() {
         let mut job = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
-        assert_eq!((others(&job), survey_value(&job.survey)), (String::new(), None));
+        assert_eq!((others(&job), discovery_value(&job.discovery)), (String::new(), None));
         let passed = [
             ("nice", Cause::TooLarge),
-            ("lille", Cause::Absent),
+            ("lille", Cause::NotConnected),
             ("brest", Cause::TooLarge),
             ("nice", Cause::TooLarge),
         ];
         let passed: Vec<(Name, Cause)> =
             passed.iter().map(|(server, cause)| (server.parse().unwrap(), *cause)).collect();
-        job.survey = DiscoverySummary { servers: 5, answered: 4, passed };
+        job.discovery = DiscoverySummary { servers: 5, answered: 4, passed };
         assert_eq!(others(&job), "Not nice, brest: too small.\nNot lille: not connected.\n");
-        assert_eq!(survey_value(&job.survey).unwrap()["passed"][1]["cause"], "not-connected");
+        assert_eq!(discovery_value(&job.discovery).unwrap()["passed"][1]["cause"], "not-connected");
         // Agents below have cut what they passed on.
-        job.survey = DiscoverySummary { servers: 138, answered: 130, ..job.survey };
+        job.discovery = DiscoverySummary { servers: 138, answered: 130, ..job.discovery };
         let cut = "130 of 138 servers answered; the best estimates were compared.\n";
         assert!(others(&job).ends_with(cut), "{}", others(&job));
     }
@@ -443,8 +443,8 @@ mod tests {
         let value = size_value(&choice, &job.expected);
         assert_eq!((&value["later_s"], &value["saved_processor_s"]), (&json!(40), &json!(80)));
         job.size_choice = Some(choice);
-        let told = text(&Explanation { record: job, at: Time(1_030), waits: None, unplanned: None });
-        assert!(told.ends_with(expected), "{told}");
+        let shown = text(&Explanation { record: job, at: Time(1_030), waits: None, unplanned: None });
+        assert!(shown.ends_with(expected), "{shown}");
     }
 
     #[test]
@@ -466,7 +466,7 @@ mod tests {
         assert!(
             unplanned.ends_with("\n\nIt waits, and has no planned start: a limit is reached (MaxJobs).\n")
         );
-        let told = text(&Explanation { record, at: Time(1_030), waits: Some(wait), unplanned: None });
+        let shown = text(&Explanation { record, at: Time(1_030), waits: Some(wait), unplanned: None });
         let expected = "\
 lyon.7 QUEUED, expected to start in 1m10s (pi of alice)
 Submitted 1970-01-01 00:16:40Z (30s ago).
@@ -485,6 +485,6 @@ Planned start 1970-01-01 00:18:10Z (in 1m), when these running jobs have ended:
   lyon.5          1970-01-01 00:17:40Z (in 30s)      2
   another user's  1970-01-01 00:18:10Z (in 1m)       2
 ";
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
     }
 }

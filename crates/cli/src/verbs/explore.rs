@@ -178,8 +178,8 @@ fn described(explored: &ExplorationStatus, plan: &Plan, out: &Path) -> Value {
         "mandatory_done_s": explored.mandatory_done.map(seconds),
         "late_s": explored.late.map(seconds),
         "settled": explored.settled,
-        "consumed_s": explored.platform.consumed_s,
-        "deserved_s": explored.platform.deserved_s,
+        "usage_s": explored.platform.usage_s,
+        "fair_share_s": explored.platform.fair_share_s,
     })
 }
 
@@ -228,10 +228,10 @@ fn line(explored: &ExplorationStatus, mandatory: u32) -> String {
         ms if ms > 0 => format!("{} left", rough(Span(ms / 1_000))),
         _ => "the deadline has passed".to_owned(),
     };
-    let share = match platform.deserved_s {
-        deserved if deserved > 0.0 => {
-            let (had, percent) = (platform.consumed_s, 100.0 * platform.consumed_s / deserved);
-            format!(", {had:.0} s of the platform: {percent:.0} % of the fair share")
+    let share = match platform.fair_share_s {
+        fair_share if fair_share > 0.0 => {
+            let (usage, percent) = (platform.usage_s, 100.0 * platform.usage_s / fair_share);
+            format!(", {usage:.0} s of the platform: {percent:.0} % of the fair share")
         }
         _ => String::new(),
     };
@@ -267,7 +267,7 @@ mod tests {
             mandatory_done: None,
             late: None,
             left: SpanMs(90_000),
-            platform: PlatformUsage { consumed_s: 30.0, deserved_s: 40.0 },
+            platform: PlatformUsage { usage_s: 30.0, fair_share_s: 40.0 },
             interrupted: false,
             settled: false,
         };

@@ -234,7 +234,7 @@ mod tests {
         let one = JobResults { left_out: vec![left.clone()], left_out_count: 1, ..JobResults::default() };
         check(one, &["not fetched of lyon.3: 1 file\n  l: not a regular file"]);
         let many = JobResults { left_out: vec![left; 100], left_out_count: 5000, ..JobResults::default() };
-        let told = warnings(&handle, &many).remove(0);
-        assert_eq!((told.lines().count(), told.lines().last()), (12, Some("  and 4,990 more")));
+        let text = warnings(&handle, &many).remove(0);
+        assert_eq!((text.lines().count(), text.lines().last()), (12, Some("  and 4,990 more")));
     }
 }

@@ -58,7 +58,8 @@ pub(super) fn into(session: &Session, record: &LaunchRecord, folder: &Path) -> F
     let mut left = FetchedLaunch::default();
     let mut silent: Vec<&Name> = Vec::new();
     for task in record.tasks.iter().filter(|task| task.not_spawned.is_none()) {
-        let Some((server, _)) = task.place.as_ref().filter(|(server, _)| !silent.contains(&server)) else {
+        let Some((server, _)) = task.allocation.as_ref().filter(|(server, _)| !silent.contains(&server))
+        else {
             continue;
         };
         let of = LaunchTask { launch: record.id.clone(), task: task.name.clone() };

@@ -153,7 +153,7 @@ fn launch(output: Output, file: &Path, arguments: &NewLaunch) -> Result<(), Fail
     let stops = Cell::new(false);
     let needs = request.dry_run.then(|| launch_text::needs(&request.application));
     let mut printed = LaunchPrinter { output, needs, ..LaunchPrinter::default() };
-    let told = |record: &LaunchRecord| {
+    let show = |record: &LaunchRecord| {
         printed.print_changes(record);
         // The reader may be gone. The launch continues.
         match printed.failed.is_some() || (arguments.detach && !stops.get()) {
@@ -178,7 +178,7 @@ fn launch(output: Output, file: &Path, arguments: &NewLaunch) -> Result<(), Fail
             let _ = tokio::signal::ctrl_c().await;
         };
         tokio::select! {
-            followed = session.client.launch(&request, &described.inputs, ANSWER, stop, told) => Some(followed),
+            followed = session.client.launch(&request, &described.inputs, ANSWER, stop, show) => Some(followed),
             () = again => None,
         }
     });
@@ -230,7 +230,7 @@ struct LaunchPrinter {
 }
 
 impl LaunchPrinter {
-    /// Prints changes: the launch ID at once, and the places of tasks once they are committed.
+    /// Prints changes: the launch ID at once, and the machines of tasks once they are committed.
     fn print_changes(&mut self, record: &LaunchRecord) {
         if self.state != Some(record.state) {
             self.state = Some(record.state);

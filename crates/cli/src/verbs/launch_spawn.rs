@@ -25,12 +25,12 @@ use crate::service_arguments::{argument, once_each};
 use crate::table::counted;
 use crate::verbs::submit::drawn;
 
-/// The pause between two questions about the tasks.
-const LOOK: Duration = Duration::from_millis(500);
+/// The pause between two queries of the tasks.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 const USAGE: &str =
-    "pliant launch spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --service SERVICE [KEY=VALUE]...
-       pliant launch spawn [OPTIONS] LAUNCH --name TASK --talks TASK=RQOC --script FILE [-- ARGUMENT...]
+    "pliant launch spawn [OPTIONS] LAUNCH --name TASK --edge TASK=RQOC --service SERVICE [KEY=VALUE]...
+       pliant launch spawn [OPTIONS] LAUNCH --name TASK --edge TASK=RQOC --script FILE [-- ARGUMENT...]
        pliant launch spawn [OPTIONS] LAUNCH --tasks FILE.toml";
 
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
     /// Spawns all tasks of a file or none: tasks and edges as in an application (docs/reference/files/launch.md).
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["name", "rcr", "talks", "service", "script", "inputs", "arguments", "script_arguments"])]
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["name", "rcr", "edges", "service", "script", "inputs", "arguments", "script_arguments"])]
     tasks: Option<PathBuf>,
     /// The task's name, unique in the launch.
     #[arg(long, value_name = "TASK", required_unless_present = "tasks")]
@@ -52,8 +52,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RCR", default_value_t = 1.0, value_parser = positive, allow_negative_numbers = true)]
     rcr: f64,
     /// A task that it communicates with, and the relative amount; may be repeated.
-    #[arg(long, value_name = "TASK=RQOC", required_unless_present = "tasks", value_parser = talk)]
-    talks: Vec<(String, f64)>,
+    #[arg(long = "edge", value_name = "TASK=RQOC", required_unless_present = "tasks", value_parser = edge)]
+    edges: Vec<(String, f64)>,
     /// The service that the task runs.
     #[arg(long, value_name = "SERVICE", required_unless_present_any = ["script", "tasks"])]
     service: Option<String>,
@@ -80,7 +80,7 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 /// `TASK=RQOC`.
-fn talk(text: &str) -> Result<(String, f64), String> {
+fn edge(text: &str) -> Result<(String, f64), String> {
     let (task, rqoc) = argument(text).map_err(|_| format!("expected TASK=RQOC, found `{text}`"))?;
     Ok((task, positive(&rqoc)?))
 }
@@ -106,7 +106,7 @@ impl Arguments {
         let inputs = announced.into_iter().map(|(file, _)| file).collect();
         let payload = Payload::of(&TaskProgram { program, inputs });
         let task = TaskSpec { name: self.name.clone().unwrap_or_default(), rcr: self.rcr, payload };
-        Ok((vec![SpawnedTask { task, neighbours: self.talks.clone() }], paths))
+        Ok((vec![SpawnedTask { task, neighbours: self.edges.clone() }], paths))
     }
 }
 
@@ -163,6 +163,6 @@ async fn settled(
             Err(error) if error.may_pass() => {}
             Err(error) => return Err(error),
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

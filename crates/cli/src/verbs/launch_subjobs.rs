@@ -43,8 +43,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     for (server, answer) in answers {
         match answer {
             Ok(HeldSubjobs { now, subjobs }) => held.extend(subjobs.into_iter().map(|subjob| {
-                let (since, heard) = (now - subjob.since, now - subjob.heard);
-                LocatedSubjob { server: server.clone(), subjob, since, heard }
+                let (since, last_contact) = (now - subjob.since, now - subjob.last_contact);
+                LocatedSubjob { server: server.clone(), subjob, since, last_contact }
             })),
             Err(error) => errors.push(error),
         }
@@ -72,7 +72,7 @@ struct LocatedSubjob {
     /// The time since its last change of state.
     since: Span,
     /// The time since the last message of its agent.
-    heard: Span,
+    last_contact: Span,
 }
 
 /// The connected servers.
@@ -102,7 +102,7 @@ fn end(output: Output, session: &Session, launch: &LaunchId, held: &[LocatedSubj
 }
 
 fn described(held: &LocatedSubjob) -> Value {
-    let LocatedSubjob { server, subjob, since, heard } = held;
+    let LocatedSubjob { server, subjob, since, last_contact } = held;
     json!({
         "server": server,
         "launch": subjob.id.launch.to_string(),
@@ -114,7 +114,7 @@ fn described(held: &LocatedSubjob) -> Value {
         "tasks": subjob.tasks,
         "procs": subjob.procs,
         "since_s": since,
-        "agent_heard_s": heard,
+        "last_contact_s": last_contact,
     })
 }
 
@@ -124,9 +124,9 @@ fn state(subjob: &ListedSubjob) -> &'static str {
 
 fn table(held: &[LocatedSubjob]) -> String {
     let header =
-        ["server", "launch", "subjob", "name", "owner", "state", "for", "agent heard", "tasks", "procs"];
+        ["server", "launch", "subjob", "name", "owner", "state", "for", "last contact", "tasks", "procs"];
     let mut table = Table::new(8, &header);
-    for LocatedSubjob { server, subjob, since, heard } in held {
+    for LocatedSubjob { server, subjob, since, last_contact } in held {
         table.row(vec![
             server.to_string(),
             subjob.id.launch.to_string(),
@@ -135,7 +135,7 @@ fn table(held: &[LocatedSubjob]) -> String {
             subjob.owner.to_string(),
             state(subjob).to_owned(),
             rough(*since),
-            format!("{} ago", rough(*heard)),
+            format!("{} ago", rough(*last_contact)),
             subjob.tasks.to_string(),
             subjob.procs.to_string(),
         ]);

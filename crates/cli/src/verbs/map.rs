@@ -180,13 +180,13 @@ fn map(arguments: &Arguments) -> Result<MappingResult, Failure> {
         (Some(relaxation), Method::Relaxation) => clustering::round(&weights, relaxation),
         _ => clustering::cluster(&weights, size_max),
     };
-    let mapping = place(&graph, &grid, &clusters, arguments)?;
+    let mapping = map_graph(&graph, &grid, &clusters, arguments)?;
     let metrics = Metrics::of(&graph, &grid, &clusters, &mapping);
     let cost = clusters.cost(&weights);
     Ok(MappingResult { graph, grid, clusters, delta, cost, relaxation, mapping, metrics })
 }
 
-fn place(
+fn map_graph(
     graph: &TaskGraph,
     grid: &Grid,
     clusters: &Clustering,
@@ -291,12 +291,12 @@ fn value(mapped: &MappingResult, arguments: &Arguments) -> Value {
     let clusters_value: Vec<Value> = clusters
         .ids()
         .map(|cluster| {
-            let place = mapping.clusters.get(cluster.index());
+            let placed = mapping.clusters.get(cluster.index());
             json!({
                 "cluster": cluster.0,
                 "tasks": clusters.tasks(cluster).iter().map(|task| &graph.task(*task).name).collect::<Vec<_>>(),
-                "lan": place.map(|place| &grid.node(place.lan).name),
-                "suitability": place.map(|place| place.suitability),
+                "lan": placed.map(|placed| &grid.node(placed.lan).name),
+                "suitability": placed.map(|placed| placed.suitability),
             })
         })
         .collect();

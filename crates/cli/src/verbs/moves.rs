@@ -71,10 +71,10 @@ fn table(moves: &[JobMove], now: Time) -> String {
 /// The outcome of a proposal; in a dry run the expected one.
 pub(super) fn outcome(proposal: &ProposedMove) -> String {
     match &proposal.outcome {
-        None if proposal.copy => "would be copied".to_owned(),
+        None if proposal.sibling => "would queue a sibling".to_owned(),
         None => "would be moved".to_owned(),
         Some(MoveOutcome::Moved(_)) => "moved".to_owned(),
-        Some(MoveOutcome::SiblingQueued(_)) => "copied".to_owned(),
+        Some(MoveOutcome::SiblingQueued(_)) => "sibling queued".to_owned(),
         Some(MoveOutcome::Stays(why)) => format!("stays: {why}"),
     }
 }

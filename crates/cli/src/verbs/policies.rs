@@ -70,7 +70,7 @@ fn of_algorithm(algorithm: Algorithm) -> &'static str {
         }
         Algorithm::NoWorse => "all-cancellation after which no job expects to complete later than before",
         Algorithm::Siblings => {
-            "queues copies of a waiting job on all clusters: the first to start runs it (baseline)"
+            "queues siblings of a waiting job on all clusters: the first to start runs it (baseline)"
         }
     }
 }

@@ -101,14 +101,14 @@ fn would_text(
     moving: &ReallocationConfig,
     present: Option<&ReallocationConfig>,
 ) -> String {
-    let told = report_text(report, true);
+    let proposed = report_text(report, true);
     if present == Some(moving) {
-        return told;
+        return proposed;
     }
     let ReallocationConfig { policy, .. } = moving;
     let off = if present.is_none() { "The agent does not move waiting jobs. " } else { "" };
     format!(
-        "{off}With algorithm={} heuristic={} threshold={}:\n{told}",
+        "{off}With algorithm={} heuristic={} threshold={}:\n{proposed}",
         policy.algorithm,
         policy.heuristic,
         show_duration(policy.threshold),
@@ -190,7 +190,7 @@ fn proposal_value(proposal: &ProposedMove) -> Value {
         "outcome": outcome(proposal),
         "reason": proposal.outcome.as_ref().and_then(stays_word),
         "moved": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::Moved(_))),
-        "copied": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::SiblingQueued(_))),
+        "sibling_queued": proposal.outcome.as_ref().map(|outcome| matches!(outcome, MoveOutcome::SiblingQueued(_))),
     })
 }
 
@@ -232,7 +232,7 @@ fn report_text(report: &ReallocationReport, dry_run: bool) -> String {
     for proposal in &report.proposals {
         let after = proposal.expected.completion();
         let gain = known(proposal.before).map(|before| before - after);
-        gained = gained + gain.filter(|_| !proposal.copy).unwrap_or(Span(0));
+        gained = gained + gain.filter(|_| !proposal.sibling).unwrap_or(Span(0));
         table.row(vec![
             proposal.job.to_string(),
             proposal.from.to_string(),

@@ -157,7 +157,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let (run, repairs) = arguments.simulate(&workload, jobs, &policies)?;
     let refusals = Refusals::of(&run);
     let moldable = arguments.moldable != Moldable::None;
-    if let Some(impossible) = refusals.impossible(&run, &arguments.place(), moldable) {
+    if let Some(impossible) = refusals.impossible(&run, &arguments.location(), moldable) {
         return Err(impossible);
     }
     if let Some(warning) = refusals.warning(&run) {
@@ -232,7 +232,7 @@ impl Arguments {
     }
 
     /// Where the platform was given, for errors.
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         match (&self.platform, self.procs) {
             (Some(name), _) if name.ends_with(".toml") => format!("{name}: `procs`"),
             (Some(name), _) => format!("--platform {name}"),
@@ -314,7 +314,7 @@ impl Arguments {
                 Basis::Runtimes => PlanBy::Runtimes,
             },
             seed: self.seed,
-            // Moves cost memory, and only these files tell of each.
+            // Moves cost memory, and only these files list each of them.
             keep_moves: self.report || self.out.is_some() && self.formats().contains(&FileFormat::Csv),
         }
     }
@@ -374,8 +374,8 @@ fn text(
     line("jobs", grouped(summary.jobs));
     if refusals.total() > 0 {
         let listed = arguments.out.is_some() && arguments.formats().contains(&FileFormat::Csv);
-        let place = if listed { "; see refused.csv" } else { "" };
-        line("refused", format!("{} ({}{place})", grouped(refusals.total()), refusals.reasons()));
+        let location = if listed { "; see refused.csv" } else { "" };
+        line("refused", format!("{} ({}{location})", grouped(refusals.total()), refusals.reasons()));
     }
     for (repair, count) in &repairs.counts {
         line("repaired", format!("{} ({})", grouped(*count), repair.describe()));

@@ -142,7 +142,7 @@ fn submit(
     let error = match session.run_until_interrupted(session.client.submit(order, step)) {
         Some(Ok(record)) => return Ok(record),
         Some(Err(error)) if error.is_input() || error.may_pass() => error,
-        // The job may have been accepted: only the key can tell.
+        // The job may have been accepted: only its key can show that.
         other => {
             let Some(server) = last else {
                 return Err(other.and_then(Result::err).map_or_else(nothing_sent, Failure::from));

@@ -93,8 +93,8 @@ mod tests {
 
     #[test]
     fn temporary_refusals_differ_from_others() {
-        assert!(passes(&[Cause::Silent]) && passes(&[Cause::Silent, Cause::Unreachable, Cause::Busy]));
-        assert!(!passes(&[Cause::TooLarge]) && !passes(&[Cause::TooLarge, Cause::Silent]));
+        assert!(passes(&[Cause::NoAnswer]) && passes(&[Cause::NoAnswer, Cause::Unreachable, Cause::Busy]));
+        assert!(!passes(&[Cause::TooLarge]) && !passes(&[Cause::TooLarge, Cause::NoAnswer]));
         assert!(!passes(&[]), "there is no reason");
     }
 

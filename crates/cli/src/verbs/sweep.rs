@@ -238,12 +238,12 @@ fn conclusion(status: &SweepStatus, dir: &Path) -> Result<(), Failure> {
     if failed + cancelled == 0 {
         return Ok(());
     }
-    let told = |count: u32| grouped(count.into());
-    let all = told(status.instances);
+    let number = |count: u32| grouped(count.into());
+    let all = number(status.instances);
     let what = match (failed, cancelled) {
-        (_, 0) => format!("{} of {all} instances failed", told(failed)),
-        (0, _) => format!("{} of {all} instances were cancelled", told(cancelled)),
-        _ => format!("{} of {all} instances failed, {} were cancelled", told(failed), told(cancelled)),
+        (_, 0) => format!("{} of {all} instances failed", number(failed)),
+        (0, _) => format!("{} of {all} instances were cancelled", number(cancelled)),
+        _ => format!("{} of {all} instances failed, {} were cancelled", number(failed), number(cancelled)),
     };
     let hint = format!("{} lists them", dir.join("results.csv").display());
     Err(Failure::system(what).hint(hint).code(NOT_COMPLETED))
@@ -354,8 +354,8 @@ fn dry_run(output: Output, session: &Session, spec: &SweepSpec) -> Result<(), Fa
     output.print("sweep", || allocation(spec, &preview), value)
 }
 
-fn known_from(told: RuntimeSource) -> String {
-    match told {
+fn known_from(source: RuntimeSource) -> String {
+    match source {
         RuntimeSource::Walltime => "walltime".to_owned(),
         RuntimeSource::Statistics { jobs } => counted(jobs, "job"),
         RuntimeSource::Federation { level, jobs } => {

@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     written_format(&arguments.to)?;
     if is_same_file(&arguments.from, &arguments.to) {
-        let place = arguments.to.display();
-        let problem = format!("{place}: expected another file than the one that is read, found the same");
+        let path = arguments.to.display();
+        let problem = format!("{path}: expected another file than the one that is read, found the same");
         return Err(Failure::input(problem)
             .hint("give OUT another name: a converted log holds less than the one it came from"));
     }

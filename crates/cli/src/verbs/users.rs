@@ -65,8 +65,8 @@ fn value(users: &BTreeMap<User, Share>, cores: u32, silent: &BTreeMap<Name, Stri
         json!({
             "user": user,
             "requests": sum.requests,
-            "consumed_s": sum.consumed.seconds(),
-            "deserved_s": sum.deserved.seconds(),
+            "usage_s": sum.usage.seconds(),
+            "fair_share_s": sum.fair_share.seconds(),
             "satisfaction": sum.satisfaction(),
             "completed": sum.completed,
             "useful_s": sum.useful.seconds(),
@@ -96,8 +96,8 @@ fn table(users: &BTreeMap<User, Share>) -> String {
         table.row(vec![
             user.to_string(),
             sum.requests.to_string(),
-            rough(Span(sum.consumed.0 / 1_000)),
-            rough(Span(sum.deserved.0 / 1_000)),
+            rough(Span(sum.usage.0 / 1_000)),
+            rough(Span(sum.fair_share.0 / 1_000)),
             sum.satisfaction().map_or_else(String::new, |ratio| format!("{ratio:.2}")),
             sum.completed.to_string(),
             rough(Span(sum.useful.0 / 1_000)),

@@ -78,37 +78,37 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let failure = Failure::system("no server has answered with the description of its cluster");
         return Err(failure.hint("`pliant servers` lists the connected servers"));
     }
-    let twin = twin(&history).map_err(Failure::system)?;
-    if twin.measured().is_empty() {
+    let replay = load(&history).map_err(Failure::system)?;
+    if replay.measured().is_empty() {
         let failure = Failure::input(format!(
             "expected jobs that were submitted since then and have run, found none of {} in the history",
             history.jobs.len()
         ));
         return Err(failure.hint("--since goes further back"));
     }
-    let now = replay(&twin, &in_force, arguments.seed)?;
-    let mut outcomes = vec![outcome(&twin, &in_force, &now, None)];
+    let now = replay_policy(&replay, &in_force, arguments.seed)?;
+    let mut outcomes = vec![outcome(&replay, &in_force, &now, None)];
     for what_if in others.into_iter().filter(|other| other.name != in_force.name) {
-        let replayed = replay(&twin, &what_if, arguments.seed)?;
+        let replayed = replay_policy(&replay, &what_if, arguments.seed)?;
         let difference = difference(&now, &replayed, arguments.seed);
-        outcomes.push(outcome(&twin, &what_if, &replayed, difference));
+        outcomes.push(outcome(&replay, &what_if, &replayed, difference));
     }
-    let live: Vec<JobOutcome> = twin.measured().to_vec();
+    let live: Vec<JobOutcome> = replay.measured().to_vec();
     let moves = live.iter().map(|job| u64::from(job.moves)).sum();
-    let told = WhatIfReport {
+    let report = WhatIfReport {
         since: history.since,
         until: history.now,
-        counts: *twin.counts(),
+        counts: *replay.counts(),
         silent: history.silent.iter().map(|(info, why)| (info.name.to_string(), why.to_string())).collect(),
         early: history.moving.is_some_and(|moving| moving.early.is_some()),
-        happened: measures(&twin, live, moves),
-        calibration: calibration(&twin, &now),
+        happened: measures(&replay, live, moves),
+        calibration: calibration(&replay, &now),
         outcomes,
     };
-    print(output, &told)
+    print(output, &report)
 }
 
-fn twin(history: &History) -> Result<WhatIfReplay, WhatIfError> {
+fn load(history: &History) -> Result<WhatIfReplay, WhatIfError> {
     let cluster = |(info, page): &(_, pliant_wire::LocalJobsPage)| WhatIfCluster {
         info: pliant_control::server_info::ServerInfo::clone(info),
         tuner: page.tuner,
@@ -119,33 +119,33 @@ fn twin(history: &History) -> Result<WhatIfReplay, WhatIfError> {
     WhatIfReplay::new(history.servers.iter().map(cluster).collect(), records, history.since)
 }
 
-fn replay(twin: &WhatIfReplay, what_if: &WhatIfPolicy, seed: u64) -> Result<WhatIfOutcome, Failure> {
+fn replay_policy(replay: &WhatIfReplay, what_if: &WhatIfPolicy, seed: u64) -> Result<WhatIfOutcome, Failure> {
     let policies = what_if.policies(seed);
-    let twin = twin.with_tuners(|server, present| {
+    let replay = replay.with_tuners(|server, present| {
         what_if.sizing.changed(present).map_err(|error| {
             Failure::input(format!("--policy {}: server {server}: {error}", what_if.name))
                 .hint("name the tuner as well: tuner=slack")
         })
     })?;
     let replayed = match &what_if.batch {
-        Some(batch) => twin.with_batch(batch).replay(&policies),
-        None => twin.replay(&policies),
+        Some(batch) => replay.with_batch(batch).replay(&policies),
+        None => replay.replay(&policies),
     };
     replayed.map_err(Failure::system)
 }
 
 fn outcome(
-    twin: &WhatIfReplay,
+    replay: &WhatIfReplay,
     what_if: &WhatIfPolicy,
     replayed: &WhatIfOutcome,
     difference: Option<Interval>,
 ) -> Outcome {
     let jobs = replayed.jobs.iter().flatten().copied().collect();
-    Outcome { what_if: what_if.clone(), measures: measures(twin, jobs, replayed.moves), difference }
+    Outcome { what_if: what_if.clone(), measures: measures(replay, jobs, replayed.moves), difference }
 }
 
-fn measures(twin: &WhatIfReplay, jobs: Vec<JobOutcome>, moves: u64) -> RunMetrics {
-    let platform = twin.platform().clone();
+fn measures(replay: &WhatIfReplay, jobs: Vec<JobOutcome>, moves: u64) -> RunMetrics {
+    let platform = replay.platform().clone();
     let count = jobs.len();
     let run = Run { platform, jobs, refused: Vec::new(), moves: Vec::new(), reallocations: moves };
     let summary = summarize(&run);
@@ -165,8 +165,8 @@ fn difference(now: &WhatIfOutcome, other: &WhatIfOutcome, seed: u64) -> Option<I
     mean_difference(&differences, seed)
 }
 
-fn calibration(twin: &WhatIfReplay, now: &WhatIfOutcome) -> Option<Calibration> {
-    let pairs = twin.measured().iter().zip(&now.jobs).filter_map(|(live, job)| Some((live, job.as_ref()?)));
+fn calibration(replay: &WhatIfReplay, now: &WhatIfOutcome) -> Option<Calibration> {
+    let pairs = replay.measured().iter().zip(&now.jobs).filter_map(|(live, job)| Some((live, job.as_ref()?)));
     let (mut live_s, mut replayed_s, mut errors) = (0.0, 0.0, Vec::new());
     for (live, replayed) in pairs {
         live_s += live.response().0 as f64;

@@ -34,7 +34,7 @@ pub(super) fn print(output: Output, report: &WhatIfReport) -> Result<(), Failure
 fn text(report: &WhatIfReport) -> String {
     let WhatIfReport { since, until, counts, silent, happened, calibration, outcomes, .. } = report;
     let mut text = format!(
-        "{} to {}: {} of the federation, beside {} of local users\n",
+        "{} to {}: {} of the federation and {} of local users\n",
         moment(*since),
         moment(*until),
         counted(counts.compared.into(), "job"),

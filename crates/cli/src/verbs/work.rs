@@ -176,7 +176,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 struct Progress {
     what: &'static str,
     total: u64,
-    told: u64,
+    reported: u64,
     silent: bool,
 }
 
@@ -184,7 +184,7 @@ impl Progress {
     const LINES: u64 = 20;
 
     fn new(output: Output, what: &'static str, total: u64) -> Progress {
-        Progress { what, total, told: 0, silent: output == Output::Json }
+        Progress { what, total, reported: 0, silent: output == Output::Json }
     }
 
     fn report(&mut self, done: u64) {
@@ -197,10 +197,10 @@ impl Progress {
 
     fn line(&mut self, done: u64) -> Option<String> {
         let share = |done: u64| u128::from(done) * u128::from(Self::LINES) / u128::from(self.total.max(1));
-        if share(done) == share(self.told) {
+        if share(done) == share(self.reported) {
             return None;
         }
-        self.told = done;
+        self.reported = done;
         let percent = u128::from(done) * 100 / u128::from(self.total.max(1));
         Some(format!("{percent:3} %: {done} of {} {}\n", self.total, self.what))
     }

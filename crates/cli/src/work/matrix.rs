@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_give_other_matrices_and_checksums_tell_matrices_apart() {
+    fn seeds_give_different_matrices_with_different_checksums() {
         let (a, b) = factors(size(8), 1);
         assert_ne!(a, b);
         assert_ne!(a, factors(size(8), 2).0);
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn progress_counts_all_rows() {
         let (a, b) = factors(size(2 * PANEL_ROWS + 1), 1);
-        let mut told = Vec::new();
-        product(&a, &b, NonZeroUsize::MIN, |rows| told.push(rows));
-        assert_eq!(told, [PANEL_ROWS, 2 * PANEL_ROWS, 2 * PANEL_ROWS + 1]);
+        let mut reported = Vec::new();
+        product(&a, &b, NonZeroUsize::MIN, |rows| reported.push(rows));
+        assert_eq!(reported, [PANEL_ROWS, 2 * PANEL_ROWS, 2 * PANEL_ROWS + 1]);
     }
 }

@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn progress_reaches_the_end_and_never_goes_back() {
-        let mut told = Vec::new();
-        estimate(2 * BLOCK + 1, 1, NonZeroUsize::MIN, |drawn| told.push(drawn));
-        assert_eq!(told, [BLOCK, 2 * BLOCK, 2 * BLOCK + 1]);
+        let mut reported = Vec::new();
+        estimate(2 * BLOCK + 1, 1, NonZeroUsize::MIN, |drawn| reported.push(drawn));
+        assert_eq!(reported, [BLOCK, 2 * BLOCK, 2 * BLOCK + 1]);
     }
 }

@@ -1,4 +1,4 @@
-//! What users see of a federation that is well.
+//! A federation without faults, from the view of its users.
 
 use std::fs;
 use std::path::Path;
@@ -177,7 +177,7 @@ async fn an_explanation_lists_estimates_and_running_jobs() {
     assert_eq!(compared, [("paris".to_owned(), 250), ("lyon".to_owned(), 1000)]);
     assert_eq!(running.handle.server.as_str(), "paris");
     let passed = vec![("lille".parse().unwrap(), Cause::TooLarge)];
-    assert_eq!(explained.record.survey, DiscoverySummary { servers: 3, answered: 3, passed });
+    assert_eq!(explained.record.discovery, DiscoverySummary { servers: 3, answered: 3, passed });
     federation.reaches(&alice, &running.handle, JobState::Active).await;
     assert_eq!(alice.explain(&running.handle).await.unwrap().waits, None);
 
@@ -356,15 +356,15 @@ async fn servers_below_a_local_agent_are_found() {
     // Status updates arrive through the local agent, also after it was down.
     let gate = federation.path().join("gate");
     let text = format!("while [ ! -e '{}' ]; do sleep 0.05; done", gate.display());
-    let while_away = submit(&alice, &order(rigid(&text, 1, 120))).await;
+    let while_down = submit(&alice, &order(rigid(&text, 1, 120))).await;
     federation.kill("local");
     fs::write(&gate, "").unwrap();
-    federation.reaches(&alice, &while_away.handle, JobState::Completed).await;
+    federation.reaches(&alice, &while_down.handle, JobState::Completed).await;
     federation.revive("local");
     federation.attached(below.len()).await;
     let root = federation.operator();
     let agent_knows = async || {
-        let found = root.find(&while_away.handle).await.ok()?;
+        let found = root.find(&while_down.handle).await.ok()?;
         found.record.state.is_final().then_some(())
     };
     until("the master to hear of the job", agent_knows).await;

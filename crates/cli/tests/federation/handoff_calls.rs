@@ -26,37 +26,37 @@ fn prepare() -> Prepare {
         inputs: Vec::new(),
         submitted: now(),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         hops: Vec::new(),
         before: now() + Span(36_000),
         latest: now() + Span(3_600),
-        copy: false,
+        sibling: false,
         reason: MoveReason::EarlierCompletion,
         request: "test".to_owned(),
     }
 }
 
-type Told = Result<Reply, Status>;
+type ReplyResult = Result<Reply, Status>;
 
-fn told(answer: Result<tonic::Response<proto::HandoffReply>, Status>) -> Told {
+fn reply(answer: Result<tonic::Response<proto::HandoffReply>, Status>) -> ReplyResult {
     answer.map(|reply| Reply::try_from(reply.into_inner()).unwrap())
 }
 
-async fn prepared(server: &mut ServerClient<Channel>) -> Told {
-    told(server.prepare(proto::PrepareRequest::from(&prepare())).await)
+async fn prepared(server: &mut ServerClient<Channel>) -> ReplyResult {
+    reply(server.prepare(proto::PrepareRequest::from(&prepare())).await)
 }
 
-async fn commit(server: &mut ServerClient<Channel>) -> Told {
-    told(
+async fn commit(server: &mut ServerClient<Channel>) -> ReplyResult {
+    reply(
         server.commit(proto::CommitRequest { id: Some((&id()).into()), cancelled: false, attempts: 1 }).await,
     )
 }
 
-async fn abort(server: &mut ServerClient<Channel>) -> Told {
-    told(server.abort(proto::AbortRequest { id: Some((&id()).into()) }).await)
+async fn abort(server: &mut ServerClient<Channel>) -> ReplyResult {
+    reply(server.abort(proto::AbortRequest { id: Some((&id()).into()) }).await)
 }
 
-fn denied(answer: Told, who: &str, why: &str) {
+fn denied(answer: ReplyResult, who: &str, why: &str) {
     let status = answer.expect_err("this must be refused");
     assert_eq!(status.code(), Code::PermissionDenied, "{who}: {status:?}");
     assert!(status.message().contains(why), "{who}: {status:?}");

@@ -24,14 +24,19 @@ const KILLS: u64 = 40;
 const AT_A_TIME: usize = 12;
 
 /// What a submission by a process of its own came to.
-enum Told {
+enum ClientOutcome {
     Handle(Handle),
     /// It was killed, and not repeated.
     Nothing,
 }
 
 /// Submits by `pliant submit`, killed and repeated with the same key, or killed and given up.
-async fn submit_by_process(script: PathBuf, config: PathBuf, state: PathBuf, mut random: ChaCha8Rng) -> Told {
+async fn submit_by_process(
+    script: PathBuf,
+    config: PathBuf,
+    state: PathBuf,
+    mut random: ChaCha8Rng,
+) -> ClientOutcome {
     let key = fresh_key();
     let gives_up = random.next_u32().is_multiple_of(4);
     let mut kills = random.next_u32() % 3 + u32::from(gives_up);
@@ -56,14 +61,14 @@ async fn submit_by_process(script: PathBuf, config: PathBuf, state: PathBuf, mut
             tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 150))).await;
             child.kill().await.unwrap();
             if gives_up && kills == 0 {
-                return Told::Nothing;
+                return ClientOutcome::Nothing;
             }
             continue;
         }
         let output = child.wait_with_output().await.unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        return Told::Handle(String::from_utf8(output.stdout).unwrap().trim().parse().unwrap());
+        return ClientOutcome::Handle(String::from_utf8(output.stdout).unwrap().trim().parse().unwrap());
     }
 }
 
@@ -81,7 +86,7 @@ async fn every_accepted_job_runs_exactly_once_while_daemons_are_killed() {
     let users =
         ["alice", "bob"].map(|user| (federation.client(user), federation.client_file(Role::User, user)));
     let mut submissions = tokio::task::JoinSet::new();
-    let (mut begun, mut told, mut given_up, mut kills) = (0, Vec::new(), 0, 0);
+    let (mut begun, mut accepted, mut given_up, mut kills) = (0, Vec::new(), 0, 0);
     // Submissions, kills and restarts all the while.
     while begun < JOBS || !submissions.is_empty() {
         while begun < JOBS && submissions.len() < AT_A_TIME {
@@ -93,16 +98,19 @@ async fn every_accepted_job_runs_exactly_once_while_daemons_are_killed() {
             submissions.spawn(async move {
                 match by_process {
                     true => (user, submit_by_process(script, config, state, seeded).await),
-                    false => (user, Told::Handle(submit(&client, &order(rigid(&text, 1, 60))).await.handle)),
+                    false => (
+                        user,
+                        ClientOutcome::Handle(submit(&client, &order(rigid(&text, 1, 60))).await.handle),
+                    ),
                 }
             });
             begun += 1;
         }
         match submissions.join_next().await.unwrap().unwrap() {
-            (user, Told::Handle(handle)) => told.push((user, handle)),
-            (_, Told::Nothing) => given_up += 1,
+            (user, ClientOutcome::Handle(handle)) => accepted.push((user, handle)),
+            (_, ClientOutcome::Nothing) => given_up += 1,
         }
-        if (told.len() as u64 + given_up).is_multiple_of(JOBS / KILLS) {
+        if (accepted.len() as u64 + given_up).is_multiple_of(JOBS / KILLS) {
             tokio::time::sleep(Duration::from_millis(u64::from(random.next_u32() % 50))).await;
             let name = names[random.next_u32() as usize % names.len()];
             federation.kill(name);
@@ -112,7 +120,7 @@ async fn every_accepted_job_runs_exactly_once_while_daemons_are_killed() {
         }
     }
     assert_eq!(kills, KILLS);
-    for (user, handle) in &told {
+    for (user, handle) in &accepted {
         let ended = users[*user].0.wait(handle, |_| {}).await.unwrap();
         assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
         let found = fetched(&users[*user].0, handle).await;
@@ -122,15 +130,15 @@ async fn every_accepted_job_runs_exactly_once_while_daemons_are_killed() {
     let root = federation.operator();
     agree(&root, &lines).await;
     let mut runs = runs(&lines);
-    for (_, handle) in &told {
+    for (_, handle) in &accepted {
         assert_eq!(runs.remove(&handle.to_string()), Some(1), "{handle}");
     }
-    assert_eq!(told.len() as u64 + given_up, JOBS);
-    assert!(runs.len() as u64 <= given_up, "{runs:?} ran and nobody asked for them");
+    assert_eq!(accepted.len() as u64 + given_up, JOBS);
+    assert!(runs.len() as u64 <= given_up, "{runs:?} ran without a submission");
     assert!(runs.values().all(|times| *times == 1), "{runs:?}");
     println!(
-        "{kills} kills; {} jobs told, {given_up} clients given up, {} of theirs ran",
-        told.len(),
+        "{kills} kills; {} jobs accepted, {given_up} clients given up, {} of theirs ran",
+        accepted.len(),
         runs.len()
     );
 }

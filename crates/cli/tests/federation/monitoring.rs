@@ -1,4 +1,4 @@
-//! What operators see: whether a daemon is well, and what one request did on every machine.
+//! The view of operators: the health of daemons, and the log lines of one request on all machines.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use pliant_journal::open_sqlite;
 
 use crate::harness::*;
 
-/// A place for the pages of a daemon, and the table that says so.
+/// A free address for the pages of a daemon, and the table with it.
 pub(crate) fn pages() -> (SocketAddr, String) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     (address, format!("\n[http]\nlisten = \"{address}\"\n"))
@@ -23,7 +23,7 @@ pub(crate) fn page(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// How long ago a peer was heard, as the page of metrics says.
+/// The time since the last contact with a peer, from the metrics page.
 fn age(address: SocketAddr, peer: &str) -> Option<f64> {
     let label = format!("pliant_heartbeat_age_seconds{{peer=\"{peer}\"}} ");
     page(address, "/metrics")?.lines().find_map(|line| line.strip_prefix(&label)?.parse().ok())
@@ -40,7 +40,7 @@ async fn a_server_without_its_parent_is_not_ready() {
     federation.attached(1).await;
     let ready = async || page(at_lyon, "/readyz").filter(|page| page.contains("{\"ready\":true"));
     until("lyon to be ready", ready).await;
-    until("the master to say when it heard lyon", async || age(at_master, "server/lyon")).await;
+    until("the master to show its last contact with lyon", async || age(at_master, "server/lyon")).await;
     federation.kill(MASTER);
     let gone = async || {
         let page = page(at_lyon, "/readyz")?;

@@ -88,7 +88,7 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
 
     let report = operator.reallocate(false).await.unwrap();
     assert_eq!(moved(&report), [&waiting.handle], "{report:?}");
-    // A client that has never heard of the job begins at its first server.
+    // A client that does not know the job begins at its first server.
     for client in [&alice, &federation.client("alice")] {
         let ended = client.wait(&waiting.handle, |_| {}).await.unwrap();
         assert_eq!((names(&ended), &ended.exit), (("paris", "lyon"), &Some(Exit::Code(0))));
@@ -106,7 +106,7 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         let explained = client.explain(&waiting.handle).await.unwrap();
         assert_eq!(explained.record.hops, ended.hops);
     }
-    // It is filed under the server that had it last.
+    // It is filed under its last server.
     let at = |server: &str| JobsQuery {
         owner: None,
         all: false,
@@ -136,12 +136,16 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
                 assert_eq!(decision, HandoffDecision::Commit { cancelled: false, attempts: 1 });
             }
             Err(status) if !may => assert_eq!(status.code(), Code::PermissionDenied, "{status:?}"),
-            other => panic!("{asks} was told {other:?}"),
+            other => panic!("{asks} got {other:?}"),
         }
     }
     let moves = alice.moves(false, 10).await.unwrap();
     assert_eq!(moves.iter().map(|one| &one.job).collect::<Vec<_>>(), [&waiting.handle]);
-    assert_eq!(federation.client("bob").moves(false, 10).await.unwrap(), [], "whose it is nobody else sees");
+    assert_eq!(
+        federation.client("bob").moves(false, 10).await.unwrap(),
+        [],
+        "other users do not see the owner"
+    );
     refused(federation.client("bob").job(&waiting.handle).await, &["no job"]);
     let stays = alice.job(&pinned.handle).await.unwrap();
     assert_eq!((stays.state, stays.hops.len()), (JobState::Queued, 0), "its user chose paris");

@@ -63,7 +63,7 @@ async fn a_server_with_a_new_journal_gives_no_number_again() {
     for (handle, code) in [(&first, 3), (&second, 4), (&third, 5)] {
         assert_eq!(code_at_agent(&alice, handle).await, format!("exit code {code}"), "{handle}");
     }
-    federation.logged(MASTER, &["the journal of a child is not the one that it had", "lyon"]).await;
+    federation.logged(MASTER, &["a child has another journal than before", "lyon"]).await;
     federation.logged("lyon", &["the journal is new", "highest=3"]).await;
     // An outcome that was never reported is cancelled or unknown.
     let known = alice.job(&lost).await.unwrap();
@@ -147,9 +147,9 @@ async fn a_server_with_a_wrong_clock_is_shown_and_logged_once() {
     federation.attached(2).await;
     until("the clock of lyon to differ", apart).await;
     let lines = federation.log(MASTER);
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         lines.lines().filter(|line| line.contains("the clock of a child differs")).collect();
-    assert!(told.len() == 1 && told[0].contains("lyon"), "{told:?}");
+    assert!(reported.len() == 1 && reported[0].contains("lyon"), "{reported:?}");
     let alice = federation.client("alice");
     let ended = run(&alice, &order_to("lyon", rigid("true", 1, 60))).await;
     assert_eq!(ended.state, JobState::Completed);

@@ -10,7 +10,7 @@ use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{Exit, JobState};
 use pliant_control::server::Server;
 use pliant_daemon::config::ServerFile;
-use pliant_daemon::host::retell;
+use pliant_daemon::host::replay_journal;
 use pliant_model::{Procs, Span, Speedup};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_testing::oar::OarCluster;
@@ -18,7 +18,7 @@ use pliant_wire::MovingChange;
 
 use crate::harness::*;
 use crate::replay::server;
-use crate::siblings::copies;
+use crate::siblings::siblings_every;
 
 /// The server in front of OAR.
 const NANCY: &str = "nancy";
@@ -141,7 +141,7 @@ async fn a_moldable_job_runs_in_the_size_that_oar_chose() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_ours_and_of_local_users_do_not_meddle() {
+async fn federation_and_local_jobs_do_not_interfere() {
     let Some(behind) = Behind::start(1, 2, &[]).await else { return };
     let federation = &behind.federation;
     let alice = federation.client("alice");
@@ -222,13 +222,13 @@ async fn a_waiting_job_moves_from_oar_to_another_batch_system_and_back() {
     behind.is_left(&[]).await;
 }
 
-/// Where a job has a copy in OAR's queue, and where OAR's own has one elsewhere.
+/// A job with a sibling in OAR's queue, and a job of OAR's with a sibling elsewhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_job_and_its_copy_in_oar_the_first_to_start_runs() {
+async fn of_a_job_and_its_sibling_in_oar_the_first_to_start_runs() {
     let Some(behind) = Behind::start(1, 2, &[Cluster::new("sophia", 2, 1.0)]).await else { return };
     let federation = &behind.federation;
     let alice = federation.client("alice");
-    federation.operator().change_moving(&MovingChange::Set(copies(2))).await.unwrap();
+    federation.operator().change_moving(&MovingChange::Set(siblings_every(2))).await.unwrap();
     let lines = federation.path().join("lines");
     let gate = federation.path().join("gate-sophia");
     let blocker = submit(&alice, &order_to("sophia", rigid(&waiting_for(&gate), 2, 600))).await;
@@ -237,7 +237,7 @@ async fn of_a_job_and_its_copy_in_oar_the_first_to_start_runs() {
     behind.seen(&alice, 1).await;
     let first = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
     assert_eq!(first.server().as_str(), "sophia", "it is expected to be free first: {first:?}");
-    until("its copy to wait in OAR", async || {
+    until("its sibling to wait in OAR", async || {
         behind.queue().iter().any(|job| job.starts_with("pliant:") && job.ends_with(" Waiting")).then_some(())
     })
     .await;
@@ -251,7 +251,7 @@ async fn of_a_job_and_its_copy_in_oar_the_first_to_start_runs() {
     behind.seen(&alice, 1).await;
     let second = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
     assert_eq!(second.server().as_str(), NANCY, "it is expected to be free first: {second:?}");
-    until("a copy of it", async || {
+    until("a sibling of it", async || {
         let waits = alice.explain(&second.handle).await.ok()?.waits?;
         (waits.siblings.len() == 1).then_some(())
     })
@@ -295,7 +295,7 @@ async fn each_job_runs_once_whenever_the_server_in_front_of_oar_is_killed() {
     behind.federation.stop(NANCY);
     let file = ServerFile::read(&behind.federation.folder(NANCY).join("server.toml")).unwrap();
     let config = server(&file);
-    let retold = retell(&file.state, |now| Server::new(config, now).unwrap()).unwrap();
-    assert!(retold.entries > 10, "{retold:?}");
-    assert_eq!(retold.differing, [0; 0], "told again, it does the same");
+    let replayed = replay_journal(&file.state, |now| Server::new(config, now).unwrap()).unwrap();
+    assert!(replayed.entries > 10, "{replayed:?}");
+    assert_eq!(replayed.differing, [0; 0], "a replay gives the same commands");
 }

@@ -5,7 +5,7 @@ use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::job::JobState;
 use pliant_control::server::{Server, ServerConfig, ServerState};
 use pliant_daemon::config::{AgentFile, ServerFile};
-use pliant_daemon::host::retell;
+use pliant_daemon::host::replay_journal;
 use pliant_journal::open_sqlite;
 use pliant_model::{Procs, Speedup};
 
@@ -57,10 +57,10 @@ async fn replayed_journals_give_the_same_commands() {
     }
     for name in ["lyon", "paris"] {
         let file = ServerFile::read(&federation.folder(name).join("server.toml")).unwrap();
-        let retold = retell(&file.state, |now| Server::new(server(&file), now).unwrap()).unwrap();
+        let replayed = replay_journal(&file.state, |now| Server::new(server(&file), now).unwrap()).unwrap();
         let own = accepted.iter().filter(|(_, handle)| handle.server.as_str() == name).count() as u64;
-        assert!(own > 0 && retold.entries >= 2 * own, "{own} jobs at {name}, {} entries", retold.entries);
-        assert_eq!(retold.differing, [0; 0], "{name}");
+        assert!(own > 0 && replayed.entries >= 2 * own, "{own} jobs at {name}, {} entries", replayed.entries);
+        assert_eq!(replayed.differing, [0; 0], "{name}");
     }
     let file = AgentFile::read(&federation.folder(MASTER).join("agent.toml")).unwrap();
     let config = AgentConfig {
@@ -69,9 +69,9 @@ async fn replayed_journals_give_the_same_commands() {
         timeout: file.timeout(),
         reallocation: file.moving(),
     };
-    let retold = retell(file.state.as_ref().unwrap(), |_| Agent::new(config)).unwrap();
-    assert!(retold.entries > accepted.len() as u64);
-    assert_eq!(retold.differing, [0; 0], "{MASTER}");
+    let replayed = replay_journal(file.state.as_ref().unwrap(), |_| Agent::new(config)).unwrap();
+    assert!(replayed.entries > accepted.len() as u64);
+    assert_eq!(replayed.differing, [0; 0], "{MASTER}");
 }
 
 pub(crate) fn server(file: &ServerFile) -> ServerConfig {

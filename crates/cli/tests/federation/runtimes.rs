@@ -1,4 +1,4 @@
-//! How long jobs run, as the agent learns it from all servers and tells it.
+//! Runtimes of jobs, which the agent learns from all servers and reports.
 
 use pliant_client::Client;
 use pliant_policy::runtimes::Level;
@@ -6,7 +6,7 @@ use pliant_policy::runtimes::Level;
 use crate::harness::*;
 
 /// The runtimes that a client sees: levels, names and numbers of jobs.
-async fn told(client: &Client) -> Vec<String> {
+async fn listed(client: &Client) -> Vec<String> {
     let known = client.runtimes().await.unwrap().known;
     known
         .iter()
@@ -26,15 +26,15 @@ async fn agents_learn_how_long_jobs_run_and_remember_it() {
     run(&alice, &order(rigid("exit 1", 1, 60))).await;
     run(&bob, &order_to("lyon", service("sleep", &[("seconds", "1")]))).await;
     let operator = federation.operator();
-    let has_all = async || told(&operator).await.contains(&"all  5".to_owned()).then_some(());
+    let has_all = async || listed(&operator).await.contains(&"all  5".to_owned()).then_some(());
     until("the agent to know of all ends", has_all).await;
-    // The script has no line of its own, and the one that failed taught nothing. Users see themselves only.
+    // The script has no row of its own, and nothing is learned from the failed one. Users see their own rows only.
     assert_eq!(
-        told(&operator).await,
+        listed(&operator).await,
         ["executable say 3", "executable sleep 1", "user alice 4", "user bob 1", "all  5"]
     );
-    assert_eq!(told(&alice).await, ["executable say 3", "executable sleep 1", "user alice 4", "all  5"]);
-    assert_eq!(told(&bob).await, ["executable say 3", "executable sleep 1", "user bob 1", "all  5"]);
+    assert_eq!(listed(&alice).await, ["executable say 3", "executable sleep 1", "user alice 4", "all  5"]);
+    assert_eq!(listed(&bob).await, ["executable say 3", "executable sleep 1", "user bob 1", "all  5"]);
     let known = operator.runtimes().await.unwrap();
     // All but the first were predicted. The service is declared for ten times what was asked of it.
     assert_eq!((known.predicted, known.calibrated), (4, 4));

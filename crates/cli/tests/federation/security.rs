@@ -43,10 +43,10 @@ fn issue(authority: &Authority, folder: &Path, name: &str, days: u32, at: Time) 
 /// Gives the daemons the authority's present revocation list.
 fn publish(federation: &Federation, daemons: &[&str]) {
     for daemon in daemons {
-        let (draft, place) =
+        let (draft, path) =
             (federation.folder(daemon).join("draft"), federation.folder(daemon).join("crl.pem"));
         fs::copy(federation.authority.crl_path(), &draft).unwrap();
-        fs::rename(draft, place).unwrap();
+        fs::rename(draft, path).unwrap();
     }
 }
 
@@ -81,12 +81,12 @@ async fn bad_certificates_are_refused() {
     works(&mallory).await;
     let running = submit(&mallory, &order(rigid("echo secret; sleep 1000", 1, 1000))).await.handle;
     let (client, wanted) = (mallory.clone(), Download { follow: true, ..stdout_of(&running) });
-    let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sent, mut received) = tokio::sync::mpsc::unbounded_channel();
     let follows = tokio::spawn(async move {
-        let piece = |piece: &[u8]| said.send(piece.to_vec()).map_err(std::io::Error::other);
+        let piece = |piece: &[u8]| sent.send(piece.to_vec()).map_err(std::io::Error::other);
         client.output(&wanted, piece).await
     });
-    assert_eq!(heard.recv().await.unwrap(), b"secret\n");
+    assert_eq!(received.recv().await.unwrap(), b"secret\n");
     federation.authority.revoke("user/mallory", now()).unwrap();
     publish(&federation, &[MASTER, "lyon"]);
     // A call that stays open.
@@ -299,7 +299,7 @@ async fn hostile_arguments_are_text_and_nothing_else() {
 
 /// No shell sees the name of a file: it arrives, is handed to the program and goes back by that name.
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_that_shells_act_upon_are_letters_like_others_in_the_name_of_a_file() {
+async fn shell_metacharacters_in_file_names_have_no_effect() {
     let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let alice = federation.client("alice");
     let here = federation.path().join("here");

@@ -18,16 +18,16 @@ use crate::harness::*;
 
 const NAMES: [&str; 3] = ["lyon", "oslo", "paris"];
 
-/// Copies as soon as a job waits, and every so many seconds for those that have none somewhere.
-pub(crate) fn copies(period: i64) -> ReallocationConfig {
+/// Queues siblings as soon as a job waits, and every so many seconds for jobs without one somewhere.
+pub(crate) fn siblings_every(period: i64) -> ReallocationConfig {
     let policy = Reallocation::new(Algorithm::Siblings, Heuristic::Mct);
     ReallocationConfig { policy: Reallocation { period: Span(period), ..policy }, early: None }
 }
 
-/// Three clusters of one processor each, and an agent that spreads copies.
+/// Three clusters of one processor each, and an agent that queues siblings.
 async fn federation(period: i64) -> Federation {
     let federation = Federation::start(&NAMES.map(|name| Cluster::new(name, 1, 1.0))).await;
-    let set = MovingChange::Set(copies(period));
+    let set = MovingChange::Set(siblings_every(period));
     federation.operator().change_moving(&set).await.unwrap();
     federation
 }
@@ -44,9 +44,9 @@ async fn block(federation: &Federation, bob: &Client, round: u32) -> Vec<PathBuf
     gates
 }
 
-/// Waits until a job has copies at both other servers; returns where.
-async fn copied(client: &Client, handle: &Handle) -> Vec<Name> {
-    until(&format!("copies of {handle}"), async || {
+/// Waits until a job has siblings at both other servers; returns where.
+async fn queued_siblings(client: &Client, handle: &Handle) -> Vec<Name> {
+    until(&format!("siblings of {handle}"), async || {
         let waits = client.explain(handle).await.ok()?.waits?;
         (waits.siblings.len() == 2).then_some(waits.siblings)
     })
@@ -66,7 +66,7 @@ async fn empty(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_runs_where_it_starts_first_and_its_copies_are_gone() {
+async fn a_job_runs_where_it_starts_first_and_its_siblings_are_withdrawn() {
     let federation = federation(86_400).await;
     let (alice, bob, operator) =
         (federation.client("alice"), federation.client("bob"), federation.operator());
@@ -74,7 +74,7 @@ async fn a_job_runs_where_it_starts_first_and_its_copies_are_gone() {
     let lines = federation.path().join("lines");
     let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
     let home = waiting.handle.server.clone();
-    let servers = copied(&alice, &waiting.handle).await;
+    let servers = queued_siblings(&alice, &waiting.handle).await;
     assert!(!servers.contains(&home), "{servers:?}");
     // They belong to no job, and no second ones are submitted.
     assert_eq!(alice.job(&waiting.handle).await.unwrap().state, JobState::Queued);
@@ -104,13 +104,13 @@ async fn a_job_runs_where_it_starts_first_and_its_copies_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_of_a_job_that_is_cancelled_are_gone() {
+async fn siblings_of_a_cancelled_job_are_withdrawn() {
     let federation = federation(86_400).await;
     let (alice, bob) = (federation.client("alice"), federation.client("bob"));
     let gates = block(&federation, &bob, 0).await;
     let lines = federation.path().join("lines");
     let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
-    copied(&alice, &waiting.handle).await;
+    queued_siblings(&alice, &waiting.handle).await;
     alice.cancel(&waiting.handle).await.unwrap();
     assert_eq!(alice.wait(&waiting.handle, |_| {}).await.unwrap().state, JobState::Canceled);
     gates.iter().for_each(|gate| fs::write(gate, "").unwrap());
@@ -136,7 +136,7 @@ async fn each_job_runs_once_after_a_crash_while_siblings_start() {
             waiting.push(submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await.handle);
         }
         for handle in &waiting {
-            copied(&alice, handle).await;
+            queued_siblings(&alice, handle).await;
         }
         let source = waiting[0].server.to_string();
         let target = NAMES.iter().find(|name| **name != source).unwrap();
@@ -166,5 +166,5 @@ async fn each_job_runs_once_after_a_crash_while_siblings_start() {
     let expected = jobs.iter().map(|handle| (handle.to_string(), 1)).collect();
     let elsewhere = ended.iter().filter(|job| !job.hops.is_empty()).count();
     assert_eq!(runs(&lines), expected, "each ran once, {elsewhere} of them elsewhere");
-    assert!(elsewhere > 0, "no copy was the first to start");
+    assert!(elsewhere > 0, "no sibling was the first to start");
 }

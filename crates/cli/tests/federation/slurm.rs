@@ -9,7 +9,7 @@ use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_control::server::Server;
 use pliant_daemon::config::ServerFile;
-use pliant_daemon::host::retell;
+use pliant_daemon::host::replay_journal;
 use pliant_model::{Procs, Span, Speedup, Time};
 use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
 use pliant_wire::MovingChange;
@@ -138,7 +138,7 @@ async fn moldable_jobs_run_beside_those_of_local_users() {
     }
     let large = alice.submit(&order(rigid("true", 5, 60)), |_| Ok(())).await;
     refused(large, &["4"]);
-    until("nothing of ours to be left", async || {
+    until("no job of the federation to be left", async || {
         NAMES.iter().all(|name| behind.queue(name) == ["local RUNNING"]).then_some(())
     })
     .await;
@@ -168,7 +168,7 @@ async fn a_waiting_job_moves_from_one_real_queue_to_the_other() {
     let report = operator.reallocate(true).await.unwrap();
     assert_eq!((report.servers, report.movable, report.proposals.len()), (2, 1, 0), "{report:?}");
     behind.open("lyon");
-    let report = until("a better place", async || {
+    let report = until("a proposed move", async || {
         let report = operator.reallocate(false).await.ok()?;
         (!report.proposals.is_empty()).then_some(report)
     })
@@ -181,7 +181,7 @@ async fn a_waiting_job_moves_from_one_real_queue_to_the_other() {
         fetched(&alice, &waiting.handle).await["work/count.txt"].starts_with(b"17"),
         "its input went with it"
     );
-    until("nothing of ours to be left", async || {
+    until("no job of the federation to be left", async || {
         (behind.queue("lyon").is_empty() && behind.queue("paris") == local).then_some(())
     })
     .await;
@@ -189,7 +189,7 @@ async fn a_waiting_job_moves_from_one_real_queue_to_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_goes_where_it_is_planned_and_where_a_local_user_makes_room() {
+async fn a_job_goes_to_the_earliest_cluster_and_moves_when_a_local_job_ends() {
     let Some(behind) = Behind::start_with(1, 2, "period_s = 1\nnodes_every_s = 0\n").await else { return };
     let (alice, operator) = (behind.federation.client("alice"), behind.federation.operator());
     let (lyon, partition) = (behind.slurm("lyon"), ["scontrol", "update", "PartitionName=main"]);
@@ -297,9 +297,9 @@ async fn each_job_runs_once_whenever_the_server_is_killed() {
         behind.federation.stop(name);
         let file = ServerFile::read(&behind.federation.folder(name).join("server.toml")).unwrap();
         let config = server(&file);
-        let retold = retell(&file.state, |now| Server::new(config, now).unwrap()).unwrap();
-        assert!(retold.entries > 10, "{retold:?}");
-        assert_eq!(retold.differing, [0; 0], "told again, {name} does the same");
+        let replayed = replay_journal(&file.state, |now| Server::new(config, now).unwrap()).unwrap();
+        assert!(replayed.entries > 10, "{replayed:?}");
+        assert_eq!(replayed.differing, [0; 0], "a replay of {name} gives the same commands");
     }
 }
 

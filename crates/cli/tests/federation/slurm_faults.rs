@@ -23,7 +23,7 @@ async fn asked(client: &Client, server: &str, procs: u32, walltime_s: i64) -> Re
     let found = client.discover(&order.question(), 3, order.only.as_ref()).await.unwrap();
     match found.vectors.first() {
         Some(vector) => Ok(vector.estimate),
-        None => Err(found.refusals.first().map_or(Cause::Silent, |(_, reason)| reason.cause)),
+        None => Err(found.refusals.first().map_or(Cause::NoAnswer, |(_, reason)| reason.cause)),
     }
 }
 
@@ -68,7 +68,7 @@ async fn what_others_do_in_a_cluster_is_known() {
     let waiting = submit(&alice, &order_to("lyon", rigid("true", 4, 60))).await;
     assert!(waiting.expected.start > waiting.submitted + Span(600), "{waiting:?}");
 
-    // An operator ends jobs of ours.
+    // An operator ends jobs of this server.
     let slurm = behind.slurm("lyon");
     let tag = format!("pliant:lyon:{}", waiting.handle.number);
     waits(&behind, &tag).await;
@@ -140,7 +140,7 @@ async fn runs_there(behind: &Behind, tag: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_that_is_away_is_a_delay() {
+async fn a_controller_that_is_down_delays_jobs() {
     let Some(mut behind) = Behind::without_servers(2, 2) else { return };
     // Paris is not there when its server starts for the first time.
     behind.slurm("paris").signal_controller(Signal::KILL);

@@ -13,15 +13,15 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::harness::*;
-use crate::siblings::copies;
+use crate::siblings::siblings_every;
 use crate::slurm::Behind;
 
 const NAMES: [&str; 2] = ["lyon", "paris"];
 
-/// Two clusters of one node with two cores each, and an agent that spreads copies.
+/// Two clusters of one node with two cores each, and an agent that queues siblings.
 async fn copying() -> Option<Behind> {
     let behind = Behind::start(1, 2).await?;
-    behind.federation.operator().change_moving(&MovingChange::Set(copies(2))).await.unwrap();
+    behind.federation.operator().change_moving(&MovingChange::Set(siblings_every(2))).await.unwrap();
     Some(behind)
 }
 
@@ -37,9 +37,9 @@ async fn block(behind: &Behind, client: &Client) {
     behind.seen(client, &NAMES.map(|name| (name, 1))).await;
 }
 
-/// Waits until a job has a copy, and both wait in real queues.
-async fn copied(behind: &Behind, client: &Client, handle: &Handle) {
-    until(&format!("a copy of {handle}"), async || {
+/// Waits until a job has a sibling, and both wait in real queues.
+async fn queued_siblings(behind: &Behind, client: &Client, handle: &Handle) {
+    until(&format!("a sibling of {handle}"), async || {
         let waits = client.explain(handle).await.ok()?.waits?;
         (waits.siblings.len() == 1).then_some(())
     })
@@ -52,9 +52,9 @@ fn is_ours(job: &str) -> bool {
     job.starts_with("pliant:")
 }
 
-/// Waits until nothing of ours is left in any queue.
+/// Waits until no job of the federation is left in any queue.
 async fn none_left(behind: &Behind) {
-    until("nothing of ours to be left", async || {
+    until("no job of the federation to be left", async || {
         NAMES.iter().all(|name| !behind.queue(name).iter().any(|job| is_ours(job))).then_some(())
     })
     .await;
@@ -78,7 +78,7 @@ async fn a_job_runs_in_the_real_queue_where_it_starts_first() {
         asked.inputs.push(input("data", &data));
         let waiting = submit(&alice, &asked).await;
         let home = waiting.handle.server.as_str();
-        copied(&behind, &alice, &waiting.handle).await;
+        queued_siblings(&behind, &alice, &waiting.handle).await;
         let first = if elsewhere { other(home) } else { home };
         behind.open(first);
         let ended = alice.wait(&waiting.handle, |_| {}).await.unwrap();
@@ -106,14 +106,14 @@ async fn a_sibling_without_a_start_permit_releases_its_cores() {
     block(&behind, &alice).await;
     let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 2, 60))).await;
     let home = waiting.handle.server.to_string();
-    copied(&behind, &alice, &waiting.handle).await;
+    queued_siblings(&behind, &alice, &waiting.handle).await;
     behind.federation.kill(&home);
     behind.open(other(&home));
     let runs_there = |behind: &Behind| {
         behind.queue(other(&home)).iter().any(|job| is_ours(job) && job.ends_with(" RUNNING"))
     };
-    until("the copy to have its cores", async || runs_there(&behind).then_some(())).await;
-    assert_eq!(runs(&lines), [].into(), "nobody has let it go");
+    until("the sibling to have its cores", async || runs_there(&behind).then_some(())).await;
+    assert_eq!(runs(&lines), [].into(), "no server has released it");
     until("the cores to be free again", async || (!runs_there(&behind)).then_some(())).await;
     assert_eq!(runs(&lines), [].into());
     behind.federation.revive(&home);
@@ -142,7 +142,7 @@ async fn each_job_runs_once_after_a_crash_while_siblings_start_in_real_queues() 
             waiting.push(submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await.handle);
         }
         for handle in &waiting {
-            copied(&behind, &alice, handle).await;
+            queued_siblings(&behind, &alice, handle).await;
         }
         let source = waiting[0].server.to_string();
         behind.open(other(&source));
@@ -163,5 +163,5 @@ async fn each_job_runs_once_after_a_crash_while_siblings_start_in_real_queues() 
     let expected = jobs.iter().map(|handle| (handle.to_string(), 1)).collect();
     let elsewhere = ended.iter().filter(|job| !job.hops.is_empty()).count();
     assert_eq!(runs(&lines), expected, "each ran once, {elsewhere} of them elsewhere");
-    assert!(elsewhere > 0, "no copy was the first to start");
+    assert!(elsewhere > 0, "no sibling was the first to start");
 }

@@ -66,6 +66,9 @@ async fn a_standby_agent_goes_on_where_the_first_one_was() {
     federation.stop("second");
     federation.ready("first").await;
     until("lyon to be attached to the first agent again", attached).await;
-    until("the end that the second agent heard of", async || known(&across, JobState::Completed).await).await;
+    until("the end that was reported to the second agent", async || {
+        known(&across, JobState::Completed).await
+    })
+    .await;
     assert_eq!(fetched(&alice, &across).await["stdout"], b"done\n");
 }

@@ -24,8 +24,8 @@ const TARGET: &str = "lyon";
 
 /// Who dies, and where. The source is answered twice: that the job is held, and that it was taken.
 const POINTS: &[(&str, &str)] = &[
-    (SOURCE, "before-journal.order"),
-    (SOURCE, "after-journal.order"),
+    (SOURCE, "before-journal.propose-move"),
+    (SOURCE, "after-journal.propose-move"),
     (SOURCE, "before-call.prepare"),
     (SOURCE, "files-sent.prepare"),
     (TARGET, "before-journal.prepare"),

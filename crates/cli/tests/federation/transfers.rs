@@ -32,7 +32,7 @@ fn next(handle: &Handle) -> Handle {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_waits_for_room_on_the_disk_and_is_not_failed_for_want_of_it() {
+async fn a_job_waits_for_disk_space_and_does_not_fail_without_it() {
     let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let alice = federation.client("alice");
     let before = run(&alice, &order(rigid("true", 1, 60))).await.handle;
@@ -57,7 +57,7 @@ async fn a_job_waits_for_room_on_the_disk_and_is_not_failed_for_want_of_it() {
     let ended = alice.wait(&cancelled, |_| {}).await.unwrap();
     assert_eq!((ended.state, ended.exit), (JobState::Canceled, Some(Exit::Cancelled)));
 
-    // What does not pass fails the job, and does not tell how this host looks inside.
+    // A file that does not pass fails the job, without a word about the files of this host.
     fs::write(federation.job_folder(&next(&cancelled)), "").unwrap();
     let ended = run(&alice, &order(rigid("echo ran", 1, 60))).await;
     let Some(Exit::NotStarted(why)) = &ended.exit else { panic!("{ended:?}") };

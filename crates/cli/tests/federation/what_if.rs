@@ -60,7 +60,7 @@ async fn a_replay_under_the_policy_in_force_is_near_what_happened() {
     assert!(said.contains("only an operator"), "{said}");
 
     let root = federation.client_file(Role::Operator, "root");
-    until("the agent to have heard of all", async || {
+    until("the agent to know all jobs", async || {
         let history = federation.operator().history(Span(3600)).await.ok()?;
         history.jobs.iter().all(|job| job.state.is_final()).then_some(())
     })
@@ -73,21 +73,21 @@ async fn a_replay_under_the_policy_in_force_is_near_what_happened() {
         "--policy",
         "now,mapping=random",
     ];
-    let told = found(root.clone(), words).await;
-    let jobs = &told["jobs"];
+    let report = found(root.clone(), words).await;
+    let jobs = &report["jobs"];
     assert_eq!(
         (&jobs["compared"], &jobs["never_ran"], &jobs["local"]),
         (&32.into(), &1.into(), &0.into()),
-        "{told}"
+        "{report}"
     );
-    let replayed = told["replayed"].as_array().unwrap();
+    let replayed = report["replayed"].as_array().unwrap();
     let names: Vec<&str> = replayed.iter().map(|one| one["policy"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["now", words[3], words[5]]);
-    assert!(replayed.iter().all(|one| one["jobs"] == JOBS), "{told}");
+    assert!(replayed.iter().all(|one| one["jobs"] == JOBS), "{report}");
     let (live, again) =
-        (number(&told["happened"]["mean_response_s"]), number(&replayed[0]["mean_response_s"]));
+        (number(&report["happened"]["mean_response_s"]), number(&replayed[0]["mean_response_s"]));
     assert!((again / live - 1.0).abs() < TOLERANCE, "replayed {again} s, was {live} s");
-    let error = number(&told["calibration"]["mean_response_error"]);
+    let error = number(&report["calibration"]["mean_response_error"]);
     assert!((error - (again / live - 1.0)).abs() < 1e-9, "{error}");
     assert_eq!(replayed[0]["difference_s"], Value::Null);
     for other in &replayed[1..] {
@@ -95,9 +95,9 @@ async fn a_replay_under_the_policy_in_force_is_near_what_happened() {
         let (mean, low, high) =
             (number(&difference["mean"]), number(&difference["low"]), number(&difference["high"]));
         assert!(low <= mean && mean <= high, "{difference}");
-        assert!((mean - (number(&other["mean_response_s"]) - again)).abs() < 1e-6, "{told}");
+        assert!((mean - (number(&other["mean_response_s"]) - again)).abs() < 1e-6, "{report}");
     }
-    assert!(number(&replayed[2]["difference_s"]["mean"]) > 0.0, "drawn at random is worse: {told}");
+    assert!(number(&replayed[2]["difference_s"]["mean"]) > 0.0, "drawn at random is worse: {report}");
     let text = asked(root, &[]).await;
     let text = String::from_utf8(text.stdout).unwrap();
     for words in ["what happened", "replayed: now", "replayed: regular/mct", "never ran", "off what happened"]
@@ -149,12 +149,13 @@ async fn what_local_users_run_on_slurm_is_recorded_and_replayed() {
     assert_eq!(cores, 4 + 2 * 4, "one core, two cores, in turn");
 
     let root = federation.client_file(Role::Operator, "root");
-    let told = found(root, &["--format", "json"]).await;
-    assert_eq!((&told["jobs"]["compared"], &told["jobs"]["local"]), (&8.into(), &8.into()), "{told}");
-    let replayed = &told["replayed"][0];
+    let report = found(root, &["--format", "json"]).await;
+    assert_eq!((&report["jobs"]["compared"], &report["jobs"]["local"]), (&8.into(), &8.into()), "{report}");
+    let replayed = &report["replayed"][0];
     assert_eq!(replayed["jobs"], 8);
-    let (live, again) = (number(&told["happened"]["mean_response_s"]), number(&replayed["mean_response_s"]));
+    let (live, again) =
+        (number(&report["happened"]["mean_response_s"]), number(&replayed["mean_response_s"]));
     assert!((again / live - 1.0).abs() < TOLERANCE_ON_SLURM, "replayed {again} s, was {live} s");
     // Without other jobs they would have completed earlier.
-    assert!(again > 4.0, "{told}");
+    assert!(again > 4.0, "{report}");
 }

@@ -116,7 +116,7 @@ fn a_folder_of_something_else_is_not_changed() {
 }
 
 #[test]
-fn errors_of_damaged_files_of_a_federation_name_the_place() {
+fn errors_of_damaged_files_of_a_federation_name_the_position() {
     let up = Up(tempfile::tempdir().unwrap());
     let folder = up.0.path().join("federation");
     assert_eq!(run(&["ca", "init", "federation/ca", "--name", "local"], up.0.path()).code, 0);
@@ -129,8 +129,8 @@ fn errors_of_damaged_files_of_a_federation_name_the_place() {
     let register = folder.join("ca/register.toml");
     let whole = fs::read_to_string(&register).unwrap();
     fs::write(&register, "federation = 1\n").unwrap();
-    let place = "ca/register.toml:1:14: expected the register of an authority: ";
-    check("up", &format!("{place}`federation`: expected text in quotes, found"), "from a backup");
+    let position = "ca/register.toml:1:14: expected the register of an authority: ";
+    check("up", &format!("{position}`federation`: expected text in quotes, found"), "from a backup");
     fs::write(&register, whole.replace("federation = ", "federation ")).unwrap();
     check("up", "ca/register.toml:1:12: expected the register of an authority: ", "from a backup");
     fs::write(folder.join("federation.json"), "{").unwrap();

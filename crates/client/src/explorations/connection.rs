@@ -212,7 +212,7 @@ impl ServerConnection {
     fn give_up(&mut self, why: String, reports: &UnboundedSender<ConnectionReport>) {
         self.pending.clear();
         self.failing = None;
-        report(reports, ConnectionReport::Happened(RequestEvent::Lost { server: self.server.clone(), why }));
+        report(reports, ConnectionReport::Event(RequestEvent::Lost { server: self.server.clone(), why }));
     }
 }
 

@@ -173,7 +173,7 @@ impl ExplorationExecutor {
                 }
                 Event::Ended { number, server, completed }
             }
-            RequestEvent::NotTaken { number, server, why } => {
+            RequestEvent::Refused { number, server, why } => {
                 match why.cause {
                     // Any server would refuse it: it has failed.
                     Cause::Invalid | Cause::TooLarge | Cause::TooLong => {

@@ -109,15 +109,16 @@ impl Explorer {
         interrupted: impl Future<Output = ()>,
         mut report: impl FnMut(ExplorationUpdate<'_>),
     ) -> Result<ExplorationStatus, WorkError> {
-        let tell = |executor: &mut ExplorationExecutor, report: &mut dyn FnMut(ExplorationUpdate<'_>)| {
+        let report_warnings = |executor: &mut ExplorationExecutor,
+                               report: &mut dyn FnMut(ExplorationUpdate<'_>)| {
             executor.warnings.drain(..).for_each(|warning| report(ExplorationUpdate::Warning(&warning)));
         };
         let result = self.driver.run(interrupted, |executor| {
-            tell(executor, &mut report);
+            report_warnings(executor, &mut report);
             report(ExplorationUpdate::Progress(&executor.explored()));
         });
         let result = result.await;
-        tell(&mut self.driver.executor, &mut report);
+        report_warnings(&mut self.driver.executor, &mut report);
         result?;
         let explored = self.driver.executor.explored();
         report(ExplorationUpdate::Progress(&explored));

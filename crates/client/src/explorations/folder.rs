@@ -201,7 +201,7 @@ mod tests {
         };
         let ended = Event::Ended { number: 0, server, completed: true };
         let mut machine = ExplorationClient::new(header.plan.clone());
-        let mut tell = |folder: &mut ExplorationFolder, at, event: Event| {
+        let mut deliver = |folder: &mut ExplorationFolder, at, event: Event| {
             folder.append(&Entry { at: TimeMs(at), event: event.clone() });
             folder.flush(false).unwrap();
             machine.on(TimeMs(at), event, &mut Vec::new());
@@ -209,9 +209,9 @@ mod tests {
         };
         let mut folder = ExplorationFolder::open(dir.path()).unwrap();
         folder.begin(&header).unwrap();
-        tell(&mut folder, 1, Event::Begin);
-        tell(&mut folder, 5, Event::Found(vec![offer]));
-        let left = tell(&mut folder, 900, ended);
+        deliver(&mut folder, 1, Event::Begin);
+        deliver(&mut folder, 5, Event::Found(vec![offer]));
+        let left = deliver(&mut folder, 900, ended);
         drop(folder);
         let mut folder = ExplorationFolder::open(dir.path()).unwrap();
         assert_eq!(folder.resume_begun().unwrap(), Some((header.clone(), left)));

@@ -42,8 +42,8 @@ pub use self::spec::{ExplorationSpec, ExplorationStatus, ExplorationUpdate};
 /// A report of the connection to a server.
 #[derive(Debug)]
 enum ConnectionReport {
-    Happened(RequestEvent),
-    Stands { number: u32, state: RequestState },
+    Event(RequestEvent),
+    Status { number: u32, state: RequestState },
     Cancelled(Name, Option<u32>),
     Share(Name, UserShare),
 }
@@ -58,10 +58,10 @@ struct ServerUsage {
 /// The usage of the platform by this client's user since the client began.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct PlatformUsage {
-    /// Core time consumed, in seconds.
-    pub consumed_s: f64,
+    /// Core time used, in seconds.
+    pub usage_s: f64,
     /// The fair share of core time, in seconds.
-    pub deserved_s: f64,
+    pub fair_share_s: f64,
 }
 
 /// The requests of one exploration.
@@ -242,7 +242,7 @@ impl ExplorationCalls {
         loop {
             let event = self.next_event().await;
             let is_it = match &event {
-                RequestEvent::Ended { number, .. } | RequestEvent::NotTaken { number, .. } => {
+                RequestEvent::Ended { number, .. } | RequestEvent::Refused { number, .. } => {
                     *number == wanted
                 }
                 RequestEvent::Withdrawn { id, .. } => id.number == wanted,
@@ -264,7 +264,7 @@ impl ExplorationCalls {
         loop {
             let report = timeout_at(until, self.reports.recv()).await.ok()??;
             let found = match report {
-                ConnectionReport::Stands { number, state } if number == wanted => Some(state),
+                ConnectionReport::Status { number, state } if number == wanted => Some(state),
                 _ => None,
             };
             let event = self.apply(report);
@@ -371,8 +371,8 @@ impl ExplorationCalls {
     pub fn platform(&self) -> PlatformUsage {
         let mut platform = PlatformUsage::default();
         for ServerUsage { first, last } in self.usage.values() {
-            platform.consumed_s += (last.share.consumed - first.share.consumed).0 as f64 / 1e3;
-            platform.deserved_s += (last.share.deserved - first.share.deserved).0 as f64 / 1e3;
+            platform.usage_s += (last.share.usage - first.share.usage).0 as f64 / 1e3;
+            platform.fair_share_s += (last.share.fair_share - first.share.fair_share).0 as f64 / 1e3;
         }
         platform
     }
@@ -406,11 +406,11 @@ impl ExplorationCalls {
 
     fn apply(&mut self, report: ConnectionReport) -> Option<RequestEvent> {
         match report {
-            ConnectionReport::Happened(event) => {
+            ConnectionReport::Event(event) => {
                 match &event {
                     RequestEvent::Expected { .. } => {}
                     RequestEvent::Ended { number, server, .. }
-                    | RequestEvent::NotTaken { number, server, .. }
+                    | RequestEvent::Refused { number, server, .. }
                     | RequestEvent::Withdrawn { id: Attempt { number, .. }, server } => {
                         self.answered(*number);
                         if self.open.get(number) == Some(server) {
@@ -424,7 +424,7 @@ impl ExplorationCalls {
                 }
                 return Some(event);
             }
-            ConnectionReport::Stands { number, .. } => self.answered(number),
+            ConnectionReport::Status { number, .. } => self.answered(number),
             ConnectionReport::Cancelled(server, number) => {
                 self.cancelling.remove(&(server, number));
             }

@@ -88,21 +88,21 @@ impl PendingCalls {
     pub(super) fn receive(&mut self, answer: ExplorationAnswer, report: &mut impl FnMut(ConnectionReport)) {
         let server = self.server.clone();
         match answer {
-            ExplorationAnswer::Stands { id, state, output } => {
+            ExplorationAnswer::Status { id, state, output } => {
                 if self.is_acknowledged(id, state) {
                     self.cancels.remove(&id.number);
                     report(ConnectionReport::Cancelled(server, Some(id.number)));
                 }
-                self.stands(id, state, output, report);
+                self.status(id, state, output, report);
             }
-            ExplorationAnswer::NotTaken { number, why } => {
+            ExplorationAnswer::Refused { number, why } => {
                 // It also answers a cancellation if the server remembers too many: then it will not run the request.
                 let is_wanted = self.open.get(&number).is_some_and(|call| !self.is_recalled(call));
                 if !is_wanted && self.cancels.remove(&number).is_some() {
                     report(ConnectionReport::Cancelled(server.clone(), Some(number)));
                 }
                 if self.open.remove(&number).is_some() {
-                    report(ConnectionReport::Happened(RequestEvent::NotTaken { number, server, why }));
+                    report(ConnectionReport::Event(RequestEvent::Refused { number, server, why }));
                 }
             }
             ExplorationAnswer::AllCancelled => {
@@ -111,7 +111,7 @@ impl PendingCalls {
             }
             ExplorationAnswer::Expected(prospects) => {
                 self.expects = false;
-                report(ConnectionReport::Happened(RequestEvent::Expected { server, prospects }));
+                report(ConnectionReport::Event(RequestEvent::Expected { server, prospects }));
             }
             ExplorationAnswer::Shared => {}
         }
@@ -129,7 +129,7 @@ impl PendingCalls {
         self.cancels.get(&id.number) == Some(&id) && (is_over || is_wanted)
     }
 
-    fn stands(
+    fn status(
         &mut self,
         id: Attempt,
         state: RequestState,
@@ -139,13 +139,13 @@ impl PendingCalls {
         let (number, server) = (id.number, self.server.clone());
         let was_open = match state {
             RequestState::Waiting | RequestState::Running => {
-                return report(ConnectionReport::Stands { number, state });
+                return report(ConnectionReport::Status { number, state });
             }
             RequestState::Cancelled => {
                 // A later attempt may have been called since.
                 if self.open.get(&number).is_some_and(|call| call.id() == id) {
                     self.open.remove(&number);
-                    report(ConnectionReport::Happened(RequestEvent::Withdrawn { id, server }));
+                    report(ConnectionReport::Event(RequestEvent::Withdrawn { id, server }));
                 }
                 return;
             }
@@ -153,7 +153,7 @@ impl PendingCalls {
         };
         // A request that was given up here may still complete. A cancelled one is not reported.
         if was_open || state == RequestState::Completed {
-            report(ConnectionReport::Happened(RequestEvent::Ended { number, server, state, output }));
+            report(ConnectionReport::Event(RequestEvent::Ended { number, server, state, output }));
         }
     }
 
@@ -161,7 +161,7 @@ impl PendingCalls {
     pub(super) fn refused(&mut self, why: &Reason, report: &mut impl FnMut(ConnectionReport)) {
         for (number, _) in std::mem::take(&mut self.open) {
             let (server, why) = (self.server.clone(), why.clone());
-            report(ConnectionReport::Happened(RequestEvent::NotTaken { number, server, why }));
+            report(ConnectionReport::Event(RequestEvent::Refused { number, server, why }));
         }
     }
 
@@ -197,18 +197,18 @@ mod tests {
             Connection { pending, acknowledged: Vec::new(), happened: Vec::new() }
         }
 
-        fn stands(&mut self, id: Attempt, state: RequestState) -> Vec<ExplorationRequest> {
-            self.receive(ExplorationAnswer::Stands { id, state, output: Vec::new() });
+        fn status(&mut self, id: Attempt, state: RequestState) -> Vec<ExplorationRequest> {
+            self.receive(ExplorationAnswer::Status { id, state, output: Vec::new() });
             self.pending.all().collect()
         }
 
         fn receive(&mut self, answer: ExplorationAnswer) {
             self.pending.receive(answer, &mut |report| match report {
                 ConnectionReport::Cancelled(_, number) => self.acknowledged.push(number),
-                ConnectionReport::Happened(RequestEvent::Ended { state, .. }) => {
+                ConnectionReport::Event(RequestEvent::Ended { state, .. }) => {
                     self.happened.push(format!("ended {state:?}"));
                 }
-                ConnectionReport::Happened(RequestEvent::Withdrawn { .. }) => {
+                ConnectionReport::Event(RequestEvent::Withdrawn { .. }) => {
                     self.happened.push("withdrawn".to_owned())
                 }
                 _ => {}
@@ -222,12 +222,12 @@ mod tests {
         let mut connection = Connection::new([ServerCommand::Call(call(7, 1)), ServerCommand::Cancel(id)]);
         let cancel = [ExplorationRequest::Cancel(id)];
         // The answer is about the call: the server may not have received the cancellation.
-        assert_eq!(connection.stands(id, RequestState::Waiting), cancel);
-        assert_eq!(connection.stands(id, RequestState::Running), cancel);
+        assert_eq!(connection.status(id, RequestState::Waiting), cancel);
+        assert_eq!(connection.status(id, RequestState::Running), cancel);
         // An earlier attempt was withdrawn.
-        assert_eq!(connection.stands(Attempt { attempt: 0, ..id }, RequestState::Cancelled), cancel);
+        assert_eq!(connection.status(Attempt { attempt: 0, ..id }, RequestState::Cancelled), cancel);
         assert_eq!(connection.acknowledged, []);
-        assert_eq!(connection.stands(id, RequestState::Cancelled), []);
+        assert_eq!(connection.status(id, RequestState::Cancelled), []);
         assert_eq!(connection.acknowledged, [Some(7)]);
         assert!(connection.pending.is_empty());
     }
@@ -236,13 +236,13 @@ mod tests {
     fn a_cancellation_that_is_refused_is_not_sent_again() {
         let mut connection = Connection::new([ServerCommand::Cancel(7.into())]);
         let why = Cause::TooMany.because("too many are remembered");
-        connection.receive(ExplorationAnswer::NotTaken { number: 7, why });
+        connection.receive(ExplorationAnswer::Refused { number: 7, why });
         assert!(connection.pending.is_empty());
         assert_eq!(connection.acknowledged, [Some(7)]);
         // The answer is about the later attempt, not about the cancellation.
         let mut connection =
             Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
-        connection.receive(ExplorationAnswer::NotTaken {
+        connection.receive(ExplorationAnswer::Refused {
             number: 7,
             why: Cause::TooMany.because("the queue is full"),
         });
@@ -260,7 +260,7 @@ mod tests {
             let id = Attempt { number: 7, attempt: 0 };
             assert_eq!(connection.pending.all().collect::<Vec<_>>(), [ExplorationRequest::Cancel(id)]);
             assert_eq!(connection.pending.add(ServerCommand::Probe(7)), None, "a probe would have it run");
-            assert_eq!(connection.stands(id, state), []);
+            assert_eq!(connection.status(id, state), []);
             assert_eq!(connection.acknowledged, [Some(7)]);
             assert_eq!(connection.happened, [expected]);
         }
@@ -271,14 +271,14 @@ mod tests {
         for state in [RequestState::Completed, RequestState::Failed] {
             let mut connection =
                 Connection::new([ServerCommand::Call(call(7, 0)), ServerCommand::Cancel(7.into())]);
-            assert_eq!(connection.stands(7.into(), state), []);
+            assert_eq!(connection.status(7.into(), state), []);
             assert_eq!(connection.acknowledged, [Some(7)], "{state:?}");
         }
         // The server has a later attempt, which is wanted.
         let mut connection =
             Connection::new([ServerCommand::Cancel(7.into()), ServerCommand::Call(call(7, 1))]);
         assert_eq!(
-            connection.stands(7.into(), RequestState::Running),
+            connection.status(7.into(), RequestState::Running),
             [ExplorationRequest::Call(call(7, 1))]
         );
         assert_eq!(connection.acknowledged, [Some(7)]);

@@ -20,7 +20,7 @@ pub enum RequestEvent {
         output: Vec<u8>,
     },
     /// A server does not take a request.
-    NotTaken {
+    Refused {
         /// Which.
         number: u32,
         /// Where.
@@ -42,7 +42,7 @@ pub enum RequestEvent {
         /// What.
         prospects: Prospects,
     },
-    /// A server cannot be reached any more. It may have run the requests that it had.
+    /// A server cannot be reached any more. It may have run its requests.
     Lost {
         /// Which.
         server: Name,

@@ -1,5 +1,5 @@
 //! A file that lists the values of arguments: comma-separated, with their names in the first line (RFC 4180 without line
-//! ends inside values). Its text is kept as it is, with the place of each row.
+//! ends inside values). Its text is kept as it is, with the range of each row.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl TryFrom<String> for ParameterTable {
         let (mut rows, mut begin) = (Vec::new(), 0);
         for (line, whole) in (1..).zip(text.split_inclusive('\n')) {
             let row = whole.trim_end_matches(['\n', '\r']);
-            let place = (begin as u32, (begin + row.len()) as u32);
+            let range = (begin as u32, (begin + row.len()) as u32);
             begin += whole.len();
             if row.is_empty() {
                 continue;
@@ -71,7 +71,7 @@ impl TryFrom<String> for ParameterTable {
                     let expected = format!("{} values, as there are names", names.len());
                     return Err(error(line, &expected, values.len().to_string()));
                 }
-                Some(_) => rows.push(place),
+                Some(_) => rows.push(range),
             }
         }
         let nothing = || error(1, "a line of names and lines of values", "nothing".to_owned());

@@ -150,7 +150,7 @@ impl BatchFollower {
             inputs: self.inputs.iter().map(|input| input.file.clone()).collect(),
             latest: None,
             compared: Vec::new(),
-            survey: DiscoverySummary::default(),
+            discovery: DiscoverySummary::default(),
             pinned: true,
         };
         let request = proto::SubmitRequest::from(&submission);

@@ -141,7 +141,7 @@ impl Client {
                     continue;
                 }
                 Ok(Err(SubmissionRefusal { cause, why, .. })) => cause.because(why),
-                Err(error) => Cause::Silent.because(error.to_string()),
+                Err(error) => Cause::NoAnswer.because(error.to_string()),
             };
             answers.others.push(ServerRefusal { server: info.name, reason: refused });
         }

@@ -49,7 +49,7 @@ pub struct InstanceRecord {
     pub values: Vec<String>,
     /// Its state.
     pub state: InstanceState,
-    /// Its exit code, if it had one.
+    /// Its exit code, if it has one.
     pub code: Option<i32>,
     /// How it ended, for people.
     pub how: String,
@@ -95,8 +95,8 @@ impl SweepResults {
         // The open batches: the offset of the submission, and the instances.
         let mut open: BTreeMap<u32, (u64, Vec<(u32, u32)>)> = BTreeMap::new();
         let mut cancelled = false;
-        folder.replay(&header, |place, entry| match entry {
-            Entry::Submitted { batch, instances, .. } => _ = open.insert(batch, (place, instances)),
+        folder.replay(&header, |offset, entry| match entry {
+            Entry::Submitted { batch, instances, .. } => _ = open.insert(batch, (offset, instances)),
             Entry::Accepted { batch, job } => {
                 let known = servers.iter().position(|server| *server == job.server);
                 let server = known.unwrap_or_else(|| {
@@ -111,7 +111,7 @@ impl SweepResults {
             }
             Entry::Ended { end, .. } => {
                 if let Some(known) = ends.get_mut(end.instance as usize) {
-                    *known = (place, known.1.saturating_add(1));
+                    *known = (offset, known.1.saturating_add(1));
                 }
             }
             Entry::Refused { batch, .. } => _ = open.remove(&batch),
@@ -123,13 +123,13 @@ impl SweepResults {
                     if let Some(known) = ends.get_mut(instance as usize)
                         && (known.0 == NOWHERE || known.0 < since)
                     {
-                        *known = (place, known.1.saturating_add(1));
+                        *known = (offset, known.1.saturating_add(1));
                     }
                 }
             }
             Entry::Unplaced { instance, .. } => {
                 if let Some(known) = ends.get_mut(instance as usize) {
-                    known.0 = place;
+                    known.0 = offset;
                 }
             }
             Entry::Cancelled {} => cancelled = true,
@@ -175,7 +175,7 @@ impl SweepResults {
     /// If its line cannot be read.
     pub fn row(&mut self, instance: u32) -> Result<InstanceRecord, FolderError> {
         let values = self.header.parameters.values(instance);
-        let (place, tries) = self.ends.get(instance as usize).copied().unwrap_or((NOWHERE, 0));
+        let (offset, tries) = self.ends.get(instance as usize).copied().unwrap_or((NOWHERE, 0));
         let nothing = InstanceRecord {
             instance,
             values,
@@ -189,10 +189,10 @@ impl SweepResults {
             output: String::new(),
             error: String::new(),
         };
-        if place == NOWHERE {
+        if offset == NOWHERE {
             return Ok(nothing);
         }
-        let (batch, end) = match self.folder.line(place)? {
+        let (batch, end) = match self.folder.line(offset)? {
             Entry::Ended { batch, end } => (batch, end),
             Entry::Over { batch, how, .. } => {
                 let job = self.job(batch);
@@ -297,7 +297,7 @@ mod tests {
         lines.iter().for_each(|line| folder.append(line));
         folder.flush(false).unwrap();
         let mut rows = SweepResults::of(folder).unwrap();
-        let mut told = |instance| {
+        let mut end_of = |instance| {
             let InstanceRecord { state, tries, how, job, .. } = rows.row(instance).unwrap();
             (state.word(), tries, how, job.map(|job| job.number))
         };
@@ -311,7 +311,7 @@ mod tests {
             (7, "waiting", 0, "", None),
             (8, "waiting", 0, "", None),
         ] {
-            assert_eq!(told(instance), (state, tries, how.to_owned(), job), "{instance}");
+            assert_eq!(end_of(instance), (state, tries, how.to_owned(), job), "{instance}");
         }
     }
 }

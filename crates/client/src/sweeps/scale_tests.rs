@@ -125,7 +125,7 @@ fn check(instances: u32, most_kib: u64) {
     let resumed = began.elapsed() - carried_out;
     let mut rows = SweepResults::of(folder).unwrap();
     let names = rows.names();
-    let told = write_instances::<Box<dyn Error>>(dir.path(), &names, instances, |instance| {
+    let written = write_instances::<Box<dyn Error>>(dir.path(), &names, instances, |instance| {
         let row = rows.row(instance)?;
         assert_eq!((row.state, row.tries), (InstanceState::Completed, 1), "{instance}");
         assert_eq!(row.values, [(instance / 10 + 1).to_string(), (instance % 10 + 1).to_string()]);
@@ -140,15 +140,15 @@ fn check(instances: u32, most_kib: u64) {
             ..InstanceRow::default()
         })
     });
-    told.unwrap();
-    let told = began.elapsed() - carried_out - resumed;
+    written.unwrap();
+    let written = began.elapsed() - carried_out - resumed;
     let peak = peak_kib();
     let [csv, parquet] = ["results.csv", "results.parquet"].map(|name| dir.path().join(name));
     let lines = BufReader::new(fs::File::open(&csv).unwrap()).lines().count();
     assert_eq!(lines, instances as usize + 1, "a line of names, and one of each");
     let mb = |path| fs::metadata(path).unwrap().len() / 1_000_000;
     println!(
-        "{instances} instances in {batches} batches: planned and journaled in {carried_out:.1?}, resumed in {resumed:.1?}, written in {told:.1?} in \
+        "{instances} instances in {batches} batches: planned and journaled in {carried_out:.1?}, resumed in {resumed:.1?}, written in {written:.1?} in \
          tables of {} and {} MB; {} MiB at most for the process, {} MiB of them for this",
         mb(csv),
         mb(parquet),

@@ -62,8 +62,8 @@ impl Agent {
             if is_chosen && !child.attached {
                 let asked =
                     |server: &&ServerInfo| query.only.as_ref().is_none_or(|only| server.name == *only);
-                let absent = child.servers.iter().filter(asked).map(|server| server.name.clone());
-                found.absent.extend(absent);
+                let down = child.servers.iter().filter(asked).map(|server| server.name.clone());
+                found.down.extend(down);
             }
             // An agent without servers has no server to query.
             let has_servers = child.kind == ChildKind::Server || !child.servers.is_empty();
@@ -73,7 +73,7 @@ impl Agent {
                 commands.push(Command::Query { child: name.clone(), discovery, query });
             }
         }
-        found.servers = count(found.absent.len());
+        found.servers = count(found.down.len());
         let open = OpenDiscovery {
             requester,
             best: query.best,
@@ -104,7 +104,7 @@ impl Agent {
         let (servers, answered) = if server { (1, 1) } else { (found.servers, found.answered) };
         open.found.servers = open.found.servers.saturating_add(servers);
         open.found.answered = open.found.answered.saturating_add(answered);
-        open.found.absent.extend(found.absent);
+        open.found.down.extend(found.down);
         open.found.vectors.extend(found.vectors);
         open.found.refusals.extend(found.refusals);
         open.found.silent.extend(found.silent);
@@ -160,8 +160,8 @@ impl Agent {
         for left in [shorten(&mut found.refusals), shorten(&mut found.silent)] {
             found.more = found.more.saturating_add(left);
         }
-        found.absent.sort();
-        found.absent.truncate(LISTED_MAX);
+        found.down.sort();
+        found.down.truncate(LISTED_MAX);
         match requester {
             Requester::ReallocationCycle => self.handle_cycle_answer(now, found, commands),
             Requester::Client(_) | Requester::Parent(_) => {

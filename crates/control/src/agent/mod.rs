@@ -118,7 +118,7 @@ pub struct DiscoveryResult {
     /// The number of further refusals and silent children: each level passes on the first few.
     pub more: u32,
     /// Known servers that were down, the first few.
-    pub absent: Vec<Name>,
+    pub down: Vec<Name>,
     /// The number of known servers that could be asked, up or down; 0 if that is not known.
     pub servers: u32,
     /// The number of servers that answered, by an estimate or a refusal.

@@ -67,7 +67,7 @@ pub struct ProposedMove {
     /// The estimate of `to`.
     pub expected: Estimate,
     /// True to queue a sibling job at `to`, instead of a move.
-    pub copy: bool,
+    pub sibling: bool,
     /// The outcome; none in a dry run.
     pub outcome: Option<MoveOutcome>,
 }
@@ -223,14 +223,14 @@ impl Agent {
     ) {
         let Some(cycle) = &mut self.cycle else { return };
         match cycle.current.take() {
-            Some(proposal) => {
-                let silent = MoveOutcome::Stays(StayReason::Silent);
+            Some(proposed) => {
+                let silent = MoveOutcome::Stays(StayReason::NoAnswer);
                 match &found.outcome {
-                    None => cycle.silent.insert(proposal.from.clone()),
-                    Some(outcome) => *outcome == silent && cycle.silent.insert(proposal.to.clone()),
+                    None => cycle.silent.insert(proposed.from.clone()),
+                    Some(outcome) => *outcome == silent && cycle.silent.insert(proposed.to.clone()),
                 };
                 let outcome = Some(found.outcome.unwrap_or(silent));
-                cycle.report.proposals.push(ProposedMove { outcome, ..proposal });
+                cycle.report.proposals.push(ProposedMove { outcome, ..proposed });
             }
             None => cycle.decide(now, found),
         }
@@ -240,13 +240,13 @@ impl Agent {
     fn propose_next(&mut self, now: Time, commands: &mut Vec<Command>) {
         let Some(cycle) = &mut self.cycle else { return };
         match cycle.next() {
-            Some((proposal, order)) => {
-                let from = proposal.from.clone();
-                cycle.current = Some(proposal);
-                let timeout = Some(order.timeout + Span(5));
+            Some((proposed, proposal)) => {
+                let from = proposed.from.clone();
+                cycle.current = Some(proposed);
+                let timeout = Some(proposal.timeout + Span(5));
                 self.query_in_cycle(
                     now,
-                    DiscoverySubject::Move(Box::new(order)),
+                    DiscoverySubject::Move(Box::new(proposal)),
                     Some(from),
                     timeout,
                     commands,
@@ -269,12 +269,12 @@ impl ReallocationCycle {
     /// The next proposal. A silent server would cost its timeout each time.
     fn next(&mut self) -> Option<(ProposedMove, MoveProposal)> {
         loop {
-            let (proposal, order) = self.left.as_mut()?.pop_front()?;
-            if !self.silent.contains(&proposal.from) && !self.silent.contains(&proposal.to) {
-                return Some((proposal, order));
+            let (proposed, proposal) = self.left.as_mut()?.pop_front()?;
+            if !self.silent.contains(&proposed.from) && !self.silent.contains(&proposed.to) {
+                return Some((proposed, proposal));
             }
-            let outcome = Some(MoveOutcome::Stays(StayReason::Silent));
-            self.report.proposals.push(ProposedMove { outcome, ..proposal });
+            let outcome = Some(MoveOutcome::Stays(StayReason::NoAnswer));
+            self.report.proposals.push(ProposedMove { outcome, ..proposed });
         }
     }
 
@@ -293,20 +293,20 @@ impl ReallocationCycle {
         let FederationSnapshot { servers, jobs, mut federation, .. } = federation;
         let server = |cluster: ClusterId| &servers[cluster.index()].info;
         let moves = reallocate(&self.policy, &mut federation, now);
-        let copy = self.policy.algorithm == Algorithm::Siblings;
+        let sibling = self.policy.algorithm == Algorithm::Siblings;
         let proposals = moves.into_iter().filter_map(|one| {
             let job = jobs.get(one.job.0 as usize)?.job.clone();
             let (from, to) = (server(one.from), server(one.to));
-            let proposal = ProposedMove {
+            let proposed = ProposedMove {
                 job: job.clone(),
                 from: from.name.clone(),
                 to: to.name.clone(),
                 before: one.before,
                 expected: one.estimate,
-                copy,
+                sibling,
                 outcome: None,
             };
-            let order = MoveProposal {
+            let proposal = MoveProposal {
                 job,
                 to: to.name.clone(),
                 address: to.address.clone(),
@@ -314,13 +314,13 @@ impl ReallocationCycle {
                 gain: (self.policy.algorithm == Algorithm::Regular).then_some(self.policy.threshold),
                 reason: one.reason,
                 timeout: TIMEOUT,
-                sibling: copy,
+                sibling,
             };
-            Some((proposal, order))
+            Some((proposed, proposal))
         });
         let proposals: VecDeque<(ProposedMove, MoveProposal)> = proposals.collect();
         if self.dry_run {
-            self.report.proposals = proposals.into_iter().map(|(proposal, _)| proposal).collect();
+            self.report.proposals = proposals.into_iter().map(|(proposed, _)| proposed).collect();
             self.left = Some(VecDeque::new());
         } else {
             self.left = Some(proposals);
@@ -360,13 +360,13 @@ fn federation_snapshot(snapshots: &[ServerSnapshot], now: Time) -> FederationSna
         JobId(next - 1)
     };
     let (mut clusters, mut servers, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    let mut places: Vec<Option<ClusterId>> = vec![None; snapshots.len()];
+    let mut cluster_ids: Vec<Option<ClusterId>> = vec![None; snapshots.len()];
     for (index, snapshot) in snapshots.iter().enumerate() {
         let known = &mut numbers[index];
         let info = &snapshot.info;
         match scheduler(snapshot, now, |job| *known.entry(job).or_insert_with(&mut fresh)) {
             Some(scheduler) => {
-                places[index] = Some(ClusterId(clusters.len() as u32));
+                cluster_ids[index] = Some(ClusterId(clusters.len() as u32));
                 clusters.push(FederatedCluster {
                     procs: info.procs,
                     speed: info.speed,
@@ -382,7 +382,7 @@ fn federation_snapshot(snapshots: &[ServerSnapshot], now: Time) -> FederationSna
     let tracked = (0..).zip(&jobs).filter_map(|(number, (cluster, job))| {
         let request = job.work.request(JobId(number), job.submitted).owned_by(job.owner);
         let reason = Reason::Mapped(pliant_model::MapReason::EarliestCompletion);
-        Some(Tracked { request, cluster: places[*cluster]?, moves: job.moves, reason })
+        Some(Tracked { request, cluster: cluster_ids[*cluster]?, moves: job.moves, reason })
     });
     let mut federation = Federation::from_clusters(clusters, tracked.collect::<Vec<_>>());
     for (number, (_, job)) in (0..).zip(&jobs) {

@@ -69,7 +69,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         ended: state.is_final().then_some(Time(5)),
         exit: state.is_final().then_some(Exit::Code(0)),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,
@@ -270,13 +270,13 @@ fn a_result_counts_known_servers_and_answers() {
     bench.asked(ask(2));
     assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
     let below =
-        DiscoveryResult { servers: 4, answered: 2, absent: vec![name("w")], ..DiscoveryResult::default() };
+        DiscoveryResult { servers: 4, answered: 2, down: vec![name("w")], ..DiscoveryResult::default() };
     let below = Event::Answered { child: name("below"), discovery: 1, found: below };
     assert_eq!(answer(bench.handle(below)), None);
     bench.now = Time(3);
     let found = answer(bench.handle(Event::Due)).unwrap();
     assert_eq!((found.servers, found.answered), (1 + 1 + 1 + 4, 1 + 2), "a, b, c and four below");
-    assert_eq!((found.absent, found.silent), (vec![name("c"), name("w")], vec![name("b")]));
+    assert_eq!((found.down, found.silent), (vec![name("c"), name("w")], vec![name("b")]));
 
     // A silent agent counts as one for each server that it has announced.
     bench.asked(ask(2));

@@ -261,11 +261,11 @@ impl BatchSystem for Embedded {
     }
 
     fn waiting(&mut self, now: Time) -> Vec<Waiting> {
-        let place = |job: &JobId| {
+        let plan_of = |job: &JobId| {
             let Started { procs, walltime, .. } = *self.started.get(job)?;
             Some(Waiting { job: *job, plan: Estimate { procs, walltime, start: now } })
         };
-        let mut waiting: Vec<Waiting> = self.pending.iter().filter_map(place).collect();
+        let mut waiting: Vec<Waiting> = self.pending.iter().filter_map(plan_of).collect();
         self.scheduler.list(now, &mut waiting);
         waiting
     }

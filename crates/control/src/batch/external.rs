@@ -84,7 +84,7 @@ pub struct Dump {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     used: Vec<GroupShares>,
     mirror: Listing,
-    ours: Vec<Job>,
+    jobs: Vec<Job>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     numbers: Option<(JobId, JobId)>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -119,7 +119,7 @@ impl External {
             expect: Expect::Limits,
             used: Vec::new(),
             mirror: Listing::default(),
-            ours: Vec::new(),
+            jobs: Vec::new(),
             numbers: None,
             removing: BTreeSet::new(),
         })
@@ -127,8 +127,8 @@ impl External {
 
     /// Restores a mirror from its dump.
     pub fn restore(dump: Dump) -> External {
-        let Dump { system, rules, partition, expect, used, mirror, ours, numbers, removing } = dump;
-        let jobs = ours.into_iter().map(|job| (job.submission.job, job)).collect();
+        let Dump { system, rules, partition, expect, used, mirror, jobs, numbers, removing } = dump;
+        let jobs = jobs.into_iter().map(|job| (job.submission.job, job)).collect();
         External {
             system,
             rules,
@@ -246,7 +246,7 @@ impl External {
         self.mirror.apply(changes);
         let mut seen: BTreeMap<JobId, Vec<&ListedJob>> = BTreeMap::new();
         for listed in &self.mirror.jobs {
-            if let Some(number) = listed.ours {
+            if let Some(number) = listed.job_number {
                 seen.entry(JobId(number)).or_default().push(listed);
             }
         }
@@ -358,7 +358,8 @@ impl External {
                 // A killed controller may restore the hold with which the withdrawal began.
                 job.was_held = true;
                 job.set_released(now);
-                let is_it = |one: &&ListedJob| one.ours == Some(number.0) && one.phase() == Phase::Running;
+                let is_it =
+                    |one: &&ListedJob| one.job_number == Some(number.0) && one.phase() == Phase::Running;
                 // A listing without changes is not delivered.
                 if let Some(running) = self.mirror.jobs.iter().find(is_it).filter(|_| !job.is_tentative()) {
                     job.report_start(running.started.unwrap_or(now), effects);
@@ -371,7 +372,7 @@ impl External {
     /// The batch system has forgotten a job that has not started.
     fn unclaimed(&mut self, number: JobId, effects: &mut Effects) {
         let has_live_duplicate = self.has_live_duplicate(number);
-        let duplicates = self.mirror.jobs.iter().filter(|one| one.ours == Some(number.0));
+        let duplicates = self.mirror.jobs.iter().filter(|one| one.job_number == Some(number.0));
         let is_held = duplicates.into_iter().any(job::is_held_by_us);
         let Some(job) = self.jobs.get_mut(&number).filter(|job| job.inspecting) else { return };
         job.inspecting = false;
@@ -391,7 +392,7 @@ impl External {
 
     /// True if a listed entry of the job has not ended, while another one has, as it was submitted twice.
     fn has_live_duplicate(&self, job: JobId) -> bool {
-        self.mirror.jobs.iter().any(|one| one.ours == Some(job.0) && one.phase() != Phase::Ended)
+        self.mirror.jobs.iter().any(|one| one.job_number == Some(job.0) && one.phase() != Phase::Ended)
     }
 
     fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {

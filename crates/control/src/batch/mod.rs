@@ -179,7 +179,7 @@ pub trait BatchSystem: Send {
         self.hold(now, submission, effects);
     }
 
-    /// Queues a job tentatively: it keeps its place like any other job, but once it has its processors it does not start
+    /// Queues a job tentatively: it waits in the queue like any other job, but once it has its processors it does not start
     /// before it is released. [`StatusUpdate::Held`] confirms it, [`StatusUpdate::Ready`] reports its processors, and
     /// [`StatusUpdate::ReleasedTooLate`] a late release.
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects);
@@ -239,7 +239,7 @@ pub trait BatchSystem: Send {
         None
     }
 
-    /// Whether a waiting job has had no plan for a while.
+    /// True if a waiting job is without a plan for a while.
     fn is_stuck(&self, _now: Time, _job: JobId) -> bool {
         false
     }

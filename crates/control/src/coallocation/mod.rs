@@ -297,7 +297,7 @@ impl Application {
     /// The application cannot be mapped.
     pub fn graph(&self) -> Result<TaskGraph, GraphError> {
         let task = |wish: &TaskSpec| Task { name: wish.name.clone(), rcr: wish.rcr };
-        let edge = |talk: &TaskEdge| Edge { ends: talk.between.map(TaskId), rqoc: talk.rqoc };
+        let edge = |edge: &TaskEdge| Edge { ends: edge.between.map(TaskId), rqoc: edge.rqoc };
         let tasks = self.tasks.iter().map(task).collect();
         TaskGraph::new(self.mcr_mflops, self.bandwidth_mbps, tasks, self.edges.iter().map(edge).collect())
     }
@@ -307,11 +307,11 @@ impl Application {
     /// # Errors
     /// These tasks cannot be mapped.
     fn among(&self, tasks: &[u32]) -> Result<TaskGraph, GraphError> {
-        let places: BTreeMap<u32, u32> = tasks.iter().copied().zip(0..).collect();
-        let at = |task: &u32| places.get(task).copied().map(TaskId);
-        let edge = |talk: &TaskEdge| {
-            let [one, other] = &talk.between;
-            Some(Edge { ends: [at(one)?, at(other)?], rqoc: talk.rqoc })
+        let positions: BTreeMap<u32, u32> = tasks.iter().copied().zip(0..).collect();
+        let at = |task: &u32| positions.get(task).copied().map(TaskId);
+        let edge = |edge: &TaskEdge| {
+            let [one, other] = &edge.between;
+            Some(Edge { ends: [at(one)?, at(other)?], rqoc: edge.rqoc })
         };
         let task = |task: &u32| {
             let wish = &self.tasks[*task as usize];
@@ -323,9 +323,9 @@ impl Application {
 
     /// The neighbours of a task, each with the RQoC of their edge.
     fn neighbours(&self, task: u32) -> impl Iterator<Item = (&TaskSpec, f64)> {
-        let other = move |talk: &TaskEdge| match talk.between {
-            [one, other] if one == task => Some((other, talk.rqoc)),
-            [other, one] if one == task => Some((other, talk.rqoc)),
+        let other = move |edge: &TaskEdge| match edge.between {
+            [one, other] if one == task => Some((other, edge.rqoc)),
+            [other, one] if one == task => Some((other, edge.rqoc)),
             _ => None,
         };
         let neighbours = self.edges.iter().filter_map(other);

@@ -94,7 +94,7 @@ pub(super) fn dendrogram(
         };
         let lan = builder.node(*man, site.server.name.as_str())?;
         lans.push((site, lan));
-        for (place, machine) in site.machines.iter().enumerate() {
+        for (index, machine) in site.machines.iter().enumerate() {
             let committed =
                 commitments.committed_mflops(&site.server.name, &machine.name) / machine.power_mflops;
             // Rounded down to four digits, so that with two of three processors in use a task of exactly one processor
@@ -102,7 +102,7 @@ pub(super) fn dendrogram(
             let load = ((machine.load + committed) * 1e4).floor() / 1e4;
             let load = load.clamp(0.0, 1.0);
             // The server's own names may be long and need not be unique.
-            let name = format!("{number}/{place}");
+            let name = format!("{number}/{index}");
             let power_mflops = machine.power_mflops;
             builder.machine(lan, pliant_tig::Machine { name, power_mflops, load });
         }
@@ -140,14 +140,14 @@ fn link_between(
     links: &Links,
     between: &ServerPair,
 ) -> Option<(LinkId, Option<LinkQuality>)> {
-    let place = |server: &Name| {
+    let location = |server: &Name| {
         let found =
             |(_, lans): &&(NodeId, Vec<Lan<'_>>)| lans.iter().any(|(site, _)| site.server.name == *server);
         let (man, lans) = mans.values().find(found)?;
         let lan = lans.iter().find(|(site, _)| site.server.name == *server)?;
         Some((*man, lans.as_slice(), *lan))
     };
-    let ((man, lans, one), (other_man, others, other)) = (place(&between.0)?, place(&between.1)?);
+    let ((man, lans, one), (other_man, others, other)) = (location(&between.0)?, location(&between.1)?);
     let measure =
         if man == other_man { fastest(links, &[one], &[other]) } else { fastest(links, lans, others) };
     Some((grid.link(one.1, other.1), measure))
@@ -167,7 +167,7 @@ fn add_links(builder: &mut GridBuilder, wan: NodeId, mans: &ManTable<'_>, links:
     let unmeasured = links.slowest_mbps().map_or(UNMEASURED_MBPS, |slowest| slowest * UNMEASURED_SHARE);
     builder.bandwidth(wan, unmeasured);
     let mans: Vec<_> = mans.values().collect();
-    for (place, (man, lans)) in mans.iter().enumerate() {
+    for (index, (man, lans)) in mans.iter().enumerate() {
         builder.bandwidth(*man, unmeasured);
         for (at, one) in lans.iter().enumerate() {
             for other in &lans[at + 1..] {
@@ -176,7 +176,7 @@ fn add_links(builder: &mut GridBuilder, wan: NodeId, mans: &ManTable<'_>, links:
                 }
             }
         }
-        for (other_man, others) in &mans[place + 1..] {
+        for (other_man, others) in &mans[index + 1..] {
             if let Some(LinkQuality { mbps, .. }) = fastest(links, lans, others) {
                 builder.link(*man, *other_man, mbps);
             }

@@ -110,7 +110,7 @@ pub struct TaskRecord {
     /// Its name.
     pub name: String,
     /// The server and its machine, once it is mapped.
-    pub place: Option<(Name, String)>,
+    pub allocation: Option<(Name, String)>,
     /// The affinity: the machine's remaining power over the power that the task needs, when it was mapped; 1 or more.
     pub affinity: Option<f64>,
     /// Its address, once known.

@@ -109,7 +109,7 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
     // Compares all but two fields, without cloning the job.
     let ListedJob {
         id,
-        ours,
+        job_number,
         owner,
         state,
         partition,
@@ -128,7 +128,7 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         requirements,
     } = new;
     old.id == *id
-        && old.ours == *ours
+        && old.job_number == *job_number
         && old.owner == *owner
         && old.state == *state
         && old.partition == *partition

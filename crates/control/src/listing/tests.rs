@@ -37,19 +37,19 @@ fn planned() -> impl Strategy<Value = Option<PlannedStart>> {
 }
 
 fn listed() -> impl Strategy<Value = ListedJob> {
-    let place = (name(), option::of(1..3u32)).prop_map(|(node, cores)| NodeAllocation { node, cores });
+    let allocation = (name(), option::of(1..3u32)).prop_map(|(node, cores)| NodeAllocation { node, cores });
     let wait_reason = prop_oneof![
         Just(WaitReason::Time(Time(7))),
         Just(WaitReason::Jobs("afterok:1".to_owned())),
         Just(WaitReason::Never("x".to_owned())),
     ];
     let who = (id(), option::of(0..3u32), state());
-    let what = (1..3u32, option::of(1..3u32), any::<bool>(), vec(place, 0..2));
+    let what = (1..3u32, option::of(1..3u32), any::<bool>(), vec(allocation, 0..2));
     let times = (option::of(0..2i64), 0..2i64, option::of(0..2i64));
     let plan = (0..2u64, planned(), option::of(wait_reason), 0..3u32);
     (who, what, times, plan).prop_map(|(who, what, times, plan)| ListedJob {
         id: who.0,
-        ours: who.1,
+        job_number: who.1,
         state: who.2,
         shape: CoreLayout { cores: what.0, nodes: what.1, exclusive: what.2 },
         allocations: what.3,
@@ -158,11 +158,11 @@ fn exits_are_derived_from_states_and_statuses() {
 
 #[test]
 fn a_job_with_nodes_has_started_in_any_state() {
-    let check = |state: State, places: usize, started: bool| {
-        let place = NodeAllocation { node: "n1".to_owned(), cores: None };
+    let check = |state: State, count: usize, started: bool| {
+        let allocation = NodeAllocation { node: "n1".to_owned(), cores: None };
         let job =
-            ListedJob { state: state.clone(), allocations: vec![place; places], ..ListedJob::default() };
-        assert_eq!(job.ever_started(), started, "{state:?} on {places} nodes");
+            ListedJob { state: state.clone(), allocations: vec![allocation; count], ..ListedJob::default() };
+        assert_eq!(job.ever_started(), started, "{state:?} on {count} nodes");
     };
     check(State::Pending, 0, false);
     check(State::Cancelled, 0, false);

@@ -61,7 +61,7 @@ impl MultiJob {
         let Expected { time: instance, source } = self.expected(name, prospects);
         let next = NextBatch {
             share: *share,
-            places: prospects.slots(),
+            slots: prospects.slots(),
             instance,
             is_known: source.is_of_service(),
             most: self.plan.batch_most,
@@ -113,11 +113,11 @@ impl MultiJob {
         for instance in left {
             let refusers = &self.refused_by[&instance];
             let count = |name: &Name| open.get(name).copied().unwrap_or(0);
-            let has_room = |(name, site): &(&Name, &ServerShare)| {
+            let has_free_slots = |(name, site): &(&Name, &ServerShare)| {
                 let is_usable = !site.refused && site.prospects.slots() > 0 && !refusers.contains(*name);
                 is_usable && count(name) < window(site.prospects.free_soon())
             };
-            let able = self.sites.iter().filter(has_room).map(|(name, _)| name);
+            let able = self.sites.iter().filter(has_free_slots).map(|(name, _)| name);
             let Some(name) = able.min_by_key(|name| count(name)).cloned() else { continue };
             self.returned.remove(&instance);
             *open.entry(name.clone()).or_default() += 1;

@@ -18,7 +18,7 @@ pub struct InstanceProspects {
     pub source: RuntimeSource,
     /// Waiting or running jobs.
     pub jobs: u32,
-    /// Failed jobs, of all jobs that the server has had.
+    /// Failed jobs, of all jobs of the server so far.
     pub failures: u64,
     /// The most such instances in a batch, by the longest walltime of a job there; none without a limit.
     pub batch_most: Option<u32>,

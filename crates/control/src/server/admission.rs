@@ -38,7 +38,7 @@ pub struct Submit {
     pub compared: Vec<ComparedEstimate>,
     /// The answers of the other servers.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
-    pub survey: DiscoverySummary,
+    pub discovery: DiscoverySummary,
     /// What the job runs, as the driver describes it.
     pub payload: Payload,
     /// How the runtime is learned from, if its service learns runtimes.
@@ -192,7 +192,7 @@ impl Server {
         let number = self.next;
         self.next += 1;
         self.numbered = true;
-        let Submit { key, owner, name, work, own_time, pinned, compared, survey, payload, sample, .. } =
+        let Submit { key, owner, name, work, own_time, pinned, compared, discovery, payload, sample, .. } =
             submit;
         let record = JobRecord {
             handle: self.handle(number),
@@ -209,7 +209,7 @@ impl Server {
             ended: None,
             exit: None,
             compared,
-            survey,
+            discovery,
             // A walltime that was not sized for the federation does not hold elsewhere.
             pinned: pinned || own_time,
             hops: Vec::new(),

@@ -55,11 +55,11 @@ pub enum Event {
         ms: u64,
     },
     /// An agent proposes to move a waiting job.
-    Order {
+    ProposeMove {
         /// The agent, which gets the outcome.
         reply: Token,
         /// The proposal.
-        order: Box<MoveProposal>,
+        proposal: Box<MoveProposal>,
     },
     /// A source asks to prepare a job.
     Prepare {
@@ -167,7 +167,7 @@ pub enum Answer {
     /// No such job, as far as this caller may know.
     NoSuchJob,
     /// The outcome of an agent's proposal.
-    Order(MoveOutcome),
+    MoveOutcome(MoveOutcome),
     /// The reply to a source.
     Handoff(Reply),
     /// The decision about a prepared job or a sibling.

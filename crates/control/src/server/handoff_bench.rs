@@ -61,7 +61,7 @@ impl Bench {
     }
 
     /// Sends an event to a server; returns its replies.
-    pub(super) fn tell(&mut self, at: &str, event: impl FnOnce(Token) -> Event) -> Vec<(Token, Answer)> {
+    pub(super) fn deliver(&mut self, at: &str, event: impl FnOnce(Token) -> Event) -> Vec<(Token, Answer)> {
         self.tokens += 1;
         self.commands.clear();
         let server = self.servers.get_mut(&name(at)).unwrap();
@@ -89,11 +89,11 @@ impl Bench {
             pinned: false,
             latest: None,
             compared: Vec::new(),
-            survey: crate::reason::DiscoverySummary::default(),
+            discovery: crate::reason::DiscoverySummary::default(),
             payload: Payload::default(),
             sample: None,
         };
-        let answer = self.tell(at, |reply| Event::Submit { reply, submit: Box::new(submit) });
+        let answer = self.deliver(at, |reply| Event::Submit { reply, submit: Box::new(submit) });
         assert!(matches!(&answer[..], [(_, Answer::Accepted(_))]), "{answer:?}");
     }
 
@@ -102,19 +102,19 @@ impl Bench {
         self.now = Time(now);
         for at in ["lyon", "nancy", "oslo"] {
             while self.servers[&name(at)].next_due().is_some_and(|due| due <= self.now) {
-                self.tell(at, |_| Event::Due);
+                self.deliver(at, |_| Event::Due);
             }
         }
     }
 
     /// An agent proposes to move the job.
-    pub(super) fn order(&mut self, job: &str, from: &str, to: &str) -> Vec<(Token, Answer)> {
+    pub(super) fn propose_move(&mut self, job: &str, from: &str, to: &str) -> Vec<(Token, Answer)> {
         self.propose(job, from, to, false)
     }
 
     /// An agent proposes to move the job, or to queue a sibling.
     pub(super) fn propose(&mut self, job: &str, from: &str, to: &str, sibling: bool) -> Vec<(Token, Answer)> {
-        let order = MoveProposal {
+        let proposal = MoveProposal {
             job: handle(job),
             to: name(to),
             address: format!("{to}:1"),
@@ -125,7 +125,7 @@ impl Bench {
             timeout: Span(60),
             sibling,
         };
-        self.tell(from, |reply| Event::Order { reply, order: Box::new(order) })
+        self.deliver(from, |reply| Event::ProposeMove { reply, proposal: Box::new(proposal) })
     }
 
     /// Takes the only pending call.
@@ -137,7 +137,7 @@ impl Bench {
 
     /// Makes a call; returns the reply.
     pub(super) fn make(&mut self, PendingCall { to, id, call, .. }: PendingCall) -> Reply {
-        let answers = self.tell(to.as_str(), |reply| match call {
+        let answers = self.deliver(to.as_str(), |reply| match call {
             Call::Prepare(handoff) => Event::Prepare { reply, handoff },
             Call::Commit { cancelled, attempts } => Event::Commit { reply, id, cancelled, attempts },
             Call::Abort => Event::Abort { reply, id },
@@ -151,7 +151,7 @@ impl Bench {
 
     pub(super) fn answered(&mut self, call: &PendingCall, reply: Reply) -> Vec<(Token, Answer)> {
         let id = call.id.clone();
-        self.tell(call.from.as_str(), |_| Event::Answered { id, reply })
+        self.deliver(call.from.as_str(), |_| Event::Answered { id, reply })
     }
 
     /// Makes the pending call and delivers the reply.
@@ -164,7 +164,7 @@ impl Bench {
     pub(super) fn cancel(&mut self, job: &str, at: &str) -> Vec<(Token, Answer)> {
         let number = self.servers[&name(at)].number_of(&handle(job)).unwrap();
         let caller = Caller { user: "alice".parse().unwrap(), operator: false };
-        self.tell(at, |reply| Event::Cancel { reply, number, caller })
+        self.deliver(at, |reply| Event::Cancel { reply, number, caller })
     }
 
     /// A server's record of a job: the state, and the server that has the job.
@@ -187,7 +187,7 @@ impl Bench {
     }
 
     pub(super) fn hand_over(&mut self, job: &str, from: &str, to: &str) {
-        self.order(job, from, to);
+        self.propose_move(job, from, to);
         self.step();
         self.step();
         assert_eq!(self.record(to, job), Some((JobState::Queued, to)));
@@ -197,7 +197,7 @@ impl Bench {
 
 pub(super) fn proposal_outcome(answers: &[(Token, Answer)]) -> &MoveOutcome {
     match answers {
-        [(_, Answer::Order(outcome))] => outcome,
-        other => panic!("expected the outcome of the order, found {other:?}"),
+        [(_, Answer::MoveOutcome(outcome))] => outcome,
+        other => panic!("expected the outcome of the proposal, found {other:?}"),
     }
 }

@@ -15,7 +15,7 @@ const COMMIT: HandoffDecision = HandoffDecision::Commit { cancelled: false, atte
 #[test]
 fn a_waiting_job_moves_in_three_steps() {
     let mut bench = Bench::new();
-    assert_eq!(bench.order("lyon.2", "lyon", "nancy"), []);
+    assert_eq!(bench.propose_move("lyon.2", "lyon", "nancy"), []);
     assert_eq!(bench.decision("lyon", 1), UNDECIDED);
     let prepare = bench.pending_call();
     assert!(matches!(&prepare.call, Call::Prepare(handoff) if handoff.from.name == name("lyon")));
@@ -43,8 +43,8 @@ fn a_waiting_job_moves_in_three_steps() {
 #[test]
 fn each_step_is_idempotent() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
-    let answers = bench.order("lyon.2", "lyon", "oslo");
+    bench.propose_move("lyon.2", "lyon", "nancy");
+    let answers = bench.propose_move("lyon.2", "lyon", "oslo");
     assert_eq!(proposal_outcome(&answers), &MoveOutcome::Stays(StayReason::AlreadyMoving));
     let prepare = bench.pending_call();
     let prepared = bench.make(prepare.clone());
@@ -70,12 +70,12 @@ fn each_step_is_idempotent() {
 #[test]
 fn a_job_that_starts_while_it_is_prepared_stays() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     let prepare = bench.pending_call();
     let prepared = bench.make(prepare.clone());
     let ended = batch::Event::Ended { job: JobId(1), exit: Exit::Code(0), elapsed_ms: None };
-    bench.tell("lyon", |_| Event::Batch(ended));
-    let answers = bench.tell("lyon", |_| Event::Due);
+    bench.deliver("lyon", |_| Event::Batch(ended));
+    let answers = bench.deliver("lyon", |_| Event::Due);
     assert_eq!(proposal_outcome(&answers), &MoveOutcome::Stays(StayReason::NotWaiting));
     assert_eq!(bench.record("lyon", "lyon.2"), Some((JobState::Active, "lyon")));
     let abort = bench.pending_call();
@@ -88,7 +88,7 @@ fn a_job_that_starts_while_it_is_prepared_stays() {
 #[test]
 fn a_job_cancelled_before_its_withdrawal_ends_at_its_source() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     let prepare = bench.pending_call();
     bench.make(prepare.clone());
     let answers = bench.cancel("lyon.2", "lyon");
@@ -104,7 +104,7 @@ fn a_job_cancelled_before_its_withdrawal_ends_at_its_source() {
 fn a_cancellation_after_the_withdrawal_is_answered_with_the_target() {
     for notified in [true, false] {
         let mut bench = Bench::new();
-        bench.order("lyon.2", "lyon", "nancy");
+        bench.propose_move("lyon.2", "lyon", "nancy");
         bench.step();
         let commit = bench.pending_call();
         assert_eq!(bench.cancel("lyon.2", "lyon"), [], "not yet");
@@ -114,7 +114,7 @@ fn a_cancellation_after_the_withdrawal_is_answered_with_the_target() {
         assert_eq!(bench.make(if notified { and_cancel } else { commit.clone() }), Reply::Done);
         let answers = bench.answered(&commit, Reply::Done);
         assert!(
-            matches!(&answers[..], [(_, Answer::Elsewhere(record)), (_, Answer::Order(_))] if *record.server() == name("nancy")),
+            matches!(&answers[..], [(_, Answer::Elsewhere(record)), (_, Answer::MoveOutcome(_))] if *record.server() == name("nancy")),
             "{answers:?}"
         );
         let state = if notified { JobState::Canceled } else { JobState::Queued };
@@ -135,23 +135,23 @@ fn a_target_without_a_decision_asks_its_source() {
         (HandoffDecision::Commit { cancelled: true, attempts: 1 }, 0, Some(JobState::Canceled)),
     ] {
         let mut bench = Bench::new();
-        bench.order("lyon.2", "lyon", "nancy");
+        bench.propose_move("lyon.2", "lyon", "nancy");
         let prepare = bench.pending_call();
         bench.make(prepare.clone());
         bench.now = Time(160);
-        bench.tell("nancy", |_| Event::Due);
+        bench.deliver("nancy", |_| Event::Due);
         let inquiry = bench.pending_call();
         assert_eq!((inquiry.to.as_str(), &inquiry.call), ("lyon", &Call::Inquire));
         for _ in 0..2 {
             let id = prepare.id.clone();
-            bench.tell("nancy", |_| Event::Decided { id, decision });
+            bench.deliver("nancy", |_| Event::Decided { id, decision });
         }
         assert_eq!(
             (bench.prepared("nancy"), bench.record("nancy", "lyon.2").map(|(state, _)| state)),
             (prepared, taken_over)
         );
         bench.now = Time(230);
-        bench.tell("nancy", |_| Event::Due);
+        bench.deliver("nancy", |_| Event::Due);
         assert_eq!(bench.calls.len(), prepared, "{decision:?}: it asks restore while the job is prepared");
     }
 }
@@ -159,7 +159,7 @@ fn a_target_without_a_decision_asks_its_source() {
 #[test]
 fn a_target_that_does_not_answer_is_given_up_and_its_late_reply_changes_nothing() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     let prepare = bench.pending_call();
     let mut made = Vec::new();
     for now in 101..160 {
@@ -168,8 +168,8 @@ fn a_target_that_does_not_answer_is_given_up_and_its_late_reply_changes_nothing(
     }
     assert_eq!(made, [(102, true), (104, true), (108, true), (116, true), (132, true)]);
     bench.now = Time(160);
-    let answers = bench.tell("lyon", |_| Event::Due);
-    assert_eq!(proposal_outcome(&answers), &MoveOutcome::Stays(StayReason::Silent));
+    let answers = bench.deliver("lyon", |_| Event::Due);
+    assert_eq!(proposal_outcome(&answers), &MoveOutcome::Stays(StayReason::NoAnswer));
     assert_eq!(bench.pending_call().call, Call::Abort);
     // The target was only slow, and the abort was lost.
     let prepared = bench.make(prepare.clone());
@@ -184,12 +184,12 @@ fn a_target_that_does_not_answer_is_given_up_and_its_late_reply_changes_nothing(
 #[test]
 fn a_commit_is_repeated_until_it_is_acknowledged() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     bench.step();
     let commit = bench.pending_call();
     for now in 101..4000 {
         bench.now = Time(now);
-        bench.tell("lyon", |_| Event::Due);
+        bench.deliver("lyon", |_| Event::Due);
     }
     assert!(bench.calls.len() > 100 && bench.calls.iter().all(|call| *call == commit));
     bench.calls.clear();
@@ -200,10 +200,10 @@ fn a_commit_is_repeated_until_it_is_acknowledged() {
 #[test]
 fn messages_of_an_earlier_attempt_are_rejected() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     let first = bench.pending_call();
     bench.answered(&first, Reply::Refused("busy".to_owned()));
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     let second = bench.pending_call();
     assert_eq!((first.id.attempt, second.id.attempt), (1, 2));
     bench.make(first.clone());
@@ -221,7 +221,7 @@ fn messages_of_an_earlier_attempt_are_rejected() {
 #[test]
 fn a_job_is_lost_and_not_run_twice_if_its_target_loses_its_state() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     bench.step();
     let commit = bench.pending_call();
     bench.cancel("lyon.2", "lyon");
@@ -236,7 +236,7 @@ fn a_job_is_lost_and_not_run_twice_if_its_target_loses_its_state() {
 #[test]
 fn a_prepared_job_that_ends_at_its_target_is_not_lost() {
     let mut bench = Bench::new();
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     let prepare = bench.pending_call();
     let prepared = bench.make(prepare.clone());
     assert!(matches!(prepared, Reply::Prepared(_)));
@@ -255,12 +255,12 @@ fn a_job_may_come_back_before_its_arrival_is_known() {
     let mut bench = Bench::new();
     bench.submit("nancy", 3, 9000);
     bench.at(100);
-    bench.order("lyon.2", "lyon", "nancy");
+    bench.propose_move("lyon.2", "lyon", "nancy");
     bench.step();
     let commit = bench.pending_call();
     bench.make(commit.clone());
     assert!(bench.has_outgoing("lyon"));
-    bench.order("lyon.2", "nancy", "lyon");
+    bench.propose_move("lyon.2", "nancy", "lyon");
     let prepare = bench.pending_call();
     assert_eq!(prepare.id.attempt, 2);
     let prepared = bench.make(prepare.clone());
@@ -296,7 +296,7 @@ fn the_key_of_a_job_that_came_back_leads_to_it() {
     }
     for job in [1, 3] {
         let ended = batch::Event::Ended { job: JobId(job), exit: Exit::Code(0), elapsed_ms: None };
-        bench.tell("lyon", |_| Event::Batch(ended));
+        bench.deliver("lyon", |_| Event::Batch(ended));
         bench.at(5001 + i64::from(job));
     }
     bench.at(5100);
@@ -304,12 +304,12 @@ fn the_key_of_a_job_that_came_back_leads_to_it() {
         let work = Work { procs: Procs(4), walltime: Span(50), speedup: Speedup::Rigid };
         let (owner, name, payload) = ("alice".parse().unwrap(), "test".to_owned(), Payload::default());
         let (own_time, pinned, latest, compared, sample) = (false, false, None, Vec::new(), None);
-        let survey = crate::reason::DiscoverySummary::default();
+        let discovery = crate::reason::DiscoverySummary::default();
         let submit =
-            Submit { key, owner, name, work, own_time, pinned, latest, compared, survey, payload, sample };
+            Submit { key, owner, name, work, own_time, pinned, latest, compared, discovery, payload, sample };
         Event::Submit { reply, submit: Box::new(submit) }
     };
-    let answers = bench.tell("lyon", submit);
+    let answers = bench.deliver("lyon", submit);
     assert!(matches!(&answers[..], [(_, Answer::Known(job))] if *job == handle("lyon.2")), "{answers:?}");
 }
 
@@ -329,10 +329,10 @@ fn a_server_can_be_restored_between_any_two_steps() {
         let mut commands = Vec::new();
         for step in 0..8 {
             match step {
-                0 => drop(bench.order("lyon.2", "lyon", "nancy")),
+                0 => drop(bench.propose_move("lyon.2", "lyon", "nancy")),
                 1 | 2 | 5 | 6 => drop(bench.step()),
                 3 => bench.at(101),
-                4 => drop(bench.order("lyon.2", "nancy", "oslo")),
+                4 => drop(bench.propose_move("lyon.2", "nancy", "oslo")),
                 _ => bench.at(200),
             }
             commands.push(bench.commands.clone());

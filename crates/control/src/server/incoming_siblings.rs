@@ -1,6 +1,6 @@
 //! Siblings of other servers' jobs that wait here: the target's side (see [`crate::handoff`]).
 //!
-//! A sibling is a prepared job with a place in the queue. Once it is ready to start, its source decides. A sibling that
+//! A sibling is a prepared job that waits in the queue. Once it is ready to start, its source decides. A sibling that
 //! has yielded is not in the batch system; when it is queued again it gets a new number, so that updates about the old
 //! number do not concern it.
 
@@ -26,7 +26,7 @@ pub(super) enum SiblingState {
     /// In the queue.
     #[default]
     Waiting,
-    /// Has had its processors since that time.
+    /// Holds its processors since that time.
     Ready(Time),
     /// Has given its processors back, and is not in the batch system until the source answers.
     Yielded,

@@ -226,7 +226,7 @@ impl Server {
             Event::Batch(event) => {
                 self.with_batch(now, commands, |batch, effects| batch.on(now, event, effects))
             }
-            Event::Order { reply, order } => self.propose_move(now, reply, *order, commands),
+            Event::ProposeMove { reply, proposal } => self.propose_move(now, reply, *proposal, commands),
             Event::Prepare { reply, handoff } => self.prepare(now, reply, *handoff, commands),
             Event::Commit { reply, id, cancelled, attempts } => {
                 self.commit(now, Some(reply), &id, (cancelled, attempts), commands);
@@ -465,7 +465,7 @@ impl Server {
 
 /// Reports a job's record to the agent, without the estimates that were compared.
 fn report(record: &JobRecord, commands: &mut Vec<Command>) {
-    let update = JobRecord { compared: Vec::new(), survey: DiscoverySummary::default(), ..record.clone() };
+    let update = JobRecord { compared: Vec::new(), discovery: DiscoverySummary::default(), ..record.clone() };
     commands.push(Command::Report(Box::new(update)));
 }
 

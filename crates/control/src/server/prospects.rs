@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pliant_model::{JobId, Procs, Span, SpanMs, Time};
 use pliant_policy::allocation::ClusterState;
-use pliant_policy::allocation::instances::{Expected, expected_before_samples, places};
+use pliant_policy::allocation::instances::{Expected, expected_before_samples, slots};
 use pliant_policy::allocation::pending::{PendingJob, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
@@ -80,7 +80,7 @@ impl Server {
         let pending = self.pending(now, &waiting.iter().copied().collect());
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
-        let free = places(&offer.free, instance.work.procs.0).into_iter();
+        let free = slots(&offer.free, instance.work.procs.0).into_iter();
         let free = free.map(|step| FreeSlots { at: SpanMs(step.at.0), slots: step.processors }).collect();
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;

@@ -38,7 +38,7 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
         pinned: false,
         latest: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: Some(RuntimeSample {
             category: service.to_owned(),

@@ -171,8 +171,8 @@ impl Server {
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
             let is_free = !record.pinned && !self.outgoing.contains_key(number);
             let job = JobId(*number);
-            let has_a_place = planned.contains(&job) || self.batch.is_stuck(now, job);
-            let may = waits && is_free && has_a_place && !held_back.contains(&job);
+            let is_planned = planned.contains(&job) || self.batch.is_stuck(now, job);
+            let may = waits && is_free && is_planned && !held_back.contains(&job);
             may.then(|| Movable {
                 number: *number,
                 job: record.handle.clone(),

@@ -69,7 +69,7 @@ impl Server {
         which: impl Fn(&OutgoingJob) -> bool,
     ) -> Option<OutgoingJob> {
         let siblings = self.siblings.get_mut(&number)?;
-        let sibling = siblings.iter().position(which).map(|place| siblings.remove(place));
+        let sibling = siblings.iter().position(which).map(|index| siblings.remove(index));
         if siblings.is_empty() {
             self.siblings.remove(&number);
         }
@@ -97,7 +97,7 @@ impl Server {
             if sibling.prepare_deadline > now {
                 self.call_prepare(number, &sibling, commands);
             } else if let Some(sibling) = self.remove_sibling(number, |one| one.id == sibling.id) {
-                sibling.abort(StayReason::Silent, commands);
+                sibling.abort(StayReason::NoAnswer, commands);
             }
         }
     }

@@ -28,15 +28,15 @@ impl Bench {
 
     fn ended(&mut self, at: &str, job: u32) {
         let ended = batch::Event::Ended { job: JobId(job), exit: Exit::Code(0), elapsed_ms: None };
-        self.tell(at, |_| Event::Batch(ended));
-        self.tell(at, |_| Event::Due);
+        self.deliver(at, |_| Event::Batch(ended));
+        self.deliver(at, |_| Event::Due);
     }
 
     /// Makes the call of a sibling that is ready.
     fn ask(&mut self, call: &PendingCall) -> HandoffDecision {
         assert_eq!((call.to.as_str(), &call.call), ("lyon", &Call::Ready));
         let id = call.id.clone();
-        match &self.tell("lyon", |reply| Event::Ready { reply, id })[..] {
+        match &self.deliver("lyon", |reply| Event::Ready { reply, id })[..] {
             [(_, Answer::Decision(decision))] => *decision,
             other => panic!("expected a decision, found {other:?}"),
         }
@@ -44,7 +44,7 @@ impl Bench {
 
     fn decided(&mut self, at: &str, call: &PendingCall, decision: HandoffDecision) {
         let id = call.id.clone();
-        self.tell(at, |_| Event::Decided { id, decision });
+        self.deliver(at, |_| Event::Decided { id, decision });
     }
 
     fn siblings(&self) -> usize {
@@ -130,7 +130,7 @@ fn a_job_that_starts_or_is_cancelled_at_its_source_aborts_its_siblings() {
         assert_eq!((bench.prepared("oslo"), bench.running("oslo")), (0, 0));
         // or when it has waited for long.
         bench.now = Time(700);
-        bench.tell("nancy", |_| Event::Due);
+        bench.deliver("nancy", |_| Event::Due);
         assert_eq!(bench.take_calls(), [("lyon".to_owned(), Call::Inquire)]);
     }
 }
@@ -144,15 +144,15 @@ fn a_ready_sibling_without_a_decision_yields_and_is_queued_again() {
     bench.submit("oslo", 5, 50);
     for now in 102..131 {
         bench.now = Time(now);
-        bench.tell("oslo", |_| Event::Due);
+        bench.deliver("oslo", |_| Event::Due);
         assert_eq!(bench.servers[&name("oslo")].usage().free, Procs(0), "at {now}");
     }
     assert!(bench.calls.iter().all(|call| *call == ready));
     bench.calls.clear();
     bench.now = Time(131);
-    bench.tell("oslo", |_| Event::Due);
+    bench.deliver("oslo", |_| Event::Due);
     assert_eq!(bench.pending_call().call, Call::Inquire);
-    bench.tell("oslo", |_| Event::Due);
+    bench.deliver("oslo", |_| Event::Due);
     assert_eq!((bench.prepared("oslo"), bench.running("oslo")), (1, 1), "the next job runs");
     bench.decided("oslo", &ready, HandoffDecision::Undecided);
     bench.ended("oslo", 3);
@@ -179,8 +179,8 @@ fn a_late_commit_takes_over_a_sibling_that_has_yielded() {
     let ready = bench.pending_call();
     bench.submit("nancy", 5, 600);
     bench.now = Time(130);
-    bench.tell("nancy", |_| Event::Due);
-    bench.tell("nancy", |_| Event::Due);
+    bench.deliver("nancy", |_| Event::Due);
+    bench.deliver("nancy", |_| Event::Due);
     bench.calls.clear();
     assert_eq!(bench.ask(&ready), COMMIT);
     bench.calls.clear();

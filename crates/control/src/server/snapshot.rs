@@ -139,7 +139,7 @@ impl Machine for Server {
                 | Answer::NoSuchJob => true,
                 // These are recorded: the first cancellation of a running job, and each step of a handoff.
                 Answer::Cancelling(_)
-                | Answer::Order(_)
+                | Answer::MoveOutcome(_)
                 | Answer::Handoff(_)
                 | Answer::Subjob(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,

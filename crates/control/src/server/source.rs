@@ -84,10 +84,10 @@ impl Server {
         &mut self,
         now: Time,
         reply: Token,
-        order: MoveProposal,
+        proposal: MoveProposal,
         commands: &mut Vec<Command>,
     ) {
-        match self.start_handoff(now, reply, order) {
+        match self.start_handoff(now, reply, proposal) {
             Ok((number, outgoing)) => {
                 self.call_prepare(number, &outgoing, commands);
                 if outgoing.sibling {
@@ -110,9 +110,9 @@ impl Server {
         &mut self,
         now: Time,
         reply: Token,
-        order: MoveProposal,
+        proposal: MoveProposal,
     ) -> Result<(u32, OutgoingJob), StayReason> {
-        let number = self.number_of(&order.job).ok_or(StayReason::NotWaiting)?;
+        let number = self.number_of(&proposal.job).ok_or(StayReason::NotWaiting)?;
         let entry = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
         if entry.record.state != JobState::Queued || *entry.record.server() != self.config.name {
             return Err(StayReason::NotWaiting);
@@ -120,7 +120,8 @@ impl Server {
         if entry.record.pinned {
             return Err(StayReason::Pinned);
         }
-        let is_duplicate = order.sibling && self.sibling_servers(number).any(|server| *server == order.to);
+        let is_duplicate =
+            proposal.sibling && self.sibling_servers(number).any(|server| *server == proposal.to);
         if self.outgoing.contains_key(&number) || is_duplicate {
             return Err(StayReason::AlreadyMoving);
         }
@@ -133,28 +134,28 @@ impl Server {
         }
         // A job without a plan here completes earlier anywhere else.
         let before = plan.map_or(Time::MAX, |plan| plan.completion());
-        let latest = match (plan, order.gain) {
+        let latest = match (plan, proposal.gain) {
             (Some(plan), Some(gain)) => {
                 let latest = latest_with_gain(before, gain);
-                if is_late(&order.expected, latest) {
+                if is_late(&proposal.expected, latest) {
                     return Err(StayReason::TooLittleGain { plan });
                 }
                 latest
             }
-            _ => tolerated(&order.expected, now),
+            _ => tolerated(&proposal.expected, now),
         };
         let Some(entry) = self.jobs.get_mut(&number) else { return Err(StayReason::NotWaiting) };
         entry.attempts += 1;
         let outgoing = OutgoingJob {
-            id: HandoffId { job: order.job, attempt: entry.attempts },
-            to: Peer { name: order.to, address: order.address },
-            sibling: order.sibling,
+            id: HandoffId { job: proposal.job, attempt: entry.attempts },
+            to: Peer { name: proposal.to, address: proposal.address },
+            sibling: proposal.sibling,
             reply: Some(reply),
-            reason: order.reason,
+            reason: proposal.reason,
             before,
             latest,
             phase: Phase::Preparing,
-            prepare_deadline: now + order.timeout.max(Span(1)),
+            prepare_deadline: now + proposal.timeout.max(Span(1)),
             retry_at: now + PAUSE.0,
             pause: PAUSE.0,
             cancelled: false,
@@ -175,7 +176,7 @@ impl Server {
             work: record.work.clone(),
             submitted: record.submitted,
             compared: record.compared.clone(),
-            survey: record.survey.clone(),
+            discovery: record.discovery.clone(),
             hops: record.hops.clone(),
             before: outgoing.before,
             latest: outgoing.latest,
@@ -324,7 +325,7 @@ impl Server {
             match outgoing.phase {
                 Phase::Preparing if outgoing.prepare_deadline <= now => {
                     let Some(outgoing) = self.outgoing.remove(&number) else { continue };
-                    outgoing.abort(StayReason::Silent, commands);
+                    outgoing.abort(StayReason::NoAnswer, commands);
                 }
                 Phase::Preparing => {
                     let outgoing = outgoing.clone();
@@ -403,6 +404,6 @@ impl OutgoingJob {
 /// Reports the outcome of a proposal to the agent.
 pub(super) fn reply_outcome(reply: Option<Token>, outcome: MoveOutcome, commands: &mut Vec<Command>) {
     if let Some(to) = reply {
-        commands.push(Command::Reply { to, answer: Answer::Order(outcome) });
+        commands.push(Command::Reply { to, answer: Answer::MoveOutcome(outcome) });
     }
 }

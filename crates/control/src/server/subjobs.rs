@@ -53,7 +53,7 @@ pub enum SubjobEvent {
         /// The decision.
         decision: SubjobDecision,
         /// The coordinator knows that the subjob has ended.
-        heard: bool,
+        end_acknowledged: bool,
     },
     /// An operator of the server ends a subjob.
     EndedByOperator {
@@ -116,12 +116,12 @@ impl Server {
                 self.end_subjob(now, &id, Some(why), commands);
                 self.answer_subjob(reply, &id, commands);
             }
-            SubjobEvent::Decided { reply, id, decision, heard } => {
+            SubjobEvent::Decided { reply, id, decision, end_acknowledged } => {
                 if let Some(accepted) = self.subjobs.of(&id) {
-                    accepted.heard = now;
+                    accepted.last_contact = now;
                 }
                 self.subjob_decided(now, &id, decision, commands);
-                if heard {
+                if end_acknowledged {
                     self.acknowledge_end(now, &id);
                 }
                 if let Some(reply) = reply {
@@ -231,8 +231,8 @@ impl Server {
     /// The coordinator has acknowledged the end of a subjob.
     fn acknowledge_end(&mut self, now: Time, id: &SubjobId) {
         let is_it = |accepted: &AcceptedSubjob| accepted.subjob.id == *id && accepted.state.is_over();
-        if let Some(place) = self.subjobs.current.iter().position(is_it) {
-            let accepted = self.subjobs.current.remove(place);
+        if let Some(index) = self.subjobs.current.iter().position(is_it) {
+            let accepted = self.subjobs.current.remove(index);
             self.subjobs.remember(now, accepted.subjob.id, accepted.state);
         }
     }
@@ -322,7 +322,7 @@ impl Server {
         }
     }
 
-    /// The subjob with this number in the batch system, and the addresses of the tasks that its tasks talk to.
+    /// The subjob with this number in the batch system, and the addresses of the tasks that its tasks communicate with.
     pub fn subjob(&self, number: u32) -> Option<(&Subjob, &Addresses)> {
         let accepted = self.subjobs.current.iter().find(|accepted| accepted.number == number)?;
         Some((&accepted.subjob, &accepted.peers))

@@ -38,7 +38,7 @@ impl Bench {
         Bench { server, now: Time(100), commands: Vec::new(), calls: 0 }
     }
 
-    fn tell(&mut self, event: Event) -> Option<Answer> {
+    fn deliver(&mut self, event: Event) -> Option<Answer> {
         self.commands.clear();
         self.server.on(self.now, event, &mut self.commands);
         self.commands.iter().find_map(|command| match command {
@@ -49,7 +49,7 @@ impl Bench {
 
     fn submit(&mut self, submit: Submit) -> Answer {
         self.calls += 1;
-        self.tell(Event::Submit { reply: Token(self.calls), submit: Box::new(submit) }).unwrap()
+        self.deliver(Event::Submit { reply: Token(self.calls), submit: Box::new(submit) }).unwrap()
     }
 
     fn accepted(&mut self, submit: Submit) -> JobRecord {
@@ -61,7 +61,7 @@ impl Bench {
 
     fn cancel(&mut self, number: u32, who: &str) -> Answer {
         let caller = Caller { user: user(who), operator: who == "root" };
-        self.tell(Event::Cancel { reply: Token(0), number, caller }).unwrap()
+        self.deliver(Event::Cancel { reply: Token(0), number, caller }).unwrap()
     }
 
     /// Advances the time; returns the jobs that were started, with their processors.
@@ -69,7 +69,7 @@ impl Bench {
         self.now = Time(now);
         let mut runs = Vec::new();
         while self.server.next_due().is_some_and(|due| due <= self.now) {
-            self.tell(Event::Due);
+            self.deliver(Event::Due);
             runs.extend(self.commands.iter().filter_map(|command| match command {
                 Command::Batch(batch::Command::Run(run)) => Some(run.clone()),
                 _ => None,
@@ -79,7 +79,7 @@ impl Bench {
     }
 
     fn ended(&mut self, number: u32, exit: Exit) {
-        self.tell(Event::Batch(batch::Event::Ended { job: JobId(number), exit, elapsed_ms: None }));
+        self.deliver(Event::Batch(batch::Event::Ended { job: JobId(number), exit, elapsed_ms: None }));
     }
 
     fn state(&self, number: u32) -> JobState {
@@ -101,7 +101,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         pinned: false,
         latest: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: None,
     }
@@ -275,7 +275,7 @@ fn the_runtime_of_a_run_is_learned_for_its_service() {
     assert_eq!(bench.at(100)[0].cores.len(), 4);
     assert_eq!(bench.server.learned("fit"), None);
     let ended = batch::Event::Ended { job: JobId(1), exit: Exit::Code(0), elapsed_ms: Some(12_500) };
-    bench.tell(Event::Batch(ended));
+    bench.deliver(Event::Batch(ended));
     // 12.5 s on four processors are 20 s on one; half of that for a request of scale 1.
     assert_eq!(bench.server.learned("fit"), Some(Span(10)));
 }
@@ -296,12 +296,12 @@ fn walltimes_are_learned_from_the_longest_instance_of_a_batch() {
         bench.at(100 * i64::from(number));
         assert!(bench.server.needs_longest_instance(number));
         if let Some(ms) = longest {
-            bench.tell(Event::LongestInstance { number, ms });
+            bench.deliver(Event::LongestInstance { number, ms });
         }
         let job = JobId(number);
         // The total runtime of the batch does not count.
         let ended = batch::Event::Ended { job, exit: Exit::Code(0), elapsed_ms: Some(60_000) };
-        bench.tell(Event::Batch(ended));
+        bench.deliver(Event::Batch(ended));
         assert_eq!(bench.server.learned("fit"), learned.map(Span), "after job {number}");
     }
     bench.accepted(Submit { sample: Some(RuntimeSample { promises: false, ..sample }), ..rigid(4, 1, 80) });
@@ -365,7 +365,7 @@ fn an_end_that_is_seen_late_is_recorded_at_its_time() {
     {
         bench.now = Time(now);
         let ended = batch::Event::Ended { job: JobId(job), exit: Exit::Code(0), elapsed_ms };
-        bench.tell(Event::Batch(ended));
+        bench.deliver(Event::Batch(ended));
         assert_eq!(bench.server.job(job).unwrap().ended, Some(Time(expected)), "job {job}");
     }
 }
@@ -411,13 +411,13 @@ fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
     {
         let mut bench = Bench::new("cbf", 4);
         assert!(!bench.server.is_numbered());
-        bench.tell(Event::Numbered { highest });
+        bench.deliver(Event::Numbered { highest });
         assert!(bench.server.is_numbered());
-        bench.tell(Event::Numbered { highest: 7_000_000 });
+        bench.deliver(Event::Numbered { highest: 7_000_000 });
         assert_eq!(bench.accepted(rigid(1, 1, 1)).handle.number, first, "after {highest}");
     }
     let mut bench = Bench::new("cbf", 4);
-    bench.tell(Event::Numbered { highest: u32::MAX - 5 });
+    bench.deliver(Event::Numbered { highest: u32::MAX - 5 });
     assert_eq!(bench.submit(rigid(1, 1, 1)), Answer::Refused(AdmissionRefusal::NoNumbersLeft));
     // A server that has numbered jobs continues by itself.
     let mut bench = Bench::new("cbf", 4);
@@ -439,7 +439,7 @@ fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
         work: Work { procs: Procs(1), walltime: Span(100), speedup: Speedup::Rigid },
         submitted: Time(90),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         hops: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),
@@ -456,10 +456,10 @@ fn with_job_of_paris(committed: bool) -> (Bench, HandoffId) {
     bench.accepted(rigid(1, 1, 10_000_000));
     let handoff = Box::new(handoff_from_paris(5, 1));
     let id = handoff.id.clone();
-    let reply = bench.tell(Event::Prepare { reply: Token(51), handoff });
+    let reply = bench.deliver(Event::Prepare { reply: Token(51), handoff });
     assert!(matches!(reply, Some(Answer::Handoff(Reply::Prepared(_)))), "{reply:?}");
     if committed {
-        bench.tell(Event::Commit { reply: Token(52), id: id.clone(), cancelled: false, attempts: 1 });
+        bench.deliver(Event::Commit { reply: Token(52), id: id.clone(), cancelled: false, attempts: 1 });
     }
     (bench, id)
 }
@@ -477,7 +477,7 @@ fn a_job_from_another_server_has_only_its_own_handle() {
 fn the_files_of_a_prepared_job_are_needed() {
     let (mut bench, id) = with_job_of_paris(false);
     assert!(bench.server.needs_files_of(&Key([7; 16])) && !bench.server.needs_files_of(&Key([8; 16])));
-    bench.tell(Event::Abort { reply: Token(53), id });
+    bench.deliver(Event::Abort { reply: Token(53), id });
     assert!(!bench.server.needs_files_of(&Key([7; 16])), "the handoff was aborted");
 }
 
@@ -485,8 +485,8 @@ fn the_files_of_a_prepared_job_are_needed() {
 fn a_commit_that_is_repeated_after_days_is_acknowledged() {
     let (mut bench, id) = with_job_of_paris(true);
     bench.now = Time(8 * 86_400);
-    bench.tell(Event::Due);
-    let again = bench.tell(Event::Commit { reply: Token(54), id, cancelled: false, attempts: 1 });
+    bench.deliver(Event::Due);
+    let again = bench.deliver(Event::Commit { reply: Token(54), id, cancelled: false, attempts: 1 });
     assert_eq!(
         again,
         Some(Answer::Handoff(Reply::Done)),
@@ -500,7 +500,7 @@ fn only_the_server_that_has_a_job_hands_it_over() {
     assert_eq!(bench.server.source_of(&id).map(|name| name.as_str()), Some("paris"));
     let from = Peer { name: "nancy".parse().unwrap(), address: "nancy:1".to_owned() };
     let other = Box::new(Handoff { from, ..handoff_from_paris(5, 2) });
-    let refused = bench.tell(Event::Prepare { reply: Token(55), handoff: other });
+    let refused = bench.deliver(Event::Prepare { reply: Token(55), handoff: other });
     assert!(matches!(refused, Some(Answer::Handoff(Reply::Refused(_)))), "{refused:?}");
     assert_eq!(bench.server.prepared().count(), 1, "the job of paris stays prepared");
 }

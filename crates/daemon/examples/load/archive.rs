@@ -1,7 +1,7 @@
 //! An agent with a long past: 1,000,000 ended jobs in its journal, 50,000 waiting ones in its memory.
 //!
 //! The past is written through the journal itself, in the form that a daemon that has lived through it would have left.
-//! The last measurement tells the agent of 100,000 more jobs, over a line like that of a server.
+//! The last measurement sends the agent status updates of 100,000 more jobs, over a connection like that of a server.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ const ENDED: u32 = 1_000_000;
 const WAITING: u32 = 50_000;
 /// Entries since the last snapshot: about as many as there are before the next one is taken.
 const SINCE_SNAPSHOT: u32 = 19_000;
-const NEWS: u32 = 100_000;
+const MORE_JOBS: u32 = 100_000;
 const SERVERS: u32 = 12;
 const USERS: u32 = 50;
 const ASKED: u32 = 1_000;
@@ -58,11 +58,11 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
 
     let server = federation.credentials(Role::Server, "server-0")?;
     let begun = Instant::now();
-    tell(&address, server, &operator).await?;
-    let rate = f64::from(2 * NEWS) / begun.elapsed().as_secs_f64();
+    send_updates(&address, server, &operator).await?;
+    let rate = f64::from(2 * MORE_JOBS) / begun.elapsed().as_secs_f64();
     let (present, most) = agent.cost()?.resident_mb;
     println!(
-        "  {NEWS} more jobs, queued and ended: {rate:.0} news a second; {present} MB, {most} MB at most"
+        "  {MORE_JOBS} more jobs, queued and ended: {rate:.0} status updates a second; {present} MB, {most} MB at most"
     );
     drop(agent);
     let again = Daemons::start(&[file])?;
@@ -108,7 +108,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         ended: is_final.then_some(start + Span(walltime.0 * 2 / 3)),
         exit: is_final.then_some(Exit::Code(i32::from(state == JobState::Failed))),
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,
@@ -138,7 +138,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
     let mut past = Past { agent: Agent::new(config), at: now - Span(600), entries: Vec::new(), sequence: 0 };
     for server in 0..SERVERS {
         let (child, servers) = (server_name(server), vec![info(server)]);
-        past.tell(Event::Attached {
+        past.deliver(Event::Attached {
             child,
             kind: ChildKind::Server,
             journal: u64::from(server) + 1,
@@ -148,7 +148,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
     let waiting = |past: &mut Past, number: u32| {
         let record = record(ENDED + number % WAITING, now - Span(3_600), JobState::Queued);
         let child = record.handle.server.clone();
-        past.tell(Event::StatusUpdate { child, sequence: u64::from(number) + 1, record: Box::new(record) })
+        past.deliver(Event::StatusUpdate { child, sequence: u64::from(number) + 1, record: Box::new(record) })
     };
     for number in 0..WAITING {
         waiting(&mut past, number)?;
@@ -171,7 +171,7 @@ struct Past {
 }
 
 impl Past {
-    fn tell(&mut self, event: Event) -> Outcome<()> {
+    fn deliver(&mut self, event: Event) -> Outcome<()> {
         let text = serde_json::to_string(&event)?;
         let mut commands = Vec::new();
         self.agent.on(self.at, event, &mut commands);
@@ -239,8 +239,8 @@ async fn ask(operator: &Client, owner: &Client) -> Outcome<()> {
     Ok(())
 }
 
-/// Tells the agent of jobs as a server does, and waits until it has kept them all.
-async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client) -> Outcome<()> {
+/// Sends the agent status updates of jobs as a server does, and waits until all are acknowledged.
+async fn send_updates(agent: &AgentAddress, credentials: Credentials, operator: &Client) -> Outcome<()> {
     let tls = std::sync::Arc::new(ClientTls::load(&credentials)?);
     let identity = Identity::new(Role::Agent, agent.name.as_str())?;
     let channel = channel(&agent.address, &identity, tls, &Timeouts::default());
@@ -255,9 +255,9 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
     let mut down = AgentClient::new(channel).attach(ReceiverStream::new(receiver)).await?.into_inner();
     attached(operator, 1).await?;
     let heart = sender.clone();
-    let telling = tokio::spawn(async move {
+    let sending = tokio::spawn(async move {
         let now = now();
-        for number in 0..NEWS {
+        for number in 0..MORE_JOBS {
             // Numbers of this server.
             let number_there = (2 * ENDED / SERVERS + number) * SERVERS;
             for (turn, state) in [JobState::Queued, end_state(number)].into_iter().enumerate() {
@@ -270,9 +270,9 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
     });
     let mut beat = tokio::time::interval(Duration::from_secs(2));
     let mut kept = 0;
-    while kept < u64::from(2 * NEWS) {
+    while kept < u64::from(2 * MORE_JOBS) {
         let message = tokio::select! {
-            message = down.message() => message?.ok_or("the agent closed the line")?,
+            message = down.message() => message?.ok_or("the agent closed the connection")?,
             _ = beat.tick() => {
                 heart.send((&FromChild::Heartbeat { now: None }).into()).await?;
                 continue;
@@ -282,5 +282,5 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
             kept = sequence;
         }
     }
-    telling.await?
+    sending.await?
 }

@@ -72,6 +72,6 @@ async fn serve(path: OsString, stop: watch::Receiver<bool>) -> Outcome<()> {
 
 fn say(name: &str, address: std::net::SocketAddr) {
     let mut out = std::io::stdout().lock();
-    // Whoever started us reads, or has gone, and then so do we.
+    // The parent process reads this, or it has ended, and then this process ends too.
     let _ = writeln!(out, "{name} {address}").and_then(|()| out.flush());
 }

@@ -82,7 +82,7 @@ async fn discover(client: &Client, count: usize) -> Outcome<Times> {
         let found = client.discover(&what, BEST, None).await?;
         times.add(begun.elapsed());
         if found.vectors.len() != BEST as usize || !found.silent.is_empty() {
-            return Err(format!("expected {BEST} answers and nobody silent, found {found:?}").into());
+            return Err(format!("expected {BEST} answers and no silent server, found {found:?}").into());
         }
     }
     Ok(times)

@@ -33,7 +33,7 @@ const RUNTIME_MS: u32 = 1_000;
 const COMPLETED: u64 = 13_660;
 const DEADLINE: SpanMs = SpanMs(100_000);
 /// How often the use of processors is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Whose use it is.
 const PROCESSES: [&str; 3] = ["users", "agent", "servers"];
 
@@ -83,7 +83,7 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
             mandatory: MANDATORY,
             mandatory_done: explored.mandatory_done.map(|done| TimeMs::ZERO + done),
             completed: explored.progress.mandatory + explored.progress.optional,
-            consumed: share.consumed,
+            usage: share.usage,
             useful: share.useful,
             killed: share.killed,
             left: TimeMs::ZERO + DEADLINE,
@@ -122,7 +122,7 @@ pub(crate) async fn measure(dir: &Path, figures: Option<&Path>) -> Outcome<()> {
         std::fs::write(figures.join("explorations.svg"), figure(&usage).svg())?;
     }
     let met = [
-        ("nobody unhappy", summary.unhappy_users == 0),
+        ("no unhappy user", summary.unhappy_users == 0),
         ("an unfairness of at most 0.20", summary.unfairness <= 0.20),
         ("99 % completed", summary.completed_requests as u64 >= COMPLETED),
         ("a setup of less than 10 s", setup < Duration::from_secs(10)),
@@ -165,8 +165,8 @@ async fn explore(client: Client) -> Outcome<(ExplorationStatus, Duration)> {
     };
     let begun = Instant::now();
     let mut setup = None;
-    let explored = Explorer::new(&client, &spec, None)?.run(std::future::pending(), |told| {
-        if let ExplorationUpdate::Progress(explored) = told
+    let explored = Explorer::new(&client, &spec, None)?.run(std::future::pending(), |update| {
+        if let ExplorationUpdate::Progress(explored) = update
             && explored.servers >= SERVERS
         {
             setup.get_or_insert(begun.elapsed());
@@ -176,7 +176,7 @@ async fn explore(client: Client) -> Outcome<(ExplorationStatus, Duration)> {
     Ok((explored, setup.ok_or("expected every server to take requests")?))
 }
 
-/// What each user has had of all servers.
+/// The share of each user over all servers.
 async fn shares(
     operator: &Client,
     servers: &[AgentAddress],
@@ -209,7 +209,7 @@ async fn watch_usage(processes: [u32; PROCESSES.len()], mut over: watch::Receive
     loop {
         let last = tokio::select! {
             _ = over.wait_for(|over| *over) => true,
-            () = tokio::time::sleep(LOOK) => false,
+            () = tokio::time::sleep(POLL_INTERVAL) => false,
         };
         let (present, now) = (Instant::now(), cpu()?);
         let passed = (present - looked).as_secs_f64();

@@ -34,7 +34,7 @@ pub(crate) struct Federation {
     authority: Authority,
 }
 
-/// A process with one or more daemons. It is told to end when this is dropped, and waited for.
+/// A process with one or more daemons. When this is dropped, the process gets a signal to end and is waited for.
 pub(crate) struct Daemons {
     process: Child,
     /// Where each listens, in the order of their files.
@@ -193,6 +193,6 @@ pub(crate) async fn attached(client: &Client, servers: usize) -> Outcome<()> {
         if begun.elapsed() > Duration::from_secs(60) {
             return Err(format!("expected {servers} servers, found {found} after a minute").into());
         }
-        tokio::time::sleep(figures::LOOK).await;
+        tokio::time::sleep(figures::POLL_INTERVAL).await;
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::Outcome;
 
-/// The pause between two looks at something that takes time.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// The polling interval.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long each of many operations took.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Times {
 pub(crate) struct Cost {
     /// Time on processors.
     pub(crate) cpu: Duration,
-    /// Memory that it has now and had at most, in MB.
+    /// Present and peak memory in MB.
     pub(crate) resident_mb: (u64, u64),
 }
 

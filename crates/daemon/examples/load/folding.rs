@@ -16,7 +16,7 @@ use pliant_wire::{Download, Script, SubmittedWork};
 
 use crate::Outcome;
 use crate::federation::{Daemons, Federation, attached};
-use crate::figures::{LOOK, Times};
+use crate::figures::{POLL_INTERVAL, Times};
 
 const CLUSTER: &str = "procs = 2\nbatch = \"h1\"\npin = true";
 const ROUNDS: u128 = 5;
@@ -53,7 +53,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
         );
         let holder = user.submit(&sleeps, |_| Ok(())).await?.handle;
         while user.job(&holder).await?.state != JobState::Active {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let ran = run(&user, &job(2), "2 1").await;
         user.cancel(&holder).await?;

@@ -1,13 +1,14 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-live --example load -- [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N]
-//! [--figures DIR]`
+//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|folding|explorations]... [--dir DIR]
+//! [--seconds N] [--figures DIR]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
 //!
 //! - `submits`: an agent and three servers whose clusters are full take submissions from 8 users at once.
 //! - `discovery`: a tree of a master, 12 local agents and 138 servers is asked who would complete a job first.
-//! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, asked, and told of 100,000 more.
+//! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, queried, and gets status updates of
+//!   100,000 more.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/research/paper-001.md).
 //! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
 #![allow(

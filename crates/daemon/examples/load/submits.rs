@@ -20,14 +20,14 @@ use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::federation::{Daemons, Federation, attached};
-use crate::figures::{Cost, LOOK, Times, histogram};
+use crate::figures::{Cost, POLL_INTERVAL, Times, histogram};
 
 const SERVERS: [&str; 3] = ["bordeaux", "lyon", "toulouse"];
 const PROCS: u32 = 1_000;
 const USERS: usize = 8;
 /// Submissions that are under way at a time.
 const OPEN: [usize; 2] = [32, 128];
-/// How long what fills the clusters may run, should nobody end it.
+/// The walltime of the jobs that fill the clusters, if no one ends them.
 const FILLER: Span = Span(900);
 
 pub(crate) async fn measure(dir: &Path, time: Duration) -> Outcome<()> {
@@ -97,7 +97,7 @@ impl Drop for Fillers {
                 if !matches!(ended, Ok(ProcessState::Running(_))) {
                     break;
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
@@ -122,7 +122,7 @@ async fn fill(operator: &Client) -> Outcome<()> {
     }
     for filler in &fillers {
         while operator.job(filler).await?.state != JobState::Active {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
     Ok(())

@@ -112,10 +112,10 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
         let mut external = External::new();
         let expect = if let Way::Planned(expect) = way { expect } else { Expect::Limits };
         let first = listings.first().map_or(Time::ZERO, |listing| listing.at);
-        tell(&mut external, first, Event::Configured { interval: *interval, partition: None, expect });
+        deliver(&mut external, first, Event::Configured { interval: *interval, partition: None, expect });
         let mut before = Listing::default();
         for listing in &listings {
-            tell(&mut external, listing.at, Event::Listed(listing.changes(&before)));
+            deliver(&mut external, listing.at, Event::Listed(listing.changes(&before)));
             before = (*listing).clone();
             if listing.at - first < Span(after_s) {
                 continue;
@@ -131,7 +131,7 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
     Ok(*interval)
 }
 
-/// How long each job ran: until it was told as over, or was listed no more.
+/// How long each job ran: until it was listed as ended, or was no longer listed.
 fn runtimes(listings: &[&Listing]) -> BTreeMap<String, Span> {
     let mut runtimes = BTreeMap::new();
     for pair in listings.windows(2) {
@@ -175,6 +175,6 @@ fn starts(
     }
 }
 
-fn tell(external: &mut External, at: Time, event: Event) {
+fn deliver(external: &mut External, at: Time, event: Event) {
     external.on(at, batch::Event::External(event), &mut Effects::default());
 }

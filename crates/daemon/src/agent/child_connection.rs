@@ -109,13 +109,13 @@ fn own_servers(child: &Name, kind: ChildKind, servers: &[ServerInfo]) -> Result<
     Ok(())
 }
 
-/// Says so if a child comes with another journal than it had.
+/// Logs a warning if a child has another journal than before.
 async fn same_journal(child: &Name, journal: u64, mailbox: &Mailbox<Agent>) {
     let name = child.clone();
     let known = mailbox.ask(move |agent, _| agent.journal_of(&name)).await.ok().flatten();
     if known.is_some_and(|known| known != journal) {
         tracing::warn!(
-            %child, "the journal of a child is not the one that it had: of jobs in that one no more status updates come"
+            %child, "a child has another journal than before: there are no more status updates of the jobs in the earlier one"
         );
     }
 }
@@ -143,7 +143,7 @@ impl ChildConnection {
     ) -> Result<String, Status> {
         let mut beat = interval(HEARTBEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard = tokio::time::Instant::now();
+        let mut last_contact = tokio::time::Instant::now();
         let mut ahead = 0;
         let mut pieces = Pieces::default();
         let mut settling: Option<Settling> = None;
@@ -158,19 +158,19 @@ impl ChildConnection {
                     let Some(message) = message? else { return Ok("the child closed the connection".to_owned()) };
                     self.receive(message, &mut pieces).await?;
                     ahead += 1;
-                    heard = tokio::time::Instant::now();
+                    last_contact = tokio::time::Instant::now();
                 }
                 settled = wait(&mut settling), if settling.is_some() => {
                     settled.map_err(|_| stopped())?;
                     settling = None;
-                    // While we did not listen it could not be heard.
-                    heard = tokio::time::Instant::now();
+                    // Messages of the child were not read during the pause.
+                    last_contact = tokio::time::Instant::now();
                 }
                 _ = beat.tick() => {
-                    self.connections.heard(&self.caller.peer, heard);
+                    self.connections.record_contact(&self.caller.peer, last_contact);
                     self.connections.update_skew(&self.child, &self.caller.peer);
                     self.tls.check(&self.caller.peer).map_err(|error| Status::unauthenticated(error.to_string()))?;
-                    if ahead < AHEAD && heard.elapsed() > SILENCE {
+                    if ahead < AHEAD && last_contact.elapsed() > SILENCE {
                         return Ok("the child is silent".to_owned());
                     }
 
@@ -238,16 +238,16 @@ impl ChildConnection {
 
     /// What is known of a job that has ended or gone elsewhere long ago, if a child reports late that it waits or runs: its
     /// server may be attached to another agent since, and the job may have gone to another server.
-    async fn unless_further(&self, told: JobRecord) -> Result<JobRecord, Status> {
-        let handle = told.handle.clone();
+    async fn unless_further(&self, reported: JobRecord) -> Result<JobRecord, Status> {
+        let handle = reported.handle.clone();
         let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
         let found = archived(&self.numbers.archive, look).await?;
         Ok(found
             .as_ref()
             .map(record)
             .transpose()?
-            .filter(|known| known.key == told.key && known.progress() > told.progress())
-            .unwrap_or(told))
+            .filter(|known| known.key == reported.key && known.progress() > reported.progress())
+            .unwrap_or(reported))
     }
 }
 

@@ -26,11 +26,11 @@ pub(super) struct ChildConnections(Arc<Mutex<Table>>);
 
 #[derive(Default, Debug)]
 struct Table {
-    /// The number of the last line: no two have the same, also of different children.
+    /// The number of the last connection: unique over all children.
     last: u64,
     open: BTreeMap<Name, (u64, DownSender)>,
-    /// When each child was last heard, those that have gone included; by role and name.
-    heard: BTreeMap<String, Instant>,
+    /// The last contact with each child, also with children that have gone; by role and name.
+    last_contact: BTreeMap<String, Instant>,
     /// The clocks of children that have said what time it is.
     skews: BTreeMap<Name, Skew>,
 }
@@ -41,10 +41,10 @@ impl ChildConnections {
         &self,
         child: Name,
         sender: DownSender,
-        tell: impl FnOnce() -> Result<(), Stopped>,
+        notify: impl FnOnce() -> Result<(), Stopped>,
     ) -> Result<u64, Stopped> {
         let mut table = self.0.lock();
-        tell()?;
+        notify()?;
         table.last += 1;
         let number = table.last;
         table.open.insert(child, (number, sender));
@@ -52,12 +52,12 @@ impl ChildConnections {
     }
 
     /// Forgets a connection and reports it, if it is still the child's.
-    pub(super) fn close(&self, child: &Name, number: u64, tell: impl FnOnce() -> Result<(), Stopped>) {
+    pub(super) fn close(&self, child: &Name, number: u64, notify: impl FnOnce() -> Result<(), Stopped>) {
         let mut table = self.0.lock();
         if table.open.get(child).is_some_and(|(present, _)| *present == number) {
             table.open.remove(child);
             // A daemon that has stopped knows no children anyway.
-            let _ = tell();
+            let _ = notify();
         }
     }
 
@@ -72,12 +72,12 @@ impl ChildConnections {
         }
     }
 
-    /// A child was heard.
-    pub(super) fn heard(&self, child: &Peer, at: Instant) {
-        self.0.lock().heard.insert(child.to_string(), at);
+    /// Records a contact with a child.
+    pub(super) fn record_contact(&self, child: &Peer, at: Instant) {
+        self.0.lock().last_contact.insert(child.to_string(), at);
     }
 
-    /// A child says that its clock is so far ahead of ours.
+    /// Records by how much the clock of a child is ahead of this agent's.
     pub(super) fn clock(&self, child: &Name, ahead: Span) {
         self.0.lock().skews.entry(child.clone()).or_default().add(ahead);
     }
@@ -89,9 +89,11 @@ impl ChildConnections {
         metrics::gauge!(names::CLOCK_AHEAD_SECONDS, "peer" => peer.to_string()).set(ahead.0 as f64);
         match change {
             Some(Change::Apart(ahead)) => tracing::warn!(
-                %child, ahead_s = ahead.0, "the clock of a child differs from ours: its estimates are compared wrongly"
+                %child, ahead_s = ahead.0, "the clock of a child differs from this agent's: its estimates are compared wrongly"
             ),
-            Some(Change::Together) => tracing::info!(%child, "the clock of a child agrees with ours again"),
+            Some(Change::Together) => {
+                tracing::info!(%child, "the clock of a child agrees with this agent's again")
+            }
             None => {}
         }
     }
@@ -102,9 +104,9 @@ impl ChildConnections {
         table.skews.iter().filter_map(|(child, skew)| Some((child.clone(), skew.apart()?))).collect()
     }
 
-    /// Says for each child that was ever there how long ago it was heard.
+    /// Updates the metric of the time since the last contact with each child.
     pub(super) fn observe(&self) {
-        for (child, at) in &self.0.lock().heard {
+        for (child, at) in &self.0.lock().last_contact {
             let age = at.elapsed().as_secs_f64();
             metrics::gauge!(names::HEARTBEAT_AGE_SECONDS, "peer" => child.clone()).set(age);
         }
@@ -119,22 +121,22 @@ mod tests {
     fn the_end_of_an_earlier_connection_ends_no_later_one() {
         let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
-        let told = Mutex::new(Vec::new());
-        let tell = |what| {
-            told.lock().push(what);
+        let notices = Mutex::new(Vec::new());
+        let notify = |what| {
+            notices.lock().push(what);
             Ok(())
         };
-        let open = || connections.open(child.clone(), mpsc::channel(1).0, || tell("attached"));
-        let close = |number| connections.close(&child, number, || tell("detached"));
+        let open = || connections.open(child.clone(), mpsc::channel(1).0, || notify("attached"));
+        let close = |number| connections.close(&child, number, || notify("detached"));
         let first = open().unwrap();
         close(first);
         let second = open().unwrap();
         // The first one's end, seen late.
         close(first);
-        assert_eq!(*told.lock(), ["attached", "detached", "attached"]);
+        assert_eq!(*notices.lock(), ["attached", "detached", "attached"]);
         close(second);
         close(second);
-        assert_eq!(told.lock().len(), 4);
+        assert_eq!(notices.lock().len(), 4);
     }
 
     #[test]
@@ -142,19 +144,19 @@ mod tests {
         let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
         // What the machine would think: the sender that it can reach, if any.
-        let told = Mutex::new(Vec::new());
+        let notices = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..500 {
                         let attached = || {
-                            told.lock().push(true);
+                            notices.lock().push(true);
                             Ok(())
                         };
                         let number = connections.open(child.clone(), mpsc::channel(1).0, attached).unwrap();
                         std::thread::yield_now();
                         let detached = || {
-                            told.lock().push(false);
+                            notices.lock().push(false);
                             Ok(())
                         };
                         connections.close(&child, number, detached);
@@ -163,8 +165,8 @@ mod tests {
             }
         });
         assert!(connections.0.lock().open.is_empty());
-        let told = told.lock();
-        assert_eq!(told.last(), Some(&false), "a child that is gone is not taken to be there");
-        assert!(told.windows(2).all(|two| two[0] || two[1]), "a child that is gone does not go again");
+        let notices = notices.lock();
+        assert_eq!(notices.last(), Some(&false), "a child that is gone is not taken to be there");
+        assert!(notices.windows(2).all(|two| two[0] || two[1]), "a child that is gone does not go again");
     }
 }

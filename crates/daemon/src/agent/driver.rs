@@ -43,7 +43,7 @@ pub(super) struct AgentDriver {
 }
 
 impl Driver<Agent> for AgentDriver {
-    fn telling(&mut self, event: &Event) {
+    fn before_event(&mut self, event: &Event) {
         self.request = match event {
             Event::Queried { requester: Requester::Client(token), .. } => self.discoveries.context(*token),
             Event::Queried { requester: Requester::Parent(discovery), .. } => {

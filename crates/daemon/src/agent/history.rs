@@ -27,19 +27,19 @@ pub(super) async fn page(
     let filter = Filter {
         ended_after: Some(query.since.0 - 1),
         limit: query.limit,
-        before: query.after.map(|place| (place.ended.0, place.server.to_string(), place.number)),
+        before: query.after.map(|position| (position.ended.0, position.server.to_string(), position.number)),
         ..Filter::default()
     };
     let rows = archived(archive, move |archive| archive.jobs(&filter)).await?;
     let is_full = rows.len() == query.limit as usize;
-    let next = rows.last().filter(|_| is_full).map(place).transpose()?;
+    let next = rows.last().filter(|_| is_full).map(position).transpose()?;
     let ended = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
     // One that has gone to a server below another agent is reported by that agent.
     jobs.extend(ended.into_iter().filter(|job| job.state.is_final()));
     Ok(HistoryPage { jobs, next })
 }
 
-fn place(row: &JobRow) -> Result<HistoryCursor, Status> {
+fn position(row: &JobRow) -> Result<HistoryCursor, Status> {
     let JobRow { server, number, ended, .. } = row;
     let name = server.parse();
     let server = name.map_err(|_| Status::data_loss(format!("`{server}` in the archive names no server")))?;

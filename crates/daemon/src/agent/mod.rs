@@ -79,8 +79,8 @@ pub async fn serve(
         upward,
         request: None,
     };
-    let heard = has_parent.then(ParentContact::start);
-    let parent = heard.clone();
+    let contact = has_parent.then(ParentContact::start);
+    let parent = contact.clone();
     let ready_page = move || {
         let readiness = readiness(&health, parent.as_ref());
         match launches_health.failure() {
@@ -89,14 +89,14 @@ pub async fn serve(
         }
     };
     front.serve_pages(file.http.as_ref(), ready_page).await?;
-    if let Some(heard) = heard {
+    if let Some(contact) = contact {
         let (name, journal) = (file.name.clone(), host.journal_id());
         let (mailbox, numbers) = (mailbox.clone(), numbers.clone());
         let uplink = Uplink {
             child: Arc::new(AgentChild { name, journal, mailbox, parent_requests, numbers }),
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
-            heard,
+            contact,
             // One of its own: it does not wait for listings of jobs.
             archive: host.archive()?,
             clock,
@@ -132,7 +132,7 @@ pub async fn serve(
     front.serve(routes, std::iter::once(thread).chain(coordinator).collect(), stop).await
 }
 
-/// Tells how long ago each child was heard.
+/// Reports the time since the last contact with each child.
 async fn observe(connections: ChildConnections, halted: watch::Receiver<bool>) {
     let halted = stopped(halted);
     tokio::pin!(halted);

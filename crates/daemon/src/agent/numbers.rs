@@ -1,4 +1,4 @@
-//! Which numbers the jobs of a server have had.
+//! The job numbers that a server has used.
 //!
 //! A server whose journal was made anew would give numbers again that stand for other jobs: in what users have noted, and
 //! in the archives of the agents. Before it takes jobs it asks its agent, which passes the question on: the root knows

@@ -1,9 +1,9 @@
-//! Clocks of children that differ from ours. Estimates are compared by their instants, so that a server whose clock is
+//! Clocks of children that differ from this agent's. Estimates are compared by their instants, so that a server whose clock is
 //! wrong is given too many jobs or too few.
 //!
-//! A child says its time with each heartbeat. A heartbeat that had to wait on its way makes the child's clock look late,
-//! never early: of those that came since the last look, the one that makes it earliest is the nearest to the truth. A
-//! state changes when several looks in a row say so, and the way back needs a smaller difference than the way there.
+//! A child sends its time with each heartbeat. A heartbeat that had to wait on its way makes the child's clock look late,
+//! never early: of those that came since the last poll, the one that makes it earliest is the nearest to the truth. A
+//! state changes when several polls in a row say so, and the way back needs a smaller difference than the way there.
 
 use pliant_model::Span;
 
@@ -11,18 +11,18 @@ use pliant_model::Span;
 const APART_S: u64 = 5;
 /// At so many or fewer, clocks that were apart agree again.
 const TOGETHER_S: u64 = 3;
-/// So many looks in a row must say so.
+/// How many polls in a row must agree.
 const POLLS_MAX: u32 = 3;
 
-/// How far the clock of a child is ahead of ours.
+/// How far the clock of a child is ahead of this agent's.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Skew {
-    /// The most that was heard since the last look.
-    heard: Option<Span>,
-    /// What the last look found.
+    /// The largest value since the last poll.
+    largest: Option<Span>,
+    /// The result of the last poll.
     ahead: Span,
     is_apart: bool,
-    /// How many looks in a row have said that this is not so any more.
+    /// How many polls in a row have contradicted this state.
     against: u32,
 }
 
@@ -36,15 +36,15 @@ pub(super) enum Change {
 }
 
 impl Skew {
-    /// A heartbeat says so.
+    /// Adds the value of a heartbeat.
     pub(super) fn add(&mut self, ahead: Span) {
-        self.heard = self.heard.max(Some(ahead));
+        self.largest = self.largest.max(Some(ahead));
     }
 
-    /// Looks at what was heard since the last time: the difference, if anything was heard, and whether the state has
+    /// Polls: the difference since the last poll, if a heartbeat came, and whether the state has
     /// changed.
     pub(super) fn update(&mut self) -> Option<(Span, Option<Change>)> {
-        let ahead = self.heard.take()?;
+        let ahead = self.largest.take()?;
         self.ahead = ahead;
         let bound = if self.is_apart { TOGETHER_S } else { APART_S };
         let is_apart = ahead.0.unsigned_abs() > bound;
@@ -66,20 +66,20 @@ impl Skew {
 mod tests {
     use super::*;
 
-    /// The changes that heartbeats lead to, one look after each of them.
-    fn changes(heard: &[i64]) -> Vec<(usize, Change)> {
+    /// The changes that heartbeats lead to, one poll after each of them.
+    fn changes(heartbeats: &[i64]) -> Vec<(usize, Change)> {
         let mut skew = Skew::default();
-        let look = |(index, ahead): (usize, &i64)| {
+        let poll = |(index, ahead): (usize, &i64)| {
             skew.add(Span(*ahead));
             Some((index, skew.update()?.1?))
         };
-        heard.iter().enumerate().filter_map(look).collect()
+        heartbeats.iter().enumerate().filter_map(poll).collect()
     }
 
     #[test]
-    fn a_change_is_told_once_and_only_when_it_lasts() {
+    fn a_change_is_reported_once_and_only_when_it_lasts() {
         use Change::{Apart, Together};
-        for (heard, expected) in [
+        for (heartbeats, expected) in [
             (&[0, 1, -1, 5, -5, 5, 5, 5][..], vec![]),
             (&[6, 6, 6, 6, 6, 7, 6], vec![(2, Apart(Span(6)))]),
             (&[-9, -9, -8, -9], vec![(2, Apart(Span(-8)))]),
@@ -89,14 +89,14 @@ mod tests {
             (&[6, 6, 6, 4, 5, 6, 4, 4, 4], vec![(2, Apart(Span(6)))]),
             (&[6, 6, 6, 3, 3, 4, 3, 0, -3, 0], vec![(2, Apart(Span(6))), (8, Together)]),
         ] {
-            assert_eq!(changes(heard), expected, "{heard:?}");
+            assert_eq!(changes(heartbeats), expected, "{heartbeats:?}");
         }
     }
 
     #[test]
     fn heartbeats_that_waited_do_not_count_beside_one_that_did_not() {
         let mut skew = Skew::default();
-        assert_eq!(skew.update(), None, "nothing was heard");
+        assert_eq!(skew.update(), None, "no heartbeat came");
         for _ in 0..POLLS_MAX {
             for late in [-20, -18, 0, -16] {
                 skew.add(Span(late));

@@ -55,7 +55,7 @@ pub struct OptionalFile {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderFile {
-    /// Mandatory ones first, then by what users have had.
+    /// Mandatory ones first, then by the usage of their users.
     #[default]
     Fair,
     /// As they came; nothing is ended.
@@ -99,7 +99,7 @@ impl OptionalFile {
             OrderFile::Fair => Order::Fair { fairness: self.fairness()?, grace },
             OrderFile::Fcfs => Order::Fcfs,
         };
-        // The clients of the baseline put all that they want in the line.
+        // The clients of the baseline submit all of their requests at once.
         let optional_per_core = (self.order == OrderFile::Fair).then_some(self.per_core());
         let (mandatory_per_user, draws) = (Some(self.mandatory_per_user), Draws::new(0, "ties"));
         Ok(Config { order, cores: self.cores, optional_per_core, mandatory_per_user, draws })

@@ -261,7 +261,10 @@ impl ClusterFile {
             BatchSystemSettings::Oar(_) => "cluster.oar",
         };
         if let Some((key, _)) = said.iter().find(|(_, said)| *said) {
-            return Err((key, format!("expected none beside [{table}], which decides that, found one")));
+            return Err((
+                key,
+                format!("expected none together with [{table}], which decides that, found one"),
+            ));
         }
         settings.check().map_err(|problem| (table, problem.to_string()))
     }
@@ -300,9 +303,9 @@ impl ClusterFile {
     pub fn tuner(&self) -> Result<Tuner, (&'static str, String)> {
         let tuner = self.tuner.parse().map_err(|error: TunerError| ("cluster.tuner", error.to_string()))?;
         let given = [("cluster.slack", "slack", self.slack), ("cluster.share", "share", self.share)];
-        given.into_iter().try_fold(tuner, |tuner: Tuner, (place, key, value)| match value {
+        given.into_iter().try_fold(tuner, |tuner: Tuner, (span, key, value)| match value {
             None => Ok(tuner),
-            Some(value) => tuner.with(key, value).map_err(|error| (place, error.to_string())),
+            Some(value) => tuner.with(key, value).map_err(|error| (span, error.to_string())),
         })
     }
 }

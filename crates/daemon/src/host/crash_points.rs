@@ -2,9 +2,9 @@
 //! environment, at the N-th time, once if no number is given. Builds without debug assertions never do.
 //!
 //! An event is named as in the journal; `subjob+end` is one of that name with the word `"end"` somewhere in its text, for those of
-//! which a number could not tell one from the other.
+//! which a number could not distinguish.
 //!
-//! | place | what | when |
+//! | point | what | when |
 //! |---|---|---|
 //! | `received` | an event | before the machine takes it |
 //! | `before-journal` | an event | taken, and about to be committed |
@@ -17,7 +17,7 @@
 /// The name of the variable.
 const VARIABLE: &str = "PLIANT_CRASH_AT";
 
-/// A place.
+/// A crash point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CrashPoint {
     /// An event has come, and the machine does not have it yet.
@@ -47,14 +47,14 @@ impl CrashPoint {
     }
 }
 
-/// The daemon is at a place, on account of each of these.
-pub(crate) fn reached<W: AsRef<str>>(place: CrashPoint, on_account_of: impl Iterator<Item = W>) {
+/// The daemon is at a crash point, for each of these.
+pub(crate) fn reached<W: AsRef<str>>(point: CrashPoint, on_account_of: impl Iterator<Item = W>) {
     use std::sync::atomic::Ordering;
 
-    let Some((what, left)) = wanted(place) else { return };
+    let Some((what, left)) = wanted(point) else { return };
     for _ in on_account_of.filter(|one| one.as_ref() == what) {
         if left.fetch_sub(1, Ordering::SeqCst) == 1 {
-            tracing::warn!(at = place.word(), what, "ends itself, as it was asked to");
+            tracing::warn!(at = point.word(), what, "ends itself, as it was asked to");
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
     }
@@ -69,10 +69,10 @@ pub(crate) fn received(event: &impl serde::Serialize) {
     }
 }
 
-/// The daemon is at a place, on account of each of these events, as the journal has them.
-pub(crate) fn reached_by_events<'a>(place: CrashPoint, texts: impl Iterator<Item = &'a str>) {
-    let Some((what, _)) = wanted(place) else { return };
-    reached(place, texts.filter(|text| is_event(text, what)).map(|_| what));
+/// The daemon is at a crash point, for each of these events, as the journal has them.
+pub(crate) fn reached_by_events<'a>(point: CrashPoint, texts: impl Iterator<Item = &'a str>) {
+    let Some((what, _)) = wanted(point) else { return };
+    reached(point, texts.filter(|text| is_event(text, what)).map(|_| what));
 }
 
 /// Whether an event is the one that is called so.
@@ -81,8 +81,8 @@ fn is_event(text: &str, what: &str) -> bool {
     event_name(text) == name && word.is_none_or(|word| text.contains(&format!("\"{word}\"")))
 }
 
-/// What the daemon is to end itself on account of at that place, and how often it is there until then.
-fn wanted(place: CrashPoint) -> Option<(&'static str, &'static std::sync::atomic::AtomicU32)> {
+/// The event or call at which the daemon ends itself at that point, and how many times it passes before.
+fn wanted(point: CrashPoint) -> Option<(&'static str, &'static std::sync::atomic::AtomicU32)> {
     use std::sync::OnceLock;
     use std::sync::atomic::AtomicU32;
 
@@ -96,7 +96,7 @@ fn wanted(place: CrashPoint) -> Option<(&'static str, &'static std::sync::atomic
         Some((name.to_owned(), AtomicU32::new(times.parse().ok()?)))
     });
     let (name, left) = at.as_ref()?;
-    Some((name.strip_prefix(place.word())?.strip_prefix('.')?, left))
+    Some((name.strip_prefix(point.word())?.strip_prefix('.')?, left))
 }
 
 /// What an event is called in the journal: its text is a name, or an object with that one key.
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_tells_events_of_one_name_apart() {
+    fn a_word_distinguishes_events_of_one_name() {
         let [ended, committed] = [
             r#"{"subjob":{"decided":{"decision":"end"}}}"#,
             r#"{"subjob":{"decided":{"decision":{"commit":{}}}}}"#,

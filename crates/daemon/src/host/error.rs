@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn what_another_start_does_not_mend_is_input() {
-        let place = || "state".to_owned();
+        let location = || "state".to_owned();
         let why = || "why".to_owned();
-        let gap = |found| JournalError::Gap { place: place(), what: "entry", expected: 3, found };
+        let gap = |found| JournalError::Gap { location: location(), what: "entry", expected: 3, found };
         type Wrap = fn(JournalError) -> DaemonError;
         let cases: [(Wrap, &str); 2] = [
             (DaemonError::Journal, "when it was opened"),
@@ -131,8 +131,8 @@ mod tests {
             for (error, expected) in [
                 (gap(None), true),
                 (gap(Some(5)), true),
-                (JournalError::Damaged { place: place(), why: why() }, true),
-                (JournalError::Version { place: place(), expected: 1, found: 2 }, true),
+                (JournalError::Damaged { location: location(), why: why() }, true),
+                (JournalError::Version { location: location(), expected: 1, found: 2 }, true),
                 (JournalError::Full { why: why() }, false),
                 (JournalError::Unreachable { why: why() }, false),
                 (JournalError::Deposed { why: why() }, false),

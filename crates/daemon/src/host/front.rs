@@ -91,7 +91,7 @@ impl Front {
         Ok(())
     }
 
-    /// A service that looks at each call before its message is read: see [`Gate::keep`].
+    /// A service that checks each call before its message is read: see [`Gate::keep`].
     pub(crate) fn guarded<S>(
         &self,
         service: S,

@@ -38,8 +38,8 @@ const IDLE: Duration = Duration::from_secs(1);
 const UNWRITTEN: Duration = Duration::from_secs(1);
 /// The pause between two attempts to commit.
 const RETRY: Duration = Duration::from_millis(250);
-/// After how many failed attempts it is said again that the journal cannot be written.
-const TOLD_EVERY: u32 = 240;
+/// After how many failed attempts the log says again that the journal cannot be written.
+const LOGGED_EVERY: u32 = 240;
 
 /// What a machine's commands mean outside.
 pub trait Driver<M: Machine>: Send {
@@ -47,7 +47,7 @@ pub trait Driver<M: Machine>: Send {
     fn keeps(&mut self, command: &M::Command) -> DurableRecord;
 
     /// The machine takes this now: the commands of questions that are carried out next follow from it.
-    fn telling(&mut self, _event: &M::Event) {}
+    fn before_event(&mut self, _event: &M::Event) {}
 
     /// Carries a command out. `notice` is the journal's number of the status updates that the command keeps.
     fn carry_out(&mut self, machine: &M, now: Time, command: M::Command, notice: Option<u64>);
@@ -154,7 +154,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
 }
 
 struct Runner<M: Machine, D> {
-    /// The machine. Others look at it now and then; only this thread changes it.
+    /// The machine. Other threads read it; only this thread changes it.
     shared: Arc<Shared<M>>,
     journal: Box<dyn Journal>,
     driver: D,
@@ -172,7 +172,7 @@ struct Runner<M: Machine, D> {
     barriers: Vec<oneshot::Sender<()>>,
     /// What came in while the journal could not be written.
     held: VecDeque<Input<M>>,
-    /// Since when the present batch has had something in it.
+    /// When the first event came into the present batch.
     unwritten_since: Option<Instant>,
     /// The journal holds more entries than it is to keep.
     is_long: bool,
@@ -184,7 +184,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         while going {
             going = self.gather();
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
-                self.tell(M::due());
+                self.deliver(M::due());
             }
             if self.is_pressing() || !going {
                 self.commit()?;
@@ -231,7 +231,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             match input {
                 Input::Event(event, waits) => {
                     bytes += waits.bytes;
-                    self.tell(event);
+                    self.deliver(event);
                 }
                 Input::Question(question) => self.answer(question),
                 Input::Acknowledged(sequence) => self.acknowledged(sequence),
@@ -259,18 +259,18 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         question(&mut machine, now);
     }
 
-    fn tell(&mut self, event: M::Event) {
+    fn deliver(&mut self, event: M::Event) {
         let text = (!M::is_question(&event))
             .then(|| serde_json::to_string(&event).expect("events are plain data with text keys"));
         crash_points::received(&event);
         let mut commands = Vec::new();
-        self.driver.telling(&event);
+        self.driver.before_event(&event);
         let shared = self.shared.clone();
         let (mut machine, now) = shared.at_present();
         machine.on(now, event, &mut commands);
         if let Some(text) = text.filter(|_| !M::is_without_effect(&commands)) {
             self.sequence += 1;
-            self.since_snapshot.told(&text);
+            self.since_snapshot.record_event(&text);
             let entry =
                 Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
             self.batch.entries.push(entry);
@@ -321,7 +321,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 }
                 Err(error) if error.is_transient() => {
                     // Often on the same full disk: logged once, and then every minute.
-                    if failures.is_multiple_of(TOLD_EVERY) {
+                    if failures.is_multiple_of(LOGGED_EVERY) {
                         tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
                     }
                     failures += 1;
@@ -341,8 +341,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     /// It is there with the present batch.
-    fn is_at(&self, place: CrashPoint) {
-        crash_points::reached_by_events(place, self.batch.entries.iter().map(|entry| entry.event.as_str()));
+    fn is_at(&self, point: CrashPoint) {
+        crash_points::reached_by_events(point, self.batch.entries.iter().map(|entry| entry.event.as_str()));
     }
 
     /// Carries out what waited for what is durable now.

@@ -35,7 +35,7 @@ struct Waiting {
     bytes: AtomicUsize,
 }
 
-/// An event's place among those that wait, given up when dropped.
+/// An event's slot among those that wait, freed when dropped.
 pub(super) struct Waits {
     waiting: Arc<Waiting>,
     /// How long it is, if a client says.
@@ -78,8 +78,8 @@ impl<M> Shared<M> {
         self.machine.lock()
     }
 
-    /// The machine and the time. The clock is read while the machine is held, so that it never sees time go back,
-    /// whoever looks.
+    /// The machine and the time. The clock is read while the machine is locked, so that time never goes back for
+    /// the caller.
     pub(super) fn at_present(&self) -> (MutexGuard<'_, M>, Time) {
         let machine = self.machine();
         (machine, self.clock.now())
@@ -90,11 +90,11 @@ impl<M> Shared<M> {
 pub struct Mailbox<M: Machine> {
     sender: Sender<Input<M>>,
     waiting: Arc<Waiting>,
-    shared: Place<M>,
+    shared: LateMachine<M>,
 }
 
 /// Where the machine will be, once it runs.
-type Place<M> = Arc<OnceLock<Arc<Shared<M>>>>;
+type LateMachine<M> = Arc<OnceLock<Arc<Shared<M>>>>;
 
 impl<M: Machine> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
@@ -186,14 +186,14 @@ impl<M: Machine> Mailbox<M> {
 /// A mailbox and its other end.
 pub(crate) fn mailbox<M: Machine>() -> (Mailbox<M>, Inbox<M>) {
     let (sender, receiver) = mpsc::channel();
-    let shared = Place::default();
+    let shared = LateMachine::default();
     (Mailbox { sender, waiting: Arc::default(), shared: shared.clone() }, Inbox { receiver, shared })
 }
 
 /// The other end of a mailbox.
 pub(crate) struct Inbox<M: Machine> {
     pub(super) receiver: Receiver<Input<M>>,
-    shared: Place<M>,
+    shared: LateMachine<M>,
 }
 
 impl<M: Machine> Inbox<M> {

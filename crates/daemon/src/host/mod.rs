@@ -27,7 +27,7 @@ pub use machine_loop::{Driver, DurableRecord, MachineError, Settings, digest};
 pub(crate) use mailbox::mailbox;
 pub use mailbox::{Mailbox, Rejected, Stopped};
 pub(crate) use records::{SharedArchive, archived, json, no_such_job, observe_accuracy, record, row};
-pub use replay::{ReplayReport, retell};
+pub use replay::{ReplayReport, replay_journal};
 pub(crate) use replies::{NoReply, Replies};
 pub use runtime::runtime;
 pub(crate) use thread::MachineThread;

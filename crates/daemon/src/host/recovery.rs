@@ -43,7 +43,7 @@ impl Since {
     }
 
     /// One more event.
-    pub(super) fn told(&mut self, event: &str) {
+    pub(super) fn record_event(&mut self, event: &str) {
         self.entries += 1;
         self.bytes += event.len();
     }
@@ -80,7 +80,7 @@ pub(crate) fn recover<M: Machine>(
     let mut commands = Vec::new();
     for entry in loaded.entries {
         sequence = entry.seq;
-        since_snapshot.told(&entry.event);
+        since_snapshot.record_event(&entry.event);
         let event = serde_json::from_str(&entry.event)
             .map_err(|source| MachineError::Unreadable { sequence, source })?;
         machine.on(Time(entry.at), event, &mut commands);
@@ -98,7 +98,7 @@ mod tests {
     fn the_longer_a_snapshot_the_later_the_next_one() {
         let is_enough = |entries: u64, snapshot_bytes: usize| {
             let mut since = Since::snapshot(snapshot_bytes);
-            (0..entries).for_each(|_| since.told("ten bytes."));
+            (0..entries).for_each(|_| since.record_event("ten bytes."));
             since.is_enough(100)
         };
         // Bytes of the snapshot, and after how many events of ten bytes the next one is taken.

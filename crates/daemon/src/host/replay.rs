@@ -21,12 +21,15 @@ pub struct ReplayReport {
     pub differing: Vec<u64>,
 }
 
-/// Tells the journal in a stopped daemon's folder to a new machine, from the first entry on.
+/// Replays the journal of a stopped daemon to a new machine, from the first entry on.
 ///
 /// # Errors
 ///
 /// If the journal cannot be read, or its first entries are kept no longer.
-pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<ReplayReport, MachineError> {
+pub fn replay_journal<M: Machine>(
+    folder: &Path,
+    new: impl FnOnce(Time) -> M,
+) -> Result<ReplayReport, MachineError> {
     let mut archive = journal::open_sqlite(folder)?.archive()?;
     let mut page = archive.entries(1, PAGE)?;
     let Some(first) = page.first() else { return Ok(ReplayReport::default()) };
@@ -36,18 +39,18 @@ pub fn retell<M: Machine>(folder: &Path, new: impl FnOnce(Time) -> M) -> Result<
         });
     }
     let mut machine = new(Time(first.at));
-    let mut retold = ReplayReport::default();
+    let mut replayed = ReplayReport::default();
     while let Some(last) = page.last().map(|entry| entry.seq) {
         let events = page.iter().map(recorded::<M>).collect::<Result<Vec<_>, _>>()?;
         for (entry, commands) in page.iter().zip(replay(&mut machine, events)) {
-            retold.entries += 1;
+            replayed.entries += 1;
             if digest::<M>(&commands) != entry.commands {
-                retold.differing.push(entry.seq);
+                replayed.differing.push(entry.seq);
             }
         }
         page = archive.entries(last + 1, PAGE)?;
     }
-    Ok(retold)
+    Ok(replayed)
 }
 
 fn recorded<M: Machine>(entry: &Entry) -> Result<JournalEvent<M::Event>, MachineError> {

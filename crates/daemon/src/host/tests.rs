@@ -27,7 +27,7 @@ impl Machine for Obedient {
     type State = ();
 
     fn on(&mut self, _now: Time, event: Word, _commands: &mut Vec<Word>) {
-        assert_eq!(event, Word::Rest, "told to");
+        assert_eq!(event, Word::Rest, "as ordered");
     }
 
     fn next_due(&self) -> Option<Time> {
@@ -67,7 +67,7 @@ async fn what_clients_want_is_rejected_while_too_much_waits() {
         want(1 << 20).unwrap();
     }
     assert_eq!(want(1), Err(Rejected::Busy));
-    assert_eq!(want(0), Ok(()), "what was turned away does not count");
+    assert_eq!(want(0), Ok(()), "a refused event does not count");
     // By their number:
     for _ in 65..10_000 {
         mailbox.send(Word::Rest).unwrap();

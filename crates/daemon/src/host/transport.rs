@@ -13,7 +13,7 @@ const CALLS_MAX: u32 = 128;
 /// Bytes under way over one connection: four times what one call may have. HTTP/2 takes more than half of this in
 /// overheads of small frames for an attack, and a child with status updates that waits for our journal must not be taken for one.
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// How long the message of a call may take to arrive: the largest one over a slow line does.
+/// How long the message of a call may take to arrive: enough for the largest one over a slow connection.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 /// After how much silence a client is asked whether it is there, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);

@@ -128,7 +128,7 @@ pub async fn bind_http(address: SocketAddr) -> Result<TcpListener, HttpError> {
 }
 
 /// Serves the pages until `stop` is done; then takes no more connections, lets the open ones finish for two seconds at
-/// most, and returns. `ready` is asked at each look at `/readyz` and must not wait for anything.
+/// most, and returns. `ready` is called at each request for `/readyz` and must not block.
 pub async fn serve_http<R>(
     listener: TcpListener,
     metrics: PrometheusHandle,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_too_many_is_closed_and_a_place_that_gets_free_is_used() {
+    async fn a_connection_over_the_limit_is_closed_and_a_freed_slot_is_used() {
         let limits = Limits { connections: 2, head: HOUR, connection: HOUR };
         let address = served(limits).await;
         let request = "GET /healthz HTTP/1.1\r\n";
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(rest(sent(address, "").await).await, "");
         first.write_all(b"\r\n").await.unwrap();
         assert!(rest(first).await.ends_with("ok\n"));
-        // The place is free once the server has noticed, which is after the answer.
+        // The slot is free once the server has noticed, which is after the answer.
         loop {
             if rest(sent(address, "GET /healthz HTTP/1.0\r\n\r\n").await).await.ends_with("ok\n") {
                 break;

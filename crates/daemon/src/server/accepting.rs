@@ -29,7 +29,7 @@ impl Service {
         id: RequestId,
         submission: Submission,
     ) -> Result<SubmitAnswer, Status> {
-        let Submission { key, what, inputs, latest, compared, survey, pinned } = submission;
+        let Submission { key, what, inputs, latest, compared, discovery, pinned } = submission;
         // No input is begun anew or thrown away until the answer is known.
         let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
@@ -83,7 +83,7 @@ impl Service {
             pinned,
             latest,
             compared,
-            survey,
+            discovery,
             payload: Payload::of(&program),
             sample,
         };
@@ -113,7 +113,7 @@ impl Service {
             }
             Answer::Cancelling(_)
             | Answer::Elsewhere(_)
-            | Answer::Order(_)
+            | Answer::MoveOutcome(_)
             | Answer::Handoff(_)
             | Answer::Decision(_)
             | Answer::Subjob(_)
@@ -131,13 +131,13 @@ impl Service {
     /// Why no job is taken while it is not known which numbers are taken.
     pub(super) async fn is_unnumbered(&self) -> Option<AdmissionRefusal> {
         let mut numbered = self.numbered.clone();
-        let told = tokio::time::timeout(NUMBERED_WITHIN, numbered.wait_for(|numbered| *numbered)).await;
+        let reported = tokio::time::timeout(NUMBERED_WITHIN, numbered.wait_for(|numbered| *numbered)).await;
         let reason = || {
-            Cause::Absent.because(
+            Cause::NotConnected.because(
                 "the server's journal is new, and the agents above it have not said which job numbers are taken",
             )
         };
-        (!matches!(told, Ok(Ok(_)))).then(|| AdmissionRefusal::Other(reason()))
+        (!matches!(reported, Ok(Ok(_)))).then(|| AdmissionRefusal::Other(reason()))
     }
 
     /// An error while the journal cannot be written: nothing is accepted then, and no client has to wait for that answer. It

@@ -38,7 +38,7 @@ use pliant_transport::Clock;
 
 /// How long a supervisor may take to see that its job is to be ended.
 const NOTICED: Duration = Duration::from_secs(3);
-/// Between two looks at what a supervisor does.
+/// The polling interval for a supervisor.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// A cluster, and what is done in it.
@@ -310,11 +310,11 @@ impl Cluster {
                 outcome = WithdrawalOutcome::Started;
             }
         }
-        if outcome == WithdrawalOutcome::Started && !tentative && self.was_put_away(&job).await {
+        if outcome == WithdrawalOutcome::Started && !tentative && self.was_removed(&job).await {
             // By an earlier try of the same: what has started since found nothing to run.
             outcome = WithdrawalOutcome::Withdrawn;
         }
-        if outcome == WithdrawalOutcome::Withdrawn && !self.put_away(&job).await {
+        if outcome == WithdrawalOutcome::Withdrawn && !self.remove_folder(&job).await {
             outcome = WithdrawalOutcome::Started;
         }
         if outcome == WithdrawalOutcome::Withdrawn {

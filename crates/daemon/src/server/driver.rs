@@ -115,7 +115,7 @@ fn count(answer: &Answer) {
         Answer::Refused(refused) => {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
         }
-        Answer::Order(MoveOutcome::Stays(why)) => {
+        Answer::MoveOutcome(MoveOutcome::Stays(why)) => {
             metrics::counter!(names::MOVES_REFUSED, "reason" => why.word()).increment(1);
         }
         Answer::Known(_)
@@ -124,7 +124,7 @@ fn count(answer: &Answer) {
         | Answer::Handoff(_)
         | Answer::Decision(_)
         | Answer::Subjob(_)
-        | Answer::Order(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))
+        | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))
         | Answer::NoSuchJob => {}
     }
 }

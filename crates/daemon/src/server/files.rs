@@ -207,7 +207,7 @@ pub(super) async fn left(
 fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobResults, StagingError> {
     let found = match sealed(dir) {
         Ok(Some(found)) => found,
-        // The job may have put anything in its place.
+        // The job may have replaced it by anything.
         Ok(None) | Err(StagingError::Damaged { .. } | StagingError::NotAFile { .. }) => seal(dir, RESULTS)?,
         Err(error) => return Err(error),
     };
@@ -246,7 +246,7 @@ where
     F: Future<Output = Result<bool, Status>> + Send,
 {
     let (sender, receiver) = mpsc::channel(4);
-    // With a place of its own: a client that reads nothing leaves none among the pieces.
+    // With a slot of its own: a client that reads nothing occupies all slots of the pieces.
     let (last, end) = mpsc::channel(1);
     spawn_of_call(async move {
         let given = tokio::select! {

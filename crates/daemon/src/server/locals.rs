@@ -24,7 +24,7 @@ pub(super) async fn page(
     let present = mailbox.ask(present).await;
     let (tuner, nodes, mut jobs) = present.map_err(|_| Status::unavailable("the server is stopping"))?;
     let nodes = nodes.map(|nodes| ClusterSnapshot { running: Vec::new(), pending: Vec::new(), ..nodes });
-    let after = query.after.map(|place| (place.ended.0, place.number));
+    let after = query.after.map(|position| (position.ended.0, position.number));
     let (since, limit) = (query.since.0, query.limit);
     let rows = archived(archive, move |archive| archive.local_jobs(since, after, limit)).await?;
     let is_full = rows.len() == limit as usize;

@@ -1,4 +1,4 @@
-//! The machines of a server as places for tasks: how powerful they are, and how much of that is taken.
+//! The machines of a server, to which tasks are mapped: how powerful they are, and how much of that is taken.
 //!
 //! *Power* is what one processor of the server's own host does on a dense product of two 64x64 matrices of doubles, which
 //! fit its first-level cache: the best of five tries of 10 ms each, made once when the server starts. What it says of a
@@ -9,8 +9,8 @@
 //!
 //! *Load* is the share of the processors that jobs have now, subjobs of launches included. In front of Slurm
 //! that is known node by node. On the server's own host there are also the processes of others: what its load average of one
-//! minute shows beyond the jobs. `F` of them beside ours on `H` processors leave ours at least `H / (F + H)` of these when the
-//! system shares them fairly, so that much is left of what jobs leave, unless `cluster.host_load` is false.
+//! minute shows beyond the jobs. `F` of them besides Pliant's on `H` processors leave Pliant's at least `H / (F + H)` of
+//! these when the system shares them fairly, so that much is left of what jobs leave, unless `cluster.host_load` is false.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Machines {
     ///
     /// # Errors
     /// The daemon has stopped.
-    pub(super) async fn survey(&self, mailbox: &Mailbox<Server>) -> Result<Vec<Machine>, Stopped> {
+    pub(super) async fn list_machines(&self, mailbox: &Mailbox<Server>) -> Result<Vec<Machine>, Stopped> {
         let power = self.power_of_one().await;
         let seen = mailbox.ask(|server, now| (server.nodes(now), server.procs().0, server.usage().free.0));
         let (nodes, procs, free) = seen.await?;

@@ -91,8 +91,8 @@ pub async fn serve(
     let offer = offer(&file, procs, advertised.clone(), host.pliant());
     let (explorations, requests) =
         explorations::start(&file, host.clone(), &offer, halted.clone()).await?.unzip();
-    let heard = ParentContact::start();
-    let ready_page = ready_page(health.clone(), heard.clone(), explorations.clone(), fresh.clone());
+    let contact = ParentContact::start();
+    let ready_page = ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone());
     front.serve_pages(file.http.as_ref(), ready_page).await?;
     let child = ServerChild {
         offer: offer.clone(),
@@ -105,7 +105,7 @@ pub async fn serve(
     };
     let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
     // With an archive of its own: it does not wait for listings of jobs.
-    let uplink = Uplink { child, parents, tls, heard, archive: machine.archive()?, clock };
+    let uplink = Uplink { child, parents, tls, contact, archive: machine.archive()?, clock };
     front.tasks.spawn(uplink.keep(outbound, halted.clone()));
     if let Some(fresh) = fresh.clone() {
         let upward = upward.clone();

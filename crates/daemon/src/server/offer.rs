@@ -170,7 +170,7 @@ impl Child for ServerChild {
         if server == self.name() && self.unnumbered().is_some() {
             tracing::info!(
                 highest,
-                "the journal is new: the agents above say which numbers its jobs have had"
+                "the journal is new: the agents above send the job numbers that are in use"
             );
             // A server that has stopped asks again when it starts.
             if self.mailbox.send(Event::Numbered { highest }).is_ok() {
@@ -198,18 +198,18 @@ impl ServerChild {
     }
 
     /// Has the machine carry out what an agent proposes, as far as it sees fit.
-    async fn order(&self, order: Box<MoveProposal>) -> Result<MoveOutcome, Stopped> {
+    async fn propose_move(&self, proposal: Box<MoveProposal>) -> Result<MoveOutcome, Stopped> {
         let reply = self.replies.wait();
-        let limit = Duration::from_secs(order.timeout.0.unsigned_abs() + 5);
-        tracing::info!(job = %order.job, to = %order.to, "the agent proposes to move a job");
-        self.mailbox.send(Event::Order { reply: reply.token(), order })?;
+        let limit = Duration::from_secs(proposal.timeout.0.unsigned_abs() + 5);
+        tracing::info!(job = %proposal.job, to = %proposal.to, "the agent proposes to move a job");
+        self.mailbox.send(Event::ProposeMove { reply: reply.token(), proposal })?;
         match reply.within(limit).await {
-            Ok(Answer::Order(outcome)) => Ok(outcome),
-            _ => Ok(MoveOutcome::Stays(StayReason::Silent)),
+            Ok(Answer::MoveOutcome(outcome)) => Ok(outcome),
+            _ => Ok(MoveOutcome::Stays(StayReason::NoAnswer)),
         }
     }
 
-    /// What a question to this server leads to. One that an agent gives an order with is answered when the job has been
+    /// What a question to this server leads to. One with which an agent proposes a move is answered when the job has been
     /// handed over, or stays.
     async fn answer(&self, ask: &DiscoveryQuery) -> Result<DiscoveryResult, Reason> {
         let stopping = |_| Cause::Stopping.because("is stopping");
@@ -225,8 +225,8 @@ impl ServerChild {
                     ..DiscoveryResult::default()
                 });
             }
-            DiscoverySubject::Move(order) => {
-                let outcome = self.order(order.clone()).await.map_err(stopping)?;
+            DiscoverySubject::Move(proposal) => {
+                let outcome = self.propose_move(proposal.clone()).await.map_err(stopping)?;
                 return Ok(DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() });
             }
             DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}

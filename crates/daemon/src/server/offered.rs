@@ -27,8 +27,8 @@ impl ServiceOffer {
         };
         // What a user may not use is counted; who runs the federation sees it.
         let all = self.catalogue.describe_all(&caller.user).into_iter();
-        let (told, hidden): (Vec<_>, Vec<_>) = all.partition(|(_, usable)| *usable || caller.operator);
-        let services = told.into_iter().map(service).collect();
+        let (visible, hidden): (Vec<_>, Vec<_>) = all.partition(|(_, usable)| *usable || caller.operator);
+        let services = visible.into_iter().map(service).collect();
         Offer { services, scripts: self.catalogue.takes_scripts(), hidden: hidden.len() as u32 }
     }
 }

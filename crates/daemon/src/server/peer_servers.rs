@@ -149,11 +149,11 @@ impl PeerServers {
             inputs: program.inputs,
             submitted: handoff.submitted,
             compared: handoff.compared.clone(),
-            survey: handoff.survey.clone(),
+            discovery: handoff.discovery.clone(),
             hops: handoff.hops.clone(),
             before: handoff.before,
             latest: handoff.latest,
-            copy: handoff.sibling,
+            sibling: handoff.sibling,
             reason: handoff.reason,
             request: program.request,
         };

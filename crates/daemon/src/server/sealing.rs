@@ -1,4 +1,5 @@
-//! The results of ended jobs, and of tasks of launches, are summed up once, however many ask for them and however long it takes.
+//! The results of ended jobs, and of tasks of launches, are summed up once, however many ask for them and however long it
+//! takes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,8 +33,8 @@ impl Drop for Begun {
 }
 
 impl Sealing {
-    /// What `sum_up` finds of the job in a folder. If it does not end in that time, a caller is told to ask again: it goes on,
-    /// and is not begun twice. So is a caller that asks while [`AT_ONCE`] other jobs are being summed up.
+    /// What `sum_up` finds of the job in a folder. If it does not end in that time, the caller has to repeat its request:
+    /// it goes on, and is not begun twice. So has a caller that asks while [`AT_ONCE`] other jobs are being summed up.
     pub(super) async fn results(
         &self,
         dir: &Path,
@@ -98,7 +99,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn results_are_summed_up_once_while_others_are_told_to_ask_again() {
+    async fn results_are_summed_up_once_while_other_callers_have_to_retry() {
         let sealing = Sealing::default();
         let (go, wait) = mpsc::channel::<()>();
         let first = move || {
@@ -106,9 +107,9 @@ mod tests {
             Ok(JobResults { left_out_count: 7, ..JobResults::default() })
         };
         let second = || Err(Status::internal("begun beside"));
-        let told = sealing.results(&job(1), Duration::ZERO, first).await.unwrap_err();
-        assert_eq!(told.code(), Code::Unavailable);
-        assert!(told.metadata().contains_key(wire::RESULTS_PENDING), "{told:?}");
+        let refusal = sealing.results(&job(1), Duration::ZERO, first).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::Unavailable);
+        assert!(refusal.metadata().contains_key(wire::RESULTS_PENDING), "{refusal:?}");
         assert!(
             sealing
                 .results(&job(1), Duration::ZERO, second)
@@ -139,9 +140,9 @@ mod tests {
         }
         let another = job(99);
         let more = || sealing.results(&another, LONG, || Ok(JobResults::default()));
-        let told = more().await.unwrap_err();
-        assert!(told.metadata().contains_key(wire::RESULTS_PENDING), "{told:?}");
-        // One that has a place is waited for as before, and gives its place back.
+        let refusal = more().await.unwrap_err();
+        assert!(refusal.metadata().contains_key(wire::RESULTS_PENDING), "{refusal:?}");
+        // One that has a slot is waited for as before, and frees its slot.
         running[0].send(()).unwrap();
         let first = sealing.results(&job(0), LONG, || Ok(JobResults::default())).await;
         assert!(first.is_ok(), "{first:?}");

@@ -396,11 +396,11 @@ impl Service {
                     Ok(change)
                         if change.handle == record.handle && change.progress() != record.progress() =>
                     {
-                        let JobRecord { compared, survey, .. } = record;
-                        break JobRecord { compared, survey, ..(*change).clone() };
+                        let JobRecord { compared, discovery, .. } = record;
+                        break JobRecord { compared, discovery, ..(*change).clone() };
                     }
                     Ok(_) => {}
-                    // Too many changes of other jobs at once: look for ourselves.
+                    // Too many changes of other jobs at once: read the record.
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         match self.find(&caller, &record.handle.to_string()).await {
                             Ok(found) if found.progress() != record.progress() => break found,

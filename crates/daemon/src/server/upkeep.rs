@@ -43,7 +43,7 @@ impl Upkeep {
         }
     }
 
-    /// One round.
+    /// One upkeep cycle.
     pub(super) async fn once(&self, now: Time) {
         for job in self.host.jobs() {
             if self.is_due(now, &job).await {
@@ -128,7 +128,7 @@ impl Upkeep {
         let wanted = job.clone();
         let row =
             archived(&self.archive, move |archive| archive.job(wanted.server.as_str(), wanted.number)).await;
-        // What is in neither place is not for us to judge.
+        // An upload in neither is left alone.
         matches!(row, Ok(Some(row)) if Time(row.ended) + self.kept <= now)
     }
 }
@@ -140,7 +140,7 @@ fn changed(dir: &Path) -> Option<Time> {
     i64::try_from(since.as_secs()).ok().map(Time)
 }
 
-/// Asks the store something that blocks; no if it cannot tell.
+/// Makes a query of the store that blocks; false if it fails.
 async fn resting(ask: impl FnOnce() -> Result<bool, StagingError> + Send + 'static) -> bool {
     match tokio::task::spawn_blocking(ask).await {
         Ok(Ok(answer)) => answer,

@@ -11,7 +11,7 @@ use super::{HEARTBEAT, SILENCE};
 use crate::host::JournalHealth;
 use crate::monitoring::Readiness;
 
-/// When the parent was last heard over a connection on which it has greeted us.
+/// The last contact with the parent, over a connection on which the parent has answered the greeting.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentContact(Arc<Mutex<Last>>);
 
@@ -29,7 +29,7 @@ impl ParentContact {
         ParentContact(Arc::new(Mutex::new(Last { at: Instant::now(), lost: None })))
     }
 
-    /// It was heard.
+    /// Records a contact.
     pub(super) fn now(&self) {
         *self.0.lock() = Last { at: Instant::now(), lost: None };
     }
@@ -39,7 +39,7 @@ impl ParentContact {
         self.0.lock().lost = Some((address.to_owned(), why.to_owned()));
     }
 
-    /// Says from time to time how long ago it was heard, whether there is a connection or not.
+    /// Updates the metric of the time since the last contact, with or without a connection.
     pub(super) async fn observe(&self) {
         let mut beat = interval(HEARTBEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -68,7 +68,7 @@ pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&ParentContact>)
     if let Some(why) = journal.failure() {
         readiness = readiness.but("journal", why);
     }
-    if let Some(why) = parent.and_then(|heard| heard.missing(SILENCE)) {
+    if let Some(why) = parent.and_then(|contact| contact.missing(SILENCE)) {
         readiness = readiness.but("parent", why);
     }
     readiness
@@ -81,25 +81,25 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_parent_counts_as_gone_after_silence_and_as_there_when_it_is_heard() {
-        let heard = ParentContact::start();
+    async fn a_parent_is_down_after_silence_and_up_after_a_contact() {
+        let contact = ParentContact::start();
         let earlier = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-        assert_eq!(heard.missing(SILENCE), None);
-        heard.lost("agent.example.org:7700", "connection refused");
-        assert_eq!(heard.missing(SILENCE), None, "it has a moment to come back");
-        heard.0.lock().at = earlier(35);
+        assert_eq!(contact.missing(SILENCE), None);
+        contact.lost("agent.example.org:7700", "connection refused");
+        assert_eq!(contact.missing(SILENCE), None, "it has a moment to come back");
+        contact.0.lock().at = earlier(35);
         let (journal, full) = (JournalHealth::default(), JournalError::Full { why: "no room".to_owned() });
         journal.committed(Err(&full));
         let unwritten = || Readiness::ready().but("journal", full.to_string());
-        let readiness_of = |heard: &ParentContact| readiness(&journal, Some(heard));
+        let readiness_of = |contact: &ParentContact| readiness(&journal, Some(contact));
         let why = "no answer from agent.example.org:7700 for 35 s: connection refused";
         let expected = unwritten().but("parent", why.to_owned());
-        assert_eq!(readiness_of(&heard), expected);
-        heard.now();
-        assert_eq!(readiness_of(&heard), unwritten());
+        assert_eq!(readiness_of(&contact), expected);
+        contact.now();
+        assert_eq!(readiness_of(&contact), unwritten());
         journal.committed(Ok(()));
-        heard.0.lock().at = earlier(9);
-        assert_eq!(readiness_of(&heard), Readiness::ready().but("parent", "no answer for 9 s".to_owned()));
+        contact.0.lock().at = earlier(9);
+        assert_eq!(readiness_of(&contact), Readiness::ready().but("parent", "no answer for 9 s".to_owned()));
         assert!(readiness(&journal, None).is_ready());
     }
 }

@@ -1,6 +1,6 @@
 //! What a daemon has for its parent, on its way to the connection.
 //!
-//! However long the parent is away or takes nothing in, nothing gathers here: status updates wait in the journal, and only the
+//! However long the parent is down or reads nothing, no messages gather here: status updates wait in the journal, and only the
 //! number of the last one is kept; that the servers have changed, or that one is free early, is a mark. What else there is to say is of use
 //! at once or not at all, so that what does not fit is dropped.
 
@@ -27,12 +27,12 @@ pub(crate) struct Upward {
 pub(super) enum TransientMessage {
     /// The answer to a question.
     Answer {
-        /// The number that [`Child::asked`](super::Child::asked) was told.
+        /// The number that [`Child::asked`](super::Child::asked) got.
         discovery: u64,
         /// What was found.
         found: DiscoveryResult,
     },
-    /// Which numbers have the jobs of that server had?
+    /// A query for the job numbers that this server has used.
     Unnumbered(Name),
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Outbound {
 
 /// A way up and its end. `next_update` is the number of the next status update.
 pub(crate) fn upward(next_update: u64) -> (Upward, Outbound) {
-    let (last_update, news) = watch::channel(next_update - 1);
+    let (last_update, updates) = watch::channel(next_update - 1);
     let (said, receiver) = mpsc::channel(SAID_MAX);
     let (announce, freed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let outbound =
-        Outbound { last_update: news, announce: announce.clone(), freed: freed.clone(), said: receiver };
+        Outbound { last_update: updates, announce: announce.clone(), freed: freed.clone(), said: receiver };
     (Upward { last_update: Arc::new(last_update), announce, freed, said }, outbound)
 }
 
@@ -80,7 +80,7 @@ impl Upward {
         self.queue(TransientMessage::Answer { discovery, found });
     }
 
-    /// A server asks which numbers its jobs have had. If that does not fit, the server asks again.
+    /// A server asks for the job numbers that it has used. If that does not fit, the server asks again.
     pub(crate) fn unnumbered(&self, server: Name) {
         self.queue(TransientMessage::Unnumbered(server));
     }
@@ -106,11 +106,15 @@ mod tests {
             upward.answer(number, DiscoveryResult::default());
         }
         upward.status_update(3);
-        assert_eq!(*outbound.last_update.borrow(), 100_000, "the number of the last news, and no news");
+        assert_eq!(
+            *outbound.last_update.borrow(),
+            100_000,
+            "the number of the last status update, and no status updates"
+        );
         let mut answers = 0;
         while let Ok(TransientMessage::Answer { discovery, .. }) = outbound.said.try_recv() {
             answers += 1;
-            assert_eq!(discovery, answers, "the first ones: those after them have found the place taken");
+            assert_eq!(discovery, answers, "the first ones: the later ones found no free slot");
         }
         assert_eq!(answers, SAID_MAX as u64);
     }

@@ -19,7 +19,7 @@ use super::*;
 use crate::config::LimitsFile;
 
 /// A journal with status updates from one number to another.
-struct News {
+struct Updates {
     from: u64,
     to: Arc<AtomicU64>,
     /// How many were read.
@@ -33,32 +33,32 @@ const RECORD: &str = r#"{"handle":"lyon.1","key":"0123456789abcdef0123456789abcd
     "name":"test","work":{"procs":1,"walltime":1,"speedup":"rigid"},"state":"QUEUED","submitted":100,
     "expected":{"procs":1,"walltime":1,"start":100},"procs":1,"walltime":1,"started":null,"ended":null,"exit":null}"#;
 
-impl Archive for News {
+impl Archive for Updates {
     fn status_updates(&mut self, after: u64, limit: u32) -> Result<Vec<StatusUpdate>, JournalError> {
         let numbers = (after + 1).max(self.from)..=self.to.load(Ordering::Relaxed);
         if self.attempts.fetch_add(1, Ordering::Relaxed) < self.failing {
             return Err(JournalError::Unreachable { why: "for now".to_owned() });
         }
-        let news = |seq| StatusUpdate { seq, body: RECORD.to_owned() };
-        let page: Vec<StatusUpdate> = numbers.take(limit as usize).map(news).collect();
+        let update = |seq| StatusUpdate { seq, body: RECORD.to_owned() };
+        let page: Vec<StatusUpdate> = numbers.take(limit as usize).map(update).collect();
         self.read.fetch_add(page.len() as u64, Ordering::Relaxed);
         Ok(page)
     }
 
     fn job(&mut self, _: &str, _: u32) -> Result<Option<JobRow>, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 
     fn job_by_key(&mut self, _: &[u8; 16]) -> Result<Option<JobRow>, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 
     fn jobs(&mut self, _: &Filter) -> Result<Vec<JobRow>, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 
     fn accuracy(&mut self, _: Option<&str>, _: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 
     fn local_jobs(
@@ -67,19 +67,19 @@ impl Archive for News {
         _: Option<LocalJobCursor>,
         _: u32,
     ) -> Result<Vec<(LocalJobCursor, LocalJobRow)>, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 
     fn entries(&mut self, _: u64, _: u32) -> Result<Vec<Entry>, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 
     fn last_number(&mut self, _: &str) -> Result<Option<u32>, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 
     fn ended(&mut self) -> Result<u64, JournalError> {
-        unreachable!("news alone are read")
+        unreachable!("only status updates are read")
     }
 }
 
@@ -142,7 +142,7 @@ impl Bench {
     /// The journal has status updates up to a number, and those before `from` no more.
     fn new(from: u64, last: u64, failing: u32) -> Bench {
         let (to, read, attempts) = (Arc::new(AtomicU64::new(last)), Arc::default(), Arc::default());
-        let news = News {
+        let updates = Updates {
             from,
             to: Arc::clone(&to),
             read: Arc::clone(&read),
@@ -152,11 +152,11 @@ impl Bench {
         let (upward, outbound) = upward(last + 1);
         let mut line = ParentConnection {
             child: Arc::new(Lyon),
-            heard: ParentContact::start(),
-            archive: Arc::new(Mutex::new(Box::new(news))),
+            contact: ParentContact::start(),
+            archive: Arc::new(Mutex::new(Box::new(updates))),
             clock: Clock::start(Time(0)),
             outbound,
-            told: 0,
+            last_sent: 0,
             page: VecDeque::new(),
             announce: false,
             freed: false,
@@ -177,7 +177,7 @@ impl Bench {
     /// The next message that is no heartbeat.
     async fn next(&mut self) -> FromChild {
         loop {
-            let message = self.parent.recv().await.expect("the line holds");
+            let message = self.parent.recv().await.expect("the connection holds");
             match FromChild::try_from(message).unwrap() {
                 FromChild::Heartbeat { now } => assert!(now.is_some()),
                 message => return message,
@@ -185,10 +185,10 @@ impl Bench {
         }
     }
 
-    async fn next_news(&mut self) -> u64 {
+    async fn next_update(&mut self) -> u64 {
         match self.next().await {
             FromChild::StatusUpdate { sequence, .. } => sequence,
-            other => panic!("expected news, found {other:?}"),
+            other => panic!("expected a status update, found {other:?}"),
         }
     }
 }
@@ -232,11 +232,11 @@ async fn status_updates_stay_in_the_journal_until_the_parent_takes_them_in() {
     // And those that come later.
     bench.to.store(LAST + 2, Ordering::Relaxed);
     bench.upward.status_update(LAST + 2);
-    assert_eq!((bench.next_news().await, bench.next_news().await), (LAST + 1, LAST + 2));
+    assert_eq!((bench.next_update().await, bench.next_update().await), (LAST + 1, LAST + 2));
 }
 
 #[tokio::test]
-async fn that_processors_are_free_early_is_told_once() {
+async fn early_free_processors_are_notified_once() {
     let mut bench = Bench::new(1, 0, 0);
     bench.upward.freed();
     bench.upward.freed();
@@ -255,7 +255,7 @@ fn a_journal_that_was_put_back_is_no_journal_of_the_parents_child() {
 #[tokio::test]
 async fn a_journal_that_cannot_be_read_is_read_later() {
     let mut bench = Bench::new(1, 1, 1);
-    assert_eq!(bench.next_news().await, 1);
+    assert_eq!(bench.next_update().await, 1);
     assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "with the next heartbeat and not at once");
 }
 
@@ -271,7 +271,7 @@ async fn status_updates_that_another_parent_has_kept_are_not_waited_for() {
     }
     bench.to.store(10, Ordering::Relaxed);
     bench.upward.status_update(10);
-    assert_eq!(bench.next_news().await, 10);
+    assert_eq!(bench.next_update().await, 10);
     assert_eq!(bench.attempts.load(Ordering::Relaxed), 2, "looked for once before");
 }
 
@@ -315,9 +315,9 @@ async fn the_queue_of_50_000_waiting_jobs_goes_up_in_pieces_among_other_messages
     assert!(length > LimitsFile::default().message_bytes, "one message would do: {length} bytes");
     let mut bench = Bench::new(1, 1000, 0);
     bench.upward.answer(8, long.clone());
-    let (mut pieces, mut news, mut taken) = (Pieces::default(), 0, 0);
+    let (mut pieces, mut updates, mut taken) = (Pieces::default(), 0, 0);
     let answer = loop {
-        let message = bench.parent.recv().await.expect("the line holds");
+        let message = bench.parent.recv().await.expect("the connection holds");
         assert!(
             message.encoded_len() <= LimitsFile::default().message_bytes / 8,
             "{}",
@@ -330,13 +330,13 @@ async fn the_queue_of_50_000_waiting_jobs_goes_up_in_pieces_among_other_messages
                     break answer;
                 }
             }
-            FromChild::StatusUpdate { .. } => news += 1,
+            FromChild::StatusUpdate { .. } => updates += 1,
             FromChild::Heartbeat { .. } => {}
             other => panic!("expected a piece, found {other:?}"),
         }
     };
     assert_eq!(answer, FromChild::Answer { discovery: 80, found: long });
-    assert!(taken > 50 && news <= 1000, "{taken} pieces, {news} news");
+    assert!(taken > 50 && updates <= 1000, "{taken} pieces, {updates} status updates");
 }
 
 #[test]

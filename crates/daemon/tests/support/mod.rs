@@ -73,9 +73,9 @@ pub(crate) struct Running {
 
 pub(crate) async fn running(file: AgentFile) -> Running {
     let (stop, stopping) = watch::channel(false);
-    let (ready, told) = oneshot::channel();
+    let (ready, address) = oneshot::channel();
     let serving = tokio::spawn(agent::serve(file, stopping, |address| ready.send(address).unwrap()));
-    let address = told.await.unwrap().to_string();
+    let address = address.await.unwrap().to_string();
     Running { address, stop, serving }
 }
 

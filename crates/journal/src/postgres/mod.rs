@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// The first pause: usually the previous leader has just ended and the database is about to notice.
 const FIRST_RETRY: Duration = Duration::from_millis(10);
 /// The database in messages.
-const PLACE: &str = "the PostgreSQL database";
+const LOCATION: &str = "the PostgreSQL database";
 
 /// The leader's journal.
 pub(super) struct Postgres {
@@ -161,7 +161,7 @@ impl Journal for Postgres {
     fn claim(&mut self, owner: &str) -> Result<(), JournalError> {
         self.connect()?;
         let found = self.transact(self.tail, |session| queries::claim(session, owner))?;
-        check_owner(PLACE, owner, found)
+        check_owner(LOCATION, owner, found)
     }
 
     fn load(&mut self) -> Result<Loaded, JournalError> {

@@ -2,7 +2,7 @@
 
 use pliant_telemetry::RequestId;
 
-use super::PLACE;
+use super::LOCATION;
 use super::session::Session;
 use crate::JournalError;
 use crate::database::{Row, Statements, read_one};
@@ -53,7 +53,7 @@ pub(super) fn prepare(session: &mut Session) -> Result<(), JournalError> {
     let (schema, metadata, tables): (bool, bool, bool) = read_one(session, text, &[], read)?;
     if tables && !metadata {
         let why = "the schema pliant has tables of another application".to_owned();
-        return Err(JournalError::Damaged { place: PLACE.to_owned(), why });
+        return Err(JournalError::Damaged { location: LOCATION.to_owned(), why });
     }
     if !metadata {
         if !schema {
@@ -75,7 +75,7 @@ pub(super) fn prepare(session: &mut Session) -> Result<(), JournalError> {
 pub(super) fn check_version(session: &mut Session) -> Result<(), JournalError> {
     let found: i64 = read_one(session, "SELECT version FROM metadata", &[], |row| row.take(0))?;
     if found != VERSION {
-        return Err(JournalError::Version { place: PLACE.to_owned(), expected: VERSION, found });
+        return Err(JournalError::Version { location: LOCATION.to_owned(), expected: VERSION, found });
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::PLACE;
+use super::LOCATION;
 use super::session::{Executor, Session};
 use crate::archive::ReadConnection;
 use crate::database::{Row, Statements, Value};
@@ -16,8 +16,8 @@ use crate::queries::REPLACE_JOB;
 use crate::{JobRow, JournalError, LocalJobRow};
 
 impl Statements for Session {
-    fn place(&self) -> String {
-        PLACE.to_owned()
+    fn location(&self) -> String {
+        LOCATION.to_owned()
     }
 
     fn rows(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, JournalError> {
@@ -51,7 +51,7 @@ fn row(row: &tokio_postgres::Row) -> Result<Row, JournalError> {
             Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(column)?.map(Value::Bytes),
             _ => {
                 let why = format!("expected no column of type {}, found {}", of.type_(), of.name());
-                return Err(JournalError::Damaged { place: PLACE.to_owned(), why });
+                return Err(JournalError::Damaged { location: LOCATION.to_owned(), why });
             }
         };
         Ok(value.unwrap_or(Value::Null))
@@ -163,7 +163,7 @@ impl From<tokio_postgres::Error> for JournalError {
         match code {
             code if *code == SqlState::DISK_FULL => JournalError::Full { why },
             code if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
-                JournalError::Damaged { place: PLACE.to_owned(), why }
+                JournalError::Damaged { location: LOCATION.to_owned(), why }
             }
             code if gone || *code == SqlState::READ_ONLY_SQL_TRANSACTION => JournalError::Unreachable { why },
             _ => JournalError::Failed { why },

@@ -43,7 +43,7 @@ impl Sqlite {
         if !path.try_exists().map_err(unusable)? {
             if folder.join("journal.db-wal").try_exists().map_err(unusable)? {
                 let why = "found its log (journal.db-wal) without it".to_owned();
-                return Err(JournalError::Damaged { place: path.display().to_string(), why });
+                return Err(JournalError::Damaged { location: path.display().to_string(), why });
             }
             schema::create(folder, &path)?;
         }
@@ -126,7 +126,7 @@ fn lock(folder: &Path) -> Result<File, JournalError> {
         Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
             let mut text = String::new();
             let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(JournalError::Taken { place: folder.display().to_string(), process });
+            return Err(JournalError::Taken { location: folder.display().to_string(), process });
         }
         Err(error) => return Err(unusable(error.into())),
     }

@@ -77,8 +77,8 @@ fn create_tables(path: &Path) -> rusqlite::Result<()> {
 /// Checks that the file is a journal of this version and opens it for its daemon.
 pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, JournalError> {
     let failed = |error: rusqlite::Error| failed(path, &error);
-    let place = || path.display().to_string();
-    let damaged = |why: &str| JournalError::Damaged { place: place(), why: why.to_owned() };
+    let location = || path.display().to_string();
+    let damaged = |why: &str| JournalError::Damaged { location: location(), why: why.to_owned() };
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
         return Err(damaged("an empty file"));
     }
@@ -94,7 +94,7 @@ pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, Jo
         return Err(damaged("a database without a version"));
     }
     if found != VERSION {
-        return Err(JournalError::Version { place: place(), expected: VERSION, found });
+        return Err(JournalError::Version { location: location(), expected: VERSION, found });
     }
     configure(&connection, durability).map_err(failed)?;
     Ok(connection)
@@ -111,7 +111,7 @@ fn configure(connection: &Connection, durability: Durability) -> rusqlite::Resul
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     // The size to which a grown log is cut, in bytes.
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    // In KiB because it is negative. Indexes of jobs are written at random places.
+    // In KiB because it is negative. Indexes of jobs are written in random order.
     connection.pragma_update(None, "cache_size", -32_768)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.set_prepared_statement_cache_capacity(64);

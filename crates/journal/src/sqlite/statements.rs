@@ -17,7 +17,7 @@ pub(super) struct SqliteStatements<'c> {
 }
 
 impl Statements for SqliteStatements<'_> {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.path.display().to_string()
     }
 
@@ -89,7 +89,7 @@ impl ReadConnection for SqliteReader {
 /// An error of SQLite as an error of the journal.
 pub(super) fn failed(path: &Path, error: &rusqlite::Error) -> JournalError {
     let why = error.to_string();
-    let place = path.display().to_string();
+    let location = path.display().to_string();
     let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
     match code {
         // The index of the write-ahead log, a file of its own, could not grow.
@@ -97,12 +97,12 @@ pub(super) fn failed(path: &Path, error: &rusqlite::Error) -> JournalError {
         // A missing page has an extended code.
         Some(
             (ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt, _) | (_, ffi::SQLITE_IOERR_SHORT_READ),
-        ) => JournalError::Damaged { place, why },
+        ) => JournalError::Damaged { location, why },
         Some((ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly, _)) => {
             JournalError::Folder { path: path.to_owned(), source: std::io::Error::other(why) }
         }
         Some(_) => JournalError::Failed { why },
         // An error of rusqlite about a value: a wrong type, or a text that is not UTF-8.
-        None => JournalError::Damaged { place, why },
+        None => JournalError::Damaged { location, why },
     }
 }

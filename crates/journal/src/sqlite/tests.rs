@@ -13,7 +13,7 @@ fn entries(from: u64, to: u64, length: usize) -> Batch {
 }
 
 #[test]
-fn no_room_is_rolled_back_and_the_journal_goes_on() {
+fn a_full_disk_is_rolled_back_and_the_journal_goes_on() {
     let folder = TempDir::new().unwrap();
     let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
     journal.commit(&entries(1, 3, 10)).unwrap();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pliant_journal::{Batch, Journal, JournalError, Loaded, Snapshot, open_sqlite};
 use pliant_testing::postgres::Server;
 use pliant_testing::{Needed, skip};
-use support::{Folder, Place, entries, entry_batch, job, model, open_address, scenarios, status_updates};
+use support::{Folder, Storage, entries, entry_batch, job, model, open_address, scenarios, status_updates};
 
 /// The longest wait of a test, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const SMALL_DISK: &str = "PLIANT_TEST_SMALL_DISK";
 /// Entries in each batch of [`run_writer`].
 const BATCH_ENTRIES: u64 = 7;
 
-fn check_all(new: impl Fn() -> Box<dyn Place>) {
+fn check_all(new: impl Fn() -> Box<dyn Storage>) {
     for (name, scenario) in scenarios::ALL {
         println!("{name}");
         scenario(&*new());
@@ -65,12 +65,12 @@ fn postgres_survives_kill() {
 }
 
 /// Kills a writer and checks that every acknowledged batch is complete and no batch is partial.
-fn check_kill(place: &dyn Place) {
+fn check_kill(storage: &dyn Storage) {
     let mut before = 0;
     for lines in [1, 40, 97] {
         let mut writer = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--ignored", "--nocapture", "run_writer"])
-            .env(WRITER_ADDRESS, place.address())
+            .env(WRITER_ADDRESS, storage.address())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -82,7 +82,7 @@ fn check_kill(place: &dyn Place) {
         let acknowledged = *acknowledged.last().unwrap();
         assert!(acknowledged > before, "the writer continued after the previous one");
 
-        let mut journal = place.open().unwrap();
+        let mut journal = storage.open().unwrap();
         let loaded = journal.load().unwrap();
         let last = last_entry(&loaded);
         assert!(last >= acknowledged, "{acknowledged} was acknowledged, {last} is there");
@@ -146,8 +146,8 @@ fn sqlite_refuses_files_that_are_not_journals() {
         prepare(&folder.file());
         let before = fs::read(folder.file()).ok();
         let error = folder.open().err().unwrap_or_else(|| panic!("{name} was opened"));
-        let place = folder.file().display().to_string();
-        assert!(error.to_string().starts_with(&place), "{name}: {error}");
+        let storage = folder.file().display().to_string();
+        assert!(error.to_string().starts_with(&storage), "{name}: {error}");
         assert!(error.to_string().contains(why), "{name}: {error}");
         assert!(!error.is_transient() && error.hint().is_some(), "{name}: {error:?}");
         assert_eq!(fs::read(folder.file()).ok(), before, "{name} was changed");

@@ -7,27 +7,27 @@ use pliant_journal::{Batch, JournalError, Snapshot, open_postgres};
 use pliant_testing::postgres::Server;
 
 use super::support::proxy::{BreakAt, BreakingProxy};
-use super::support::{Place, entries, entry_batch, job, open_address, status_updates};
+use super::support::{Storage, entries, entry_batch, job, open_address, status_updates};
 use super::{TIMEOUT, commit_with_retries};
 
 #[test]
 fn a_standby_takes_over_and_the_deposed_cannot_commit() {
     let Some(server) = Server::start() else { return };
-    let place = server.database();
-    let mut first = place.open().unwrap();
+    let storage = server.database();
+    let mut first = storage.open().unwrap();
     first.commit(&entry_batch(1, 3)).unwrap();
-    let address = place.address();
+    let address = storage.address();
     let (leads, led) = mpsc::channel();
     let standby = std::thread::spawn(move || leads.send(open_address(&address).unwrap()).unwrap());
     let begun = Instant::now();
-    while place.connections().len() < 2 {
+    while storage.connections().len() < 2 {
         assert!(begun.elapsed() < TIMEOUT);
         std::thread::sleep(Duration::from_millis(5));
     }
     first.commit(&entry_batch(4, 4)).unwrap();
     assert!(led.recv_timeout(Duration::from_millis(300)).is_err(), "two lead");
 
-    place.end_leader();
+    storage.end_leader();
     let mut second = led.recv_timeout(TIMEOUT).unwrap();
     standby.join().unwrap();
     assert_eq!(second.load().unwrap().entries, entries(1, 4));
@@ -51,27 +51,27 @@ fn a_standby_takes_over_and_the_deposed_cannot_commit() {
 #[test]
 fn a_leader_whose_lock_was_lost_unnoticed_cannot_commit() {
     let Some(server) = Server::start() else { return };
-    let place = server.database();
-    let mut journal = place.open().unwrap();
+    let storage = server.database();
+    let mut journal = storage.open().unwrap();
     journal.commit(&entry_batch(1, 3)).unwrap();
     // As a new leader does.
-    place.tamper("UPDATE metadata SET term = term + 1");
+    storage.tamper("UPDATE metadata SET term = term + 1");
     let batch = Batch { ended: vec![job("north", 1, 1)], ..entry_batch(4, 4) };
     assert!(matches!(journal.commit(&batch), Err(JournalError::Deposed { .. })));
-    assert_eq!(place.query("SELECT max(seq) FROM entries"), ["3"]);
-    assert_eq!(place.query("SELECT count(*) FROM jobs"), ["0"]);
+    assert_eq!(storage.query("SELECT max(seq) FROM entries"), ["3"]);
+    assert_eq!(storage.query("SELECT count(*) FROM jobs"), ["0"]);
 }
 
 #[test]
 fn a_leader_goes_on_after_a_broken_connection() {
     let Some(server) = Server::start() else { return };
-    let place = server.database();
-    let mut journal = place.open().unwrap();
+    let storage = server.database();
+    let mut journal = storage.open().unwrap();
     let mut archive = journal.archive().unwrap();
     journal.commit(&Batch { ended: vec![job("north", 1, 1)], ..entry_batch(1, 3) }).unwrap();
     assert_eq!(archive.ended().unwrap(), 1);
     for round in 1..=3_u64 {
-        place.query(
+        storage.query(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'pliant'",
         );
         let batch = entry_batch(3 + round, 3 + round);
@@ -81,7 +81,7 @@ fn a_leader_goes_on_after_a_broken_connection() {
         assert_eq!(archive.ended().unwrap(), 1);
         assert_eq!(journal.load().unwrap().entries, entries(1, 3 + round));
         let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
-        assert_eq!(place.query(locks), ["1"], "it leads again");
+        assert_eq!(storage.query(locks), ["1"], "it leads again");
     }
 }
 
@@ -89,10 +89,10 @@ fn a_leader_goes_on_after_a_broken_connection() {
 fn a_commit_with_unknown_outcome_counts_once() {
     let Some(server) = Server::start() else { return };
     for (when, done) in [(BreakAt::Before, "3"), (BreakAt::After, "6")] {
-        let place = server.database();
+        let storage = server.database();
         let proxy = BreakingProxy::open(server.socket());
         let mut journal =
-            open_address(&format!("postgres:{}", place.connection_by("127.0.0.1", proxy.port()))).unwrap();
+            open_address(&format!("postgres:{}", storage.connection_by("127.0.0.1", proxy.port()))).unwrap();
         journal.commit(&Batch { status_updates: status_updates(1, 1), ..entry_batch(1, 3) }).unwrap();
         let batch = Batch {
             status_updates: status_updates(2, 3),
@@ -104,11 +104,11 @@ fn a_commit_with_unknown_outcome_counts_once() {
         assert!(matches!(error, JournalError::Unreachable { .. }), "{when:?}: {error:?}");
         assert!(!proxy.is_waiting(), "{when:?}: the commit was on its way");
         let begun = Instant::now();
-        while !place.connections().is_empty() {
+        while !storage.connections().is_empty() {
             assert!(begun.elapsed() < TIMEOUT);
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(place.query("SELECT max(seq) FROM entries"), [done], "{when:?}");
+        assert_eq!(storage.query("SELECT max(seq) FROM entries"), [done], "{when:?}");
         commit_with_retries(&mut *journal, &batch).unwrap();
         let loaded = journal.load().unwrap();
         assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 6), vec![1, 2, 3]), "{when:?}");
@@ -120,11 +120,11 @@ fn a_commit_with_unknown_outcome_counts_once() {
 #[test]
 fn postgres_continues_after_a_full_disk() {
     let Some(server) = Server::start() else { return };
-    let place = server.database();
-    let mut journal = place.open().unwrap();
+    let storage = server.database();
+    let mut journal = storage.open().unwrap();
     journal.commit(&entry_batch(1, 3)).unwrap();
     // The error of the database on a full disk, at the end of a commit.
-    place.tamper(
+    storage.tamper(
         "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \
              $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
          CREATE TRIGGER full_disk BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION full_disk()",
@@ -137,7 +137,7 @@ fn postgres_continues_after_a_full_disk() {
         let loaded = journal.load().unwrap();
         assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 3), vec![]));
     }
-    place.tamper("DROP TRIGGER full_disk ON jobs");
+    storage.tamper("DROP TRIGGER full_disk ON jobs");
     journal.commit(&batch).unwrap();
     let loaded = journal.load().unwrap();
     assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 6), vec![1]));
@@ -166,8 +166,8 @@ fn postgres_refuses_schemas_that_are_not_journals() {
 #[test]
 fn daemons_that_start_together_lead_one_after_the_other() {
     let Some(server) = Server::start() else { return };
-    let place = server.database();
-    let address = place.address();
+    let storage = server.database();
+    let address = storage.address();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -177,6 +177,6 @@ fn daemons_that_start_together_lead_one_after_the_other() {
             });
         }
     });
-    assert_eq!(place.open().unwrap().load().unwrap().entries, entries(1, 4));
-    assert_eq!(place.query("SELECT term FROM metadata"), ["5"]);
+    assert_eq!(storage.open().unwrap().load().unwrap().entries, entries(1, 4));
+    assert_eq!(storage.query("SELECT term FROM metadata"), ["5"]);
 }

@@ -22,7 +22,7 @@ pub struct NextBatch {
     /// Instances left for the server.
     pub share: u64,
     /// Instances that run at a time.
-    pub places: u32,
+    pub slots: u32,
     /// The expected runtime of an instance.
     pub instance: SpanMs,
     /// True if the expectation comes from jobs of the same service.
@@ -36,12 +36,12 @@ pub struct NextBatch {
 impl NextBatch {
     /// The size; none if the server has no instances left.
     pub fn size(self) -> Option<u64> {
-        let NextBatch { share, places, instance, is_known, most, taken } = self;
-        if share == 0 || places == 0 {
+        let NextBatch { share, slots, instance, is_known, most, taken } = self;
+        if share == 0 || slots == 0 {
             return None;
         }
         let in_time = (BATCH_MS / instance.0.max(1)).max(1) as u64;
-        let guided = share.div_ceil(2 * u64::from(places));
+        let guided = share.div_ceil(2 * u64::from(slots));
         let most = u64::from(most);
         let known_most = if is_known { most } else { UNKNOWN_MOST };
         let taken = taken.map_or(u64::MAX, |taken| u64::from(taken.max(1)));
@@ -72,7 +72,7 @@ mod tests {
     fn a_batch_takes_its_target_time_and_half_of_the_rest_towards_the_end() {
         let batch = NextBatch {
             share: 1_000_000,
-            places: 10,
+            slots: 10,
             instance: SpanMs(10),
             is_known: true,
             most: 100_000,
@@ -90,7 +90,7 @@ mod tests {
         check(NextBatch { taken: Some(70), ..batch }, Some(70));
         check(NextBatch { taken: Some(0), ..batch }, Some(1));
         check(NextBatch { share: 0, ..batch }, None);
-        check(NextBatch { places: 0, ..batch }, None);
+        check(NextBatch { slots: 0, ..batch }, None);
     }
 
     #[test]

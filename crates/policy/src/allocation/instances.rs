@@ -90,10 +90,10 @@ pub fn expected_before_samples(
     let own = own.filter(|found| found.level == Level::Executable);
     let own = own
         .map(|Predicted { runtime, level, jobs, .. }| (runtime.0, level, RuntimeSource::Statistics { jobs }));
-    let told_elsewhere = |Expectation { runtime, level, jobs }: Expectation| {
+    let from_federation = |Expectation { runtime, level, jobs }: Expectation| {
         (runtime.0, level, RuntimeSource::Federation { level, jobs })
     };
-    let found = own.or(elsewhere.map(told_elsewhere)).map(|(runtime, level, source)| {
+    let found = own.or(elsewhere.map(from_federation)).map(|(runtime, level, source)| {
         let scale = if level == Level::Executable { scale } else { 1.0 };
         let ms = runtime as f64 * scale / speed;
         Expected { time: SpanMs((ms.ceil() as i64).max(1)), source }
@@ -172,18 +172,18 @@ pub fn with_own_processors(mut offer: Offer, running: u32, since: SpanMs) -> Off
 
 /// When groups of `width` processors become free, from processors that become free one by one: the capacity for jobs of
 /// `width` processors.
-pub fn places(free: &[Free], width: u32) -> Vec<Free> {
+pub fn slots(free: &[Free], width: u32) -> Vec<Free> {
     let width = width.max(1);
-    let mut places = Vec::with_capacity(free.len());
+    let mut slots = Vec::with_capacity(free.len());
     let mut rest = 0;
     for step in free {
         let processors = rest + step.processors;
         rest = processors % width;
         if processors >= width {
-            places.push(Free { at: step.at, processors: processors / width });
+            slots.push(Free { at: step.at, processors: processors / width });
         }
     }
-    places
+    slots
 }
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
         let steps = |steps: &[(i64, u32)]| -> Vec<Free> {
             steps.iter().map(|(at, processors)| Free { at: Span(*at), processors: *processors }).collect()
         };
-        assert_eq!(places(&steps(&[(0, 3), (5, 1), (9, 4)]), 2), steps(&[(0, 1), (5, 1), (9, 2)]));
-        assert_eq!(places(&steps(&[(0, 3), (5, 1)]), 0), steps(&[(0, 3), (5, 1)]));
+        assert_eq!(slots(&steps(&[(0, 3), (5, 1), (9, 4)]), 2), steps(&[(0, 1), (5, 1), (9, 2)]));
+        assert_eq!(slots(&steps(&[(0, 3), (5, 1)]), 0), steps(&[(0, 3), (5, 1)]));
     }
 }

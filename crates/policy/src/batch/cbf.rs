@@ -112,8 +112,8 @@ impl ConservativeBackfilling {
     }
 
     /// Queues a job with a reservation, the earliest one not before `from`.
-    pub(super) fn submit_at(&mut self, now: Time, job: JobId, place: Estimate, from: Time) {
-        let Estimate { procs, walltime, start } = place;
+    pub(super) fn submit_at(&mut self, now: Time, job: JobId, estimate: Estimate, from: Time) {
+        let Estimate { procs, walltime, start } = estimate;
         self.reserve(Entry::new(job, procs, walltime, start));
         if from > now {
             // Processors freed before `from` were not considered for this job.
@@ -165,9 +165,9 @@ impl ConservativeBackfilling {
     fn try_move(&mut self, now: Time, movable: Movable) {
         let Movable { slot, fits, slides } = movable;
         let Entry { procs, walltime, start, mut hints, .. } = self.queue.entry(slot);
-        let place =
+        let estimate =
             if fits { self.touched.earliest_fit(&self.profile, now, procs, walltime, start) } else { None };
-        let (earlier, freed) = match place {
+        let (earlier, freed) = match estimate {
             Some(earlier) => (earlier, self.profile.shift(start, earlier, walltime, procs)),
             None if slides => self.profile.slide(&mut hints, start, walltime, procs, now),
             None => return,
@@ -305,16 +305,16 @@ impl BatchScheduler for ConservativeBackfilling {
 
     fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
         self.profile.advance(now);
-        let mut has_room = true;
+        let mut has_free_slots = true;
         for (job, end) in jobs {
             let Some(held) = self.running.extend(*job, *end) else { continue };
             let from = held.end.max(now);
-            has_room &= from >= *end || self.profile.min_free(from, *end) >= i64::from(held.procs.0);
-            if has_room {
+            has_free_slots &= from >= *end || self.profile.min_free(from, *end) >= i64::from(held.procs.0);
+            if has_free_slots {
                 self.profile.reserve(from, *end, held.procs);
             }
         }
-        if !has_room {
+        if !has_free_slots {
             self.replan(now);
         }
     }

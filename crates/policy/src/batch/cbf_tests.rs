@@ -28,7 +28,7 @@ type Script = Vec<(i64, Action)>;
 
 /// A reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+struct Reservation {
     job: u32,
     procs: u32,
     start: i64,
@@ -38,30 +38,30 @@ struct Place {
 /// The reference implementation.
 struct ReferenceBackfilling {
     procs: u32,
-    running: Vec<Place>,
+    running: Vec<Reservation>,
     /// In order of submission.
-    waiting: Vec<Place>,
+    waiting: Vec<Reservation>,
 }
 
 impl ReferenceBackfilling {
     /// Free processors in each second from `now` on; all processors are free after that.
     fn seconds(&self, now: i64) -> Vec<i64> {
         let held = || self.running.iter().chain(&self.waiting);
-        let end = held().map(|place| place.end).max().unwrap_or(now);
+        let end = held().map(|reservation| reservation.end).max().unwrap_or(now);
         let mut free = vec![i64::from(self.procs); (end - now).max(0) as usize];
-        held().for_each(|place| take(&mut free, now, *place, -1));
+        held().for_each(|reservation| take(&mut free, now, *reservation, -1));
         assert!(free.iter().all(|free| *free >= 0), "more processors are taken than there are");
         free
     }
 
     fn submit(&mut self, now: i64, job: u32, procs: u32, walltime: i64) {
         let start = now + earliest(&self.seconds(now), procs, walltime);
-        self.waiting.push(Place { job, procs, start, end: start + walltime });
+        self.waiting.push(Reservation { job, procs, start, end: start + walltime });
     }
 
     fn cancel(&mut self, now: i64, jobs: &[u32]) -> usize {
         let before = self.waiting.len();
-        self.waiting.retain(|place| place.start <= now || !jobs.contains(&place.job));
+        self.waiting.retain(|reservation| reservation.start <= now || !jobs.contains(&reservation.job));
         let cancelled = before - self.waiting.len();
         if cancelled > 0 {
             self.compress(now);
@@ -70,35 +70,35 @@ impl ReferenceBackfilling {
     }
 
     fn finish(&mut self, now: i64, job: u32) {
-        self.running.retain(|place| place.job != job);
+        self.running.retain(|reservation| reservation.job != job);
         self.compress(now);
     }
 
     fn compress(&mut self, now: i64) {
         let mut free = self.seconds(now);
-        for place in self.waiting.iter_mut().filter(|place| place.start > now) {
-            take(&mut free, now, *place, 1);
-            let walltime = place.end - place.start;
-            let start = now + earliest(&free, place.procs, walltime);
-            assert!(start <= place.start, "job {} would be delayed", place.job);
-            (place.start, place.end) = (start, start + walltime);
-            take(&mut free, now, *place, -1);
+        for reservation in self.waiting.iter_mut().filter(|reservation| reservation.start > now) {
+            take(&mut free, now, *reservation, 1);
+            let walltime = reservation.end - reservation.start;
+            let start = now + earliest(&free, reservation.procs, walltime);
+            assert!(start <= reservation.start, "job {} would be delayed", reservation.job);
+            (reservation.start, reservation.end) = (start, start + walltime);
+            take(&mut free, now, *reservation, -1);
         }
     }
 
     fn start_due(&mut self, now: i64) -> Vec<u32> {
-        let (mut due, waiting): (Vec<Place>, Vec<Place>) =
-            self.waiting.iter().copied().partition(|place| place.start <= now);
-        due.sort_by_key(|place| place.start);
+        let (mut due, waiting): (Vec<Reservation>, Vec<Reservation>) =
+            self.waiting.iter().copied().partition(|reservation| reservation.start <= now);
+        due.sort_by_key(|reservation| reservation.start);
         self.waiting = waiting;
         self.running.extend(&due);
-        due.iter().map(|place| place.job).collect()
+        due.iter().map(|reservation| reservation.job).collect()
     }
 }
 
-fn take(free: &mut [i64], now: i64, place: Place, sign: i64) {
-    for second in place.start.max(now)..place.end {
-        free[(second - now) as usize] += sign * i64::from(place.procs);
+fn take(free: &mut [i64], now: i64, reservation: Reservation, sign: i64) {
+    for second in reservation.start.max(now)..reservation.end {
+        free[(second - now) as usize] += sign * i64::from(reservation.procs);
     }
 }
 
@@ -196,7 +196,7 @@ impl Comparison {
             && at == now
         {
             self.finishes.pop_first();
-            let end = self.reference.running.iter().find(|place| place.job == job).unwrap().end;
+            let end = self.reference.running.iter().find(|reservation| reservation.job == job).unwrap().end;
             self.tally.early_ends += usize::from(now < end);
             self.tally.ends_on_time += usize::from(now == end);
             self.fast.finish(Time(now), JobId(job));
@@ -216,7 +216,7 @@ impl Comparison {
             self.finishes.insert((now + runtime, self.starts, start.job.0));
             self.starts += 1;
         }
-        let taken: u32 = self.reference.running.iter().map(|place| place.procs).sum();
+        let taken: u32 = self.reference.running.iter().map(|reservation| reservation.procs).sum();
         assert!(taken <= self.reference.procs, "{taken} of {} processors run jobs", self.reference.procs);
         self.compare(now);
     }
@@ -225,31 +225,38 @@ impl Comparison {
     fn compare(&mut self, now: i64) {
         let mut waiting = Vec::new();
         self.fast.list(Time(now), &mut waiting);
-        let place = |one: &Waiting| Place {
+        let reservation = |one: &Waiting| Reservation {
             job: one.job.0,
             procs: one.plan.procs.0,
             start: one.plan.start.0,
             end: one.plan.completion().0,
         };
-        let places: Vec<Place> = waiting.iter().map(place).collect();
-        assert_eq!(places, self.reference.waiting, "at {now}");
-        assert_eq!(self.fast.queue_length(), places.len());
-        assert_eq!(self.fast.next_start().map(|at| at.0), places.iter().map(|place| place.start).min());
-        for place in &places {
-            let before = self.plans.insert(place.job, place.start).unwrap_or(place.start);
-            assert!(place.start <= before, "job {} got later", place.job);
-            self.tally.moved_up += usize::from(place.start < before);
+        let reservations: Vec<Reservation> = waiting.iter().map(reservation).collect();
+        assert_eq!(reservations, self.reference.waiting, "at {now}");
+        assert_eq!(self.fast.queue_length(), reservations.len());
+        assert_eq!(
+            self.fast.next_start().map(|at| at.0),
+            reservations.iter().map(|reservation| reservation.start).min()
+        );
+        for reservation in &reservations {
+            let before = self.plans.insert(reservation.job, reservation.start).unwrap_or(reservation.start);
+            assert!(reservation.start <= before, "job {} got later", reservation.job);
+            self.tally.moved_up += usize::from(reservation.start < before);
         }
         self.check_profile(now);
-        self.tally.longest_queue = self.tally.longest_queue.max(places.len());
+        self.tally.longest_queue = self.tally.longest_queue.max(reservations.len());
     }
 
     /// Checks that the profile equals the running and the waiting jobs.
     fn check_profile(&self, now: i64) {
         assert_eq!(self.fast.profile.check(), Ok(()));
         let mut rebuilt = Profile::new(Procs(self.reference.procs), Time(now));
-        for place in self.reference.running.iter().chain(&self.reference.waiting) {
-            rebuilt.reserve(Time(place.start.max(now)), Time(place.end), Procs(place.procs));
+        for reservation in self.reference.running.iter().chain(&self.reference.waiting) {
+            rebuilt.reserve(
+                Time(reservation.start.max(now)),
+                Time(reservation.end),
+                Procs(reservation.procs),
+            );
         }
         let mut kept = self.fast.profile.clone();
         kept.advance(Time(now));

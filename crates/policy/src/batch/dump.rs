@@ -128,11 +128,11 @@ impl Dump {
         if let Some((job, _)) = sizes.into_iter().find(|(job, _)| !seen.insert(*job)) {
             return Err(RestoreError::Twice(job));
         }
-        self.check_places(now, capacity)
+        self.check_reservations(now, capacity)
     }
 
     /// Checks that at no time more processors are taken than exist.
-    fn check_places(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
+    fn check_reservations(&self, now: Time, capacity: Procs) -> Result<(), RestoreError> {
         let running = self.running.iter().map(|one| (now, one.end, one.procs));
         let planned = self.planned.iter().map(|one| (one.plan.start, one.plan.completion(), one.plan.procs));
         let mut changes: Vec<(Time, i64)> = Vec::new();

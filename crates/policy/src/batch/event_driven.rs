@@ -127,7 +127,7 @@ struct Plan {
     /// When the plan was made.
     at: Time,
     horizon: Horizon,
-    places: FxHashMap<JobId, Estimate>,
+    estimates: FxHashMap<JobId, Estimate>,
 }
 
 impl Plan {
@@ -146,19 +146,19 @@ impl Plan {
             profile.reserve(now, end, procs);
         }
         let horizon = Horizon { profile, from: rule.not_before(now, cluster) };
-        Plan { at: now, horizon, places: FxHashMap::default() }
+        Plan { at: now, horizon, estimates: FxHashMap::default() }
     }
 
     fn push<R: Rule>(&mut self, rule: &R, job: Submission) {
-        let place = rule.expect(&self.horizon, job);
-        let place = place.expect("a submission asks for at most the cluster's processors");
+        let estimate = rule.expect(&self.horizon, job);
+        let estimate = estimate.expect("a submission asks for at most the cluster's processors");
         let Horizon { profile, from } = &mut self.horizon;
-        profile.reserve(place.start, place.completion(), place.procs);
+        profile.reserve(estimate.start, estimate.completion(), estimate.procs);
         if R::IN_ORDER {
-            *from = place.start;
-            profile.advance(place.start);
+            *from = estimate.start;
+            profile.advance(estimate.start);
         }
-        self.places.insert(job.job, place);
+        self.estimates.insert(job.job, estimate);
     }
 
     /// Sets a lower bound on the start of the next job.
@@ -202,7 +202,7 @@ impl<R: Rule> EventDriven<R> {
         let before = self.cluster.due.len();
         decision(&mut self.rule, &mut self.cluster);
         let Some(plan) = &mut self.plan else { return };
-        let as_planned = |one: &Waiting| plan.places.remove(&one.job) == Some(one.plan);
+        let as_planned = |one: &Waiting| plan.estimates.remove(&one.job) == Some(one.plan);
         if !self.cluster.due[before..].iter().all(as_planned) {
             self.plan = None;
         }
@@ -314,8 +314,8 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
         waiting.extend_from_slice(&self.cluster.due);
         let plan = planned(now, &self.rule, &mut self.cluster, &mut self.plan);
-        let place = |job: Submission| Some(Waiting { job: job.job, plan: *plan.places.get(&job.job)? });
-        waiting.extend(self.cluster.queue.iter().filter_map(place));
+        let estimate = |job: Submission| Some(Waiting { job: job.job, plan: *plan.estimates.get(&job.job)? });
+        waiting.extend(self.cluster.queue.iter().filter_map(estimate));
     }
 
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
@@ -323,7 +323,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             return Some(due.plan);
         }
         self.cluster.queue.slot(job)?;
-        planned(now, &self.rule, &mut self.cluster, &mut self.plan).places.get(&job).copied()
+        planned(now, &self.rule, &mut self.cluster, &mut self.plan).estimates.get(&job).copied()
     }
 
     fn queue_length(&self) -> usize {
@@ -344,7 +344,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         dump.check(now, capacity)?;
         let other_policy = |job, expected| Err(RestoreError::OtherPolicy { job, expected });
         if let Some(later) = dump.planned.iter().find(|one| one.plan.start > now) {
-            return other_policy(later.job, "places for started jobs only");
+            return other_policy(later.job, "reservations for started jobs only");
         }
         let queue = self.cluster.queue.emptied();
         let mut cluster =

@@ -21,7 +21,7 @@ pub(super) fn folded(requested: Procs, walltime: Span, procs: Procs) -> Span {
     Span(walltime.0.saturating_mul(rounds).min(Span::MAX.0))
 }
 
-/// The size of a request if `place` returns the plan of a shape. The estimate has the shape to submit and its true
+/// The size of a request if `estimate` returns the plan of a shape. The estimate has the shape to submit and its true
 /// completion; its start is that of the folded job's last round.
 ///
 /// Every size is tried, since completions of folded jobs are not monotonic.
@@ -30,15 +30,15 @@ pub(super) fn choose_size(
     capacity: Procs,
     walltimes: &Walltimes<'_>,
     present: &Present<'_>,
-    place: impl Fn(Procs, Span) -> Option<Estimate>,
+    estimate: impl Fn(Procs, Span) -> Option<Estimate>,
 ) -> Option<Estimate> {
     let tuner = if tuner.is_greedy() { Tuner::Exhaustive } else { tuner };
-    let place = |procs| {
+    let estimate = |procs| {
         let walltime = walltimes.at(procs);
-        let start = place(procs, walltime)?.completion() - walltime;
+        let start = estimate(procs, walltime)?.completion() - walltime;
         Some(Estimate { procs, walltime, start })
     };
-    tuning::choose(tuner, &mut EverySize { capacity, walltimes, place }, present)
+    tuning::choose(tuner, &mut EverySize { capacity, walltimes, estimate }, present)
 }
 
 /// First come, first served with folding.
@@ -69,7 +69,7 @@ impl Folding {
         }
     }
 
-    fn place(&self, horizon: &Horizon, procs: Procs, walltime: Span) -> Option<Estimate> {
+    fn estimate_at(&self, horizon: &Horizon, procs: Procs, walltime: Span) -> Option<Estimate> {
         horizon.earliest(procs, walltime)?;
         let start = |procs, walltime| horizon.earliest(procs, walltime).map_or(Time::MAX, |one| one.start);
         let chosen = (self.choose)(horizon.from(), &start, procs, walltime);
@@ -99,7 +99,7 @@ impl Rule for Folding {
             Some(Start { job: head, procs, walltime }) if head == job.job => {
                 horizon.earliest(procs, walltime)
             }
-            _ => self.place(horizon, job.procs, job.walltime),
+            _ => self.estimate_at(horizon, job.procs, job.walltime),
         }
     }
 
@@ -110,8 +110,8 @@ impl Rule for Folding {
         present: &Present<'_>,
         walltimes: &Walltimes<'_>,
     ) -> Option<Estimate> {
-        let place = |procs, walltime| self.place(horizon, procs, walltime);
-        choose_size(tuner, horizon.capacity(), walltimes, present, place)
+        let estimate = |procs, walltime| self.estimate_at(horizon, procs, walltime);
+        choose_size(tuner, horizon.capacity(), walltimes, present, estimate)
     }
 
     fn chosen(&self) -> Option<Start> {

@@ -29,7 +29,7 @@ impl FoldedTable {
     }
 
     /// The reservation of a job that arrives now.
-    fn place(&self, from: Time, procs: Procs, walltime: Span) -> Option<Estimate> {
+    fn estimate_at(&self, from: Time, procs: Procs, walltime: Span) -> Option<Estimate> {
         let profile = self.table.profile();
         profile.earliest_fit(from, procs, walltime)?;
         let fit = |procs, walltime| profile.earliest_fit(from, procs, walltime).unwrap_or(Time::MAX);
@@ -43,9 +43,9 @@ impl BatchScheduler for FoldedTable {
     fn submit(&mut self, now: Time, submission: Submission) {
         self.table.advance(now);
         let from = self.first_place(now);
-        let place = self.place(from, submission.procs, submission.walltime);
-        let place = place.expect("a submission asks for at most the cluster's processors");
-        self.table.submit_at(now, submission.job, place, from);
+        let estimate = self.estimate_at(from, submission.procs, submission.walltime);
+        let estimate = estimate.expect("a submission asks for at most the cluster's processors");
+        self.table.submit_at(now, submission.job, estimate, from);
     }
 
     fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
@@ -72,8 +72,8 @@ impl BatchScheduler for FoldedTable {
         self.table.advance(now);
         let from = self.first_place(now);
         let capacity = self.table.profile().capacity();
-        let place = |procs, walltime| self.place(from, procs, walltime);
-        self.table.with_present(now, |present| choose_size(tuner, capacity, walltimes, present, place))
+        let estimate = |procs, walltime| self.estimate_at(from, procs, walltime);
+        self.table.with_present(now, |present| choose_size(tuner, capacity, walltimes, present, estimate))
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {

@@ -3,7 +3,7 @@
 //!
 //! A job may use the nodes that are not reserved at any time from a first instant (now, then each end of a
 //! reservation) until it would end if it started then, that moment included: holes must be strictly longer.
-//! On those nodes the running jobs are taken away in groups, in order of their ends, until it fits; it
+//! On those nodes the running jobs are removed in groups, in order of their ends, until it fits; it
 //! starts when the last of the group ends. Groups span 30 s, then twice that and so on, which is why announced
 //! starts are often late. The pass after next may say something else; what really happens is better told
 //! by [`super::Reserve::Start`].
@@ -20,7 +20,7 @@ use super::timeline::{Stretch, Timeline};
 /// How long the first group is.
 const GROUP_S: i64 = 30;
 
-/// The announced place not before `from`; none if it never fits.
+/// The announced allocation not before `from`; none if it never fits.
 pub(super) fn earliest(
     timeline: &Timeline,
     rules: &Rules,

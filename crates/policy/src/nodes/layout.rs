@@ -1,4 +1,4 @@
-//! What planning tells apart: the nodes, or nothing where all nodes are alike and no two jobs share one.
+//! What planning distinguishes: the nodes, or nothing where all nodes are alike and no two jobs share one.
 //!
 //! On nodes of one core, and on equal nodes that jobs have to themselves, which nodes a planned job gets is
 //! settled when it starts, and any free ones will do: only the count matters, as in `batch::cbf`. Under
@@ -38,20 +38,20 @@ impl Layout {
         }
     }
 
-    /// True if nodes are not told apart.
+    /// True if nodes are not distinguished.
     pub(super) fn is_pool(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// The nodes that a starting job gets: `place`, or any free ones of the pool. `held` is by node.
-    pub(super) fn seats(&self, place: &[(u32, u32)], nodes: &[Node], held: &[u32]) -> Vec<(u32, u32)> {
-        let Some(cores) = self.pool else { return place.to_vec() };
-        let count = place.iter().map(|(_, taken)| taken / cores).sum::<u32>();
+    /// The nodes that a starting job gets: `allocation`, or any free ones of the pool. `held` is by node.
+    pub(super) fn seats(&self, allocation: &[(u32, u32)], nodes: &[Node], held: &[u32]) -> Vec<(u32, u32)> {
+        let Some(cores) = self.pool else { return allocation.to_vec() };
+        let count = allocation.iter().map(|(_, taken)| taken / cores).sum::<u32>();
         let free = (0_u32..).zip(nodes.iter().zip(held)).filter(|(_, (node, held))| node.up && **held == 0);
         free.map(|(index, _)| (index, cores)).take(count as usize).collect()
     }
 
-    /// What a running job takes away.
+    /// What a running job occupies.
     pub(super) fn held(&self, on: &[(u32, u32)], nodes: &[Node]) -> Vec<(u32, u32)> {
         let up = || on.iter().filter(|(node, _)| nodes[*node as usize].up);
         match self.pool {

@@ -144,10 +144,10 @@ impl Nodes {
         let until = Time(now.0.saturating_add(self.rules.window.0));
         let plan = self.current_plan();
         planned.extend(self.pending.iter().filter_map(|Pending { job, .. }| {
-            let place = plan.places.get(job)?;
-            let named = if plan.layout.is_pool() { &[] } else { &place.on[..] };
+            let fit = plan.fits.get(job)?;
+            let named = if plan.layout.is_pool() { &[] } else { &fit.on[..] };
             let on = named.iter().map(|(node, cores)| (*node, Procs(*cores))).collect();
-            Some(PlannedStart { job: *job, start: place.start, on, near: place.start <= until })
+            Some(PlannedStart { job: *job, start: fit.start, on, near: fit.start <= until })
         }));
     }
 
@@ -185,9 +185,9 @@ impl Nodes {
         let held = running.iter().map(|one| (one.expected, &one.on[..]));
         let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held);
         if self.rules.passes > 0 && self.rules.reserve == Reserve::Start {
-            for (job, place) in passes::play(self.now, &self.rules, &self.nodes, running, pending) {
+            for (job, fit) in passes::play(self.now, &self.rules, &self.nodes, running, pending) {
                 if let Some(one) = pending.iter().find(|one| one.job == job) {
-                    plan.reserve(one, place);
+                    plan.reserve(one, fit);
                 }
             }
         }
@@ -208,13 +208,14 @@ impl Nodes {
     /// The start of a job: one announced for before the next pass holds unless the job is planned earlier. Other jobs are
     /// planned as if it did not. An announced start at this very moment may be rounded or stale.
     fn corrected(&self, job: &Pending, start: Time) -> Time {
-        let is_soon = |told: &Time| *told > self.now && *told <= self.now + self.rules.interval;
-        let told = job.published.as_ref().map(|told| told.start).filter(is_soon);
-        told.map_or(start, |told| told.min(start))
+        let is_soon =
+            |published: &Time| *published > self.now && *published <= self.now + self.rules.interval;
+        let published = job.published.as_ref().map(|published| published.start).filter(is_soon);
+        published.map_or(start, |published| published.min(start))
     }
 
     fn expected(&self, pending: &Pending) -> Option<Estimate> {
-        let start = self.corrected(pending, self.current_plan().places.get(&pending.job)?.start);
+        let start = self.corrected(pending, self.current_plan().fits.get(&pending.job)?.start);
         Some(Estimate { procs: pending.shape.cores, walltime: pending.walltime, start })
     }
 }
@@ -268,9 +269,9 @@ impl BatchScheduler for Nodes {
         }
         let Some(plan) = self.plan.take() else { return };
         let mut due: Vec<(Time, Pending)> = Vec::new();
-        self.pending.retain(|one| match plan.places.get(&one.job) {
-            Some(place) if place.start <= now => {
-                due.push((place.start, one.clone()));
+        self.pending.retain(|one| match plan.fits.get(&one.job) {
+            Some(fit) if fit.start <= now => {
+                due.push((fit.start, one.clone()));
                 false
             }
             _ => true,
@@ -281,8 +282,8 @@ impl BatchScheduler for Nodes {
             held[*node as usize] += cores;
         }
         for (start, Pending { job, shape, walltime, expected, .. }) in due {
-            let place = plan.places.get(&job).map_or(&[][..], |place| &place.on);
-            let on = plan.layout.seats(place, &self.nodes, &held);
+            let fit = plan.fits.get(&job).map_or(&[][..], |fit| &fit.on);
+            let on = plan.layout.seats(fit, &self.nodes, &held);
             on.iter().for_each(|(node, cores)| held[*node as usize] += cores);
             let end = start + rounded(walltime, &self.rules);
             let expected = expected.map(|expected| start + expected);
@@ -364,8 +365,8 @@ fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
     let known = |one: &RunningJob| cluster.running.get(&one.job).filter(|held| held.cores == one.procs);
     let (old, new): (Vec<&RunningJob>, Vec<_>) = dump.running.iter().partition(|one| known(one).is_some());
     for one in old.into_iter().chain(new) {
-        let place = || choice::choose(&free, &cores, Shape::of(one.procs)).unwrap_or_default();
-        let on = known(one).map_or_else(place, |held| held.on.clone());
+        let fit = || choice::choose(&free, &cores, Shape::of(one.procs)).unwrap_or_default();
+        let on = known(one).map_or_else(fit, |held| held.on.clone());
         let expected = known(one).and_then(|held| held.expected);
         for (node, cores) in &on {
             free[*node as usize] = free[*node as usize].saturating_sub(*cores);

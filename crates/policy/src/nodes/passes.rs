@@ -66,11 +66,11 @@ pub(super) fn play(
     let (mut at, mut backfill) = (now, Some(now));
     for _ in 0..passes {
         let is_pass = delay == Span::ZERO || backfill == Some(at);
-        while let Some((index, place)) = play.next_start(at, is_pass) {
+        while let Some((index, fit)) = play.next_start(at, is_pass) {
             let Waiting { seen, duration } = play.waiting.remove(index);
             let limit = at + occupied(seen.walltime, &play.rules);
-            play.running.push(Running { limit, expected: at + duration, on: place.on.clone() });
-            started.push((seen.job, place));
+            play.running.push(Running { limit, expected: at + duration, on: fit.on.clone() });
+            started.push((seen.job, fit));
         }
         if is_pass {
             backfill = None;
@@ -94,8 +94,8 @@ impl PassSimulation<'_> {
         let eligible = waiting.filter(|(_, one)| one.begin.is_none_or(|begin| begin <= at));
         for (index, one) in eligible.take(if backfill { usize::MAX } else { 1 }) {
             plan.push(at, one);
-            if let Some(place) = plan.places.get(&one.job).filter(|place| place.start <= at) {
-                return Some((index, place.clone()));
+            if let Some(fit) = plan.fits.get(&one.job).filter(|fit| fit.start <= at) {
+                return Some((index, fit.clone()));
             }
         }
         None

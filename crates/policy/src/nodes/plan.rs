@@ -16,7 +16,7 @@ use super::timeline::Timeline;
 pub(super) struct Plan {
     pub(super) layout: Layout,
     pub(super) timeline: Timeline,
-    pub(super) places: FxHashMap<JobId, NodeFit>,
+    pub(super) fits: FxHashMap<JobId, NodeFit>,
     /// The first start.
     pub(super) first: Option<Time>,
     /// The first expected end of a running job.
@@ -38,7 +38,7 @@ impl Plan {
             timeline.hold(end, &layout.held(on, nodes), &layout.rules);
             release = Some(release.map_or(end, |first| first.min(end)));
         }
-        Plan { layout, timeline, places: FxHashMap::default(), first: None, release }
+        Plan { layout, timeline, fits: FxHashMap::default(), first: None, release }
     }
 
     /// Plans all of `pending`: first those with an announced start that is in the future and possible, then the others.
@@ -46,7 +46,7 @@ impl Plan {
         if self.layout.rules.published {
             let open = pending.iter().filter(|job| !job.blocked);
             for job in open {
-                if !self.places.contains_key(&job.job) {
+                if !self.fits.contains_key(&job.job) {
                     self.take_over(now, job);
                 }
             }
@@ -56,7 +56,7 @@ impl Plan {
         let later = |job: &Pending| announces && job.begin.is_some_and(|begin| begin > now);
         for round in [false, true] {
             for job in pending.iter().filter(|job| later(job) == round) {
-                if !self.places.contains_key(&job.job) {
+                if !self.fits.contains_key(&job.job) {
                     self.push(now, job);
                 }
             }
@@ -71,8 +71,8 @@ impl Plan {
         let from = job.begin.map_or(now, |begin| begin.max(now));
         let Layout { rules, .. } = &self.layout;
         let (shape, walltime) = (self.layout.shape(job.shape), duration(job, rules));
-        if let Some(place) = search::earliest(&self.timeline, rules, shape, walltime, from) {
-            self.reserve(job, place);
+        if let Some(fit) = search::earliest(&self.timeline, rules, shape, walltime, from) {
+            self.reserve(job, fit);
         }
     }
 
@@ -85,17 +85,17 @@ impl Plan {
         let (shape, walltime) = (self.layout.shape(job.shape), duration(job, rules));
         let on = |nodes: &[u32]| search::at(&self.timeline, rules, shape, walltime, published.start, nodes);
         let named = if self.layout.is_pool() { &[] } else { &published.nodes[..] };
-        if let Some(place) = on(named).or_else(|| on(&[])) {
-            self.reserve(job, place);
+        if let Some(fit) = on(named).or_else(|| on(&[])) {
+            self.reserve(job, fit);
         }
     }
 
     /// Reserves a free allocation for a job.
-    pub(super) fn reserve(&mut self, job: &Pending, place: NodeFit) {
+    pub(super) fn reserve(&mut self, job: &Pending, fit: NodeFit) {
         let Layout { rules, .. } = &self.layout;
-        self.timeline.reserve(place.start, duration(job, rules), &place.on, rules);
-        self.first = Some(self.first.map_or(place.start, |first| first.min(place.start)));
-        self.places.insert(job.job, place);
+        self.timeline.reserve(fit.start, duration(job, rules), &fit.on, rules);
+        self.first = Some(self.first.map_or(fit.start, |first| first.min(fit.start)));
+        self.fits.insert(job.job, fit);
     }
 
     /// True if a planned event before `now` has not happened.

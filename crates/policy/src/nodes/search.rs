@@ -162,12 +162,12 @@ impl SizePlan for NodesPlan<'_, '_> {
         rounded(self.walltimes.at(procs), &self.layout.rules)
     }
 
-    fn place(&mut self, procs: Procs) -> Option<Estimate> {
+    fn estimate_at(&mut self, procs: Procs) -> Option<Estimate> {
         let walltime = self.walltime(procs);
         let rules = &self.layout.rules;
         let shape = self.layout.shape(Shape::of(procs));
-        let place = earliest(self.timeline, rules, shape, occupied(walltime, rules), self.now)?;
-        Some(Estimate { procs, walltime, start: place.start })
+        let fit = earliest(self.timeline, rules, shape, occupied(walltime, rules), self.now)?;
+        Some(Estimate { procs, walltime, start: fit.start })
     }
 
     /// Scans every interval that can still lead to an earlier completion. The size starts at the largest for the instant and
@@ -176,7 +176,7 @@ impl SizePlan for NodesPlan<'_, '_> {
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
         let (least, most) = (self.least(), most.max(self.least()));
         if self.layout.rules.reserve == Reserve::Nodes {
-            return tuning::exhaustive(least, most, |procs| self.place(procs));
+            return tuning::exhaustive(least, most, |procs| self.estimate_at(procs));
         }
         exact(self.timeline, &self.layout.rules, self.now, self.walltimes, least, most)
     }
@@ -185,7 +185,7 @@ impl SizePlan for NodesPlan<'_, '_> {
     fn fewest(&mut self, least: Procs, known: Estimate, latest: Time) -> Estimate {
         let fits = |procs| {
             let is_short = self.now + self.walltime(procs) <= latest;
-            if is_short { self.place(procs).filter(|one| one.completion() <= latest) } else { None }
+            if is_short { self.estimate_at(procs).filter(|one| one.completion() <= latest) } else { None }
         };
         (least.0..known.procs.0).map(Procs).find_map(fits).unwrap_or(known)
     }

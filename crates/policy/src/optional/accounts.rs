@@ -9,7 +9,7 @@ use pliant_model::{SpanMs, TimeMs};
 use super::{Share, UserId};
 
 crate::named_enum! {
-    /// The rule by which the user with the least usage comes first. Usage is the resource time consumed on this server over
+    /// The rule by which the user with the least usage comes first. Usage is the resource time used on this server over
     /// the user's weight, including runs that were ended early and present runs.
     Fairness, "sense of fairness", {
         /// Total usage since the server started: the rule as printed. A late user has precedence until the others are reached,
@@ -37,16 +37,16 @@ struct Account {
     /// Requests on this server, waiting and running.
     requests: u32,
     /// When the last request left.
-    away_since: TimeMs,
+    idle_since: TimeMs,
     /// Usage of ended runs.
-    consumed: SpanMs,
+    usage: SpanMs,
     /// Number of present runs, and the sum of their start times.
     running: u32,
     started: i64,
     /// Virtual start time in parts; usage is added to it.
     began: u64,
     /// Fair share of earlier active periods in parts, and the server's count at the start of the present one.
-    deserved: u64,
+    fair_share: u64,
     entitled_before: u64,
     #[cfg_attr(feature = "serde", serde(default))]
     ends: EndCounts,
@@ -100,12 +100,12 @@ impl Accounts {
         let account = self.users.entry(user).or_insert(Account {
             weight: weight.max(1),
             requests: 0,
-            away_since: now - BETWEEN_REQUESTS,
-            consumed: SpanMs::ZERO,
+            idle_since: now - BETWEEN_REQUESTS,
+            usage: SpanMs::ZERO,
             running: 0,
             started: 0,
             began: 0,
-            deserved: 0,
+            fair_share: 0,
             entitled_before: 0,
             ends: EndCounts::default(),
         });
@@ -114,9 +114,9 @@ impl Accounts {
             account.weight = weight.max(1);
             account.entitled_before = self.entitled;
             self.present += u64::from(account.weight);
-            if now - account.away_since >= BETWEEN_REQUESTS {
-                let had = account.consumed_parts(now);
-                account.began = account.began.max(self.virtual_time.saturating_sub(had));
+            if now - account.idle_since >= BETWEEN_REQUESTS {
+                let usage = account.usage_parts(now);
+                account.began = account.began.max(self.virtual_time.saturating_sub(usage));
             }
         }
         account.requests += 1;
@@ -129,8 +129,8 @@ impl Accounts {
         if let Some(account) = self.users.get_mut(&user) {
             account.requests -= 1;
             if account.requests == 0 {
-                account.away_since = now;
-                account.deserved += u64::from(account.weight) * (entitled - account.entitled_before);
+                account.idle_since = now;
+                account.fair_share += u64::from(account.weight) * (entitled - account.entitled_before);
                 self.present -= u64::from(account.weight);
             }
         }
@@ -140,7 +140,7 @@ impl Accounts {
     pub(super) fn started(&mut self, now: TimeMs, user: UserId, optional: bool) {
         if let Some(account) = self.users.get_mut(&user) {
             if optional {
-                self.virtual_time = self.virtual_time.max(account.began + account.consumed_parts(now));
+                self.virtual_time = self.virtual_time.max(account.began + account.usage_parts(now));
             }
             account.running += 1;
             account.started += now.0;
@@ -152,7 +152,7 @@ impl Accounts {
         if let Some(account) = self.users.get_mut(&user) {
             account.running -= 1;
             account.started -= since.0;
-            account.consumed = account.consumed + (now - since);
+            account.usage = account.usage + (now - since);
         }
     }
 
@@ -179,22 +179,22 @@ impl Accounts {
     }
 
     /// The user's resource time.
-    pub(super) fn consumed(&self, now: TimeMs, user: UserId) -> SpanMs {
-        self.users.get(&user).map_or(SpanMs::ZERO, |account| account.consumed(now))
+    pub(super) fn usage(&self, now: TimeMs, user: UserId) -> SpanMs {
+        self.users.get(&user).map_or(SpanMs::ZERO, |account| account.usage(now))
     }
 
     /// The rank of a user; the lowest comes first. Ranks of the same instant are comparable.
     pub(super) fn rank(&self, now: TimeMs, user: UserId) -> u128 {
         let Some(account) = self.users.get(&user) else { return 0 };
         match self.fairness {
-            Fairness::Cumulative => account.consumed_parts(now).into(),
-            Fairness::VirtualTime => u128::from(account.began) + u128::from(account.consumed_parts(now)),
+            Fairness::Cumulative => account.usage_parts(now).into(),
+            Fairness::VirtualTime => u128::from(account.began) + u128::from(account.usage_parts(now)),
             Fairness::Satisfaction => {
-                let allocated = u128::from(account.consumed(now).0.unsigned_abs()) * u128::from(PARTS);
-                match u128::from(self.deserved(now, account)) {
+                let allocated = u128::from(account.usage(now).0.unsigned_abs()) * u128::from(PARTS);
+                match u128::from(self.fair_share(now, account)) {
                     0 if allocated == 0 => 0,
                     0 => u128::MAX,
-                    deserved => (allocated << 32) / deserved,
+                    fair_share => (allocated << 32) / fair_share,
                 }
             }
         }
@@ -203,20 +203,20 @@ impl Accounts {
     /// The share of a user, for reports.
     pub(super) fn share(&self, now: TimeMs, user: UserId) -> Option<Share> {
         let account = self.users.get(&user)?;
-        let deserved = SpanMs((self.deserved(now, account) / PARTS) as i64);
+        let fair_share = SpanMs((self.fair_share(now, account) / PARTS) as i64);
         let Account { weight, requests, ends, .. } = *account;
         let EndCounts { completed, useful, late, killed } = ends;
-        let consumed = account.consumed(now);
-        Some(Share { weight, requests, consumed, deserved, completed, useful, killed, late })
+        let usage = account.usage(now);
+        Some(Share { weight, requests, usage, fair_share, completed, useful, killed, late })
     }
 
     /// The fair share of a user over all active periods, in parts.
-    fn deserved(&self, now: TimeMs, account: &Account) -> u64 {
+    fn fair_share(&self, now: TimeMs, account: &Account) -> u64 {
         let stay = match account.requests {
             0 => 0,
             _ => u64::from(account.weight) * (self.entitled_at(now) - account.entitled_before),
         };
-        account.deserved + stay
+        account.fair_share + stay
     }
 
     fn count(&mut self, now: TimeMs) {
@@ -232,13 +232,13 @@ impl Accounts {
 }
 
 impl Account {
-    fn consumed(&self, now: TimeMs) -> SpanMs {
-        self.consumed + SpanMs(i64::from(self.running) * now.0 - self.started)
+    fn usage(&self, now: TimeMs) -> SpanMs {
+        self.usage + SpanMs(i64::from(self.running) * now.0 - self.started)
     }
 
     /// Usage over weight, in parts.
-    fn consumed_parts(&self, now: TimeMs) -> u64 {
-        self.consumed(now).0.unsigned_abs() * PARTS / u64::from(self.weight)
+    fn usage_parts(&self, now: TimeMs) -> u64 {
+        self.usage(now).0.unsigned_abs() * PARTS / u64::from(self.weight)
     }
 }
 
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(
             accounts.rank(back, ALICE),
             u128::from(100 * PARTS),
-            "behind the others by what they had more"
+            "behind the others by their additional usage"
         );
     }
 }

@@ -243,7 +243,7 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
         self.servers.iter().filter(may_have).map(|(name, _)| name)
     }
 
-    /// Adds servers that are up. Requeueing the requests that they had when they were lost and need not run.
+    /// Adds servers that are up. Requests that they held when they were lost are requeued and need not run.
     pub fn found(&mut self, mut offers: Vec<Offer<Server>>) -> Vec<ObsoleteRequest<Server>> {
         self.draws.shuffle(&mut offers);
         let mut unneeded = Vec::new();
@@ -343,16 +343,16 @@ impl<Server: Ord + Clone> Dispatcher<Server> {
 
     /// Marks a server as lost and unassigns its requests. Requeueing the requests, which it may still run.
     pub fn lost(&mut self, name: &Server) -> Vec<u32> {
-        let had: Vec<u32> = self.sent().filter(|(_, at)| *at == name).map(|(number, _)| number).collect();
-        for number in &had {
+        let lost: Vec<u32> = self.sent().filter(|(_, at)| *at == name).map(|(number, _)| number).collect();
+        for number in &lost {
             self.take_off(*number, name);
             self.put_back(*number);
         }
         if let Some(server) = self.servers.get_mut(name) {
             server.up = false;
-            server.given_up.extend(&had);
+            server.given_up.extend(&lost);
         }
-        had
+        lost
     }
 
     /// Handles a completion on a server to which the request is no longer assigned.

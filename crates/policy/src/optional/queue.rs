@@ -158,7 +158,7 @@ pub struct Queue {
     /// Sorted by position. Stored as a list of pairs in JSON, whose keys must be texts.
     #[cfg_attr(feature = "serde", serde(with = "pairs"))]
     waiting: BTreeMap<QueuePosition, Request>,
-    places: BTreeMap<RequestId, QueuePosition>,
+    positions: BTreeMap<RequestId, QueuePosition>,
     request_added: u64,
     /// The longest runtime of each user's requests on this server.
     longest: BTreeMap<UserId, SpanMs>,
@@ -177,7 +177,7 @@ impl Queue {
             accounts: Accounts::new(fairness, cores),
             cores: vec![None; cores as usize],
             waiting: BTreeMap::new(),
-            places: BTreeMap::new(),
+            positions: BTreeMap::new(),
             request_added: 0,
             longest: BTreeMap::new(),
             due: None,
@@ -210,8 +210,8 @@ impl Queue {
 
     /// Removes a waiting request that moves to another server.
     pub fn take_back(&mut self, now: TimeMs, id: RequestId) -> Option<Request> {
-        let place = self.places.remove(&id)?;
-        let request = self.waiting.remove(&place)?;
+        let position = self.positions.remove(&id)?;
+        let request = self.waiting.remove(&position)?;
         self.accounts.request_removed(now, request.user);
         Some(request)
     }
@@ -256,8 +256,8 @@ impl Queue {
             if self.cores[core].is_some() {
                 continue;
             }
-            let Some(place) = self.next(now, draws) else { break };
-            decisions.push(self.start(now, place, core));
+            let Some(position) = self.next(now, draws) else { break };
+            decisions.push(self.start(now, position, core));
         }
         if let Order::Fair { grace, .. } = self.order {
             self.preempt(now, grace, draws, decisions);
@@ -289,12 +289,12 @@ impl Queue {
 
     /// True if the request waits.
     pub fn waits(&self, id: RequestId) -> bool {
-        self.places.contains_key(&id)
+        self.positions.contains_key(&id)
     }
 
     /// The user's resource time on this server.
-    pub fn consumed(&self, now: TimeMs, user: UserId) -> SpanMs {
-        self.accounts.consumed(now, user)
+    pub fn usage(&self, now: TimeMs, user: UserId) -> SpanMs {
+        self.accounts.usage(now, user)
     }
 
     fn wait(&mut self, request: Request, sequence: u64) {
@@ -302,7 +302,7 @@ impl Queue {
             Order::Fcfs => Kind::Mandatory,
             Order::Fair { .. } => request.kind,
         };
-        self.places.insert(request.id, (class, sequence));
+        self.positions.insert(request.id, (class, sequence));
         self.waiting.insert((class, sequence), request);
     }
 
@@ -319,7 +319,7 @@ impl Queue {
         let mut best: Option<u128> = None;
         // The first request of each user of the lowest rank.
         let mut candidates: Vec<(UserId, QueuePosition)> = Vec::new();
-        for (place, request) in &self.waiting {
+        for (position, request) in &self.waiting {
             let rank = self.accounts.rank(now, request.user);
             if best.is_some_and(|best| rank > best)
                 || candidates.iter().any(|(user, _)| *user == request.user)
@@ -330,17 +330,17 @@ impl Queue {
                 candidates.clear();
                 best = Some(rank);
             }
-            candidates.push((request.user, *place));
+            candidates.push((request.user, *position));
         }
         let drawn = draws.below(candidates.len() as u32) as usize;
-        candidates.get(drawn).map(|(_, place)| *place)
+        candidates.get(drawn).map(|(_, position)| *position)
     }
 
-    fn start(&mut self, now: TimeMs, place: QueuePosition, core: usize) -> Decision {
-        let request = self.waiting.remove(&place).expect("a place comes from the waiting requests");
-        self.places.remove(&request.id);
+    fn start(&mut self, now: TimeMs, position: QueuePosition, core: usize) -> Decision {
+        let request = self.waiting.remove(&position).expect("a position comes from the waiting requests");
+        self.positions.remove(&request.id);
         self.accounts.started(now, request.user, request.kind == Kind::Optional);
-        self.cores[core] = Some(Run { request, sequence: place.1, since: now, state: RunState::Running });
+        self.cores[core] = Some(Run { request, sequence: position.1, since: now, state: RunState::Running });
         Decision::Start { request: request.id, core: core as u32 }
     }
 

@@ -60,15 +60,15 @@ pub fn reallocate<S: Copy + PartialEq>(
     let mut free = servers.to_vec();
     let mut moves = Vec::new();
     for Waiting { number, server, wait } in waiting.iter().copied() {
-        let there = |(place, (to, prospect)): (usize, &(S, Prospect))| {
+        let there = |(index, (to, prospect)): (usize, &(S, Prospect))| {
             let wait = prospect.wait.filter(|_| *to != server)?;
-            Some(Preference { completion: wait + run(*to), rank: place })
+            Some(Preference { completion: wait + run(*to), rank: index })
         };
         let best = free.iter().enumerate().filter_map(there).min();
-        let Some(Preference { completion, rank: place }) = best else { continue };
+        let Some(Preference { completion, rank: index }) = best else { continue };
         let gain = wait.map(|wait| wait + run(server) - completion);
         if gain.is_none_or(|gain| gain >= least_gain && gain > SpanMs::ZERO) {
-            let (to, _) = free.remove(place);
+            let (to, _) = free.remove(index);
             moves.push(Move { number, from: server, to, gain });
         }
     }

@@ -79,7 +79,7 @@ fn g004_1_the_queue_is_in_the_order_of_the_five_rules() {
         server.at(now * 1_000 + 1_000).over(started[0] as u32);
         order.extend(started);
     }
-    assert_eq!(order, [4, 5, 3, 2], "mandatory as they request_added, then optional by what users have had");
+    assert_eq!(order, [4, 5, 3, 2], "mandatory by arrival, then optional by usage");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn g004_2_a_mandatory_request_ends_an_optional_one_which_returns_and_never_a_man
     assert!(server.queue.waits(RequestId(1)));
     assert_eq!(server.at(900).submit(4, 1, Mandatory).decide(), [], "not even for an older user");
     assert_eq!(server.at(1_400).over(3).decide(), [4]);
-    assert_eq!(server.queue.consumed(TimeMs(1_400), UserId(1)), SpanMs(400), "what was lost was had");
+    assert_eq!(server.queue.usage(TimeMs(1_400), UserId(1)), SpanMs(400), "lost runs count as usage");
     // User 2 started at the virtual time of user 1 and has used 1,000 since; user 1 400, and 1,000 for the mandatory one.
     assert_eq!(server.at(2_400).over(4).decide(), [2]);
     assert_eq!(server.at(3_400).over(2).decide(), [1]);
@@ -121,9 +121,9 @@ fn how_runs_have_ended_is_counted_for_their_users() {
     queue.submit(TimeMs(15), request(3, 1, Optional));
     decide(&mut queue, 15);
     queue.ended(TimeMs(17), RequestId(3), RunOutcome::Failed);
-    let had = queue.share(TimeMs(20), UserId(1)).unwrap();
-    let Share { completed, useful, killed, late, consumed, .. } = had;
-    assert_eq!((completed, useful, killed, late, consumed), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
+    let share = queue.share(TimeMs(20), UserId(1)).unwrap();
+    let Share { completed, useful, killed, late, usage, .. } = share;
+    assert_eq!((completed, useful, killed, late, usage), (1, SpanMs(3), 1, 0, SpanMs(4 + 3 + 2)));
 }
 
 /// A server that was down notices the end of a run late.
@@ -135,13 +135,13 @@ fn a_user_is_not_charged_for_the_time_after_a_run_has_ended() {
     queue.submit(TimeMs(0), Request { id: RequestId(1), user, weight: 1, kind: Mandatory, deadline });
     queue.decide(TimeMs(2), &mut draws, &mut Vec::new());
     queue.ended_at(TimeMs(50), TimeMs(9), RequestId(1), RunOutcome::Over);
-    let Share { useful, late, consumed, .. } = queue.share(TimeMs(60), user).unwrap();
-    assert_eq!((useful, late, consumed), (SpanMs(7), 0, SpanMs(7)));
+    let Share { useful, late, usage, .. } = queue.share(TimeMs(60), user).unwrap();
+    assert_eq!((useful, late, usage), (SpanMs(7), 0, SpanMs(7)));
     // The clock was set back meanwhile.
     queue.submit(TimeMs(60), Request { id: RequestId(2), user, weight: 1, kind: Optional, deadline });
     queue.decide(TimeMs(60), &mut draws, &mut Vec::new());
     queue.ended_at(TimeMs(70), TimeMs(20), RequestId(2), RunOutcome::Over);
-    assert_eq!(queue.consumed(TimeMs(70), user), SpanMs(7));
+    assert_eq!(queue.usage(TimeMs(70), user), SpanMs(7));
 }
 
 /// Failed requests and requests cancelled late have missed the deadline; those cancelled in time have not.
@@ -190,9 +190,9 @@ fn mandatory_requests_that_fail_or_are_cancelled_late_stay_late() {
 
 #[test]
 fn unfairness_is_the_greatest_satisfaction_minus_the_least() {
-    let share = |consumed, deserved| Share {
-        consumed: SpanMs(consumed),
-        deserved: SpanMs(deserved),
+    let share = |usage, fair_share| Share {
+        usage: SpanMs(usage),
+        fair_share: SpanMs(fair_share),
         ..Share::default()
     };
     assert_eq!(unfairness([share(3, 4), share(5, 4), share(4, 4), share(0, 0)].into_iter()), 0.5);
@@ -260,7 +260,7 @@ fn shares(fairness: Fairness, weights: [u32; 2]) -> [i64; 2] {
         server.submit_weighted(next, user as u32, Optional, weights[user]);
         id += 2;
     }
-    [0, 1].map(|user| server.queue.consumed(TimeMs(60_000), UserId(user)).0 / 1_000)
+    [0, 1].map(|user| server.queue.usage(TimeMs(60_000), UserId(user)).0 / 1_000)
 }
 
 #[test]

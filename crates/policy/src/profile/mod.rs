@@ -342,7 +342,7 @@ impl Profile {
         self.locate(at)
     }
 
-    /// The block that holds the step that holds at `at`. Successive questions are about places close to
+    /// The block that holds the step that holds at `at`. Successive queries are about instants close to
     /// each other: the search begins at the last answer.
     #[inline]
     fn block_of(&self, at: i64) -> usize {

@@ -179,7 +179,7 @@ impl Profile {
     }
 
     /// The fewest processors from `least` on that complete by `latest` when they start not before `from`, at their earliest
-    /// start; `known` is a place that completes by then.
+    /// start; `known` is a fit that completes by then.
     ///
     /// Candidate starts are `from` and every rise of the profile. The later the start, the more processors are needed to
     /// complete in time, so the pass ends at the first start at which nothing below the best size is short enough. At

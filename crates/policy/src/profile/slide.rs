@@ -48,7 +48,7 @@ impl Profile {
         (slid, Freed { from, until: old_end, least: Procs(least as u32) })
     }
 
-    /// Moves a reservation to a place further left that is free, apart from what it has itself; returns what is freed.
+    /// Moves a reservation to an earlier interval that is free, apart from its own processors; returns the freed interval.
     pub(crate) fn shift(&mut self, start: Time, earlier: Time, walltime: Span, procs: Procs) -> Freed {
         let end = earlier + walltime;
         self.reserve(earlier, start.min(end), procs);

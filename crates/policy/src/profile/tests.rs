@@ -82,10 +82,10 @@ fn play(steps: &[Step], mut look: impl FnMut(&mut Profile, &Seconds, usize, Opti
     }
 }
 
-/// A reservation at a place that is free slides to where the run of free processors before it begins, and the profile is as
+/// A reservation in a free interval slides to where the run of free processors before it begins, and the profile is as
 /// if it had been made there.
-fn check_slide(profile: &Profile, seconds: &Seconds, now: usize, place: (usize, u32, usize)) {
-    let (start, procs, walltime) = place;
+fn check_slide(profile: &Profile, seconds: &Seconds, now: usize, request: (usize, u32, usize)) {
+    let (start, procs, walltime) = request;
     if start == now {
         return;
     }

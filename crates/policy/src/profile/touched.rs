@@ -3,7 +3,7 @@
 //! [`Touched`] knows, after processors were given back, how long the runs of free processors are that the
 //! freed intervals lie in. Time is cut into *stretches*, and for each of them and each class of sizes the
 //! longest such run that meets it is kept: a job whose walltime is longer than every run of a stretch finds
-//! no place that begins there. The bounds say where not to search; the search of the profile decides.
+//! no fit that begins there. The bounds say where not to search; the search of the profile decides.
 
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ impl Touched {
         self.from < latest && earliest <= self.until
     }
 
-    /// The earliest place that meets a freed interval and ends by `deadline`, not before `now`.
+    /// The earliest fit that meets a freed interval and ends by `deadline`, not before `now`.
     ///
     /// Stretches are searched from the first on. Where the search fails, no run that meets the stretch is long enough
     /// any more (one that begins further left was looked for there), which is noted for the jobs that follow.

@@ -6,7 +6,7 @@
 use pliant_model::{JobId, MoveReason, Time};
 
 use super::order::{Candidate, take_next};
-use super::{Heuristic, Move, Reallocation, place};
+use super::{Heuristic, Move, Reallocation, move_job};
 use crate::federation::Federation;
 
 pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
@@ -35,14 +35,14 @@ pub(super) fn resubmit(
         }
         while let Some((candidate, best)) = take_next(policy.heuristic, &mut window, federation, now) {
             if let (Some(target), Some(tracked)) = (best, held.remove(&candidate.request.id)) {
-                place(federation, now, tracked, candidate.current, target, reason, &mut moves);
+                move_job(federation, now, tracked, candidate.current, target, reason, &mut moves);
             }
         }
     }
     for (tracked, before) in taken {
         let home = Some(tracked.cluster).filter(|_| before == Time::MAX);
         if let Some(target) = federation.earliest(now, &tracked.request, home, Time::MAX) {
-            place(federation, now, tracked, before, target, reason, &mut moves);
+            move_job(federation, now, tracked, before, target, reason, &mut moves);
         }
     }
     moves

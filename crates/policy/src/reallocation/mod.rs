@@ -101,7 +101,7 @@ pub fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time)
 }
 
 /// Submits a cancelled request where it completes first, and records a move if that is another cluster.
-fn place(
+fn move_job(
     federation: &mut Federation,
     now: Time,
     mut tracked: crate::federation::Tracked,

@@ -28,7 +28,8 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
         }
         let mut trial = federation.clone();
         let mut moves = resubmit(policy, &mut trial, now, &free);
-        let losing = jobs.iter().zip(&before).filter(|(job, had)| completion(&mut trial, now, **job) > **had);
+        let losing =
+            jobs.iter().zip(&before).filter(|(job, before)| completion(&mut trial, now, **job) > **before);
         let losing: Vec<JobId> = losing.map(|(job, _)| *job).collect();
         if losing.is_empty() {
             // Under policies whose estimates are not promises, a position may change while other jobs are resubmitted.

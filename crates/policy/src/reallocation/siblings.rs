@@ -26,10 +26,10 @@ pub fn submit_siblings(federation: &mut Federation, now: Time, job: JobId) -> Ve
     let (from, request) = (tracked.cluster, tracked.request.clone());
     let is_new = |to: &ClusterId| *to != from && !federation.siblings(job).contains(to);
     let clusters: Vec<ClusterId> = federation.ids().filter(is_new).collect();
-    let copy = |to: ClusterId| {
+    let sibling = |to: ClusterId| {
         let estimate = federation.estimate(now, &request, to)?;
         federation.submit_sibling(now, job, to, estimate);
         Some(Move { job, from, to, before, estimate, reason: MoveReason::FirstStart })
     };
-    clusters.into_iter().filter_map(copy).collect()
+    clusters.into_iter().filter_map(sibling).collect()
 }

@@ -224,7 +224,7 @@ fn estimates_are_made_anew_after_each_placement() {
     assert_eq!([A, B, C].map(|id| start(&mut federation, id)), [100, 105, 110]);
 }
 
-/// The guard keeps the place of a job that would lose, and lets the others gain.
+/// The guard keeps the reservation of a job that would complete later, and lets the others gain.
 #[test]
 fn no_worse_moves_the_others_around_a_job_that_would_lose() {
     let mut federation = busy(&[(4, 1000), (2, 100)]);
@@ -236,7 +236,7 @@ fn no_worse_moves_the_others_around_a_job_that_would_lose() {
     let mut policy = Reallocation::new(Algorithm::AllCancellation, Heuristic::MinMin);
     let mut unguarded = federation.clone();
     reallocate(&policy, &mut unguarded, Time::ZERO);
-    assert_eq!(starts(&mut unguarded), [1010, 1000, 110, 100], "A loses its place to D");
+    assert_eq!(starts(&mut unguarded), [1010, 1000, 110, 100], "A loses its reservation to D");
     policy.algorithm = Algorithm::NoWorse;
     let moves = reallocate(&policy, &mut federation, Time::ZERO);
     assert_eq!(starts(&mut federation), [1000, 1050, 110, 100]);
@@ -276,7 +276,7 @@ fn every_other_cluster_that_accepts_a_job_has_a_sibling() {
         assert_eq!(one.reason, MoveReason::FirstStart);
         (one.job.0, one.from.0, one.to.0, one.before.0, one.estimate.completion().0)
     });
-    // A is on the first cluster, its copy on the third waits behind B; the fourth is too small.
+    // A is on the first cluster, its sibling on the third waits behind B; the fourth is too small.
     assert_eq!(seen.collect::<Vec<_>>(), [(A, 0, 1, 1050, 150), (A, 0, 2, 1050, 100), (B, 2, 0, 50, 1070)]);
     assert_eq!(federation.siblings(JobId(A)), [ClusterId(1), ClusterId(2)]);
     assert_eq!([A, B].map(|id| start(&mut federation, id)), [1000, 30], "no job moves");
@@ -286,7 +286,7 @@ fn every_other_cluster_that_accepts_a_job_has_a_sibling() {
 }
 
 #[test]
-fn a_job_keeps_its_place_on_a_cluster_that_takes_no_more() {
+fn a_job_keeps_its_reservation_on_a_cluster_that_takes_no_more() {
     for algorithm in [Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse] {
         let (clusters, queue) = (busy(&[(4, 10), (4, 100)]), request(A, 4, 50));
         let mut federation = clusters;

@@ -169,9 +169,9 @@ impl CalibratedRuntimes {
         let (median, p95) = (quantile(0.5), quantile(0.95));
         let mut known: Vec<Summary> = Vec::new();
         for (level, key) in self.runtimes.known() {
-            let told = |estimator| self.runtimes.of_category(level, key, estimator);
+            let estimate = |estimator| self.runtimes.of_category(level, key, estimator);
             let (Some(mean), Some(median), Some(p95)) =
-                (told(Estimator::Mean), median.and_then(told), p95.and_then(told))
+                (estimate(Estimator::Mean), median.and_then(estimate), p95.and_then(estimate))
             else {
                 continue;
             };

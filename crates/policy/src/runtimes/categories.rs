@@ -192,8 +192,8 @@ impl<Key: Ord + Clone> Runtimes<Key> {
     pub fn record_scaled(&mut self, of: &Categories<Key>, unit: Span, runtime: Span) {
         for level in Level::ALL.iter().copied() {
             let Some(category) = of.at(level) else { continue };
-            let told = if level == Level::Executable { unit } else { runtime };
-            let seconds = told.0.max(0) as u64;
+            let sample = if level == Level::Executable { unit } else { runtime };
+            let seconds = sample.0.max(0) as u64;
             let category = self.categories.entry(category).or_default();
             category.jobs += 1;
             category.sum += u128::from(seconds);

@@ -96,8 +96,8 @@ impl History {
 
     /// Restores a dumped history. A smaller window keeps the last runs.
     pub fn restore(window: NonZeroUsize, dump: &[Recent]) -> History {
-        let told = dump.iter().map(|one| (&one.category, one.reference_ms.as_slice()));
-        History { window, categories: Windows::restore(told, window.get()) }
+        let samples = dump.iter().map(|one| (&one.category, one.reference_ms.as_slice()));
+        History { window, categories: Windows::restore(samples, window.get()) }
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
             #[test]
     fn equals_the_reference_implementation(
                 most in 1..30_usize,
-                told in prop::collection::vec((0..3_usize, prop_oneof![0..8_000_u64, 0..8_000_000_u64]), 1..150),
+                samples in prop::collection::vec((0..3_usize, prop_oneof![0..8_000_u64, 0..8_000_000_u64]), 1..150),
                 quantile in 1..=100_u64,
                 margin in 1..=300_u64,
                 restored_at in 0..150_usize,
@@ -212,7 +212,7 @@ mod tests {
                 let choice = choice(quantile as f64 / 100.0, margin as f64 / 100.0);
                 let names = ["a", "b", "c"];
                 let (mut history, mut reference) = (History::new(window(most)), Reference::default());
-                for (number, (category, ms)) in told.into_iter().enumerate() {
+                for (number, (category, ms)) in samples.into_iter().enumerate() {
                     history.record(names[category], &run(ms));
                     reference.recorded.push((category, ms));
                     if number == restored_at {

@@ -83,8 +83,8 @@ impl LimitUsage {
 
     /// Restores dumped statistics.
     pub fn restore(dump: &[GroupShares]) -> LimitUsage {
-        let told = dump.iter().map(|one| (&one.group, one.shares.as_slice()));
-        LimitUsage { groups: Windows::restore(told, WINDOW) }
+        let samples = dump.iter().map(|one| (&one.group, one.shares.as_slice()));
+        LimitUsage { groups: Windows::restore(samples, WINDOW) }
     }
 }
 
@@ -160,20 +160,20 @@ mod tests {
             /// Compares with sorting for every prediction, and checks the bounds.
             #[test]
     fn equals_the_reference_implementation(
-                told in prop::collection::vec((0..3_usize, 1..100_000_i64, 0..120_000_i64), 0..260),
+                samples in prop::collection::vec((0..3_usize, 1..100_000_i64, 0..120_000_i64), 0..260),
                 limit in 1..1_000_000_i64,
                 elapsed in 0..1_200_000_i64,
             ) {
                 let names = ["a", "b", "c"];
                 let mut used = LimitUsage::default();
-                for (owner, limit, runtime) in &told {
+                for (owner, limit, runtime) in &samples {
                     used.record(names[*owner], "main", Span(*limit), Span(*runtime));
                 }
                 let restored = LimitUsage::restore(&used.dump());
                 prop_assert_eq!(&restored, &used);
                 for (owner, name) in names.into_iter().enumerate() {
                     let slow = |is_in: &dyn Fn(usize) -> bool| {
-                        let of = told.iter().rev().filter(|(other, ..)| is_in(*other)).take(WINDOW);
+                        let of = samples.iter().rev().filter(|(other, ..)| is_in(*other)).take(WINDOW);
                         let mut above: Vec<i64> = of
                             .map(|(_, limit, runtime)| (runtime * 1000 / limit).min(1000))
                             .filter(|share| elapsed == 0 || *share > elapsed * 1000 / limit)

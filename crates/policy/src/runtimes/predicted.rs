@@ -99,7 +99,11 @@ mod tests {
         [10, 100, 200].into_iter().for_each(|runtime| predictor.ended(&of(7), Span(runtime)));
         assert_eq!(predictor.planned(&of(7), Span(3600)), Span(150));
         assert_eq!(predictor.planned(&of(7), Span(60)), Span(60));
-        assert_eq!(predictor.planned(&of(8), Span(3600)), Span(150), "others tell as long as she has not");
+        assert_eq!(
+            predictor.planned(&of(8), Span(3600)),
+            Span(150),
+            "other users' jobs count as long as she has none"
+        );
     }
 
     #[test]

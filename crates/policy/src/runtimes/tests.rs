@@ -111,13 +111,13 @@ fn scaled_samples_go_to_their_executable_only() {
 #[test]
 fn errors_are_counted_by_level() {
     let mut calibration = Calibration::default();
-    let mut tell = |predicted, level, runtime| {
+    let mut count = |predicted, level, runtime| {
         let predicted = Predicted { runtime: Span(predicted), deviation: Span(0), level, jobs: 1 };
         calibration.record(&predicted, Span(runtime));
     };
-    tell(10, Level::User, 4);
-    tell(10, Level::User, 10);
-    tell(10, Level::All, 30);
+    count(10, Level::User, 4);
+    count(10, Level::User, 10);
+    count(10, Level::All, 30);
     let user = Errors { jobs: 2, absolute: 6, signed: 6, runtimes: 14, within: 2 };
     let all = Errors { jobs: 1, absolute: 20, signed: -20, runtimes: 30, within: 0 };
     let levels: Vec<_> = calibration.levels().collect();
@@ -134,14 +134,14 @@ proptest! {
     fn equals_the_reference_implementation(
         window in 1..20_usize,
         least in 1..5_usize,
-        told in prop::collection::vec((-1..3_i32, -1..3_i32, -1..2_i32, 0..10_000_i64), 1..80),
+        samples in prop::collection::vec((-1..3_i32, -1..3_i32, -1..2_i32, 0..10_000_i64), 1..80),
         asked in (-1..4_i32, -1..4_i32, -1..3_i32),
         from in 0..4_usize,
         restored_at in 0..80_usize,
     ) {
         let settings = settings(window, least);
         let mut runtimes = Runtimes::new(settings);
-        for (number, (executable, user, group, runtime)) in told.iter().enumerate() {
+        for (number, (executable, user, group, runtime)) in samples.iter().enumerate() {
             runtimes.record(&of(*executable, *user, *group), Span(*runtime));
             if number == restored_at {
                 let restored = Runtimes::restore(settings, &runtimes.dump());
@@ -157,7 +157,7 @@ proptest! {
                 Level::Group => one.2 == group && group >= 0,
                 Level::All => true,
             };
-            let of: Vec<i64> = told.iter().filter(|one| same(one)).map(|one| one.3).collect();
+            let of: Vec<i64> = samples.iter().filter(|one| same(one)).map(|one| one.3).collect();
             (level == Level::All || of.len() >= least && !of.is_empty()).then_some(of)
         };
         let from = Level::ALL[from];
@@ -176,7 +176,7 @@ proptest! {
             prop_assert_eq!((found.runtime, found.level), (expected, level));
             prop_assert_eq!(found.jobs, of_category.len() as u64);
         }
-        let elapsed = told[0].3;
+        let elapsed = samples[0].3;
         let longer: Vec<i64> = recent.iter().copied().filter(|runtime| *runtime > elapsed).collect();
         let whole = mean(&of_category);
         let known = if longer.is_empty() || elapsed == 0 { whole } else { mean(&longer).max(whole) };

@@ -50,13 +50,13 @@ pub fn choose(tuner: Tuner, plan: &mut impl SizePlan, present: &Present<'_>) -> 
         return None;
     }
     if least == most {
-        return plan.place(least);
+        return plan.estimate_at(least);
     }
     // What a rule allows may be more than the request can use, or less than it needs.
     let allowed = |procs: Procs| procs.clamp(least, most);
     match tuner {
-        Tuner::Exhaustive => exhaustive(least, most, |n| plan.place(n)),
-        Tuner::Binary => binary(least, most, |n| plan.place(n)),
+        Tuner::Exhaustive => exhaustive(least, most, |n| plan.estimate_at(n)),
+        Tuner::Binary => binary(least, most, |n| plan.estimate_at(n)),
         Tuner::Exact => plan.earliest(most),
         Tuner::Slack { slack, share } => slack::choose(slack, share, plan, present),
         Tuner::EqualShare => plan.earliest(allowed(rules::equal_share(plan, present))),
@@ -64,7 +64,7 @@ pub fn choose(tuner: Tuner, plan: &mut impl SizePlan, present: &Present<'_>) -> 
         Tuner::FairShare => plan.earliest(allowed(rules::fair_share(plan, present))),
         Tuner::Knee => plan.earliest(allowed(rules::knee(plan))),
         Tuner::Efficiency { least: efficiency } => plan.earliest(allowed(rules::efficient(efficiency, plan))),
-        Tuner::Lpa => plan.place(allowed(rules::local_allocation(plan))),
+        Tuner::Lpa => plan.estimate_at(allowed(rules::local_allocation(plan))),
         Tuner::Price { weight } => rules::cheapest(weight, plan, present),
     }
 }

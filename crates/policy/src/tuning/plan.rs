@@ -52,18 +52,18 @@ pub trait SizePlan {
     fn walltime(&self, procs: Procs) -> Span;
 
     /// The earliest start of a size; none if it never fits.
-    fn place(&mut self, procs: Procs) -> Option<Estimate>;
+    fn estimate_at(&mut self, procs: Procs) -> Option<Estimate>;
 
     /// The size that completes first among those of at most `most` processors; ties go to the smaller size.
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
-        exhaustive(self.least(), most.max(self.least()), |procs| self.place(procs))
+        exhaustive(self.least(), most.max(self.least()), |procs| self.estimate_at(procs))
     }
 
     /// The smallest size from `least` on that completes by `latest`, at its earliest start; `known` is one that does.
     fn fewest(&mut self, least: Procs, known: Estimate, latest: Time) -> Estimate {
         let smaller = (least.0..known.procs.0).map(Procs);
         let mut fitting =
-            smaller.filter_map(|procs| self.place(procs).filter(|one| one.completion() <= latest));
+            smaller.filter_map(|procs| self.estimate_at(procs).filter(|one| one.completion() <= latest));
         fitting.next().unwrap_or(known)
     }
 }
@@ -111,7 +111,7 @@ impl SizePlan for ProfilePlan<'_, '_> {
         self.walltimes.at(procs)
     }
 
-    fn place(&mut self, procs: Procs) -> Option<Estimate> {
+    fn estimate_at(&mut self, procs: Procs) -> Option<Estimate> {
         let walltime = self.walltimes.at(procs);
         let start = self.profile.earliest_fit(self.start_bound(procs, walltime), procs, walltime)?;
         Some(Estimate { procs, walltime, start })
@@ -162,7 +162,7 @@ pub(crate) struct EverySize<'a, 'b, F> {
     /// The sizes.
     pub(crate) walltimes: &'a Walltimes<'b>,
     /// The estimate of a size.
-    pub(crate) place: F,
+    pub(crate) estimate: F,
 }
 
 impl<F: FnMut(Procs) -> Option<Estimate>> SizePlan for EverySize<'_, '_, F> {
@@ -182,7 +182,7 @@ impl<F: FnMut(Procs) -> Option<Estimate>> SizePlan for EverySize<'_, '_, F> {
         self.walltimes.at(procs)
     }
 
-    fn place(&mut self, procs: Procs) -> Option<Estimate> {
-        (self.place)(procs)
+    fn estimate_at(&mut self, procs: Procs) -> Option<Estimate> {
+        (self.estimate)(procs)
     }
 }

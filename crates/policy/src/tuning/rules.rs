@@ -2,7 +2,7 @@
 //!
 //! Most of them limit the processors of a request; within the limit the size that completes first is taken. `C` is the
 //! number of processors of the cluster, `N` the number of other jobs that run or wait there, and the area of a size is
-//! its processors times its walltime. Costs: one walltime per size, and for [`cheapest`] one place per size.
+//! its processors times its walltime. Costs: one walltime per size, and for [`cheapest`] one search per size.
 
 use pliant_model::{Estimate, Procs};
 
@@ -66,7 +66,7 @@ pub fn cheapest(weight: Thousandths, plan: &mut impl SizePlan, present: &Present
         i128::from((one.completion() - present.now).0) * unit + price * area(one.procs, one.walltime.0)
     };
     let sizes = (plan.least().0..=plan.most().0).map(Procs);
-    sizes.filter_map(|n| plan.place(n)).min_by_key(|one| (cost(one), one.procs))
+    sizes.filter_map(|n| plan.estimate_at(n)).min_by_key(|one| (cost(one), one.procs))
 }
 
 fn sizes<P: SizePlan>(plan: &P) -> impl Iterator<Item = Procs> + use<P> {

@@ -11,7 +11,8 @@
 //! 4. The size is the fewest processors in `floor ..= g.procs` that complete by `latest`, at their earliest start.
 //!
 //! The last processors of a job on a busy cluster cost the others more than they save the job, and the slack bounds
-//! what the job gives up. docs/research/sizing.md has the measurements. Cost: one exact tuning and, as a rule, about one search for a place.
+//! what the job gives up. docs/research/sizing.md has the measurements. Cost: one exact tuning and, as a rule, about one search for
+//! a reservation.
 
 use pliant_model::{Estimate, Procs, Span, Time};
 

@@ -156,12 +156,12 @@ impl Tuner {
     /// The same with a parameter changed.
     pub fn with(mut self, key: &str, value: f64) -> Result<Tuner, TunerError> {
         let (mut expected, mut found, mut wrong) = (Vec::new(), false, None);
-        self.parameters(|parameter, place| {
+        self.parameters(|parameter, estimate| {
             expected.push(parameter.key);
             if parameter.key == key {
                 found = true;
                 match Thousandths::nearest(value) {
-                    Some(value) if (parameter.least..=parameter.most).contains(&value) => *place = value,
+                    Some(value) if (parameter.least..=parameter.most).contains(&value) => *estimate = value,
                     _ => wrong = Some((parameter.key, parameter.least, parameter.most)),
                 }
             }

@@ -15,7 +15,7 @@ fn planned(situation: &Situation, rules: Rules) -> Vec<PlannedStart> {
 
 /// Announced starts that are found to the second, of all; real starts within the next ten minutes that are
 /// found to 30 s, of all; and how many of those the announced ones find.
-fn check(name: &str, text: &str, announced: &str, ours: &str, theirs: &str) {
+fn check(name: &str, text: &str, announced: &str, real: &str, recorded: &str) {
     let situation = situation::parse(text);
     let Situation { snapshot, now, interval_s, began } = &situation;
     let start = |plan: &[PlannedStart], job| plan.iter().find(|one| one.job == job).map(|one| one.start.0);
@@ -34,15 +34,15 @@ fn check(name: &str, text: &str, announced: &str, ours: &str, theirs: &str) {
     let soon: Vec<_> = began.iter().filter(|(_, start)| **start <= now.0 + 600).collect();
     let near = |found: Option<i64>, start: i64| found.is_some_and(|found| (found - start).abs() <= 30);
     let found = soon.iter().filter(|(job, at)| near(start(&plan, **job), **at)).count();
-    assert_eq!(format!("{found} of {}", soon.len()), ours, "{name}: real starts");
+    assert_eq!(format!("{found} of {}", soon.len()), real, "{name}: real starts");
     let start_of = |job| snapshot.pending.iter().find(|one| one.job == job).and_then(published);
     let found = soon.iter().filter(|(job, at)| near(start_of(**job), **at)).count();
-    assert_eq!(format!("{found}"), theirs, "{name}: real starts as announced");
+    assert_eq!(format!("{found}"), recorded, "{name}: real starts as announced");
 }
 
 macro_rules! check {
-    ($name:literal, $announced:literal, $ours:literal, $theirs:literal) => {
-        check($name, include_str!(concat!("data/", $name, ".txt")), $announced, $ours, $theirs)
+    ($name:literal, $announced:literal, $real:literal, $recorded:literal) => {
+        check($name, include_str!(concat!("data/", $name, ".txt")), $announced, $real, $recorded)
     };
 }
 

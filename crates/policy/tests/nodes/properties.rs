@@ -39,7 +39,7 @@ fn pending(job: u32, nodes: u32) -> impl Strategy<Value = Pending> {
 fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<AllocatedJob> {
     let mut free: Vec<u32> = nodes.iter().map(|node| node.cores.0).collect();
     let mut holders = Vec::new();
-    for (number, (wanted, end, told)) in jobs.into_iter().enumerate() {
+    for (number, (wanted, end, is_known)) in jobs.into_iter().enumerate() {
         let mut on = Vec::new();
         for (node, (free, wanted)) in free.iter_mut().zip(wanted).enumerate() {
             let taken = wanted.min(*free);
@@ -52,7 +52,7 @@ fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<AllocatedJob
             continue;
         }
         let cores = Procs(on.iter().map(|(_, cores)| cores).sum());
-        let share = |(node, cores): (u32, u32)| NodeShare { node, cores: told.then_some(Procs(cores)) };
+        let share = |(node, cores): (u32, u32)| NodeShare { node, cores: is_known.then_some(Procs(cores)) };
         let (job, end) = (JobId(1000 + number as u32), Time(end));
         let on = on.into_iter().map(share).collect();
         holders.push(AllocatedJob { job, cores, on, end, expected: None });
@@ -145,7 +145,7 @@ fn check(snapshot: &ClusterSnapshot, planned: &[PlannedStart]) {
     }
 }
 
-/// Cores are told apart only by nodes of one core, so that counting them is enough.
+/// Cores are distinguished only on nodes of one core, so that counting them is enough.
 fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn BatchScheduler>) {
     let node = |index| Node { name: format!("n{index}"), cores: Procs::ONE, up: true, taken: None };
     let mut next = 0;

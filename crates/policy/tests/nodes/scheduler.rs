@@ -87,7 +87,7 @@ fn announced_starts_are_taken_over_where_they_are_possible() {
     };
     check("100@b", "2@150 0:4 1:4, 3@100 1:4");
     check("100@", "2@150 0:4 1:4, 3@100 0:4");
-    // On a node without room: wherever there is some.
+    // On a node without free cores: on any node with some.
     check("50@a", "2@100 0:4 1:4, 3@50 0:2 1:2");
     // In the past.
     check("-1@b", "2@100 0:4 1:4, 3@0 0:2 1:2");
@@ -175,7 +175,7 @@ fn the_verbs_of_a_batch_system() {
     assert_eq!(nodes.plan(Time(10), JobId(2)).unwrap().start, Time(100));
     nodes.finish(Time(20), JobId(1));
     assert_eq!(nodes.plan(Time(20), JobId(2)).unwrap().start, Time(70));
-    // Nobody has said that 3 and 5 ended: they are given half a minute.
+    // The ends of 3 and 5 are not reported: they are given half a minute.
     assert_eq!(nodes.plan(Time(80), JobId(2)).unwrap().start, Time(100));
     let snapshot = nodes.snapshot();
     let mut copy = Nodes::from_snapshot(Time(80), &snapshot).unwrap();

@@ -98,10 +98,10 @@ fn experiments(rows: &[ExperimentRow]) -> Section {
 fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
     let of = |experiment: &String| {
         let cells: Vec<&FrozenCell> = cells.iter().filter(|cell| &cell.experiment == experiment).collect();
-        let place = |cell: &&FrozenCell| (cell.log.clone(), cell.job_time_s, cell.delay_s);
-        let figure = |place_of: (String, Option<i64>, i64)| {
+        let group = |cell: &&FrozenCell| (cell.log.clone(), cell.job_time_s, cell.delay_s);
+        let figure = |of_group: (String, Option<i64>, i64)| {
             let cells: Vec<&FrozenCell> =
-                cells.iter().copied().filter(|cell| place(cell) == place_of).collect();
+                cells.iter().copied().filter(|cell| group(cell) == of_group).collect();
             let points = distinct(&cells, |cell| cell.instances);
             let series = |(law, policy): (String, String)| Series {
                 values: points
@@ -115,7 +115,7 @@ fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
                     .collect(),
                 name: format!("{policy}, {law}"),
             };
-            let (log, job_time, delay) = &place_of;
+            let (log, job_time, delay) = &of_group;
             // Figure 4 is of both; 5 of the log's own times, 6 of scenario 1.
             let like = if job_time.is_some() { "[4, 6]" } else { "[4, 5]" };
             let jobs =
@@ -138,7 +138,7 @@ fn frozen(cells: &[FrozenCell]) -> Vec<Section> {
             title: format!("Scenarios 1 and 2: {experiment}"),
             note: "The pending jobs are frozen, and no later jobs arrive.".to_owned(),
             tables: vec![TextTable { columns: columns(&FROZEN), rows: frozen_rows(&rows) }],
-            figures: distinct(&cells, place).into_iter().map(figure).collect(),
+            figures: distinct(&cells, group).into_iter().map(figure).collect(),
         }
     };
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
@@ -159,10 +159,10 @@ fn figures_like(cell: &ArrivingCell, experiments: &[ExperimentRow]) -> &'static 
 fn arriving(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Vec<Section> {
     let of = |experiment: &String| {
         let cells: Vec<&ArrivingCell> = cells.iter().filter(|cell| &cell.experiment == experiment).collect();
-        let place = |cell: &&ArrivingCell| (cell.log.clone(), cell.delay_s, cell.times.clone());
-        let figure = |place_of: (String, i64, String)| {
+        let group = |cell: &&ArrivingCell| (cell.log.clone(), cell.delay_s, cell.times.clone());
+        let figure = |of_group: (String, i64, String)| {
             let cells: Vec<&ArrivingCell> =
-                cells.iter().copied().filter(|cell| place(cell) == place_of).collect();
+                cells.iter().copied().filter(|cell| group(cell) == of_group).collect();
             let points = distinct(&cells, |cell| cell.instances);
             let series = |policy: String| Series {
                 values: points
@@ -174,7 +174,7 @@ fn arriving(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Vec<Sectio
                     .collect(),
                 name: policy,
             };
-            let (log, delay, times) = &place_of;
+            let (log, delay, times) = &of_group;
             let like = cells.first().map_or("", |cell| figures_like(cell, experiments));
             LineFigure {
                 title: format!("Makespan on {log}, instances of {times}, after {delay} s{like}"),
@@ -191,22 +191,22 @@ fn arriving(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Vec<Sectio
             title: format!("Scenarios 3 and 4: {experiment}"),
             note: "Background jobs keep arriving while the multi-job runs.".to_owned(),
             tables: vec![TextTable { columns: columns(&ARRIVING), rows }],
-            figures: distinct(&cells, place).into_iter().map(figure).collect(),
+            figures: distinct(&cells, group).into_iter().map(figure).collect(),
         }
     };
     distinct(cells, |cell| cell.experiment.clone()).iter().map(of).collect()
 }
 
-/// Table 5: random allocation beside statistics by user on clusters of several processors, where policies of those names are.
+/// Table 5: random allocation compared with statistics by user on clusters of several processors, where policies of those names are.
 fn table_5(cells: &[ArrivingCell], experiments: &[ExperimentRow]) -> Option<Section> {
     let is_scenario_4 = |cell: &&ArrivingCell| {
         experiments.iter().any(|row| row.experiment == cell.experiment && row.has_several_processors())
     };
     let same = |one: &ArrivingCell, other: &ArrivingCell| {
-        let place = |cell: &ArrivingCell| {
+        let group = |cell: &ArrivingCell| {
             (cell.experiment.clone(), cell.log.clone(), cell.delay_s, cell.times.clone(), cell.instances)
         };
-        place(one) == place(other)
+        group(one) == group(other)
     };
     let row = |random: &ArrivingCell| {
         let statistics = cells.iter().find(|cell| cell.policy == "STAT-user" && same(cell, random))?;

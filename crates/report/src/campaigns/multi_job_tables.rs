@@ -49,10 +49,10 @@ pub const ARRIVING: [&str; 11] = [
 /// The rows of the frozen experiments: both policies in one.
 pub fn frozen_rows(cells: &[FrozenCell]) -> Vec<Vec<String>> {
     let same = |one: &FrozenCell, other: &FrozenCell| {
-        let place = |cell: &FrozenCell| {
+        let group = |cell: &FrozenCell| {
             (cell.experiment.clone(), cell.log.clone(), cell.job_time_s, cell.delay_s, cell.instances)
         };
-        place(one) == place(other) && one.law == other.law
+        group(one) == group(other) && one.law == other.law
     };
     let drawn = cells.iter().filter(|cell| cell.policy == "random");
     let row = |random: &FrozenCell| {

@@ -26,7 +26,7 @@ pub struct InstanceRow {
     pub values: Vec<String>,
     /// `completed`, `failed`, `cancelled`, `submitted` or `waiting`.
     pub state: String,
-    /// Its exit code, if it had one.
+    /// Its exit code, if it has one.
     pub exit_code: Option<i32>,
     /// How it ended, for people.
     pub how: String,
@@ -57,7 +57,7 @@ impl InstanceRow {
 ///
 /// # Errors
 ///
-/// If a file cannot be written, or `row` says that an instance cannot be told.
+/// If a file cannot be written, or `row` fails for an instance.
 pub fn write_instances<E: From<FileError>>(
     dir: &Path,
     names: &[String],

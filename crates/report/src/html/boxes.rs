@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::metric::place;
+use super::metric::position;
 use crate::campaign_table::CampaignTable;
 use crate::quantile::Quartiles;
 
@@ -42,7 +42,7 @@ pub(super) fn figures(table: &CampaignTable) -> Vec<Figure> {
     let keys: BTreeSet<&str> =
         table.rows.iter().flat_map(|row| row.metrics.keys().map(String::as_str)).collect();
     let mut keys: Vec<&str> = keys.into_iter().collect();
-    keys.sort_by_key(|key| place(key).unwrap_or(usize::MAX));
+    keys.sort_by_key(|key| position(key).unwrap_or(usize::MAX));
     let mut figures = Vec::new();
     for dedicated in [true, false] {
         for key in &keys {

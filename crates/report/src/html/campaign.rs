@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::boxes::{Figure, figures, in_order};
-use super::metric::{Metric, metric, place};
+use super::metric::{Metric, metric, position};
 use super::number::{count, counted};
 use super::table::Table;
 use super::{campaign_summary, families, page};
@@ -61,7 +61,7 @@ pub(super) fn render(title: &str, note: &str, table: &CampaignTable) -> String {
 /// The figures of one kind of platform: the main metrics, then the others folded away.
 fn part(body: &mut String, figures: &[Figure], dedicated: bool, kinds: bool) {
     let mine = figures.iter().enumerate().filter(|(_, figure)| figure.dedicated == dedicated);
-    let (main, more): (Vec<_>, Vec<_>) = mine.partition(|(_, figure)| place(&figure.metric).is_some());
+    let (main, more): (Vec<_>, Vec<_>) = mine.partition(|(_, figure)| position(&figure.metric).is_some());
     let heading = if dedicated { "Dedicated platform" } else { "Non-dedicated platform" };
     if kinds && (!main.is_empty() || !more.is_empty()) {
         let _ = writeln!(body, "<h2 class=\"part\">{heading}</h2>");

@@ -241,7 +241,7 @@ mod tests {
         let mut rows = rows();
         rows.push(row("may", false, "none", &[("mean_wait_s", 60.0)]));
         let html = section(&CampaignTable { rows });
-        let place = |text: &str| html.find(text).unwrap_or_else(|| panic!("no `{text}` in {html}"));
+        let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("no `{text}` in {html}"));
         let order = [
             "2 workloads",
             ">Dedicated platform",
@@ -250,7 +250,7 @@ mod tests {
             ">june, dedicated platform",
             ">may, non-dedicated platform",
         ];
-        assert!(order.map(place).is_sorted(), "{html}");
+        assert!(order.map(position).is_sorted(), "{html}");
     }
 
     #[test]
@@ -260,9 +260,9 @@ mod tests {
         let html = section(&CampaignTable { rows: rows[..1].to_vec() });
         assert!(html.contains("on night.") && html.contains(">night<"), "{html}");
         let html = section(&CampaignTable { rows: rows.to_vec() });
-        let place = |text: &str| html.find(text).unwrap_or_else(|| panic!("no `{text}` in {html}"));
+        let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("no `{text}` in {html}"));
         let order = ["2 scenarios", ">All scenarios together<", "By scenario", ">night<", ">day<"];
-        assert!(order.map(place).is_sorted(), "{html}");
+        assert!(order.map(position).is_sorted(), "{html}");
         assert!(!html.to_lowercase().contains("dedicated") && !html.contains("workload"), "{html}");
     }
 

@@ -12,7 +12,7 @@ use crate::metrics::{proc_seconds, ratio};
 const JOBS_PER_RUN: usize = 100_000;
 /// At most this many jobs of all runs of a page, about 20 MB of text.
 const JOBS_PER_PAGE: usize = 600_000;
-/// At most this many moves of a page are told one by one.
+/// The most moves that a page shows one by one.
 const MOVES_PER_PAGE: usize = 200_000;
 /// Bars of the chart of moves over time.
 const MOVE_BINS: usize = 120;
@@ -31,7 +31,7 @@ const REASONS: [(&str, &str); 7] = [
         "resubmitted",
         "all waiting jobs were cancelled and resubmitted; this cluster promised the earliest completion",
     ),
-    ("first-start", "a copy of it waited here, and was the first to start"),
+    ("first-start", "a sibling of it waited here, and was the first to start"),
 ];
 
 /// The texts of the reasons, by position.
@@ -65,7 +65,7 @@ pub(super) fn run_data(name: &str, run: &Run, runs: usize, end: i64) -> Value {
     })
 }
 
-/// The states that jobs of a run have, by their place in `Pliant.STATES`: stayed, moved, local.
+/// The states that jobs of a run have, by their index in `Pliant.STATES`: stayed, moved, local.
 fn states(run: &Run) -> Vec<usize> {
     let mut there = [false; 3];
     for job in &run.jobs {
@@ -153,10 +153,10 @@ fn moves(run: &Run, runs: usize, end: i64) -> Value {
     let bins = Bins::covering(end, MOVE_BINS);
     let mut counts = vec![0_u64; bins.count];
     run.moves.iter().for_each(|record| counts[bins.of(record.at.0)] += 1);
-    let told = run.moves.len().min(MOVES_PER_PAGE / runs.max(1));
+    let count = run.moves.len().min(MOVES_PER_PAGE / runs.max(1));
     let mut packed = Packed::default();
     let (mut last_at, mut last_id) = (0_i64, 0_i64);
-    for record in &run.moves[..told] {
+    for record in &run.moves[..count] {
         packed.push_signed(record.at.0 - last_at);
         packed.push_signed((record.log_id as i64).wrapping_sub(last_id));
         packed.push(u64::from(record.from.0));
@@ -166,7 +166,7 @@ fn moves(run: &Run, runs: usize, end: i64) -> Value {
         (last_at, last_id) = (record.at.0, record.log_id as i64);
     }
     json!({
-        "count": told,
+        "count": count,
         "data": packed.text(),
         "width": bins.width,
         "counts": counts,

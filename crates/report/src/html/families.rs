@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::boxes::in_order;
-use super::metric::{metric, place};
+use super::metric::{metric, position};
 use super::{LineFigure, Series};
 use crate::campaign_table::CampaignTable;
 use crate::quantile::Quartiles;
@@ -56,8 +56,8 @@ impl Family {
     pub(super) fn figures(&self, table: &CampaignTable) -> Vec<LineFigure> {
         let keys: BTreeSet<&str> =
             table.rows.iter().flat_map(|row| row.metrics.keys().map(String::as_str)).collect();
-        let mut keys: Vec<&str> = keys.into_iter().filter(|key| place(key).is_some()).collect();
-        keys.sort_by_key(|key| place(key));
+        let mut keys: Vec<&str> = keys.into_iter().filter(|key| position(key).is_some()).collect();
+        keys.sort_by_key(|key| position(key));
         let others = in_order(self.others(table).rows.iter().map(|row| &row.policy));
         let mut figures = Vec::new();
         for workload in in_order(table.rows.iter().map(|row| &row.workload)) {

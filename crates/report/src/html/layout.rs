@@ -1,4 +1,4 @@
-//! Which processors a job is drawn on. A run tells how many processors a job had, not which; any
+//! Which processors a job is drawn on. A run says how many processors a job used, not which; any
 //! assignment without overlap is as true as another. Each job gets the narrowest gap that is wide enough
 //! at its start (of equal ones the lowest), or the widest gaps together where none is wide enough.
 //!
@@ -39,7 +39,7 @@ impl Layout {
         for cluster in 0..layout.by_start.len() {
             let mut order = std::mem::take(&mut layout.by_start[cluster]);
             order.sort_by_key(|index| run.jobs[*index as usize].start);
-            layout.place(&run.jobs, &order, run.platform.clusters()[cluster].procs.0);
+            layout.assign(&run.jobs, &order, run.platform.clusters()[cluster].procs.0);
             layout.by_start[cluster] = order;
         }
         layout
@@ -51,7 +51,7 @@ impl Layout {
         &self.pieces[begin as usize..end as usize]
     }
 
-    fn place(&mut self, jobs: &[JobOutcome], order: &[u32], procs: u32) {
+    fn assign(&mut self, jobs: &[JobOutcome], order: &[u32], procs: u32) {
         let mut free = Free(vec![Piece { first: 0, count: procs }]);
         let mut running = BinaryHeap::new();
         for &index in order {

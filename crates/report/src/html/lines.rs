@@ -57,7 +57,7 @@ impl Axis {
     }
 
     /// 0 is the bottom and 1 the top; not finite for what is not on it.
-    fn place(&self, value: f64) -> f64 {
+    fn position(&self, value: f64) -> f64 {
         match *self {
             Axis::Linear(_, top) => value / top,
             Axis::Logarithmic(first, last) => (value.log10() - f64::from(first)) / f64::from(last - first),
@@ -77,7 +77,7 @@ impl Axis {
 /// The chart.
 pub(super) fn svg(figure: &LineFigure) -> String {
     let axis = Axis::of(figure);
-    let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - axis.place(value));
+    let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - axis.position(value));
     let gap = (WIDTH - LEFT - RIGHT) / figure.points.len().max(1) as f64;
     let x = |at: usize| LEFT + gap * (at as f64 + 0.5);
     let mut svg = format!(
@@ -202,8 +202,8 @@ mod tests {
         let figure = LineFigure { logarithmic: true, series: vec![series], ..LineFigure::default() };
         let axis = Axis::of(&figure);
         assert_eq!(axis.ticks(), [0.1, 1.0, 10.0, 100.0]);
-        let places = [0.1, 1.0, 10.0, 100.0].map(|value| (axis.place(value) * 3.0).round() as i32);
-        assert_eq!(places, [0, 1, 2, 3]);
+        let positions = [0.1, 1.0, 10.0, 100.0].map(|value| (axis.position(value) * 3.0).round() as i32);
+        assert_eq!(positions, [0, 1, 2, 3]);
         let points = ["1", "2", "3", "4"].map(str::to_owned).to_vec();
         let drawn = svg(&LineFigure { points, ..figure });
         assert!(drawn.matches("<circle").count() == 3 && !drawn.contains("inf"), "0 is not on it: {drawn}");

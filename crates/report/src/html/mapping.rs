@@ -1,4 +1,4 @@
-//! The page of one mapping: what it is worth, a picture, and where every task went.
+//! The page of one mapping: its quality, a drawing, and the machine of every task.
 
 use std::fmt::Write as _;
 

@@ -82,8 +82,8 @@ fn layout(mapped: &MappedApplication<'_>) -> Layout {
             let height = NAME + TASK * tasks.len().div_ceil(TASKS_IN_ROW) as f64 + 4.0;
             layout.machines.insert(machine, [left, y, height]);
             for (at, task) in tasks.iter().enumerate() {
-                let (row, place) = (at / TASKS_IN_ROW, at % TASKS_IN_ROW);
-                let x = left + 18.0 + TASK * place as f64;
+                let (row, column) = (at / TASKS_IN_ROW, at % TASKS_IN_ROW);
+                let x = left + 18.0 + TASK * column as f64;
                 layout.tasks.insert(*task, [x, y + NAME + TASK * (row as f64 + 0.5)]);
             }
             y += height + 7.0;

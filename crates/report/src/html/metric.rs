@@ -75,8 +75,8 @@ const TITLES: [(&str, &str); 11] = [
     ("reallocations", "Moves"),
 ];
 
-/// The place of a metric among those that are always shown; none for the others.
-pub(super) fn place(key: &str) -> Option<usize> {
+/// The position of a metric among those that are always shown; none for the others.
+pub(super) fn position(key: &str) -> Option<usize> {
     KNOWN.iter().position(|(known, ..)| *known == key)
 }
 

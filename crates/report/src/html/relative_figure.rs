@@ -91,7 +91,7 @@ impl Axis {
         Axis { low: (low * 0.93).ln(), high: (high * 1.07).ln() }
     }
 
-    fn place(&self, value: f64) -> f64 {
+    fn position(&self, value: f64) -> f64 {
         LEFT + (PANEL - LEFT - RIGHT) * (value.ln() - self.low) / (self.high - self.low)
     }
 
@@ -161,7 +161,7 @@ fn draw(svg: &mut String, metric: &str, panel: &Panel<'_>, axis: &Axis, colours:
         escape(panel.base)
     );
     for value in axis.ticks() {
-        let x = axis.place(value);
+        let x = axis.position(value);
         let colour = if value == 1.0 { "var(--quiet, #5b6878)" } else { "var(--line, #dde3ea)" };
         let _ = write!(
             svg,
@@ -213,13 +213,13 @@ fn legend(svg: &mut String, layout: &Layout<'_>, colours: &Colours<'_>) {
 }
 
 fn dot(svg: &mut String, one: &Relative, axis: &Axis, y: f64, colour: &str) {
-    let x = axis.place(one.ratio);
+    let x = axis.position(one.ratio);
     if let Some((low, high)) = one.interval {
         let _ = write!(
             svg,
             "<path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-            axis.place(low),
-            axis.place(high)
+            axis.position(low),
+            axis.position(high)
         );
     }
     let _ = write!(

@@ -96,16 +96,16 @@ impl ClusterSeries {
         moves.sort_by_key(|record| (record.log_id, record.at));
         for job in &run.jobs {
             busy[job.cluster.index()].add(job.start.0, job.end.0, f64::from(job.procs.0));
-            let (mut place, mut since) = (job.cluster, job.submit);
+            let (mut cluster, mut since) = (job.cluster, job.submit);
             let route = route(job, &moves);
             if let Some(first) = route.first() {
-                place = first.from;
+                cluster = first.from;
             }
             for record in route {
-                waiting[place.index()].add(since.0, record.at.0, 1.0);
-                (place, since) = (record.to, record.at);
+                waiting[cluster.index()].add(since.0, record.at.0, 1.0);
+                (cluster, since) = (record.to, record.at);
             }
-            waiting[place.index()].add(since.0, job.start.0, 1.0);
+            waiting[cluster.index()].add(since.0, job.start.0, 1.0);
         }
         let share = |(integral, cluster): (&Integral, &pliant_model::Cluster)| {
             integral.means().iter().map(|mean| mean / f64::from(cluster.procs.0)).collect()

@@ -170,7 +170,7 @@ pub(super) fn clusters(summary: &Summary) -> String {
     table.html()
 }
 
-/// What the caller told about the run.
+/// The caller's notes on the run.
 pub(super) fn settings(summary: &Summary) -> String {
     if summary.run.is_empty() {
         return String::new();

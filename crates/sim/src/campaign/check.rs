@@ -151,9 +151,9 @@ impl Reader<'_> {
         let Some(word) = &given.sizes else { return Ok(Sizes::Chosen) };
         let of_tuners = given.tuner_keys().into_iter().find_map(|(_, value)| Some(value.as_ref()?.span()));
         match given.tuner.as_ref().map(Spanned::span).or(of_tuners) {
-            Some(place) if word.get_ref().0 == Sizes::Asked => {
+            Some(span) if word.get_ref().0 == Sizes::Asked => {
                 let problem = "expected no tuner where jobs keep the size that was asked for".to_owned();
-                Err(self.at(place, problem, "remove it, or `sizes = \"asked\"`"))
+                Err(self.at(span, problem, "remove it, or `sizes = \"asked\"`"))
             }
             _ => Ok(word.get_ref().0),
         }
@@ -184,8 +184,8 @@ impl Reader<'_> {
 
     /// The change of clusters' local policies: `batch`, `order`, `aging`.
     fn local(&self, given: &PolicyTable) -> Checked<LocalPolicyChange> {
-        let wrong = |place: Range<usize>| {
-            move |unknown: UnknownName| self.at(place, unknown.to_string(), "pliant policies lists them")
+        let wrong = |span: Range<usize>| {
+            move |unknown: UnknownName| self.at(span, unknown.to_string(), "pliant policies lists them")
         };
         if let Some(name) = &given.batch {
             let batch = batch::by_name(name.get_ref()).map_err(wrong(name.span()))?;
@@ -209,7 +209,7 @@ impl Reader<'_> {
         Ok(change)
     }
 
-    fn reallocation(&self, place: Range<usize>, given: &PolicyTable) -> Checked<Option<Reallocation>> {
+    fn reallocation(&self, span: Range<usize>, given: &PolicyTable) -> Checked<Option<Reallocation>> {
         let Some(Keyword(ReallocationChoice(Some(algorithm)))) = given.realloc else {
             let parameters = [
                 given.heuristic.is_some(),
@@ -219,7 +219,7 @@ impl Reader<'_> {
             ];
             if parameters.contains(&true) {
                 let problem = "expected `realloc` with heuristic, period_s, threshold_s or window".to_owned();
-                return Err(self.at(place, problem, "realloc = \"regular\""));
+                return Err(self.at(span, problem, "realloc = \"regular\""));
             }
             return Ok(None);
         };
@@ -283,10 +283,10 @@ impl Reader<'_> {
     }
 
     /// An error at a position of the text. An empty hint refers to the list of keys.
-    pub(super) fn at(&self, place: Range<usize>, problem: String, hint: &str) -> CampaignError {
-        let message = self.source.about_key(&place, problem);
+    pub(super) fn at(&self, span: Range<usize>, problem: String, hint: &str) -> CampaignError {
+        let message = self.source.about_key(&span, problem);
         let hint = if hint.is_empty() { KEYS_HINT } else { hint };
-        self.source.error(place, message, hint.to_owned()).into()
+        self.source.error(span, message, hint.to_owned()).into()
     }
 }
 

@@ -146,7 +146,7 @@ impl CampaignError {
                 "one per core is fastest: leave --threads and RAYON_NUM_THREADS out".into()
             }
             Self::NoLog(_) => {
-                "logs are looked for beside the campaign file and in PLIANT_TRACES; `optional = true` skips a \
+                "logs are searched in the folder of the campaign file and in PLIANT_TRACES; `optional = true` skips a \
                  workload where its file is absent"
                     .into()
             }
@@ -158,7 +158,7 @@ impl CampaignError {
                 "positions count the jobs that are left after repairs, from 0: docs/reference/files/campaign.md".into()
             }
             Self::NoWorkload => {
-                "put the files of the workloads beside the campaign file, or in PLIANT_TRACES".into()
+                "put the files of the workloads in the folder of the campaign file or in PLIANT_TRACES".into()
             }
             Self::Threads(_) => "try a smaller --threads".into(),
             Self::Trace(error) => return error.hint(),

@@ -197,11 +197,11 @@ impl Reader<'_> {
             let keys = [&given.window, &given.grace_ms, &given.reallocate_ms, &given.least_gain_ms];
             let stray = keys.into_iter().flatten().next().map(Spanned::span);
             let stray = stray.or_else(|| given.fairness.as_ref().map(|_| table.span()));
-            if let Some(place) = stray {
+            if let Some(span) = stray {
                 let problem =
                     "expected `guesses` alone: the legacy system knows no optional requests".to_owned();
                 return Err(self.at(
-                    place,
+                    span,
                     problem,
                     "remove fairness, window, grace_ms, reallocate_ms and least_gain_ms",
                 ));
@@ -275,7 +275,7 @@ guesses = [3, 100]
     }
 
     #[test]
-    fn errors_tell_the_place() {
+    fn errors_name_the_position() {
         let check = |from: &str, to: &str, expected: &str| {
             assert!(GOOD.contains(from), "{from}");
             let error = parse(&GOOD.replacen(from, to, 1)).unwrap_err();

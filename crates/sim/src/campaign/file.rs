@@ -111,31 +111,31 @@ impl PolicyTable {
 
     /// The position of the first key that requires plans by predictions.
     pub(super) fn prediction_key(&self) -> Option<Range<usize>> {
-        let places = [
+        let spans = [
             self.level.as_ref().map(Spanned::span),
             self.estimator.as_ref().map(Spanned::span),
             self.quantile.as_ref().map(Spanned::span),
             self.last_jobs.as_ref().map(Spanned::span),
             self.least_jobs.as_ref().map(Spanned::span),
         ];
-        places.into_iter().flatten().min_by_key(|place| place.start)
+        spans.into_iter().flatten().min_by_key(|span| span.start)
     }
 }
 
 impl WorkloadTable {
     /// The keys that require `generate`, with their positions.
     pub(super) fn generator_keys(&self) -> [(&'static str, Option<Range<usize>>); 7] {
-        fn place<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
+        fn span<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
             given.as_ref().map(Spanned::span)
         }
         [
-            ("month", place(&self.month)),
-            ("jobs", place(&self.jobs)),
-            ("days", place(&self.days)),
-            ("load", place(&self.load)),
-            ("walltime_max_s", place(&self.walltime_max_s)),
-            ("seed", place(&self.seed)),
-            ("per_seed", place(&self.per_seed)),
+            ("month", span(&self.month)),
+            ("jobs", span(&self.jobs)),
+            ("days", span(&self.days)),
+            ("load", span(&self.load)),
+            ("walltime_max_s", span(&self.walltime_max_s)),
+            ("seed", span(&self.seed)),
+            ("per_seed", span(&self.per_seed)),
         ]
     }
 }

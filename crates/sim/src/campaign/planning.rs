@@ -15,9 +15,9 @@ use crate::{PlanBy, limits};
 impl Reader<'_> {
     pub(super) fn plan_by(&self, given: &PolicyTable) -> Checked<PlanBy> {
         let basis = given.plan_by.map_or(Basis::Walltimes, |word| word.0);
-        if let (Basis::Walltimes | Basis::Runtimes, Some(place)) = (basis, given.prediction_key()) {
+        if let (Basis::Walltimes | Basis::Runtimes, Some(span)) = (basis, given.prediction_key()) {
             let problem = format!("expected keys of predictions with plans by predictions, found {basis}");
-            return Err(self.at(place, problem, "plan_by = \"predictions\""));
+            return Err(self.at(span, problem, "plan_by = \"predictions\""));
         }
         Ok(match basis {
             Basis::Walltimes => PlanBy::Walltimes,
@@ -32,10 +32,10 @@ impl Reader<'_> {
         let quantile = given.quantile.as_ref();
         let estimator = match quantile.map(Spanned::span).or(word.map(Spanned::span)) {
             None => usual.estimator,
-            Some(place) => {
+            Some(span) => {
                 estimator(word.map(|word| word.get_ref().0), quantile.map(|given| *given.get_ref())).map_err(
                     |problem| {
-                        self.at(place, problem, "docs/reference/files/campaign.md describes predictions")
+                        self.at(span, problem, "docs/reference/files/campaign.md describes predictions")
                     },
                 )?
             }

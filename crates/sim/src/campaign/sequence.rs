@@ -70,9 +70,9 @@ impl Reader<'_> {
             let times = given.sequence_times.as_ref().map(|key| ("sequence_times", key.span()));
             return match first.or(times) {
                 None => Ok(None),
-                Some((key, place)) => {
+                Some((key, span)) => {
                     let problem = format!("expected `{key}` with `sequence_jobs`, found no `sequence_jobs`");
-                    Err(self.at(place, problem, "sequence_jobs = 1024"))
+                    Err(self.at(span, problem, "sequence_jobs = 1024"))
                 }
             };
         };

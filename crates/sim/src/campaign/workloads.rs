@@ -48,7 +48,7 @@ impl Reader<'_> {
     }
 
     /// The sources of a table: one, or one for each month and load, with the suffix of its name.
-    fn jobs(&self, place: Range<usize>, given: &WorkloadTable) -> Checked<Vec<(String, JobSource)>> {
+    fn jobs(&self, span: Range<usize>, given: &WorkloadTable) -> Checked<Vec<(String, JobSource)>> {
         match (&given.file, &given.generate) {
             (Some(_), None) => self.logged(given),
             (None, Some(generate)) => {
@@ -56,11 +56,10 @@ impl Reader<'_> {
                     ("repair", given.repair.as_ref().map(Spanned::span)),
                     ("months", given.months.as_ref().map(Spanned::span)),
                 ];
-                if let Some((key, place)) = of_files.into_iter().find_map(|(key, place)| Some((key, place?)))
-                {
+                if let Some((key, span)) = of_files.into_iter().find_map(|(key, span)| Some((key, span?))) {
                     let problem = format!("expected no `{key}` with `generate`");
                     let hint = "generated jobs need no repair and have no calendar: remove the key";
-                    return Err(self.at(place, problem, hint));
+                    return Err(self.at(span, problem, hint));
                 }
                 Ok(vec![(String::new(), self.generated(generate, given)?)])
             }
@@ -70,18 +69,18 @@ impl Reader<'_> {
             }
             (None, None) => {
                 let problem = "expected either `file` or `generate`, found neither".to_owned();
-                Err(self.at(place, problem, "file = \"log.swf.gz\", or generate = \"grid5000\""))
+                Err(self.at(span, problem, "file = \"log.swf.gz\", or generate = \"grid5000\""))
             }
         }
     }
 
     /// The sources of a file: the whole log or each of its `months`, with its own load or each `load`.
     fn logged(&self, given: &WorkloadTable) -> Checked<Vec<(String, JobSource)>> {
-        let stray = given.generator_keys().into_iter().find_map(|(key, place)| Some((key, place?)));
-        if let Some((key, place)) = stray.filter(|(key, _)| *key != "load") {
+        let stray = given.generator_keys().into_iter().find_map(|(key, span)| Some((key, span?)));
+        if let Some((key, span)) = stray.filter(|(key, _)| *key != "load") {
             let problem = format!("expected `file` without keys of a generator, found `{key}`");
             let hint = "month, jobs, days, walltime_max_s, seed and per_seed go with `generate`";
-            return Err(self.at(place, problem, hint));
+            return Err(self.at(span, problem, hint));
         }
         let keep_bad = given.repair.as_ref().is_some_and(|word| word.get_ref().0 == Repair::KeepBad);
         let path = given.file.clone().unwrap_or_default();
@@ -131,9 +130,9 @@ impl Reader<'_> {
         };
         recipe.check().map_err(|ParameterError { key, problem }| {
             let keys = given.generator_keys();
-            let place = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, place)| place);
+            let span = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, span)| span);
             let hint = "docs/reference/files/generators.md describes generators";
-            self.at(place.unwrap_or_else(|| generate.span()), problem, hint)
+            self.at(span.unwrap_or_else(|| generate.span()), problem, hint)
         })?;
         let (seed, per_seed) = (value(&given.seed).unwrap_or(1), value(&given.per_seed).unwrap_or(false));
         Ok(JobSource::Generated { recipe, seed, per_seed })
@@ -153,7 +152,7 @@ impl Reader<'_> {
     fn platforms(
         &self,
         file: &File,
-        place: Range<usize>,
+        span: Range<usize>,
         given: &WorkloadTable,
     ) -> Checked<Vec<PlatformChoice>> {
         match (&given.platform, &given.procs, &file.platforms) {
@@ -176,7 +175,7 @@ impl Reader<'_> {
             }
             (None, None, _) => {
                 let problem = format!("expected workload `{}` to have a platform", given.name.get_ref());
-                Err(self.at(place, problem, "platform = \"grid5000\", procs = 128, or `platforms` for all"))
+                Err(self.at(span, problem, "platform = \"grid5000\", procs = 128, or `platforms` for all"))
             }
         }
     }

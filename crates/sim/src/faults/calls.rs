@@ -37,8 +37,8 @@ pub(super) enum CallParty {
     Source(u32, HandoffId),
     /// The target of a handoff, with its incarnation.
     Target(u32, HandoffId),
-    /// An agent that orders a move, by the server's number of its query.
-    Order(u64),
+    /// An agent that proposes a move, by the server's number of its query.
+    MoveProposal(u64),
     /// A caller about a launch.
     Launch(launches::LaunchCaller),
 }
@@ -258,12 +258,12 @@ impl World {
         self.call(from, to, by, request);
     }
 
-    /// Answers a call or an agent's order for a server.
+    /// Answers a call or an agent's move proposal for a server.
     pub(super) fn send_server_answer(&mut self, index: usize, to: Token, answer: Answer) {
         let call = self.calls.get(&to.0).cloned();
         let response = match answer {
-            Answer::Order(outcome) => {
-                if let Some(Call { by: CallParty::Order(own), .. }) = call {
+            Answer::MoveOutcome(outcome) => {
+                if let Some(Call { by: CallParty::MoveProposal(own), .. }) = call {
                     let found = agent::DiscoveryResult {
                         outcome: Some(outcome),
                         ..agent::DiscoveryResult::default()
@@ -309,7 +309,7 @@ impl World {
             }
             CallParty::Owner(job) => self.owner_timeout(job, number),
             CallParty::Launch(by) => self.launch_timeout(from, number, &by),
-            CallParty::Source(..) | CallParty::Target(..) | CallParty::Order(_) => {}
+            CallParty::Source(..) | CallParty::Target(..) | CallParty::MoveProposal(_) => {}
         }
     }
 

@@ -36,7 +36,7 @@ impl std::error::Error for Violation {}
 
 /// The state of a job at one server.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Place {
+struct Presence {
     /// It waits here and may be started.
     waits: bool,
     runs: bool,
@@ -45,7 +45,7 @@ struct Place {
     leaves: bool,
 }
 
-impl Place {
+impl Presence {
     /// True if this server has started the job or may start it.
     fn claims(self) -> bool {
         self.waits || self.runs || self.ended
@@ -67,7 +67,7 @@ pub(super) struct Checks {
     pub(super) violation: Option<Violation>,
     jobs: BTreeMap<Handle, Accepted>,
     keys: BTreeMap<Key, Handle>,
-    places: Vec<BTreeMap<Handle, Place>>,
+    presences: Vec<BTreeMap<Handle, Presence>>,
     /// The latest progress of each job that each agent has recorded.
     progress: Vec<BTreeMap<Handle, (usize, u8)>>,
     /// Jobs cancelled by an administrator, and jobs whose processes were killed.
@@ -81,7 +81,7 @@ impl Checks {
             violation: None,
             jobs: BTreeMap::new(),
             keys: BTreeMap::new(),
-            places: vec![BTreeMap::new(); servers],
+            presences: vec![BTreeMap::new(); servers],
             progress: vec![BTreeMap::new(); agents],
             cancelled: BTreeSet::new(),
             killed: BTreeSet::new(),
@@ -160,17 +160,17 @@ impl Checks {
 
     /// Checks the jobs of a server whose state has changed.
     pub(super) fn server_changed(&mut self, index: usize, servers: &[ServerNode]) {
-        let mut places: BTreeMap<Handle, Place> = BTreeMap::new();
+        let mut presences: BTreeMap<Handle, Presence> = BTreeMap::new();
         let machine = &servers[index].daemon.node.machine;
         for (record, is_withdrawn) in machine.jobs_and_withdrawn() {
             let is_here = *record.server() == servers[index].name;
-            let place = places.entry(record.handle.clone()).or_default();
+            let presence = presences.entry(record.handle.clone()).or_default();
             match record.state {
                 _ if !is_here => {}
-                JobState::New | JobState::Queued if is_withdrawn => place.leaves = true,
-                JobState::New | JobState::Queued => place.waits = true,
-                JobState::Active => place.runs = true,
-                JobState::Completed | JobState::Failed | JobState::Canceled => place.ended = true,
+                JobState::New | JobState::Queued if is_withdrawn => presence.leaves = true,
+                JobState::New | JobState::Queued => presence.waits = true,
+                JobState::Active => presence.runs = true,
+                JobState::Completed | JobState::Failed | JobState::Canceled => presence.ended = true,
             }
             let is_excused = match &record.exit {
                 Some(Exit::Lost(_)) => self.killed.contains(&record.handle),
@@ -182,10 +182,10 @@ impl Checks {
                 self.violation.get_or_insert(Violation::new("bound", what));
             }
         }
-        let before = std::mem::replace(&mut self.places[index], places);
-        let after = self.places[index].clone();
+        let before = std::mem::replace(&mut self.presences[index], presences);
+        let after = self.presences[index].clone();
         let changed =
-            before.iter().filter(|(job, place)| after.get(*job) != Some(*place)).map(|(job, _)| job);
+            before.iter().filter(|(job, presence)| after.get(*job) != Some(*presence)).map(|(job, _)| job);
         let changed = changed.chain(after.keys().filter(|job| !before.contains_key(*job)));
         for job in changed {
             self.check_place(job, servers);
@@ -193,14 +193,14 @@ impl Checks {
     }
 
     fn check_place(&mut self, job: &Handle, servers: &[ServerNode]) {
-        let at = |has: fn(Place) -> bool| -> Vec<usize> {
-            let places = self.places.iter().enumerate();
-            places
-                .filter(|(_, places)| places.get(job).is_some_and(|one| has(*one)))
+        let at = |has: fn(Presence) -> bool| -> Vec<usize> {
+            let presences = self.presences.iter().enumerate();
+            presences
+                .filter(|(_, presences)| presences.get(job).is_some_and(|one| has(*one)))
                 .map(|(at, _)| at)
                 .collect()
         };
-        let (claims, leaves) = (at(Place::claims), at(|place| place.leaves));
+        let (claims, leaves) = (at(Presence::claims), at(|presence| presence.leaves));
         if claims.len() > 1 {
             let what = format!("servers {claims:?} may start or have started {job}");
             return self.report_violation(Violation::new("two servers", what));

@@ -174,7 +174,7 @@ impl World {
             pinned: planned.pinned,
             latest,
             compared,
-            survey: DiscoverySummary::default(),
+            discovery: DiscoverySummary::default(),
             payload: Payload::of(&number),
             sample: None,
         };

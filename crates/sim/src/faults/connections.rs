@@ -281,12 +281,12 @@ impl World {
                 snapshots: vec![daemon.node.machine.snapshot(now, &info)],
                 ..DiscoveryResult::default()
             },
-            DiscoverySubject::Move(order) => {
-                let by = CallParty::Order(own);
+            DiscoverySubject::Move(proposal) => {
+                let by = CallParty::MoveProposal(own);
                 self.calls.insert(own, Call { from: child, to: child, by });
                 return self.deliver_to_server(
                     index,
-                    server::Event::Order { reply: Token(own), order: order.clone() },
+                    server::Event::ProposeMove { reply: Token(own), proposal: proposal.clone() },
                 );
             }
             DiscoverySubject::Service { .. } => DiscoveryResult::default(),

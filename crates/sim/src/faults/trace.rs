@@ -25,7 +25,9 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Withdraw { number, .. } => format!("Withdraw its job {number} if it waits"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),
-        Event::Order { order, .. } => format!("Order {} to {}, {:?}", order.job, order.to, order.reason),
+        Event::ProposeMove { proposal, .. } => {
+            format!("Move of {} to {} proposed, {:?}", proposal.job, proposal.to, proposal.reason)
+        }
         Event::Prepare { handoff, .. } => {
             let (id, sibling) = (&handoff.id, if handoff.sibling { ", a sibling" } else { "" });
             format!("Prepare {} from {}, attempt {}{sibling}", id.job, handoff.from.name, id.attempt)
@@ -55,8 +57,8 @@ pub(super) fn agent_event(event: &agent::Event) -> String {
             format!("Update {sequence} of {child}: {job} {state} after {hops} moves")
         }
         Event::Queried { requester, query } => match &query.subject {
-            DiscoverySubject::Move(order) => {
-                format!("Asked by {requester:?} to order {} to {}", order.job, order.to)
+            DiscoverySubject::Move(proposal) => {
+                format!("Asked by {requester:?} to move {} to {}", proposal.job, proposal.to)
             }
             DiscoverySubject::Snapshots => format!("Asked by {requester:?} for snapshots"),
             _ => format!("Asked by {requester:?}"),

@@ -130,13 +130,13 @@ impl World {
         let layout = plan.hierarchy.layout(&plan.platform).expect("a regular tree has every cluster");
         let mut ahead = || if rng.random_bool(0.3) { rng.random_range(-30_000..30_000) } else { 0 };
         let mut agents = Vec::new();
-        for (number, place) in layout.agents.iter().enumerate() {
-            let (name, root) = (daemon_name('a', number), place.parent.is_none());
+        for (number, position) in layout.agents.iter().enumerate() {
+            let (name, root) = (daemon_name('a', number), position.parent.is_none());
             let moving = (root || plan.all_agents_move).then_some(plan.moving);
             let config =
                 AgentConfig { name: name.clone(), root, timeout: plan.timeout, reallocation: moving };
             let daemon = Daemon::new(config, ahead());
-            agents.push(AgentNode { daemon, name, parent: place.parent });
+            agents.push(AgentNode { daemon, name, parent: position.parent });
         }
         let mut servers = Vec::new();
         for ((number, cluster), parent) in plan.platform.clusters().iter().enumerate().zip(&layout.servers) {
@@ -226,8 +226,8 @@ impl World {
         self.next - 1
     }
 
-    pub(super) fn after(&mut self, pause: u64, happening: WorldEvent) {
-        self.queue.schedule(self.queue.now().saturating_add(pause), (), happening);
+    pub(super) fn after(&mut self, pause: u64, event: WorldEvent) {
+        self.queue.schedule(self.queue.now().saturating_add(pause), (), event);
     }
 
     /// Draws whether a fault happens, with a probability in thousandths. Always false after the last fault.

@@ -79,13 +79,13 @@ pub fn background(log: &Workload, division: Division) -> Result<Background, TooF
         *work.entry((*partition, job.submit.0 / length)).or_default() += job.runtime.0;
     }
     let mut by_work: Vec<((i32, i64), i64)> = work.into_iter().collect();
-    by_work.sort_by_key(|(place, work)| (-work, *place));
+    by_work.sort_by_key(|(group, work)| (-work, *group));
     let expected = division.skipped + division.clusters;
     if by_work.len() < expected {
         return Err(TooFewClusters { expected, found: by_work.len() });
     }
     let taken = by_work[division.skipped..expected].iter().enumerate();
-    let clusters: BTreeMap<(i32, i64), usize> = taken.map(|(at, (place, _))| (*place, at)).collect();
+    let clusters: BTreeMap<(i32, i64), usize> = taken.map(|(at, (group, _))| (*group, at)).collect();
     let mut jobs = Vec::new();
     let mut known: [std::collections::BTreeSet<i32>; 3] = Default::default();
     for (job, partition) in log.jobs.iter().zip(&log.partitions) {

@@ -47,7 +47,7 @@ pub(super) fn run(
         left: count,
         outcome: Outcome { expected: placed.makespan, ..Outcome::default() },
     };
-    run.place(&placed);
+    run.start(&placed);
     run.use_idle();
     let Ok(()) = kernel::run(&mut run);
     run.outcome.mean_response_s /= (count as f64).max(1.0);
@@ -55,7 +55,7 @@ pub(super) fn run(
 }
 
 impl QueuedRun<'_, '_> {
-    fn place(&mut self, placed: &Allocation) {
+    fn start(&mut self, placed: &Allocation) {
         let mut instance = 0;
         for (cluster, count) in placed.instances.iter().enumerate() {
             for _ in 0..*count {

@@ -32,7 +32,7 @@ impl Tally {
             mandatory: scenario.mandatory,
             mandatory_done: None,
             completed: 0,
-            consumed: SpanMs::ZERO,
+            usage: SpanMs::ZERO,
             useful: SpanMs::ZERO,
             killed: 0,
             left: user.arrival,
@@ -72,7 +72,7 @@ impl Tally {
         let late = (now - exploration.deadline).max(SpanMs::ZERO);
         let elapsed = if end == RunEnd::Cancelled { (elapsed - late).max(SpanMs::ZERO) } else { elapsed };
         let resources = SpanMs((elapsed.0 as f64 * speed).round() as i64);
-        exploration.consumed = exploration.consumed + resources;
+        exploration.usage = exploration.usage + resources;
         match end {
             RunEnd::Completed(kind) => {
                 exploration.completed += 1;

@@ -130,8 +130,8 @@ impl Driver<'_> {
                 let asked = agent::Event::Queried { requester: Requester::Client(token), query: ask };
                 self.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
             }
-            Command::Submit { to, latest, compared, survey } => {
-                let submit = submit(number, work.clone(), owner.clone(), latest, (compared, survey));
+            Command::Submit { to, latest, compared, discovery } => {
+                let submit = submit(number, work.clone(), owner.clone(), latest, (compared, discovery));
                 self.send_from_client(now, token, to.server, submit);
             }
             Command::Repeat { server } => {
@@ -216,7 +216,7 @@ fn submit(
     latest: Option<Time>,
     asked: (Vec<ComparedEstimate>, DiscoverySummary),
 ) -> Submit {
-    let (compared, survey) = asked;
+    let (compared, discovery) = asked;
     let key = Key(u128::from(number).to_be_bytes());
     let name = format!("job-{number}");
     Submit {
@@ -228,7 +228,7 @@ fn submit(
         pinned: false,
         latest,
         compared,
-        survey,
+        discovery,
         payload: Payload::of(&number),
         sample: None,
     }

@@ -62,13 +62,13 @@ enum Rank {
     Due(Peer),
 }
 
-/// An agent with its place in the hierarchy.
+/// An agent with its position in the hierarchy.
 pub(super) struct AgentNode {
     pub(super) node: Node<Agent>,
-    pub(super) place: AgentPosition,
+    pub(super) position: AgentPosition,
 }
 
-/// A server with its place in the hierarchy.
+/// A server with its position in the hierarchy.
 pub(super) struct ServerNode {
     pub(super) node: Node<Server>,
     pub(super) parent: usize,
@@ -110,11 +110,11 @@ fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec
     // Time for a query to every server and back, plus the second by which each level reduces its timeout.
     let height = layout.height as i64;
     let timeout = Span(2 * network.latency.longest().0 * height + height);
-    let config = |(number, place): (usize, &AgentPosition)| AgentConfig {
+    let config = |(number, position): (usize, &AgentPosition)| AgentConfig {
         name: daemon_name('a', number),
-        root: place.parent.is_none(),
+        root: position.parent.is_none(),
         timeout,
-        reallocation: moving.filter(|_| place.parent.is_none()),
+        reallocation: moving.filter(|_| position.parent.is_none()),
     };
     layout.agents.iter().enumerate().map(config).collect()
 }
@@ -138,15 +138,15 @@ impl<'a> Driver<'a> {
         peers.extend((0..).zip(&agent_configs).map(|(number, one)| (one.name.clone(), Peer::Agent(number))));
         peers
             .extend((0..).zip(&server_configs).map(|(number, one)| (one.name.clone(), Peer::Server(number))));
-        let agent = |(config, place): (AgentConfig, &AgentPosition)| AgentNode {
+        let agent = |(config, position): (AgentConfig, &AgentPosition)| AgentNode {
             node: Node::new(config),
-            place: *place,
+            position: *position,
         };
         let server = |(config, parent): (ServerConfig, &usize)| ServerNode {
             node: Node::new(ServerStart { config, origin }),
             parent: *parent,
         };
-        let levels = layout.agents.iter().map(|place| place.depth + 1).max().unwrap_or(0);
+        let levels = layout.agents.iter().map(|position| position.depth + 1).max().unwrap_or(0);
         let mut driver = Driver {
             platform,
             policies,
@@ -274,7 +274,7 @@ impl<'a> Driver<'a> {
 
     /// Executes a command of an agent.
     fn execute_agent_command(&mut self, now: Time, index: usize, command: agent::Command) {
-        let (me, depth) = (Peer::Agent(index), self.agents[index].place.depth);
+        let (me, depth) = (Peer::Agent(index), self.agents[index].position.depth);
         match command {
             agent::Command::Query { child, discovery, query } => {
                 let child = self.peers[&child];
@@ -328,11 +328,11 @@ impl<'a> Driver<'a> {
     pub(super) fn send_up(&mut self, now: Time, from: Peer, event: agent::Event) {
         let parent = match from {
             Peer::Server(index) => Some(self.servers[index].parent),
-            Peer::Agent(index) => self.agents[index].place.parent,
+            Peer::Agent(index) => self.agents[index].position.parent,
             Peer::Client(_) => None,
         };
         let Some(parent) = parent else { return debug_assert!(false, "{from:?} has no agent above it") };
-        let link = Link::Up(self.agents[parent].place.depth, from);
+        let link = Link::Up(self.agents[parent].position.depth, from);
         self.send(now, link, NetworkMessage::Agent(parent, event));
     }
 

@@ -44,19 +44,19 @@ impl Handoffs {
 
 impl Driver<'_> {
     /// Delivers an agent's move proposal to a server.
-    pub(super) fn deliver_order(
+    pub(super) fn deliver_move_proposal(
         &mut self,
         now: Time,
         index: usize,
         discovery: u64,
-        order: Box<MoveProposal>,
+        proposal: Box<MoveProposal>,
     ) {
         let reply = self.handoffs.wait(PendingCall::Agent(discovery));
-        self.deliver_to_server(now, index, server::Event::Order { reply, order });
+        self.deliver_to_server(now, index, server::Event::ProposeMove { reply, proposal });
     }
 
     /// Sends the outcome of a proposal to the agent.
-    pub(super) fn send_order_outcome(&mut self, now: Time, index: usize, to: Token, outcome: MoveOutcome) {
+    pub(super) fn send_move_outcome(&mut self, now: Time, index: usize, to: Token, outcome: MoveOutcome) {
         let Some(PendingCall::Agent(discovery)) = self.handoffs.waiting.remove(&to.0) else { return };
         let child = self.servers[index].node.machine.config().name.clone();
         let found = DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() };

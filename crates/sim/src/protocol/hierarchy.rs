@@ -90,8 +90,8 @@ impl Hierarchy {
             let depth = agents[parent].depth + 1;
             match node {
                 Node::Cluster(cluster) => {
-                    let place = parents.get_mut(cluster.index()).ok_or(HierarchyError::Unknown(*cluster))?;
-                    if place.replace(parent).is_some() {
+                    let entry = parents.get_mut(cluster.index()).ok_or(HierarchyError::Unknown(*cluster))?;
+                    if entry.replace(parent).is_some() {
                         return Err(HierarchyError::Twice(*cluster));
                     }
                     height = height.max(depth);

@@ -22,8 +22,8 @@ impl Driver<'_> {
                 let snapshots = vec![self.servers[index].node.machine.snapshot(now, &info)];
                 DiscoveryResult { snapshots, ..DiscoveryResult::default() }
             }
-            DiscoverySubject::Move(order) => {
-                return self.deliver_order(now, index, discovery, order.clone());
+            DiscoverySubject::Move(proposal) => {
+                return self.deliver_move_proposal(now, index, discovery, proposal.clone());
             }
             DiscoverySubject::Work(work) => {
                 self.servers[index].node.machine.answer(now, &info, &ask.caller.user, work)
@@ -42,7 +42,7 @@ impl Driver<'_> {
             server::Command::Call { to, id, call } => self.call(now, index, &to.name, id, call),
             server::Command::Reply { to, answer } => {
                 let event = match answer {
-                    Answer::Order(outcome) => return self.send_order_outcome(now, index, to, outcome),
+                    Answer::MoveOutcome(outcome) => return self.send_move_outcome(now, index, to, outcome),
                     Answer::Handoff(reply) => return self.reply_to_server(now, to, reply),
                     Answer::Decision(decision) => return self.send_start_decision(now, to, decision),
                     Answer::Accepted(record) => client::Event::Accepted(record),

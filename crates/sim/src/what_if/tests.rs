@@ -62,7 +62,7 @@ fn record(
         ended: ended.map(Time),
         exit: ended.map(|_| Exit::Code(0)),
         compared: Vec::new(),
-        survey: pliant_control::reason::DiscoverySummary::default(),
+        discovery: pliant_control::reason::DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,

@@ -49,8 +49,8 @@ pub enum BatchSystemError {
         /// What it said.
         why: String,
     },
-    /// The batch system knows no job of that id that is ours: there never was one, or it ended too long ago.
-    #[error("{system} knows no job {id} of ours")]
+    /// The batch system knows no job of this server with that id: there never was one, or it ended too long ago.
+    #[error("{system} knows no job {id} of this server")]
     UnknownJob {
         /// The batch system.
         system: System,
@@ -80,12 +80,12 @@ pub enum BatchSystemError {
 
 /// Text of a batch system that is not understood.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{command}: {place}: expected {expected}, found `{found}`")]
+#[error("{command}: {location}: expected {expected}, found `{found}`")]
 pub struct Unreadable {
     /// The command that printed it.
     pub command: &'static str,
     /// Where: a job's id, a field, a setting.
-    pub place: String,
+    pub location: String,
     /// What was expected there.
     pub expected: &'static str,
     /// What was found, cut if it is long.
@@ -93,8 +93,13 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    pub(crate) fn new(command: &'static str, place: &str, expected: &'static str, found: &str) -> Unreadable {
-        Unreadable { command, place: shown(place), expected, found: shown(found) }
+    pub(crate) fn new(
+        command: &'static str,
+        location: &str,
+        expected: &'static str,
+        found: &str,
+    ) -> Unreadable {
+        Unreadable { command, location: shown(location), expected, found: shown(found) }
     }
 }
 

@@ -38,7 +38,7 @@ impl JointSearch {
             let numbers: Vec<u32> = waiting.iter().map(|(number, _)| *number).collect();
             let mut found: BTreeMap<u32, Vec<ListedJob>> = BTreeMap::new();
             for job in search(&numbers).await? {
-                found.entry(job.ours.unwrap_or_default()).or_default().push(job);
+                found.entry(job.job_number.unwrap_or_default()).or_default().push(job);
             }
             for (number, sender) in waiting {
                 // The one that asked may have gone.
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn job(number: u32) -> ListedJob {
-        ListedJob { id: format!("id-{number}"), ours: Some(number), ..ListedJob::default() }
+        ListedJob { id: format!("id-{number}"), job_number: Some(number), ..ListedJob::default() }
     }
 
     #[tokio::test]

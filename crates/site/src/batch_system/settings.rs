@@ -38,14 +38,14 @@ pub(crate) fn check_extra(
     extra: &[String],
     command: &str,
     example: &str,
-    ours: &[&str],
+    own: &[&str],
 ) -> Result<(), SettingError> {
     for option in extra {
         let Some(name) = option.strip_prefix("--").and_then(|rest| rest.split('=').next()) else {
             let expected = format!("long options of {command}, such as `{example}`");
             return Err(SettingError::new("extra", expected, option));
         };
-        if name.is_empty() || ours.iter().any(|ours| ours.starts_with(name)) {
+        if name.is_empty() || own.iter().any(|own| own.starts_with(name)) {
             return Err(SettingError::new("extra", "options that pliant does not set itself", option));
         }
     }

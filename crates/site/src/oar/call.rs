@@ -17,7 +17,7 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
         .with(tag)
         .with("--directory")
         .with(job.folder)
-        // In its folder. OAR keeps little room for a whole path.
+        // In its folder. OAR's column is too short for a whole path.
         .with(format!("--stdout={BATCH_OUTPUT}"))
         .with(format!("--stderr={BATCH_OUTPUT}"));
     let one = [Alternative { procs: Procs(job.shape.cores), walltime: job.walltime }];
@@ -66,7 +66,7 @@ pub(super) fn resources(condition: Option<&str>) -> Call {
     }
 }
 
-/// The condition that is true of all jobs that are not over, and of ours that ended since an instant.
+/// The condition that is true of all jobs that are not over, and of this server's jobs that ended since an instant.
 pub(super) fn present(prefix: &str, since: i64) -> String {
     format!(
         "state NOT IN ('Terminated', 'Error') OR (job_name LIKE '{}%' AND (stop_time >= {since} OR submission_time >= {since}))",

@@ -57,8 +57,8 @@ pub(super) fn read(
     resources: &Resources,
 ) -> Result<PrintedJobs, Unreadable> {
     let mut queue = PrintedJobs::default();
-    let unreadable = |place: &str, error: &serde_json::Error| {
-        Unreadable::new("oarstat", place, EXPECTED, &error.to_string())
+    let unreadable = |location: &str, error: &serde_json::Error| {
+        Unreadable::new("oarstat", location, EXPECTED, &error.to_string())
     };
     // Of nothing OAR prints nothing.
     let read: BTreeMap<String, Value> = match printed.trim() {
@@ -92,11 +92,11 @@ fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> L
     let shape = chosen.map(|one| CoreLayout { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });
     let mut listed = ListedJob {
         id,
-        ours: tagged,
+        job_number: tagged,
         state: state(&job),
         partition: job.queue.clone(),
         shape: shape.unwrap_or_default(),
-        allocations: places(&job, resources),
+        allocations: node_names(&job, resources),
         walltime: walltime.or(chosen.map(|one| one.walltime)),
         submitted: Time(job.submitted.0),
         status: job.exit_code.map(|code| status(code.0)),
@@ -175,19 +175,19 @@ const NODE_FAILED: &[&str] = &[
 ];
 
 /// Where it runs or ran.
-fn places(job: &Job, resources: &Resources) -> Vec<NodeAllocation> {
+fn node_names(job: &Job, resources: &Resources) -> Vec<NodeAllocation> {
     let mut cores: BTreeMap<&str, u32> = BTreeMap::new();
     for id in &job.assigned_resources {
-        if let Some(node) = u64::try_from(id.0).ok().and_then(|id| resources.places.get(&id)) {
+        if let Some(node) = u64::try_from(id.0).ok().and_then(|id| resources.node_names.get(&id)) {
             *cores.entry(node).or_default() += 1;
         }
     }
     let known = cores.values().sum::<u32>() as usize == job.assigned_resources.len();
-    let place = |node: &String| NodeAllocation {
+    let allocation = |node: &String| NodeAllocation {
         node: node.clone(),
         cores: cores.get(node.as_str()).copied().filter(|_| known),
     };
-    job.assigned_network_address.iter().map(place).collect()
+    job.assigned_network_address.iter().map(allocation).collect()
 }
 
 /// What `wait` said.

@@ -4,14 +4,14 @@
 //! oarstat per listing and never one for each job. It prints JSON; what it means is checked when it is read.
 //!
 //! Facts of OAR 2.5 that shape this:
-//! - Its commands write into a database what they want, and tell the server (Almighty) to look. The server does one
+//! - Its commands write their requests into a database and notify the server (Almighty). The server does one
 //!   thing at a time: it plans, or treats such requests, never both. So a job that a listing shows *held* does not start
 //!   before it is resumed; one that waits may start while a request is on its way.
 //! - `oardel` has no state filter, and ends a job that has started meanwhile. So a job is withdrawn in steps: it is held,
-//!   and it is waited until a listing says that it is ([`Oar::prevent_start`]); then *our* folder of it is put away, which fails
-//!   if a supervisor has claimed it; only then it is deleted ([`Oar::delete`]), and it is waited until a listing says that
-//!   it is over. Should it be resumed in between, what starts finds no folder, and runs nothing: the claim decides,
-//!   not OAR's state, which others may change.
+//!   and it is waited until a listing says that it is ([`Oar::prevent_start`]); then the folder of the job at this server
+//!   is removed, which fails if a supervisor has claimed it; only then it is deleted ([`Oar::delete`]), and it is waited
+//!   until a listing says that it is over. Should it be resumed in between, what starts finds no folder, and runs nothing:
+//!   the claim decides, not OAR's state, which others may change.
 //! - A request that was not answered may have been carried out. A submission is found again by its tag
 //!   ([`Oar::submit_unless_there`]).
 //! - When a node does not answer, OAR ends the job and submits a copy of it, with the same name and another id. The claim
@@ -68,7 +68,7 @@ const EXPECTED: &str = "what oar 2.5 prints";
 /// Names or ids in one command: more would make its arguments too long.
 const NAMES_MAX: usize = 500;
 /// Between two looks whether OAR's server has done what it was asked.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Oar {
     /// Looks who we are to OAR. `server` is the name that goes into the tags.
@@ -137,7 +137,7 @@ impl Oar {
         let tags: Vec<String> = numbers.iter().map(|&number| self.submitter.tag(number)).collect();
         for tags in tags.chunks(NAMES_MAX) {
             let jobs = self.jobs(&call::jobs(&call::named(tags))).await?.jobs;
-            found.extend(jobs.into_iter().filter(|job| job.ours.is_some()));
+            found.extend(jobs.into_iter().filter(|job| job.job_number.is_some()));
         }
         Ok(found)
     }
@@ -166,7 +166,7 @@ impl Oar {
                 _ if begin.elapsed() > self.runner.deadline => {
                     return Err(undone("oarhold", &job, self.runner.deadline));
                 }
-                _ => tokio::time::sleep(LOOK).await,
+                _ => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -189,7 +189,7 @@ impl Oar {
                 Some(job) if begin.elapsed() > self.runner.deadline => {
                     return Err(undone("oardel", &job, self.runner.deadline));
                 }
-                Some(_) => tokio::time::sleep(LOOK).await,
+                Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -214,7 +214,7 @@ impl Oar {
                     return Err(undone("oarresume", &job, self.runner.deadline));
                 }
                 (State::Held, Some(Ok(()))) => {
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     asked = Some(Ok(()));
                 }
                 _ => return Ok(()),
@@ -249,7 +249,7 @@ impl Oar {
         Ok(ListedJobs { listing: Listing::new(now, nodes, jobs), unread })
     }
 
-    /// What became of these jobs, by id: those that are over.
+    /// The outcomes of these jobs, by ID: of those that have ended.
     ///
     /// # Errors
     /// OAR does not answer.
@@ -258,7 +258,7 @@ impl Oar {
         let ids: BTreeSet<&str> = ids.iter().copied().filter(|id| is_id(id)).collect();
         for ids in ids.into_iter().collect::<Vec<_>>().chunks(NAMES_MAX) {
             let jobs = self.jobs(&call::jobs(&call::with_ids(ids))).await?.jobs;
-            let over = jobs.into_iter().filter(|job| job.ours.is_some() && job.phase() == Phase::Ended);
+            let over = jobs.into_iter().filter(|job| job.job_number.is_some() && job.phase() == Phase::Ended);
             ended.extend(over.map(|job| (job.id.clone(), job)));
         }
         Ok(ended)
@@ -270,7 +270,7 @@ impl Oar {
             return Ok(None);
         }
         let jobs = self.jobs(&call::jobs(&call::with_ids(&[id]))).await?.jobs;
-        Ok(jobs.into_iter().find(|job| job.id == id && job.ours == Some(number)))
+        Ok(jobs.into_iter().find(|job| job.id == id && job.job_number == Some(number)))
     }
 
     /// Runs a command, and gives what it printed.

@@ -73,7 +73,7 @@ fn group_of(group: &str, size: Size) -> Option<(u32, Option<u32>, bool)> {
         let (name, number) = level.split_once('=')?;
         let is_node = NODE.contains(&name);
         let number = match number {
-            // All there are, or as many as can be had: bounded by what there is.
+            // All there are, or as many as are free: bounded by what there is.
             "ALL" | "BEST" if is_node => size.nodes,
             "ALL" | "BEST" if leaf.is_empty() => size.cores,
             "ALL" | "BEST" => size.node_cores,

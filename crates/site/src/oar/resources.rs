@@ -16,7 +16,7 @@ use crate::batch_system::error::Unreadable;
 pub(super) struct Resources {
     pub(super) nodes: Vec<Node>,
     /// The node of each resource.
-    pub(super) places: BTreeMap<u64, String>,
+    pub(super) node_names: BTreeMap<u64, String>,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ impl Resources {
             let unusable = one.unusable(now);
             let Some(name) = one.network_address.filter(|name| !name.is_empty()) else { continue };
             if let Ok(id) = u64::try_from(one.resource_id.0) {
-                resources.places.insert(id, name.clone());
+                resources.node_names.insert(id, name.clone());
             }
             let (usable, all, why) = nodes.entry(name).or_default();
             *all += 1;

@@ -17,11 +17,11 @@ use super::record::Exit;
 use super::supervisor::PATH;
 use super::survivors;
 
-/// How often a supervisor is looked at that cannot be waited for, being no child of ours.
+/// How often a supervisor is polled that is no child of this process, so that it cannot be waited for.
 const POLL_MIN: Duration = Duration::from_millis(5);
 const POLL_MAX: Duration = Duration::from_millis(200);
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug)]
 pub enum ProcessState {
     /// Nothing was ever started, and nothing is about to.
@@ -57,7 +57,7 @@ pub enum Lost {
     },
     /// It has ended, and its record cannot be read.
     Unreadable {
-        /// Why, without the place of the folder on this host.
+        /// Why, without the path of the folder on this host.
         why: String,
     },
 }
@@ -111,7 +111,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// The same for the owner of the job: without the places of files on this host.
+    /// The same for the owner of the job: without the paths of files on this host.
     pub fn public_message(&self) -> String {
         match self {
             SpawnError::IsRunning { dir }
@@ -167,7 +167,7 @@ pub fn spawn(supervisor_command: &[OsString], dir: &Path) -> Result<Running, Spa
     Ok(Running { folder, child: Some(child) })
 }
 
-/// What became of the job of a folder, for a server that has just been started. If its supervisor died, what is
+/// The outcome of the job of a folder, for a server that has just been started. If its supervisor died, what is
 /// left of the job is killed before this returns.
 ///
 /// Blocks for some file reads, and up to a few seconds if there is something to kill.

@@ -47,7 +47,7 @@ pub struct FolderError {
 }
 
 impl FolderError {
-    /// The same for the owner of the job: without the place of the folder on this host.
+    /// The same for the owner of the job: without the path of the folder on this host.
     pub fn public_message(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         format!("{name}: cannot {}: {}", self.action, self.source)
@@ -281,10 +281,10 @@ impl Folder {
     /// The lock that the server took and handed over as standard input; `None` if standard input is something else.
     pub(super) fn inherited_lock(&self) -> Result<Option<File>, FolderError> {
         let stdin = io::stdin();
-        let (Ok(ours), Ok(found)) = (fstat(stdin.as_fd()), rustix::fs::stat(self.path.join(LOCK))) else {
+        let (Ok(own), Ok(found)) = (fstat(stdin.as_fd()), rustix::fs::stat(self.path.join(LOCK))) else {
             return Ok(None);
         };
-        if (ours.st_dev, ours.st_ino) != (found.st_dev, found.st_ino) {
+        if (own.st_dev, own.st_ino) != (found.st_dev, found.st_ino) {
             return Ok(None);
         }
         let lock = stdin.as_fd().try_clone_to_owned().map(File::from).map_err(self.failed(LOCK, "open"))?;

@@ -44,7 +44,7 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    /// Takes away what is left of them in a folder; what was put in their place is a result. What cannot be taken away is
+    /// Removes what is left of them in a folder; what has replaced them is a result. What cannot be removed is
     /// fetched with the results, and does no other harm.
     pub(super) fn take_from(&self, folder: &Path) {
         let file = |path: &Path| fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));

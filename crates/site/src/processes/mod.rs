@@ -2,7 +2,7 @@
 //!
 //! Every job runs under a *supervisor*, a small process of our own (`pliant run-job DIR`, [`supervise`]) that outlives
 //! the server: whatever happens to the server, the job goes on, is ended at its walltime, and its exit is recorded.
-//! A restarted server asks each job's folder what became of it ([`find`]).
+//! A restarted server reads the outcome of each job from its folder ([`find`]).
 //!
 //! # The folder of a job
 //!

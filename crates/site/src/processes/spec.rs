@@ -100,7 +100,7 @@ pub enum SpecFault {
     /// An argument holds a zero byte.
     #[error("program[{index}]: holds a zero byte")]
     Argument {
-        /// Its place in `program`.
+        /// Its index in `program`.
         index: usize,
     },
     /// A variable's name is empty or holds `=`, or it or its value holds a zero byte.
@@ -138,7 +138,7 @@ pub enum SpecError {
 }
 
 impl SpecError {
-    /// The same for the owner of the job: without the place of its folder on this host.
+    /// The same for the owner of the job: without the path of its folder on this host.
     pub fn public_message(&self) -> String {
         match self {
             SpecError::Fault(_) => self.to_string(),

@@ -67,7 +67,7 @@ impl Signals {
     }
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) outcome: Outcome,

@@ -40,7 +40,7 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// At the first declaration that does not make sense, with its place in the file.
+    /// At the first declaration that does not make sense, with its position in the file.
     pub fn from_toml(source: &Source) -> Result<Catalogue, ContentError> {
         let file: File = source.parse(HINT)?;
         Catalogue::new(&file.service, file.scripts, source)
@@ -50,7 +50,7 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// At the first declaration that does not make sense, with its place in the file.
+    /// At the first declaration that does not make sense, with its position in the file.
     pub fn new(
         declared: &[Spanned<Declared>],
         scripts: bool,
@@ -109,7 +109,7 @@ impl Catalogue {
         self.of(user).map(Service::describe).collect()
     }
 
-    /// What an operator is told: every service, and whether the user may use it.
+    /// The catalogue for an operator: every service, and whether the user may use it.
     pub fn describe_all(&self, user: &User) -> Vec<(ServiceDescription, bool)> {
         self.services.values().map(|service| (service.describe(), service.is_for(user))).collect()
     }

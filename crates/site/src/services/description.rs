@@ -47,7 +47,7 @@ pub struct ArgumentDescription {
 }
 
 impl Service {
-    /// What clients are told of it. Its command and its users stay with the operator.
+    /// The description for clients, without the command and the users.
     pub fn describe(&self) -> ServiceDescription {
         let describe = |(name, argument): (&String, &Argument)| ArgumentDescription {
             name: name.clone(),

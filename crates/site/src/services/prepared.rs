@@ -23,7 +23,7 @@ pub struct Prepared {
     pub work: Work,
     /// Inputs that its arguments name.
     pub inputs: Vec<FileName>,
-    /// How much longer this request takes than the runtime that the service tells or learns: a finished run's
+    /// How much longer this request takes than the runtime that the service states or learns: a finished run's
     /// time is divided by it before it is learned. 1 if the service does not scale.
     pub scale: f64,
     /// How much it may send and leave behind.

@@ -42,7 +42,7 @@ pub struct Service {
 /// Where a service's runtime comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Runtime {
-    /// The operator told it.
+    /// The operator gave it.
     Fixed(Span),
     /// Learned from finished runs.
     History {

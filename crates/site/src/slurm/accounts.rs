@@ -17,13 +17,13 @@ pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1
 /// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
 /// before the beginning.
 pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
-    let wrong = |place: &str, expected, found: &str| Unreadable::new("sacct", place, expected, found);
+    let wrong = |location: &str, expected, found: &str| Unreadable::new("sacct", location, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
         let fields: Vec<&str> = line.splitn(11, '\u{1f}').collect();
         let &[id, word, exit, submit, start, end, user, cores, partition, nodes, name] = fields.as_slice()
         else {
-            // The rest of a name with a line end in it, which is none of ours.
+            // The rest of a name with a line end in it, which is no name of Pliant's.
             continue;
         };
         if user != who.user.to_string() {
@@ -32,12 +32,12 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = ListedJob {
             id: id.to_owned(),
-            ours: who.tagged(name).and_then(|tag| tag.number(id)),
+            job_number: who.tagged(name).and_then(|tag| tag.number(id)),
             owner: user.to_owned(),
             state: state(word, ""),
             partition: partition.to_owned(),
             shape: CoreLayout { cores: cores.parse().unwrap_or(0), ..CoreLayout::default() },
-            allocations: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
+            allocations: allocations(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             submitted: time(submit)?.ok_or_else(|| wrong(id, "seconds", submit))?,
             ..ListedJob::default()
         };
@@ -55,7 +55,7 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
 
 /// Reads what squeue printed in [`EXITS`]: the jobs of our user. Ids begin anew where a controller's state was lost.
 pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
-    let wrong = |place: &str, expected, found: &str| Unreadable::new("squeue", place, expected, found);
+    let wrong = |location: &str, expected, found: &str| Unreadable::new("squeue", location, expected, found);
     let mut jobs = Vec::new();
     for line in printed.lines() {
         let fields: Vec<&str> = line.splitn(8, '\u{1f}').collect();
@@ -68,9 +68,9 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = ListedJob {
             id: id.to_owned(),
-            ours: who.tagged(name.trim_end_matches('\u{1f}')).and_then(|tag| tag.number(id)),
+            job_number: who.tagged(name.trim_end_matches('\u{1f}')).and_then(|tag| tag.number(id)),
             state: state(word, ""),
-            allocations: places(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
+            allocations: allocations(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             ..ListedJob::default()
         };
         if job.phase() == Phase::Ended {
@@ -82,7 +82,7 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
     Ok(jobs)
 }
 
-fn places(list: &str) -> Option<Vec<NodeAllocation>> {
+fn allocations(list: &str) -> Option<Vec<NodeAllocation>> {
     if matches!(list, "" | "None assigned" | "(null)" | "n/a") {
         return Some(Vec::new());
     }

@@ -68,7 +68,7 @@ pub(super) fn tasks(waiting: &ListedJob, first: u32, indices: &str) -> Option<Ve
         for index in range_of(range)? {
             let mut task = ListedJob {
                 id: format!("{array}{index}"),
-                ours: Some(first.checked_add(index)?),
+                job_number: Some(first.checked_add(index)?),
                 more_tasks: 0,
                 max_running_tasks: None,
                 ..waiting.clone()
@@ -147,8 +147,12 @@ mod tests {
             ..ListedJob::default()
         };
         let found = tasks(&waiting, 4_000, "0-1,9").unwrap();
-        let told: Vec<_> = found.iter().map(|task| (task.id.as_str(), task.ours, task.more_tasks)).collect();
-        assert_eq!(told, [("12_0", Some(4_000), 0), ("12_1", Some(4_001), 0), ("12_9", Some(4_009), 0)]);
+        let found_tasks: Vec<_> =
+            found.iter().map(|task| (task.id.as_str(), task.job_number, task.more_tasks)).collect();
+        assert_eq!(
+            found_tasks,
+            [("12_0", Some(4_000), 0), ("12_1", Some(4_001), 0), ("12_9", Some(4_009), 0)]
+        );
         assert_eq!((&found[0].planned, &found[1].planned), (&planned, &None));
         for bad in ["", "3-1", "0-1000", "a", "0-3:2"] {
             assert_eq!(tasks(&waiting, 4_000, bad), None, "{bad}");

@@ -98,7 +98,7 @@ fn placed(
         // command that submits is given next to none, so that ALL is the least.
         .with("--export=ALL")
         .with("--propagate=NONE")
-        // A job runs once; what becomes of it when a node fails is decided by who submitted it.
+        // A job runs once; its user decides about a resubmission when a node fails.
         .with("--no-requeue");
     if let Some(nodes) = shape.nodes {
         call = call.with(format!("--nodes={nodes}"));
@@ -117,7 +117,7 @@ fn placed(
 
 /// Keeps a job from starting. Done to one that runs, it changes only its priority.
 pub(super) fn hold(id: &str) -> Call {
-    // As its user, also if we are root: what an administrator holds is told apart by that.
+    // As the job's user, also if this process is root: this distinguishes the holds of administrators.
     Call::new("scontrol", &["uhold", id]).about(id)
 }
 

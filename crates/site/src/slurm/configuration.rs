@@ -76,18 +76,18 @@ impl ClusterConfiguration {
         })
     }
 
-    /// Whether jobs that are over may be gone from two listings in a row, of which each must have told of them: how they
+    /// Whether jobs that are over may be gone from two listings in a row, each of which must have shown them: how they
     /// ended is then known from their folders alone. Accounts know them for longer.
     pub fn forgets_within(&self, period: Span) -> bool {
         !self.accounts && self.min_job_age < period + period
     }
 
-    /// Whether jobs can be submitted as the tasks of an array of ours.
+    /// Whether jobs can be submitted as the tasks of an array of Pliant's.
     pub fn takes_arrays(&self) -> bool {
         self.array_most >= BLOCK
     }
 
-    /// Whether this server sees only its own jobs, and so cannot tell what is before them.
+    /// Whether this server sees only its own jobs, and so does not know the jobs before them.
     pub fn hides_jobs(&self) -> bool {
         self.private.iter().any(|hidden| hidden == "jobs" || hidden == "all")
     }

@@ -42,7 +42,7 @@ const SILENCE: &[&str] = &[
     "Munge decode failed",
     "Failed to connect to socket",
     "Unable to resolve",
-    // What `scontrol hold` and `release` say of a controller that is away.
+    // The errors of `scontrol hold` and `release` for a controller that is down.
     "Unexpected message received",
 ];
 const UNKNOWN: &[&str] = &["Invalid job id specified", "Invalid job id"];

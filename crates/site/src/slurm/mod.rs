@@ -14,7 +14,7 @@
 //!   is one, although it had given it an id. The id may then be given to another job. So whatever is done to a job is
 //!   done to its id *and* its tag, and a job that vanished is looked up in its folder.
 //! - The tasks of an array that wait are one record of squeue, whatever differs between them; asked for one of them it
-//!   tells of that one alone. So a listing does not show that a single task of ours is held.
+//!   applies to that task alone. So a listing does not show that a single task of ours is held.
 //! - A job's plan is in squeue; `sbatch --test-only` is not it.
 //!
 //! Cost, measured with 1000 jobs: a listing 20 ms, any other command 4 ms.
@@ -179,7 +179,7 @@ impl Slurm {
     /// The controller, or the accounts, do not answer, or not as expected.
     pub async fn find_by_tag(&self, numbers: &[u32]) -> Result<Vec<ListedJob>, BatchSystemError> {
         let wanted: BTreeSet<u32> = numbers.iter().copied().collect();
-        let is_wanted = |job: &ListedJob| job.ours.is_some_and(|number| wanted.contains(&number));
+        let is_wanted = |job: &ListedJob| job.job_number.is_some_and(|number| wanted.contains(&number));
         let mut found = self.queue(None).await?.jobs;
         found.retain(is_wanted);
         if self.about.accounts {
@@ -250,7 +250,7 @@ impl Slurm {
         self.run(&call::release(id)).await.map(drop)
     }
 
-    /// Gives a waiting job another shape and walltime, wholly or not at all. It keeps its place in the queue.
+    /// Gives a waiting job another shape and walltime, wholly or not at all. It keeps its position in the queue.
     ///
     /// # Errors
     /// [`BatchSystemError::NotWaiting`] if it has started meanwhile; [`BatchSystemError::Refused`] if the cluster does not allow it.
@@ -293,9 +293,9 @@ impl Slurm {
         Ok(ListedJobs { listing: Listing { partitions, ..Listing::new(now, nodes, jobs) }, unread })
     }
 
-    /// What became of these jobs, by id, with how their processes ended: those that are over and that Slurm still
+    /// The outcomes of these jobs, by ID, with the ends of their processes: those that are over and that Slurm still
     /// knows. One that is missing runs, waits, was over too long ago, was forgotten, or is another user's by now. One of
-    /// ours may have the id of an earlier one: see [`ListedJob::ours`].
+    /// ours may have the id of an earlier one: see [`ListedJob::job_number`].
     ///
     /// # Errors
     /// Neither the accounts nor the controller answer.
@@ -344,7 +344,7 @@ impl Slurm {
     async fn status_of(&self, number: u32, id: &str) -> Result<Option<ListedJob>, BatchSystemError> {
         match self.queue(Some(id)).await {
             Err(BatchSystemError::UnknownJob { .. }) => Ok(None),
-            queue => Ok(queue?.jobs.into_iter().find(|job| job.id == id && job.ours == Some(number))),
+            queue => Ok(queue?.jobs.into_iter().find(|job| job.id == id && job.job_number == Some(number))),
         }
     }
 
@@ -360,7 +360,7 @@ impl Slurm {
         Ok(queue::read(&self.run(&call).await?.stdout, &mark, &self.submitter)?)
     }
 
-    /// Scancel succeeds whatever happens; only that it was not heard is told from its complaints.
+    /// Scancel always succeeds; only its error messages show that the controller did not answer.
     async fn cancel(&self, call: &Call) -> Result<(), BatchSystemError> {
         let Printed { stderr, .. } = match self.run(call).await {
             Err(BatchSystemError::UnknownJob { .. } | BatchSystemError::NotWaiting { .. }) => return Ok(()),
@@ -391,10 +391,16 @@ impl Slurm {
         let mut unknown = Vec::new();
         let mut running = BTreeSet::new();
         for job in jobs.iter_mut().filter(|job| job.phase() == Phase::Running && job.allocations.len() > 1) {
-            let whole: Vec<Option<u32>> =
-                job.allocations.iter().map(|place| cores.get(place.node.as_str()).copied()).collect();
+            let whole: Vec<Option<u32>> = job
+                .allocations
+                .iter()
+                .map(|allocation| cores.get(allocation.node.as_str()).copied())
+                .collect();
             if whole.iter().copied().sum::<Option<u32>>() == Some(job.shape.cores) {
-                job.allocations.iter_mut().zip(whole).for_each(|(place, cores)| place.cores = cores);
+                job.allocations
+                    .iter_mut()
+                    .zip(whole)
+                    .for_each(|(allocation, cores)| allocation.cores = cores);
                 continue;
             }
             let key = (job.id.clone(), job.started.unwrap_or_default());
@@ -405,11 +411,11 @@ impl Slurm {
             running.insert(key);
         }
         if !unknown.is_empty() {
-            let mut told = nodes::spreads(&self.run(&call::details()).await?.stdout);
+            let mut spreads = nodes::spreads(&self.run(&call::details()).await?.stdout);
             for ((id, started), job) in unknown {
                 // An array's task and a part have a number of their own there: these stay unknown, bounded by totals,
                 // and are not asked for again.
-                let spread = told.remove(&id).filter(|spread| fill(job, spread)).unwrap_or_default();
+                let spread = spreads.remove(&id).filter(|spread| fill(job, spread)).unwrap_or_default();
                 self.spreads.lock().insert((id, started), spread);
             }
         }
@@ -435,10 +441,10 @@ fn variables(settings: &Settings, call: &Call) -> Vec<(&'static str, OsString)> 
     variables
 }
 
-/// Leaves out others' jobs that are over, but for those that were not when the last listing was made: what became of
-/// them is told once.
+/// Leaves out others' jobs that are over, but for those that were not when the last listing was made: the end of
+/// them is reported once.
 fn leave_out_over(jobs: &mut Vec<ListedJob>, known: &mut Option<BTreeSet<String>>) {
-    let is_over = |job: &ListedJob| job.ours.is_none() && job.phase() == Phase::Ended;
+    let is_over = |job: &ListedJob| job.job_number.is_none() && job.phase() == Phase::Ended;
     let over = jobs.iter().filter(|job| is_over(job)).map(|job| job.id.clone()).collect();
     let before = known.replace(over);
     jobs.retain(|job| !is_over(job) || before.as_ref().is_some_and(|before| !before.contains(&job.id)));
@@ -447,10 +453,12 @@ fn leave_out_over(jobs: &mut Vec<ListedJob>, known: &mut Option<BTreeSet<String>
 /// Notes a job's cores on its nodes, if they are as many as it has and on no other node.
 fn fill(job: &mut ListedJob, spread: &BTreeMap<String, u32>) -> bool {
     let fits = spread.len() == job.allocations.len()
-        && job.allocations.iter().all(|place| spread.contains_key(&place.node))
+        && job.allocations.iter().all(|allocation| spread.contains_key(&allocation.node))
         && spread.values().sum::<u32>() == job.shape.cores;
     if fits {
-        job.allocations.iter_mut().for_each(|place| place.cores = spread.get(&place.node).copied());
+        job.allocations
+            .iter_mut()
+            .for_each(|allocation| allocation.cores = spread.get(&allocation.node).copied());
     }
     fits
 }

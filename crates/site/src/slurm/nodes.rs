@@ -22,7 +22,7 @@ pub(super) struct Nodes {
 
 /// Reads what sinfo printed in [`FORMAT`].
 pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
-    let wrong = |place: &str, expected, found: &str| Unreadable::new("sinfo", place, expected, found);
+    let wrong = |location: &str, expected, found: &str| Unreadable::new("sinfo", location, expected, found);
     let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for record in printed.split('\u{1e}').skip(1) {

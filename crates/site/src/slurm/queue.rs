@@ -2,7 +2,7 @@
 //!
 //! The fields that Slurm fills come first, with the separator of ASCII (31) between. What users write freely comes
 //! last, behind a mark that is drawn for every call: no user can have written it into the name of a job. `--json`
-//! would be free of that, but costs ten times as much and does not tell planned nodes in the versions that lack
+//! would be free of that, but costs ten times as much and does not report planned nodes in the versions that lack
 //! slurmdbd's types (0.2 s against 0.02 s for 1000 jobs).
 
 use std::collections::hash_map::RandomState;
@@ -95,7 +95,7 @@ pub(super) fn read(printed: &str, mark: &Mark, who: &Submitter<u32>) -> Result<P
     Ok(queue)
 }
 
-/// A job, or several: the waiting tasks of an array of ours are one record, and a job each.
+/// A job, or several: the waiting tasks of an array of Pliant's are one record, and a job each.
 fn jobs(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Vec<ListedJob>, Unreadable> {
     let job = job(line, tagged, our_user)?;
     let Some(Tag::Block(first)) =
@@ -114,7 +114,7 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unre
     let Ok(fields) = <[&str; FIELDS.len()]>::try_from(fields) else {
         return Err(Unreadable::new(COMMAND, "a job", "20 fields", line));
     };
-    let [id, word, cores, nodes, shared, places, planned_on, submit, start, end, limit, ..] = fields;
+    let [id, word, cores, nodes, shared, allocated, planned_on, submit, start, end, limit, ..] = fields;
     let [.., priority, reason, dependency, partition, user, reservation, features, resources, required] =
         fields;
     let wrong = |name: &str, expected, found: &str| {
@@ -129,10 +129,10 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unre
     let Id { id: whole, more_tasks, max_running_tasks } =
         self::id(id).ok_or_else(|| wrong("id", "a job's id", id))?;
     let (start, end) = (time("start", start)?, time("end", end)?);
-    let places =
-        hosts("nodes", places)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect();
+    let allocations =
+        hosts("nodes", allocated)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect();
     let mut job = ListedJob {
-        ours: tagged.filter(|_| user == our_user.to_string()).and_then(|tag| tag.number(&whole)),
+        job_number: tagged.filter(|_| user == our_user.to_string()).and_then(|tag| tag.number(&whole)),
         id: whole,
         owner: user.to_owned(),
         state: state(word, reason),
@@ -144,7 +144,7 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unre
         },
         more_tasks,
         max_running_tasks,
-        allocations: places,
+        allocations,
         walltime: walltime(limit).ok_or_else(|| wrong("limit", "a length of time", limit))?,
         submitted: time("submission", submit)?.ok_or_else(|| wrong("submission", "seconds", submit))?,
         priority: priority.parse().map_err(|_| wrong("priority", "a number", priority))?,
@@ -167,8 +167,8 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unre
         .filter(|(_, text)| !nothing(text))
         .map(|(name, text)| format!("{name} {text}"))
         .collect();
-    if let [place] = job.allocations.as_mut_slice() {
-        place.cores = Some(job.shape.cores);
+    if let [allocation] = job.allocations.as_mut_slice() {
+        allocation.cores = Some(job.shape.cores);
     }
     Ok(job)
 }

@@ -3,7 +3,7 @@
 use pliant_control::listing::{State, Status, WaitReason};
 use pliant_model::{Span, Time};
 
-/// The state of a job by its word in squeue or sacct: a base state, or a flag that hides it. `reason` tells a held
+/// The state of a job by its word in squeue or sacct: a base state, or a flag that hides it. `reason` distinguishes a held
 /// job from a waiting one.
 pub(super) fn state(word: &str, reason: &str) -> State {
     // sacct says by whom: `CANCELLED by 1000`.
@@ -39,7 +39,7 @@ fn is_held(reason: &str) -> bool {
     requeued || reason.starts_with("JobHeld") || reason.starts_with("JobHold")
 }
 
-/// What a waiting job waits for, by its reason. Waiting for its turn and for cores is what all do.
+/// The wait reason of a job. Waiting for priority and for cores is the normal case.
 pub(super) fn wait_reason(reason: &str, dependency: &str, start: Option<Time>) -> Option<WaitReason> {
     const ITS_TURN: &[&str] = &["", "None", "Priority", "Resources", "Cleaning", "Prolog"];
     const LIMITS: &[&str] = &["Assoc", "QOSMax", "QOSGrp", "QOSUsage", "QOSJob", "Max", "JobArrayTaskLimit"];
@@ -84,14 +84,14 @@ pub(super) fn unusable(state: &str, reason: &str) -> Option<String> {
         "power_down",
         "power_up",
     ];
-    // Marks of a power state, of a plan, of powering on and off. Others tell of a node that does not respond (*),
+    // Marks of a power state, of a plan, of powering on and off. Others are of a node that does not respond (*),
     // is under maintenance ($), or about to be rebooted (@, ^).
     let word = state.trim_end_matches(['~', '#', '!', '%', '-', '+']);
     if USABLE.contains(&word) {
         return None;
     }
-    let told = !matches!(reason, "" | "none" | "(null)");
-    Some(if told { format!("{state}: {reason}") } else { state.to_owned() })
+    let has_reason = !matches!(reason, "" | "none" | "(null)");
+    Some(if has_reason { format!("{state}: {reason}") } else { state.to_owned() })
 }
 
 /// A limit: `10:00`, `1:00:00`, `2-03:04:05`, also `5` (minutes) and `2-03`. None for one that is not set or has no end;

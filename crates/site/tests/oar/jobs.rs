@@ -13,13 +13,13 @@ async fn what_becomes_of_jobs() {
     let bad = cluster.submit(2, "exit 3", &cores(1), false).await;
     let long = cluster.submit(3, "sleep 1000", &cores(2), false).await;
     let job = cluster.wait_for(&good, Phase::Ended).await;
-    assert_eq!((job.ours, job.state, job.status), (Some(1), State::Completed, Some(Status::Code(0))));
+    assert_eq!((job.job_number, job.state, job.status), (Some(1), State::Completed, Some(Status::Code(0))));
     assert_eq!(fs::read_to_string(cluster.folder(1).join("here")).unwrap(), "it's pliant:nancy:1\n");
     let job = cluster.wait_for(&bad, Phase::Ended).await;
     assert_eq!((job.state, job.status), (State::Failed, Some(Status::Code(3))));
     let job = cluster.wait(&long, |job| job.state == State::Running).await;
     assert_eq!((job.shape.cores, job.walltime), (2, Some(Span(600))));
-    assert_eq!(job.allocations.iter().filter_map(|place| place.cores).sum::<u32>(), 2);
+    assert_eq!(job.allocations.iter().filter_map(|allocation| allocation.cores).sum::<u32>(), 2);
     cluster.oar.terminate(3, &long).await.unwrap();
     assert_eq!(cluster.wait_for(&long, Phase::Ended).await.state, State::Cancelled);
     cluster.oar.terminate(3, &long).await.unwrap();

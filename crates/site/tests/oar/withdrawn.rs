@@ -22,7 +22,7 @@ async fn a_job_is_held_back_while_it_waits_and_left_alone_once_it_runs() {
 
     let left = cluster.oar.prevent_start(1, &running).await.unwrap();
     assert!(matches!(&left, StartPrevention::Started(job) if job.state == State::Running), "{left:?}");
-    // Others' jobs are none of ours, whatever we take them for.
+    // Jobs of other users are never this server's, whatever their names are.
     assert_eq!(cluster.oar.prevent_start(3, &local).await.unwrap(), StartPrevention::Unknown);
     cluster.oar.terminate(3, &local).await.unwrap();
     cluster.oar.delete(3, &local).await.unwrap();
@@ -37,7 +37,7 @@ async fn what_is_held_starts_once_it_is_released() {
     let held = cluster.submit(1, "true", &cores(1), true).await;
     let other = cluster.submit(2, "true", &cores(1), false).await;
     cluster.wait_for(&other, Phase::Ended).await;
-    assert_eq!(cluster.job(&held).await.unwrap().state, State::Held, "its turn has come and gone");
+    assert_eq!(cluster.job(&held).await.unwrap().state, State::Held, "its start was prevented");
     cluster.oar.release(1, &held).await.unwrap();
     assert_eq!(cluster.wait_for(&held, Phase::Ended).await.state, State::Completed);
     cluster.oar.release(1, &held).await.unwrap();

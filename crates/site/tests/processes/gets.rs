@@ -1,4 +1,4 @@
-//! What a job gets: an environment, cores and a share of them, room for its output.
+//! What a job gets: an environment, cores and a share of them, space for its output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,7 +62,7 @@ async fn pinned_jobs_stay_on_their_cores() {
         let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
         line.unwrap().split_once(':').unwrap().1.trim().to_owned()
     };
-    // The last core that this process may use: 0 would not tell a pin from a default.
+    // The last core that this process may use: 0 would not distinguish a pin from a default.
     let own = allowed(&fs::read_to_string("/proc/self/status").unwrap());
     let core: u32 = own.rsplit([',', '-']).next().unwrap().parse().unwrap();
     let spec = RunSpec { cores: Some(vec![core]), ..script("sh -c 'cat /proc/self/status'") };

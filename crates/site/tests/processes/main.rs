@@ -1,4 +1,4 @@
-//! Jobs as real processes: what they get, how they end, and that none is lost or run twice whoever is killed.
+//! Jobs as real processes: what they get, how they end, and that none is lost or run twice, whichever process is killed.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod scratch;

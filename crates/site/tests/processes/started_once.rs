@@ -64,9 +64,9 @@ async fn what_cannot_be_started_says_why() {
             "{expected}: {exit:?}"
         );
         assert!(!exit.is_success() && exit.max_rss_kb.is_none());
-        let place = scratch.dir().display().to_string();
-        assert!(!exit.outcome.to_string().contains(&place), "where it lies is nobody's business: {exit:?}");
-        // It counts as started all the same: nobody tries again behind the server's back.
+        let path = scratch.dir().display().to_string();
+        assert!(!exit.outcome.to_string().contains(&path), "the path is not shown: {exit:?}");
+        // It counts as started all the same: it is not tried again without the server's knowledge.
         assert!(matches!(spawn(&supervisor(), &scratch.dir()), Err(SpawnError::StartedBefore { .. })));
     }
     let nothing = |_: &Path| {};

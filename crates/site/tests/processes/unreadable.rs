@@ -1,4 +1,4 @@
-//! Jobs that take away from themselves, and from their server, what it needs to look at their folder.
+//! Jobs that remove the permissions that they and their server need to read their folder.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -39,7 +39,7 @@ async fn as_unprivileged_server() {
     fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
     assert!(fs::read_dir(&closed).is_err(), "permissions mean nothing to this process");
     let mut running = spawn(&supervisor(), &dir).unwrap();
-    // Its supervisor has noted all it wants to; then the job takes everything away.
+    // Its supervisor has recorded everything; then the job removes all permissions.
     let started =
         || serde_json::from_slice::<serde_json::Value>(&fs::read(dir.join("started.json")).ok()?).ok();
     wait_until("the note", || started()?["group"].as_i64());
@@ -70,7 +70,7 @@ async fn as_unprivileged_server() {
 }
 
 #[test]
-fn a_job_that_closes_its_own_folder_is_found_cancelled_and_given_back() {
+fn a_job_that_removes_permissions_of_its_folder_is_found_cancelled_and_returned() {
     if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
         eprintln!("skipped: this user is never refused anything, and there is no setpriv to change that");
         return;
@@ -93,7 +93,7 @@ async fn a_record_that_cannot_be_read_is_a_lost_job_with_the_reason() {
     kill(scratch.started("supervisor"));
     let Ending::Lost(Lost::Unreadable { why }) = ending(&mut running).await else { panic!("it is lost") };
     assert!(why.starts_with("exit.json: cannot read: "), "{why}");
-    // A pipe that nobody writes to is not waited for.
+    // A pipe without a writer is not waited for.
     let pipe = Scratch::with(&script("mkfifo ../exit.json; echo on; exec sleep 1000"));
     let mut running = spawn(&supervisor(), &pipe.dir()).unwrap();
     pipe.wait_for("stdout", |text| text == "on\n");

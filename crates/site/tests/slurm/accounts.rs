@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::cluster::{Cluster, cores, until};
 
 #[tokio::test]
-async fn ends_are_known_from_accounts_while_the_controller_is_away() {
+async fn ends_are_known_from_accounts_while_the_controller_is_down() {
     let Some(cluster) = Cluster::wanted(true).await else { return };
     assert!(cluster.slurm.about().accounts);
     let id = cluster.submit(1, "exit 3", cores(1), false).await;

@@ -50,13 +50,14 @@ async fn jobs_that_come_together_are_tasks_and_each_is_a_job() {
     for (number, id) in &ids {
         let job = jobs.iter().find(|job| job.id == *id).unwrap_or_else(|| panic!("{id}: {jobs:?}"));
         assert_eq!(
-            (job.ours, job.phase(), job.more_tasks, job.shape.cores),
+            (job.job_number, job.phase(), job.more_tasks, job.shape.cores),
             (Some(*number), Phase::Waiting, 0, 8)
         );
     }
     assert_eq!(jobs.len(), 6, "and nothing else: {jobs:?}");
     let found = cluster.slurm.find_by_tag(&[1_999, 2_004, 2_002]).await.unwrap();
-    let found: BTreeMap<u32, String> = found.into_iter().map(|job| (job.ours.unwrap(), job.id)).collect();
+    let found: BTreeMap<u32, String> =
+        found.into_iter().map(|job| (job.job_number.unwrap(), job.id)).collect();
     assert_eq!(found, [1_999, 2_004].map(|number| (number, ids[&number].clone())).into());
     // The number of another task: nothing is done to it.
     assert_eq!(cluster.slurm.prevent_start(2_000, &ids[&2_001]).await.unwrap(), StartPrevention::Unknown);
@@ -73,16 +74,16 @@ async fn jobs_that_come_together_are_tasks_and_each_is_a_job() {
     fs::write(cluster.folder(1).join("go"), "").unwrap();
     for number in [1_999, 2_000, 2_004] {
         let job = cluster.wait_for(&ids[&number], Phase::Ended).await;
-        assert_eq!(job.ours, Some(number), "{job:?}");
+        assert_eq!(job.job_number, Some(number), "{job:?}");
         let done = fs::read_to_string(cluster.folder(number).join("done")).unwrap();
         assert_eq!(done.trim(), cluster.folder(number).to_str().unwrap(), "it ran in its folder");
     }
     assert!(!cluster.folder(2_001).join("done").exists() && !cluster.folder(1_998).join("done").exists());
 
     let all: Vec<&str> = ids.values().map(String::as_str).collect();
-    let told = cluster.slurm.ended(&all).await.unwrap();
-    assert_eq!(told.len(), 5, "{told:?}");
-    let exit = |number: u32| told[&ids[&number]].exit();
+    let ended = cluster.slurm.ended(&all).await.unwrap();
+    assert_eq!(ended.len(), 5, "{ended:?}");
+    let exit = |number: u32| ended[&ids[&number]].exit();
     assert_eq!(
         (exit(1_999), exit(2_000), exit(2_001)),
         (Some(Exit::Code(1)), Some(Exit::Code(0)), Some(Exit::Cancelled))
@@ -96,9 +97,9 @@ async fn accounts_know_tasks_by_their_numbers() {
     let accounts = ["sacct", "-nX", "-oState", "-j", &ids[&1_999]];
     until("its account", async || cluster.local().run(&accounts).contains("FAILED").then_some(())).await;
     cluster.local().signal_controller(Signal::KILL);
-    let told = cluster.slurm.ended(&[&ids[&1_999]]).await.unwrap();
-    let job = &told[&ids[&1_999]];
-    assert_eq!((job.ours, job.exit()), (Some(1_999), Some(Exit::Code(1))));
+    let ended = cluster.slurm.ended(&[&ids[&1_999]]).await.unwrap();
+    let job = &ended[&ids[&1_999]];
+    assert_eq!((job.job_number, job.exit()), (Some(1_999), Some(Exit::Code(1))));
     cluster.all.restart();
     let found = cluster.slurm.find_by_tag(&[1_999]).await.unwrap();
     assert_eq!(
@@ -114,6 +115,6 @@ async fn a_job_that_comes_alone_is_no_array() {
     let (folder, program) = (cluster.folder(7), program(&cluster, 7, "exit 3"));
     let id = cluster.slurm.submit_joined(&submission(7, &folder, &program, cores(1), false)).await.unwrap();
     assert!(id.bytes().all(|byte| byte.is_ascii_digit()), "{id}");
-    assert_eq!(cluster.wait_for(&id, Phase::Ended).await.ours, Some(7));
+    assert_eq!(cluster.wait_for(&id, Phase::Ended).await.job_number, Some(7));
     assert_eq!(cluster.slurm.ended(&[&id]).await.unwrap()[&id].exit(), Some(Exit::Code(3)));
 }

@@ -10,12 +10,12 @@ use pliant_site::{BATCH_OUTPUT, BatchSystemError, StartPrevention};
 use crate::cluster::{Cluster, cores, now, until};
 
 #[tokio::test]
-async fn a_job_runs_in_its_folder_with_next_to_no_environment_and_tells_its_end() {
+async fn a_job_runs_in_its_folder_with_a_minimal_environment_and_reports_its_end() {
     let Some(cluster) = Cluster::start().await else { return };
     let about = cluster.slurm.about();
     assert_eq!((about.cluster.as_str(), about.scheduler.backfill), ("alpha", true));
     let line =
-        "env | cut -d= -f1 | grep -v ^SLURM | sort | tr '\\n' ' ' > names; pwd > folder; echo told; exit 3";
+        "env | cut -d= -f1 | grep -v ^SLURM | sort | tr '\\n' ' ' > names; pwd > folder; echo done; exit 3";
     let failing = cluster.submit(1, line, cores(1), false).await;
     let killed = cluster.submit(2, "kill -9 $$", cores(1), false).await;
     let good = cluster.submit(3, "true", cores(4), false).await;
@@ -25,7 +25,7 @@ async fn a_job_runs_in_its_folder_with_next_to_no_environment_and_tells_its_end(
     let folder = cluster.folder(1);
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     assert_eq!(read("folder").trim_end(), folder.to_str().unwrap());
-    assert_eq!(read(BATCH_OUTPUT), "told\n");
+    assert_eq!(read(BATCH_OUTPUT), "done\n");
     let theirs = ["ENVIRONMENT", "HOME", "HOSTNAME", "LC_ALL", "PATH", "PWD", "SHLVL", "TMPDIR", "USER", "_"];
     for name in read("names").split_whitespace() {
         assert!(theirs.contains(&name), "{name} got into the job");
@@ -38,7 +38,10 @@ async fn a_job_runs_in_its_folder_with_next_to_no_environment_and_tells_its_end(
     let job = &ended[&good];
     assert!(job.started.unwrap() <= job.ended.unwrap() && job.ended.unwrap() <= now());
     let listed = cluster.job(&good).await.unwrap();
-    assert_eq!((listed.ours, listed.state, listed.walltime), (Some(3), State::Completed, Some(Span(600))));
+    assert_eq!(
+        (listed.job_number, listed.state, listed.walltime),
+        (Some(3), State::Completed, Some(Span(600)))
+    );
 }
 
 #[tokio::test]
@@ -49,9 +52,12 @@ async fn a_plan_is_seen_and_a_job_is_resized_while_it_waits() {
     let wrap = ["sbatch", "--parsable", "-N2", "--exclusive", "-t5", "-o/dev/null", "--wrap", "sleep 600"];
     let blocker = local.run(&wrap);
     let blocker = cluster.wait_for(&blocker, Phase::Running).await;
-    assert_eq!(blocker.ours, None);
+    assert_eq!(blocker.job_number, None);
     assert!(blocker.shape.exclusive);
-    assert_eq!(blocker.allocations.iter().map(|place| place.cores).collect::<Vec<_>>(), [Some(4), Some(4)]);
+    assert_eq!(
+        blocker.allocations.iter().map(|allocation| allocation.cores).collect::<Vec<_>>(),
+        [Some(4), Some(4)]
+    );
 
     let id = cluster.submit(1, "true", cores(2), false).await;
     let planned = cluster.wait(&id, |job| job.planned.is_some()).await;
@@ -93,7 +99,7 @@ async fn a_held_job_starts_once_it_is_released() {
     cluster.slurm.release(1, &held).await.unwrap();
     let job = cluster.wait(&held, |job| job.state == State::Running).await;
     // On two nodes, not all of either: how the cores lie is asked for.
-    let mut lie: Vec<Option<u32>> = job.allocations.iter().map(|place| place.cores).collect();
+    let mut lie: Vec<Option<u32>> = job.allocations.iter().map(|allocation| allocation.cores).collect();
     lie.sort();
     assert_eq!(lie, [Some(1), Some(4)]);
     cluster.slurm.release(1, &held).await.unwrap();

@@ -1,5 +1,5 @@
-//! The adapter on real Slurm clusters of the tests' own: what it asks is done, what it is told is so, and a controller
-//! that is killed or hangs is only a delay. Left out, with a note, where such clusters cannot be had.
+//! The adapter on real Slurm clusters of the tests' own: its commands are carried out, its answers are true, and a controller
+//! that is killed or hangs is only a delay. Skipped, with a note, where such clusters cannot be started.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod cluster;

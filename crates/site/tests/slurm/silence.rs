@@ -108,6 +108,6 @@ async fn commands_that_are_not_there_are_missed_with_a_hint() {
     let settings = Settings { commands: Some(folder.path().to_owned()), ..Settings::default() };
     let error = Slurm::connect(settings, &"rennes".parse().unwrap()).await.unwrap_err();
     assert!(!error.may_pass());
-    let told = error.to_string();
-    assert!(told.contains("/scontrol: No such file") && told.contains("`commands`"), "{told}");
+    let message = error.to_string();
+    assert!(message.contains("/scontrol: No such file") && message.contains("`commands`"), "{message}");
 }

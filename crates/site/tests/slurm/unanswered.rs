@@ -35,5 +35,5 @@ async fn a_job_is_found_by_its_tag_and_submitted_once() {
     let job = submission(3, &folder, &program, cores(1), true);
     let first = cluster.slurm.submit_unless_there(&job).await.unwrap();
     assert_eq!(cluster.slurm.submit_unless_there(&job).await.unwrap(), first);
-    assert_eq!(cluster.job(&first[0]).await.unwrap().ours, Some(3));
+    assert_eq!(cluster.job(&first[0]).await.unwrap().job_number, Some(3));
 }

@@ -26,7 +26,7 @@ async fn only_a_job_that_waits_is_withdrawn() {
         assert_eq!(cluster.job(&kept).await.unwrap().state, State::Held);
     }
     for (number, id) in [(2, &waiting), (3, &held)] {
-        // Another job of ours by that id: not the one that is meant.
+        // Another job of this server has that id: it is not the one that is meant.
         assert_eq!(cluster.slurm.prevent_start(9, id).await.unwrap(), StartPrevention::Unknown);
         cluster.slurm.terminate(9, id).await.unwrap();
         assert_eq!(cluster.job(id).await.unwrap().phase(), Phase::Waiting);

@@ -101,7 +101,7 @@ fn links_and_pipes_of_a_job_are_never_opened() {
 }
 
 #[test]
-fn a_job_may_not_put_links_or_pipes_in_the_place_of_its_folder_either() {
+fn a_job_may_not_replace_its_folder_by_links_or_pipes() {
     let root = tempfile::tempdir().unwrap();
     let job = job(&root);
     fs::rename(job.join("work"), root.path().join("elsewhere")).unwrap();

@@ -1,4 +1,4 @@
-//! Room on the disk: what a user may take, what is thrown away, and when there is none.
+//! Space on the disk: the quota of a user, what is deleted, and a full disk.
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn uploads_that_rest_too_long_are_collected() {
 }
 
 #[test]
-fn what_was_being_thrown_away_is_thrown_away_at_the_next_start() {
+fn an_interrupted_deletion_is_completed_at_the_next_start() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("store");
     upload(&store(&root), "alice", KEY, "a", b"a");
@@ -82,12 +82,12 @@ fn what_was_being_thrown_away_is_thrown_away_at_the_next_start() {
 
 /// A real full disk: a small one in memory, seen by this test's own child process alone.
 #[test]
-fn a_full_disk_is_told_and_the_store_goes_on_when_there_is_space() {
+fn a_full_disk_is_reported_and_the_store_goes_on_when_there_is_space() {
     if let Some(disk) = std::env::var_os(SMALL_DISK) {
         return fill(Path::new(&disk));
     }
     let root = tempfile::tempdir().unwrap();
-    let this = "space::a_full_disk_is_told_and_the_store_goes_on_when_there_is_space";
+    let this = "space::a_full_disk_is_reported_and_the_store_goes_on_when_there_is_space";
     let script = "mount -t tmpfs -o size=512k tmpfs \"$1\" || exit 77; shift; exec \"$@\"";
     let mut command = std::process::Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(root.path());

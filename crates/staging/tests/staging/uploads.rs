@@ -15,7 +15,7 @@ fn an_upload_cut_in_the_middle_goes_on_where_it_was() {
     let first = store(&root).begin(&alice, KEY, spec.clone()).unwrap();
     assert_eq!((first.offset(), first.append(0, &content[..4]).unwrap()), (0, 4));
     drop(first);
-    // Another process: the file alone tells how far it came.
+    // Another process: only the file shows how much was written.
     let again = store(&root);
     let upload = again.begin(&alice, KEY, spec.clone()).unwrap();
     assert_eq!(upload.offset(), 4);
@@ -38,7 +38,7 @@ fn an_upload_cut_in_the_middle_goes_on_where_it_was() {
 }
 
 #[test]
-fn bytes_that_are_not_those_announced_are_thrown_away() {
+fn bytes_other_than_announced_are_deleted() {
     let root = tempfile::tempdir().unwrap();
     let (store, alice) = (store(&root), user("alice"));
     let announced = spec("a", b"right");
@@ -132,7 +132,7 @@ fn a_job_without_inputs_gets_an_empty_folder() {
 }
 
 #[test]
-fn a_link_in_the_place_of_an_upload_is_not_followed() {
+fn a_link_that_replaces_an_upload_is_not_followed() {
     let root = tempfile::tempdir().unwrap();
     let store = store(&root);
     let secret = root.path().join("secret");
@@ -149,7 +149,7 @@ fn a_link_in_the_place_of_an_upload_is_not_followed() {
 }
 
 #[test]
-fn a_file_that_was_whole_but_not_yet_called_so_is_finished_without_sending_it_again() {
+fn a_complete_file_that_was_not_renamed_is_finished_without_another_upload() {
     let root = tempfile::tempdir().unwrap();
     let (alice, spec) = (user("alice"), spec("a", b"whole"));
     store(&root).begin(&alice, KEY, spec.clone()).unwrap().append(0, b"whole").unwrap();

@@ -1,7 +1,7 @@
 //! Hierarchical platforms in the manner of Tiers (Doar 1996): six sizes and five redundancies.
 //!
 //! Every WAN and every MAN is a network of routers at random points, joined by a minimum spanning tree and by
-//! further edges to the nearest routers until each has as many as the redundancy says. A MAN hangs on some
+//! further edges to the nearest routers until each has as many as the redundancy says. A MAN is attached to some
 //! routers of its WAN and a LAN on some of its MAN. The dendrogram then holds, between two siblings, the width of the
 //! widest path between them, as a tool that measures would report it. Tiers knows one WAN; several are joined
 //! pairwise here.

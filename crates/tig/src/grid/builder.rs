@@ -188,8 +188,8 @@ impl GridBuilder {
         let not_siblings = || GridError::NotSiblings { at, ends: [name(one), name(other)] };
         let parent = self.nodes[one.index()].parent.ok_or_else(not_siblings)?;
         let siblings = &self.nodes[parent.index()].children;
-        let place = |node: NodeId| siblings.iter().position(|sibling| *sibling == node);
-        let (Some(row), Some(column)) = (place(one), place(other).filter(|_| one != other)) else {
+        let index = |node: NodeId| siblings.iter().position(|sibling| *sibling == node);
+        let (Some(row), Some(column)) = (index(one), index(other).filter(|_| one != other)) else {
             return Err(not_siblings());
         };
         let matrix = &mut matrices[parent.index()];

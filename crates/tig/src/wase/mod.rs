@@ -68,12 +68,12 @@ impl Mapper<'_> {
     /// Algorithm 1.
     fn lan_select(&mut self, clustering: &Clustering) -> Result<Vec<ClusterPlacement>, MappingError> {
         let lans = closest_first(self.grid);
-        let mut places: Vec<Option<ClusterPlacement>> = vec![None; clustering.count()];
+        let mut placements: Vec<Option<ClusterPlacement>> = vec![None; clustering.count()];
         for cluster in self.by_demand(clustering) {
             let mut tasks = clustering.tasks(cluster).to_vec();
             sort_by_demand(self.graph, &mut tasks);
             let selected = self.select(cluster, &tasks, &lans)?;
-            places[cluster.index()] =
+            placements[cluster.index()] =
                 Some(ClusterPlacement { lan: selected.lan, suitability: selected.suitability });
             let left = match selected.packed {
                 Some(packed) => self.place_packed(packed),
@@ -81,7 +81,7 @@ impl Mapper<'_> {
             };
             self.proxy_taskmap(selected.lan, left)?;
         }
-        Ok(places.into_iter().flatten().collect())
+        Ok(placements.into_iter().flatten().collect())
     }
 
     /// The clusters by decreasing demand (eq. 6), ties by id.

@@ -8,7 +8,7 @@ use crate::{LinkId, MachineId, MappingError, NodeId, Placement, Stage, TaskId};
 
 impl Mapper<'_> {
     /// Algorithm 2: tasks by decreasing demand onto the machines below a node, one pool. Returns those
-    /// that found no room, in that order.
+    /// that did not fit, in that order.
     pub(super) fn simple_taskmap(&mut self, node: NodeId, tasks: Vec<TaskId>, stage: Stage) -> Vec<TaskId> {
         let machines: Vec<MachineId> = self.grid.machines_below(node).collect();
         let mut left = tasks;
@@ -70,7 +70,7 @@ impl Mapper<'_> {
         if self.has_links(task, machines[at]) {
             return Some(machines[at]);
         }
-        // Which LANs have room on their links does not change while one task is placed.
+        // The free bandwidth of the links does not change while one task is mapped.
         let mut refused: Vec<NodeId> = vec![self.grid.lan_of(machines[at])];
         let mut there: Vec<MachineId> = machines.to_vec();
         loop {

@@ -289,7 +289,7 @@ pub(super) fn number(
     Ok(Some(value))
 }
 
-/// The same for a number that has to be there; `at` is the place of what it belongs to.
+/// The same for a number that has to be there; `at` is the position of the statement that it belongs to.
 pub(super) fn needed(
     source: &Source,
     attributes: &[Attribute],

@@ -98,13 +98,13 @@ fn graph(source: &Source, file: &File) -> Result<TaskGraph, TraceError> {
     let mcr = *file.mcr_mflops.get_ref();
     let bandwidth = file.bandwidth_mbps.as_ref().map(|bandwidth| *bandwidth.get_ref());
     TaskGraph::new(mcr, bandwidth, tasks, edges).map_err(|error| {
-        let (key, span) = place(file, &error);
+        let (key, span) = key_and_span(file, &error);
         source.error(span, format!("{key}{error}"), error.hint().to_owned())
     })
 }
 
 /// The key that an error is about, and where its value is.
-fn place(file: &File, error: &GraphError) -> (&'static str, Range<usize>) {
+fn key_and_span(file: &File, error: &GraphError) -> (&'static str, Range<usize>) {
     match (error, error.item()) {
         (GraphError::Mcr(_), _) => ("`mcr_mflops`: ", file.mcr_mflops.span()),
         (GraphError::Bandwidth(_), _) => {

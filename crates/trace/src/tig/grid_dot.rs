@@ -29,7 +29,7 @@ pub(super) fn parse(source: &Source) -> Result<Grid, TraceError> {
     let user_lan = dot::find(&dot.attributes, "user_lan")
         .ok_or_else(|| source.error(0..0, "missing attribute `user_lan`".to_owned(), HINT.to_owned()))?;
     let mut reader = Reader::new(source, &dot)?;
-    reader.place(&dot)?;
+    reader.read_nodes(&dot)?;
     let grid = reader.builder.build(&user_lan.value);
     grid.map_err(|error| {
         let span = match error.item() {
@@ -90,14 +90,14 @@ impl<'a> Reader<'a> {
 
     /// Takes the edges of the tree from the root down, level by level in the order in which they are written;
     /// then the links, which are the edges that say a bandwidth.
-    fn place(&mut self, dot: &'a Dot) -> Result<(), TraceError> {
+    fn read_nodes(&mut self, dot: &'a Dot) -> Result<(), TraceError> {
         let is_link = |edge: &&EdgeStatement| dot::find(&edge.attributes, "bandwidth_mbps").is_some();
         let (links, mut tree): (Vec<&EdgeStatement>, Vec<&EdgeStatement>) =
             dot.edges.iter().partition(is_link);
         loop {
             let before = tree.len();
             let mut left = Vec::new();
-            // A whole level at a time: what hangs on a network of this round waits for the next.
+            // A whole level at a time: what is attached to a network of this round waits for the next.
             let there: BTreeMap<&str, NodeId> = self.ids.clone();
             for edge in tree {
                 let [one, other] = &edge.ends;

@@ -164,7 +164,7 @@ impl Reader<'_> {
         self.builder.machine(lan, Machine { name, power_mflops, load });
     }
 
-    /// The error at its place.
+    /// The error with its position.
     fn explain(&self, file: &File, error: &GridError) -> TraceError {
         let (key, span) = match (error, error.item()) {
             (_, GridItem::UserLan) => ("`user_lan`: ", file.user_lan.span()),

@@ -43,8 +43,8 @@ pub struct JoiningTask {
     pub program: Program,
     /// What it finds where it runs, as it is written: a file relative to this one, or `NAME=FILE`.
     pub inputs: Vec<String>,
-    /// The tasks that it talks to, with the RQoC: those that run, and of those that join those before it.
-    pub talks: Vec<(String, f64)>,
+    /// The tasks that it communicates with, with the RQoC: those that run, and of those that join those before it.
+    pub neighbours: Vec<(String, f64)>,
 }
 
 pub(super) fn parse(source: &Source) -> Result<Vec<JoiningTask>, TraceError> {
@@ -56,7 +56,7 @@ pub(super) fn parse(source: &Source) -> Result<Vec<JoiningTask>, TraceError> {
             rcr: *task.rcr.get_ref(),
             program: needed(source, task)?,
             inputs: inputs(source, task)?,
-            talks: Vec::new(),
+            neighbours: Vec::new(),
         })
     };
     let mut tasks = file.task.iter().map(task).collect::<Result<Vec<JoiningTask>, TraceError>>()?;
@@ -74,7 +74,7 @@ pub(super) fn parse(source: &Source) -> Result<Vec<JoiningTask>, TraceError> {
                 return Err(source.error(between.span(), message, hint));
             }
         };
-        tasks[own].talks.push((with.get_ref().clone(), *rqoc.get_ref()));
+        tasks[own].neighbours.push((with.get_ref().clone(), *rqoc.get_ref()));
     }
     Ok(tasks)
 }

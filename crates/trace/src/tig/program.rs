@@ -32,7 +32,7 @@ const HINT: &str = "a task runs `service = \"NAME\"` with `arguments = { KEY = V
 /// An application with what its tasks run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Application {
-    /// Its tasks, and who talks to whom.
+    /// Its tasks and the edges between them.
     pub graph: TaskGraph,
     /// What each task runs.
     pub programs: Vec<Program>,
@@ -72,7 +72,7 @@ pub(super) fn program(source: &Source, task: &TaskTable) -> Result<Option<Progra
             Ok(Some(Program::Script { path: source.resolve(path.get_ref()), arguments }))
         }
         (Some(_), Some(script)) => {
-            Err(wrong(source, script.span(), "`script`: expected none beside `service`, found one"))
+            Err(wrong(source, script.span(), "`script`: expected none together with `service`, found one"))
         }
         (None, None) => match arguments {
             Some(given) => {

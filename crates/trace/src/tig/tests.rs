@@ -1,4 +1,4 @@
-//! What is written reads back, and mistakes are told where they are.
+//! What is written reads back, and errors name their position.
 
 use std::path::Path;
 
@@ -243,7 +243,7 @@ fn mistakes_in_what_tasks_run() {
     check_run(
         "rcr = 2",
         "rcr = 2\nservice = \"render\"",
-        "app.toml:11:10: `script`: expected none beside `service`, found one",
+        "app.toml:11:10: `script`: expected none together with `service`, found one",
     );
     check_run(
         "[\"--quick\", 7]",
@@ -272,10 +272,11 @@ fn tasks_join_those_that_run() {
     let edge = |one: &str, other: &str| format!("[[edge]]\nbetween = [\"{one}\", \"{other}\"]\nrqoc = 2\n");
     let edges = [edge("x", "source"), edge("y", "x"), edge("sink", "y")].concat();
     let found = read(&(task("x") + &task("y") + &edges)).unwrap();
-    let talks = |at: usize| -> Vec<&str> { found[at].talks.iter().map(|(name, _)| name.as_str()).collect() };
-    // Who talks to whom is said once, by the later one of two that join.
-    assert_eq!((talks(0), talks(1)), (vec!["source"], vec!["x", "sink"]));
-    assert_eq!((found[0].rcr, found[1].talks[0].1), (1.5, 2.0));
+    let neighbours =
+        |at: usize| -> Vec<&str> { found[at].neighbours.iter().map(|(name, _)| name.as_str()).collect() };
+    // An edge between two joining tasks is listed once, at the later one.
+    assert_eq!((neighbours(0), neighbours(1)), (vec!["source"], vec!["x", "sink"]));
+    assert_eq!((found[0].rcr, found[1].neighbours[0].1), (1.5, 2.0));
     let error = read(&(task("x") + &edge("source", "sink"))).unwrap_err().to_string();
     assert!(
         error.contains("more.toml:6:11: `between`: expected the name of a [[task]], found `source`"),

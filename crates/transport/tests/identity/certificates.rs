@@ -27,7 +27,7 @@ async fn clients_without_a_valid_certificate_are_refused_and_logged() {
     let daemon = Daemon::start(&federation.issue(Role::Server, "alpha"), long()).await;
     // Authorities differ in name or, if they share it, in signature.
     let (namesake, other) = (Federation::new(), Federation::named("other"));
-    for (files, told, logged) in [
+    for (files, expected, logged) in [
         (federation.stranger(&namesake, Role::User, "anna"), "another authority", "BadSignature"),
         (federation.stranger(&other, Role::User, "anna"), "another authority", "UnknownIssuer"),
         (federation.expired(Role::User, "bo"), "our certificate has expired", "expired"),
@@ -35,7 +35,7 @@ async fn clients_without_a_valid_certificate_are_refused_and_logged() {
     ] {
         let before = log.text().len();
         let (message, reason) = unsent(daemon.ask(&files).await);
-        assert!(reason == "refused" && message.contains(told), "{reason}: {message}");
+        assert!(reason == "refused" && message.contains(expected), "{reason}: {message}");
         let line = log.text().split_off(before);
         assert!(line.contains("connection refused") && line.contains("remote=127.0.0.1:"), "{line}");
         assert!(line.contains(logged), "{line}");
@@ -48,7 +48,7 @@ async fn clients_refuse_daemons_that_are_not_the_one_they_want() {
     let federation = Federation::new();
     let anna = federation.issue(Role::User, "anna");
     let (namesake, other) = (Federation::new(), Federation::named("other"));
-    for (case, files, told) in [
+    for (case, files, expected) in [
         ("of a namesake", federation.stranger(&namesake, Role::Server, "alpha"), "BadSignature"),
         ("of another authority", federation.stranger(&other, Role::Server, "alpha"), "UnknownIssuer"),
         ("of another name", federation.issue(Role::Server, "beta"), "not valid for name"),
@@ -58,7 +58,7 @@ async fn clients_refuse_daemons_that_are_not_the_one_they_want() {
     ] {
         let daemon = Daemon::start(&files, long()).await;
         let (message, reason) = unsent(daemon.ask(&anna).await);
-        assert!(reason == "untrusted" && message.contains(told), "{case}: {reason}: {message}");
+        assert!(reason == "untrusted" && message.contains(expected), "{case}: {reason}: {message}");
     }
 }
 

@@ -125,7 +125,7 @@ async fn silent_clients_do_not_block_others() {
         silent.push(socket);
     }
     assert!(daemon.ask(&anna).await.is_ok());
-    // Three places: six of the nine handshakes had to give way, the oldest first.
+    // Three slots: six of the nine handshakes had to give way, the oldest first.
     assert_eq!(log.text().matches("more than 3 handshakes at a time").count(), 6, "{}", log.text());
     for socket in &mut silent[..6] {
         assert!(!socket.read(&mut [0; 8]).await.is_ok_and(|length| length > 0));
@@ -136,7 +136,7 @@ async fn silent_clients_do_not_block_others() {
     let mut socket = TcpStream::connect(daemon.address).await.unwrap();
     assert!(
         !socket.read(&mut [0; 8]).await.is_ok_and(|length| length > 0),
-        "given up without a word of ours"
+        "closed without a message from this daemon"
     );
     assert!(log.text().contains("the handshake did not end within 0.02 s"), "{}", log.text());
 }
@@ -158,7 +158,7 @@ async fn connections_are_bounded_for_each_peer_and_all_together() {
     assert!(log.text().contains("all 2 connections are in use"), "{}", log.text());
     assert!(ask(&first).await.is_ok() && ask(&second).await.is_ok(), "open ones stay");
     drop(first);
-    // The place is free once the daemon has seen the end of the connection.
+    // The slot is free once the daemon has seen the end of the connection.
     while daemon.ask(&carl).await.is_err() {
         tokio::task::yield_now().await;
     }

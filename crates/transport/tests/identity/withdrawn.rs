@@ -28,7 +28,7 @@ async fn a_revocation_meets_open_and_new_connections() {
 
     let (message, reason) = unsent(daemon.ask(&anna).await);
     assert!(reason == "refused" && message.contains("our certificate has been revoked"), "{message}");
-    assert!(ask(&other).await.is_ok() && daemon.ask(&bo).await.is_ok(), "nobody else is met");
+    assert!(ask(&other).await.is_ok() && daemon.ask(&bo).await.is_ok(), "other certificates stay valid");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_bad_revocation_list_forgets_nothing() {
     for _ in 0..5 {
         other.revoked(Role::User, "carl");
     }
-    let foreign = fs::read(other.authority.crl_path()).unwrap();
+    let other_list = fs::read(other.authority.crl_path()).unwrap();
 
     let (log, _guard) = Log::start();
     let list = alpha.crl.as_deref().unwrap();
@@ -124,7 +124,7 @@ async fn a_bad_revocation_list_forgets_nothing() {
         ("older", Some(&empty[..]), "expected number 2 or more, found 1"),
         ("damaged", Some(&empty[..40]), "expected a revocation list"),
         ("no list", Some(&b"hello"[..]), "expected a revocation list"),
-        ("of another authority", Some(&foreign[..]), "signed by somebody else"),
+        ("of another authority", Some(&other_list[..]), "signed by somebody else"),
         ("gone", None, "cannot read"),
     ] {
         match content {

@@ -33,7 +33,7 @@ pub(crate) trait FieldType: Clone + 'static {
     /// The value as [`FieldType::decode`] accepts it at the other end.
     fn encode(&self, value: &Self::Value) -> Self::Wire;
 
-    /// The value of that field, if it is within the bounds. An error names the field, or the place within it.
+    /// The value of that field, if it is within the bounds. An error names the field, or the position within it.
     fn decode(&self, field: &str, found: Self::Wire) -> Result<Self::Value, Malformed>;
 
     /// Values within the bounds that are the same after encoding and decoding.

@@ -321,8 +321,8 @@ impl FieldType for ScriptBytes {
     }
     fn decode(&self, field: &str, found: Vec<u8>) -> Result<String, Malformed> {
         script(field, &found)?;
-        let place = |error: FromUtf8Error| format!("another byte at {}", error.utf8_error().valid_up_to());
-        String::from_utf8(found).map_err(|error| Malformed::new(field, "UTF-8 text", place(error)))
+        let position = |error: FromUtf8Error| format!("another byte at {}", error.utf8_error().valid_up_to());
+        String::from_utf8(found).map_err(|error| Malformed::new(field, "UTF-8 text", position(error)))
     }
     #[cfg(test)]
     fn strategy(&self) -> BoxedStrategy<String> {

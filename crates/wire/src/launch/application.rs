@@ -69,7 +69,7 @@ message! {
         edges: list(nested(), bounds::TALKS_MAX).exact(),
     } => (check: between_its_tasks, fit: crate::tests::fit::application)
 
-    proto::TaskWish <=> TaskSpec {
+    proto::TaskSpec <=> TaskSpec {
         name: TASK_NAME,
         rcr: Positive,
         payload: join(program_and_inputs, payload) => (
@@ -78,17 +78,17 @@ message! {
         ),
     }
 
-    proto::Talk <=> TaskEdge {
+    proto::TaskEdge <=> TaskEdge {
         between: [one, other],
         rqoc: Positive,
     }
 
     proto::spawn_request::Spawned <=> SpawnedTask {
         task: required("a task"),
-        talks <=> neighbours: list(nested(), bounds::TASKS_MAX).exact(),
+        neighbours: list(nested(), bounds::TASKS_MAX).exact(),
     }
 
-    proto::spawn_request::TalksTo <=> (String, f64) (task: TASK_NAME, rqoc: Positive)
+    proto::spawn_request::Neighbour <=> (String, f64) (task: TASK_NAME, rqoc: Positive)
 }
 
 enumeration! {
@@ -103,8 +103,8 @@ enumeration! {
 /// An application whose edges are between its tasks.
 fn between_its_tasks(application: Application) -> Result<Application, Malformed> {
     let tasks = application.tasks.len();
-    for (index, talk) in application.edges.iter().enumerate() {
-        let ends = talk.between.iter().zip(["one", "other"]);
+    for (index, edge) in application.edges.iter().enumerate() {
+        let ends = edge.between.iter().zip(["one", "other"]);
         if let Some((at, end)) = ends.into_iter().find(|(at, _)| **at as usize >= tasks) {
             let expected = format!("the position of one of {tasks} tasks, from 0");
             return Err(Malformed::new(end, expected, at).at("edges", index));
@@ -120,16 +120,16 @@ impl HasMessage for SpawnRequest {
     fn to_message(&self) -> proto::SpawnRequest {
         let SpawnRequest { launch, spawn: SpawnSpec { key, tasks } } = self;
         let mut tasks = tasks.iter().map(spawn_request::Spawned::from);
-        let spawn_request::Spawned { task, talks } = tasks.next().unwrap_or_default();
+        let spawn_request::Spawned { task, neighbours } = tasks.next().unwrap_or_default();
         let (launch, key) = (Some(launch.into()), KEY.encode(key));
-        proto::SpawnRequest { launch, key, task, talks, more: tasks.collect() }
+        proto::SpawnRequest { launch, key, task, neighbours, more: tasks.collect() }
     }
 
     fn from_message(message: proto::SpawnRequest) -> Result<SpawnRequest, Malformed> {
-        let proto::SpawnRequest { launch, key, task, talks, more } = message;
+        let proto::SpawnRequest { launch, key, task, neighbours, more } = message;
         let launch = required(A_LAUNCH).decode("launch", launch)?;
         let key = KEY.decode("key", key)?;
-        let first = SpawnedTask::try_from(spawn_request::Spawned { task, talks })?;
+        let first = SpawnedTask::try_from(spawn_request::Spawned { task, neighbours })?;
         let more = list(nested(), bounds::TASKS_MAX).decode("more", more)?;
         let tasks = std::iter::once(first).chain(more).collect();
         Ok(SpawnRequest { launch, spawn: SpawnSpec { key, tasks } })

@@ -6,12 +6,12 @@ use pliant_model::Time;
 use super::super::field::*;
 use super::super::table::message;
 use super::super::{bounds, proto};
-use super::{A_PART, A_STANDING};
+use super::{A_SUBJOB, A_SUBJOB_STATE};
 
 message! {
     /// The subjobs at a server that are not over.
     #[derive(Clone, PartialEq, Debug)]
-    proto::HeldPartsReply <=> pub struct HeldSubjobs {
+    proto::HeldSubjobsReply <=> pub struct HeldSubjobs {
         /// The time there.
         now: Time = TIME,
         /// The subjobs.
@@ -21,14 +21,14 @@ message! {
 
 message! {
     proto::ListedSubjob <=> ListedSubjob {
-        id: required(A_PART),
+        id: required(A_SUBJOB),
         owner: USER,
         name: text(bounds::NAME_BYTES_MAX),
         tasks,
         procs: PROCS,
-        state: required(A_STANDING),
+        state: required(A_SUBJOB_STATE),
         ending,
         since: TIME,
-        heard: TIME,
+        last_contact: TIME,
     }
 }

@@ -19,11 +19,11 @@ pub use files::{LaunchTask, TaskDownload};
 pub use held_subjobs::HeldSubjobs;
 pub use program::{Program, TaskProgram};
 pub use record::{LaunchesPage, LaunchesQuery, launch_answer, launch_reply};
-pub use subjob::{DecidedSubjob, SubjobReport, survey_reply, surveyed};
+pub use subjob::{DecidedSubjob, SubjobReport, listed_machines, machines_reply};
 
 const A_LAUNCH: &str = "a launch";
-const A_PART: &str = "a subjob";
-const A_STANDING: &str = "the state of the subjob";
+const A_SUBJOB: &str = "a subjob";
+const A_SUBJOB_STATE: &str = "the state of the subjob";
 
 message! {
     proto::LaunchId <=> LaunchId {

@@ -40,7 +40,7 @@ message! {
 
     proto::LaunchedTask <=> TaskRecord {
         name: TASK_NAME,
-        place: join(place_subjobs, place) => (server: unless_empty(NAME), machine: text(bounds::NAME_BYTES_MAX)),
+        allocation: join(allocation_fields, allocation) => (server: unless_empty(NAME), machine: text(bounds::NAME_BYTES_MAX)),
         affinity: optional(number("a number", bounds::AFFINITY)),
         address: unless_empty(ADDRESS),
         exit: optional(nested()),
@@ -70,11 +70,11 @@ one_of! {
 }
 
 /// The server and the machine of a task, both empty if it has none.
-fn place_subjobs(place: &Option<(Name, String)>) -> (Option<Name>, String) {
-    place.clone().map_or_else(Default::default, |(server, machine)| (Some(server), machine))
+fn allocation_fields(allocation: &Option<(Name, String)>) -> (Option<Name>, String) {
+    allocation.clone().map_or_else(Default::default, |(server, machine)| (Some(server), machine))
 }
 
-fn place((server, machine): (Option<Name>, String)) -> Result<Option<(Name, String)>, Malformed> {
+fn allocation((server, machine): (Option<Name>, String)) -> Result<Option<(Name, String)>, Malformed> {
     Ok(server.map(|server| (server, machine)))
 }
 

@@ -7,7 +7,7 @@ use super::super::field::*;
 use super::super::table::{message, one_of};
 use super::super::{Malformed, bounds, proto};
 use super::program::{A_PROGRAM, payload, program_and_inputs};
-use super::{A_PART, A_STANDING};
+use super::{A_SUBJOB, A_SUBJOB_STATE};
 
 message! {
     /// The decision about a subjob.
@@ -16,21 +16,21 @@ message! {
         /// The decision.
         decision: SubjobDecision = one_of(),
         /// The coordinator knows that the subjob is over.
-        heard: bool,
+        end_acknowledged: bool,
     }
 
     /// The state of a subjob, as its server reports it.
     #[derive(Clone, PartialEq, Debug)]
     proto::SubjobReport <=> pub struct SubjobReport {
         /// The subjob.
-        id: SubjobId = required(A_PART),
+        id: SubjobId = required(A_SUBJOB),
         /// The state.
-        state: SubjobState = required(A_STANDING),
+        state: SubjobState = required(A_SUBJOB_STATE),
     }
 }
 
 message! {
-    proto::SurveyedMachine <=> Machine {
+    proto::LaunchMachine <=> Machine {
         name: word("the name of a machine", bounds::NAME_BYTES_MAX),
         power_mflops: number("MFlop/s", bounds::POWER_MFLOPS),
         procs: PROCS_COUNT,
@@ -39,7 +39,7 @@ message! {
 
     proto::PrepareSubjob <=> Subjob {
         coordinator: Peer { name = id.launch.agent.clone(), coordinator <=> address: ADDRESS },
-        id: required::<SubjobId>(A_PART),
+        id: required::<SubjobId>(A_SUBJOB),
         owner: USER,
         name: text(bounds::NAME_BYTES_MAX),
         tasks: list(nested(), bounds::TASKS_MAX).not_empty("at least one task"),
@@ -58,7 +58,7 @@ message! {
         neighbours: list(TASK_NAME, bounds::TASKS_MAX).exact(),
     }
 
-    proto::DecideSubjob <=> (SubjobId, DecidedSubjob) (id: required(A_PART), decision: required("a decision"))
+    proto::DecideSubjob <=> (SubjobId, DecidedSubjob) (id: required(A_SUBJOB), decision: required("a decision"))
 }
 
 one_of! {
@@ -71,7 +71,7 @@ one_of! {
     proto::SubjobState { state: proto::subjob_state::State } <=> SubjobState {
         Unknown(FLAG) <=> Unknown,
         Queued(FLAG) <=> Queued,
-        Held(proto::subjob_state::Held) <=> Prepared { addresses: by_task(ADDRESS) },
+        Prepared(proto::subjob_state::Prepared) <=> Prepared { addresses: by_task(ADDRESS) },
         Committed(FLAG) <=> Committed,
         Runs(proto::subjob_state::Runs) <=> Runs { ended: by_task(nested()) },
         Over(proto::subjob_state::Over) <=> Over { ended: by_task(nested()), exit: required("how it ended") },
@@ -84,15 +84,17 @@ fn by_task<F: FieldType>(value: F) -> Map<FormattedText<String>, F> {
 }
 
 /// The machines of a server.
-pub fn survey_reply(machines: &[Machine]) -> proto::SurveyReply {
-    proto::SurveyReply { machines: machines.iter().take(bounds::MACHINES_MAX).map(Into::into).collect() }
+pub fn machines_reply(machines: &[Machine]) -> proto::ListMachinesReply {
+    proto::ListMachinesReply {
+        machines: machines.iter().take(bounds::MACHINES_MAX).map(Into::into).collect(),
+    }
 }
 
 /// The machines of a reply.
 ///
 /// # Errors
 ///
-/// [`Malformed`], with a path from [`proto::SurveyReply`].
-pub fn surveyed(reply: proto::SurveyReply) -> Result<Vec<Machine>, Malformed> {
+/// [`Malformed`], with a path from [`proto::ListMachinesReply`].
+pub fn listed_machines(reply: proto::ListMachinesReply) -> Result<Vec<Machine>, Malformed> {
     list(nested(), bounds::MACHINES_MAX).decode("machines", reply.machines)
 }

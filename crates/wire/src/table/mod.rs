@@ -5,9 +5,9 @@
 //!
 //! ```text
 //! message! {
-//!     proto::Order <=> Order {
+//!     proto::MoveProposal <=> MoveProposal {
 //!         job: HANDLE,                             the same name on both sides, and the field type (module `field`)
-//!         copy,                                    the same name, any value: short for `copy: as_is()`
+//!         sibling,                                 the same name, any value: short for `sibling: as_is()`
 //!         gain_s <=> gain: optional(DIFFERENCE),   the name in the message, the name in the domain type
 //!         published = false,                       only in the domain type, which gets this value
 //!         submitted <=> (): empty::<i64>(),        only in the message
@@ -57,7 +57,7 @@
 //!
 //! enumeration! {
 //!     proto::hello::Kind <=> ChildKind: "1 (server) or 2 (agent)" { Server, Agent }       what errors expect; the variants
-//!     proto::Cause <=> Cause: else Unknown { TooLarge, NotConnected <=> Absent }          other numbers mean `Unknown`
+//!     proto::Cause <=> Cause: else Unknown { TooLarge, Silent <=> NoAnswer }              other numbers mean `Unknown`
 //! }
 //! ```
 //!

@@ -43,19 +43,24 @@ fn questions() {
 #[test]
 fn answers() {
     use explore_reply::Message;
-    let stands = |state: i32, length: usize| {
-        Message::Stands(explore_reply::Stands { number: 1, attempt: 0, state, output: vec![0; length] })
+    let status = |state: i32, length: usize| {
+        Message::Status(explore_reply::RequestStatus {
+            number: 1,
+            attempt: 0,
+            state,
+            output: vec![0; length],
+        })
     };
     let long = bounds::OUTPUT_BYTES_MAX + 1;
     let cases = [
-        (None, "", "stands, not_taken, all_cancelled, prospects or shared", NOTHING),
-        (Some(stands(0, 0)), "stands.state", "how a request stands, from 1 to 5", "0"),
-        (Some(stands(6, 0)), "stands.state", "how a request stands, from 1 to 5", "6"),
-        (Some(stands(3, long)), "stands.output", "at most 262144 bytes", "262145 bytes"),
+        (None, "", "status, refused, all_cancelled, prospects or shared", NOTHING),
+        (Some(status(0, 0)), "status.state", "the state of a request, from 1 to 5", "0"),
+        (Some(status(6, 0)), "status.state", "the state of a request, from 1 to 5", "6"),
+        (Some(status(3, long)), "status.output", "at most 262144 bytes", "262145 bytes"),
     ];
     for (message, field, expected, found) in cases {
-        let right = proto::ExploreReply { message: Some(stands(3, 1)), share: None };
-        check::<_, ExplorationReply>(right, |told| told.message = message, field, expected, found);
+        let right = proto::ExploreReply { message: Some(status(3, 1)), share: None };
+        check::<_, ExplorationReply>(right, |reply| reply.message = message, field, expected, found);
     }
 }
 
@@ -66,8 +71,8 @@ fn shares() {
     let never = "milliseconds from 0 to 1125899906842624";
     check::<_, Shares>(
         right.clone(),
-        |reply| reply.users[0].deserved_ms = -1,
-        "users[0].deserved_ms",
+        |reply| reply.users[0].fair_share_ms = -1,
+        "users[0].fair_share_ms",
         never,
         "-1",
     );

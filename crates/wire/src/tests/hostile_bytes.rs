@@ -35,7 +35,7 @@ macro_rules! understood_or_refused {
         fn every_message(bytes: &[u8]) {
             $(understood::<<$type as HasMessage>::Message, $type>(bytes);)*
             refused_or_not(bytes, accuracies);
-            refused_or_not(bytes, surveyed);
+            refused_or_not(bytes, listed_machines);
             refused_or_not(bytes, links);
         }
     };
@@ -50,8 +50,8 @@ fn damaged(message: impl Message) -> impl Strategy<Value = Vec<u8>> {
     (Just(bytes), prop::collection::vec((0..length.max(1), any::<u8>()), 1..4), 0..=length).prop_map(
         |(mut bytes, changes, end)| {
             for (at, byte) in changes {
-                if let Some(place) = bytes.get_mut(at) {
-                    *place = byte;
+                if let Some(found) = bytes.get_mut(at) {
+                    *found = byte;
                 }
             }
             if end % 2 == 0 {

@@ -7,7 +7,7 @@ use pliant_control::coallocation::{Application, LaunchRecord, Machine, Subjob, S
 use super::super::proto::{self, prepare_subjob, program, subjob_decision, subjob_state};
 use super::super::{
     DecidedSubjob, LaunchRequest, LaunchesQuery, SpawnRequest, SubjobReport, TaskDownload, bounds,
-    launch_answer, survey_reply, surveyed,
+    launch_answer, listed_machines, machines_reply,
 };
 use super::samples::{
     ADDRESS, EMPTY, FIRST_LINE, KEY, NAME, NOTHING, PRINTABLE, PROCS, WALLTIME, call, check,
@@ -30,8 +30,8 @@ fn service() -> Option<proto::Program> {
     Some(proto::Program { what: Some(program::What::Service(call(&[]))) })
 }
 
-fn wish(name: &str) -> proto::TaskWish {
-    proto::TaskWish { name: name.to_owned(), rcr: 2.0, program: service(), inputs: Vec::new() }
+fn wish(name: &str) -> proto::TaskSpec {
+    proto::TaskSpec { name: name.to_owned(), rcr: 2.0, program: service(), inputs: Vec::new() }
 }
 
 fn launch() -> proto::LaunchRequest {
@@ -39,7 +39,7 @@ fn launch() -> proto::LaunchRequest {
         mcr_mflops: 100.0,
         bandwidth_mbps: Some(1.0),
         tasks: vec![wish("source"), wish("sink")],
-        edges: vec![proto::Talk { one: 0, other: 1, rqoc: 1.0 }],
+        edges: vec![proto::TaskEdge { one: 0, other: 1, rqoc: 1.0 }],
     };
     proto::LaunchRequest {
         key: vec![2; 16],
@@ -124,16 +124,22 @@ fn applications() {
 #[test]
 fn tasks_that_are_spawned() {
     type Damage = fn(&mut proto::SpawnRequest);
-    let talks = vec![proto::spawn_request::TalksTo { task: "source".to_owned(), rqoc: 1.0 }];
-    let more = vec![proto::spawn_request::Spawned { task: Some(wish("newer")), talks: talks.clone() }];
-    let right =
-        proto::SpawnRequest { launch: Some(id()), key: vec![1; 16], task: Some(wish("new")), talks, more };
+    let neighbours = vec![proto::spawn_request::Neighbour { task: "source".to_owned(), rqoc: 1.0 }];
+    let more =
+        vec![proto::spawn_request::Spawned { task: Some(wish("newer")), neighbours: neighbours.clone() }];
+    let right = proto::SpawnRequest {
+        launch: Some(id()),
+        key: vec![1; 16],
+        task: Some(wish("new")),
+        neighbours,
+        more,
+    };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|spawn| spawn.launch = None, "launch", "a launch", NOTHING),
         (|spawn| spawn.launch.as_mut().unwrap().agent.clear(), "launch.agent", NAME, EMPTY),
         (|spawn| spawn.key = vec![1; 17], "key", KEY, "17 bytes"),
         (|spawn| spawn.task = None, "task", "a task", NOTHING),
-        (|spawn| spawn.talks[0].task.clear(), "talks[0].task", TASK, EMPTY),
+        (|spawn| spawn.neighbours[0].task.clear(), "neighbours[0].task", TASK, EMPTY),
         (|spawn| spawn.more[0].task = None, "more[0].task", "a task", NOTHING),
     ];
     for (damage, field, expected, found) in cases {
@@ -227,11 +233,11 @@ fn what_clients_fetch_of_tasks() {
 }
 
 #[test]
-fn standings_and_verdicts() {
+fn subjob_states_and_decisions() {
     let addresses = |name: &str, address: &str| BTreeMap::from([(name.to_owned(), address.to_owned())]);
     let held = |name: &str, address: &str| {
         let addresses = addresses(name, address);
-        let state = Some(subjob_state::State::Held(subjob_state::Held { addresses }));
+        let state = Some(subjob_state::State::Prepared(subjob_state::Prepared { addresses }));
         proto::SubjobReport { id: Some(subjob_id()), state: Some(proto::SubjobState { state }) }
     };
     let nothing = proto::SubjobReport { id: Some(subjob_id()), state: None };
@@ -240,8 +246,8 @@ fn standings_and_verdicts() {
     let over = proto::SubjobReport { id: Some(subjob_id()), state: Some(over) };
     let cases = [
         (nothing, "state", "the state of the subjob", NOTHING),
-        (held("a/b", "host:1"), "state.held.addresses", TASK, "`a/b`"),
-        (held("a", "host"), "state.held.addresses[a]", ADDRESS, "`host`"),
+        (held("a/b", "host:1"), "state.prepared.addresses", TASK, "`a/b`"),
+        (held("a", "host"), "state.prepared.addresses[a]", ADDRESS, "`host`"),
         (over, "state.over.exit", "how it ended", NOTHING),
     ];
     for (message, field, expected, found) in cases {
@@ -251,7 +257,7 @@ fn standings_and_verdicts() {
     let commit = subjob_decision::Decision::Commit(subjob_decision::Commit { peers });
     let decided = |decision| proto::DecideSubjob {
         id: Some(subjob_id()),
-        decision: Some(proto::SubjobDecision { decision, heard: false }),
+        decision: Some(proto::SubjobDecision { decision, end_acknowledged: false }),
     };
     let right = || decided(Some(subjob_decision::Decision::End(true)));
     let cases = [
@@ -267,7 +273,7 @@ fn standings_and_verdicts() {
 #[test]
 fn machines() {
     let machine = Machine { name: "node".to_owned(), power_mflops: 1e4, procs: 4, load: 0.5 };
-    type Change = fn(&mut proto::SurveyedMachine);
+    type Change = fn(&mut proto::LaunchMachine);
     let cases: [(Change, &str, &str, &str); 4] = [
         (|machine| machine.name.clear(), "name", "the name of a machine", EMPTY),
         (|machine| machine.procs = 0, "procs", PROCS, "0"),
@@ -284,6 +290,6 @@ fn machines() {
     }
     // What was measured badly does not end the line.
     let wild = Machine { power_mflops: f64::NAN, load: f64::INFINITY, procs: 0, ..machine };
-    let read = surveyed(sent(&survey_reply(&[wild]))).unwrap().remove(0);
+    let read = listed_machines(sent(&machines_reply(&[wild]))).unwrap().remove(0);
     assert_eq!((read.power_mflops, read.load, read.procs), (1e-3, 1.0, 1));
 }

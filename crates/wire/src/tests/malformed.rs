@@ -69,11 +69,16 @@ fn jobs() {
             PRINTABLE,
             "`a\\nb`",
         ),
-        (|job| job.compared = vec![proto::Compared::default(); 65], "compared", "at most 64 items", "65"),
+        (
+            |job| job.compared = vec![proto::ComparedEstimate::default(); 65],
+            "compared",
+            "at most 64 items",
+            "65",
+        ),
         (
             |job| {
-                let good = proto::Compared { server: "lyon".into(), estimate: Some(estimate()) };
-                job.compared = vec![good.clone(), proto::Compared { estimate: None, ..good }];
+                let good = proto::ComparedEstimate { server: "lyon".into(), estimate: Some(estimate()) };
+                job.compared = vec![good.clone(), proto::ComparedEstimate { estimate: None, ..good }];
             },
             "compared[1].estimate",
             AN_ESTIMATE,
@@ -82,9 +87,10 @@ fn jobs() {
         (
             |job| {
                 let passed = vec![proto::discovery_summary::Passed::default(); 65];
-                job.survey = Some(proto::DiscoverySummary { passed, ..proto::DiscoverySummary::default() });
+                job.discovery =
+                    Some(proto::DiscoverySummary { passed, ..proto::DiscoverySummary::default() });
             },
-            "survey.passed",
+            "discovery.passed",
             "at most 64 items",
             "65",
         ),
@@ -118,7 +124,8 @@ fn speedups() {
     for (model, field, expected, found) in cases {
         let damage = |down: &mut proto::Down| {
             let work = proto::Work { speedup: Some(model), ..work() };
-            of_question(down).what = Some(proto::What { what: Some(proto::what::What::Work(work)) });
+            of_question(down).what =
+                Some(proto::DiscoverySubject { what: Some(proto::discovery_subject::What::Work(work)) });
         };
         let field = format!("question.what.work.speedup{field}");
         check::<_, FromParent>(asks(), damage, &field, expected, found);
@@ -149,7 +156,12 @@ fn questions() {
     type Damage = fn(&mut proto::Question);
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|question| question.what = None, "what", "work or service", NOTHING),
-        (|question| question.what = Some(proto::What { what: None }), "what", "work or service", NOTHING),
+        (
+            |question| question.what = Some(proto::DiscoverySubject { what: None }),
+            "what",
+            "work or service",
+            NOTHING,
+        ),
         (|question| question.user.clear(), "user", USER, EMPTY),
         (|question| question.best = 65, "best", "a number of answers from 1 to 64", "65"),
         (|question| question.only = "Lyon".into(), "only", NAME, "`Lyon`"),
@@ -183,14 +195,20 @@ fn calls_of_services() {
         (call(&[("n", &long)]), "service.arguments[n]", "at most 4096 bytes", "4097 bytes"),
     ];
     for (damaged, field, expected, found) in cases {
-        let message = proto::What { what: Some(proto::what::What::Service(call(&[("n", "100")]))) };
-        let damage = |what: &mut proto::What| what.what = Some(proto::what::What::Service(damaged));
+        let message = proto::DiscoverySubject {
+            what: Some(proto::discovery_subject::What::Service(call(&[("n", "100")]))),
+        };
+        let damage = |what: &mut proto::DiscoverySubject| {
+            what.what = Some(proto::discovery_subject::What::Service(damaged))
+        };
         check::<_, DiscoverySubject>(message, damage, field, expected, found);
     }
     let many = (0..101).map(|number| (number.to_string(), String::new())).collect();
     let many = proto::ServiceCall { name: "pi".to_owned(), arguments: many };
-    let many =
-        DiscoverySubject::try_from(proto::What { what: Some(proto::what::What::Service(many)) }).unwrap_err();
+    let many = DiscoverySubject::try_from(proto::DiscoverySubject {
+        what: Some(proto::discovery_subject::What::Service(many)),
+    })
+    .unwrap_err();
     assert_eq!(many.to_string(), "service.arguments: expected at most 100 items, found 101");
 }
 
@@ -213,22 +231,23 @@ fn vectors_and_answers() {
     ];
     for (damage, field, expected, found) in cases {
         check::<_, EstimationVector>(vector(), damage, field, expected, found);
-        let message = proto::Found { vectors: vec![vector(), vector()], ..proto::Found::default() };
-        let within = |found: &mut proto::Found| damage(&mut found.vectors[1]);
+        let message =
+            proto::DiscoveryResult { vectors: vec![vector(), vector()], ..proto::DiscoveryResult::default() };
+        let within = |found: &mut proto::DiscoveryResult| damage(&mut found.vectors[1]);
         check::<_, DiscoveryResult>(message, within, &format!("vectors[1].{field}"), expected, found);
     }
     let refusal =
         |server: &str, why: &str| proto::Refusal { server: server.to_owned(), why: why.to_owned(), cause: 0 };
-    let none = proto::Found::default;
-    let many = |found: &mut proto::Found| found.vectors = vec![vector(); 1025];
+    let none = proto::DiscoveryResult::default;
+    let many = |found: &mut proto::DiscoveryResult| found.vectors = vec![vector(); 1025];
     check::<_, DiscoveryResult>(none(), many, "vectors", "at most 1024 items", "1025");
-    let many = |found: &mut proto::Found| found.silent = vec![String::new(); 100_001];
+    let many = |found: &mut proto::DiscoveryResult| found.silent = vec![String::new(); 100_001];
     check::<_, DiscoveryResult>(none(), many, "silent", "at most 100000 items", "100001");
-    let nameless = |found: &mut proto::Found| found.silent = vec!["lyon".into(), String::new()];
+    let nameless = |found: &mut proto::DiscoveryResult| found.silent = vec!["lyon".into(), String::new()];
     check::<_, DiscoveryResult>(none(), nameless, "silent[1]", NAME, EMPTY);
-    let nameless = |found: &mut proto::Found| found.refusals = vec![refusal("", "too busy")];
+    let nameless = |found: &mut proto::DiscoveryResult| found.refusals = vec![refusal("", "too busy")];
     check::<_, DiscoveryResult>(none(), nameless, "refusals[0].server", NAME, EMPTY);
-    let long = |found: &mut proto::Found| found.refusals = vec![refusal("lyon", &"x".repeat(1025))];
+    let long = |found: &mut proto::DiscoveryResult| found.refusals = vec![refusal("lyon", &"x".repeat(1025))];
     check::<_, DiscoveryResult>(none(), long, "refusals[0].why", "at most 1024 bytes", "1025 bytes");
 }
 
@@ -252,10 +271,10 @@ fn servers() {
         check::<_, ServerInfo>(server_info(), damage, field, expected, found);
         let mut broken = server_info();
         damage(&mut broken);
-        let told =
+        let message =
             proto::Up { message: Some(up::Message::Servers(proto::Servers { servers: vec![broken] })) };
         let field = format!("servers.servers[0].{field}");
-        check::<_, FromChild>(greets(hello()), |up| *up = told, &field, expected, found);
+        check::<_, FromChild>(greets(hello()), |up| *up = message, &field, expected, found);
     }
     let status = proto::ServerStatus { info: Some(server_info()), via: "lyon".into(), ..Default::default() };
     let all = proto::ServersReply { servers: vec![status], ..proto::ServersReply::default() };
@@ -266,8 +285,9 @@ fn servers() {
 #[test]
 fn messages_of_children() {
     let answer = |found| up::Message::Answer(proto::Answer { discovery: 1, found });
-    let news = |job| up::Message::StatusUpdate(proto::StatusUpdate { sequence: 1, job });
-    let nameless = proto::Found { silent: vec![String::new()], ..proto::Found::default() };
+    let update = |job| up::Message::StatusUpdate(proto::StatusUpdate { sequence: 1, job });
+    let nameless =
+        proto::DiscoveryResult { silent: vec![String::new()], ..proto::DiscoveryResult::default() };
     let many = vec![server_info(); bounds::SERVERS_MAX + 1];
     let cases = [
         (
@@ -291,8 +311,8 @@ fn messages_of_children() {
         ),
         (answer(None), "answer.found", "what was found", NOTHING),
         (answer(Some(nameless)), "answer.found.silent[0]", NAME, EMPTY),
-        (news(None), "status_update.job", "a job", NOTHING),
-        (news(Some(proto::Job { procs: 0, ..job() })), "status_update.job.procs", PROCS, "0"),
+        (update(None), "status_update.job", "a job", NOTHING),
+        (update(Some(proto::Job { procs: 0, ..job() })), "status_update.job.procs", PROCS, "0"),
         (
             up::Message::Heartbeat(proto::Heartbeat { now: Some(i64::MAX) }),
             "heartbeat.now",
@@ -313,7 +333,8 @@ fn messages_of_children() {
 
 #[test]
 fn a_malformed_message_is_an_invalid_argument_with_its_field() {
-    let malformed = DiscoverySubject::try_from(proto::What { what: None }).unwrap_err().under("what");
+    let malformed =
+        DiscoverySubject::try_from(proto::DiscoverySubject { what: None }).unwrap_err().under("what");
     let status = Status::from(malformed);
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(status.message(), "what: expected work or service, found nothing");

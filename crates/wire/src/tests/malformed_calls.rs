@@ -160,7 +160,7 @@ fn explanations() {
         plan: Some(estimate()),
         free: 0,
         until: vec![release],
-        copies: Vec::new(),
+        siblings: Vec::new(),
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|wait| wait.plan = None, "waits.plan", AN_ESTIMATE, NOTHING),

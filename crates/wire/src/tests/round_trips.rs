@@ -39,7 +39,7 @@ fn clients_give_no_orders_and_see_no_queues() {
         let caller = Caller { user: "root".parse().unwrap(), operator: true };
         let refused = asked(discover(&what, 1, None), caller, None).unwrap_err();
         assert!(refused.to_string().contains("only agents"), "{refused}");
-        assert_eq!(received::<proto::What, _>(&what), Ok(what));
+        assert_eq!(received::<proto::DiscoverySubject, _>(&what), Ok(what));
     }
 }
 
@@ -59,7 +59,7 @@ proptest! {
         for answer in [Ok(record.clone()), Err(why)] {
             prop_assert_eq!(launch_answer(sent(&launch_reply(&answer))), Ok(answer));
         }
-        prop_assert_eq!(surveyed(sent(&survey_reply(&machines))), Ok(machines));
+        prop_assert_eq!(listed_machines(sent(&machines_reply(&machines))), Ok(machines));
     }
 
     #[test]
@@ -179,7 +179,7 @@ fn walltimes_that_saturate_become_the_longest_of_the_protocol() {
 fn long_lists_keep_what_matters_most() {
     let vector = |rank| EstimationVector { rank, ..one(drawn::<EstimationVector>()) };
     let many = DiscoveryResult { vectors: (0..2000).map(vector).collect(), ..DiscoveryResult::default() };
-    let read = received::<proto::Found, _>(&many).unwrap();
+    let read = received::<proto::DiscoveryResult, _>(&many).unwrap();
     assert_eq!(read.vectors, many.vectors[..bounds::VECTORS_MAX], "the best ones");
 
     let mut waits = one(drawn::<Explanation>().prop_filter("waits", |explanation| {

@@ -102,14 +102,14 @@ pub(super) fn submit(script: proto::Script) -> proto::SubmitRequest {
         what: Some(submit_request::What::Script(script)),
         inputs: vec![file("a.txt")],
         latest: None,
-        compared: vec![proto::Compared { server: "lyon".to_owned(), estimate: Some(estimate()) }],
-        survey: None,
+        compared: vec![proto::ComparedEstimate { server: "lyon".to_owned(), estimate: Some(estimate()) }],
+        discovery: None,
         pinned: false,
     }
 }
 
 pub(super) fn question() -> proto::Question {
-    let what = Some(proto::What { what: Some(proto::what::What::Work(work())) });
+    let what = Some(proto::DiscoverySubject { what: Some(proto::discovery_subject::What::Work(work())) });
     proto::Question { discovery: 1, what, user: "alice".to_owned(), best: 3, ..proto::Question::default() }
 }
 

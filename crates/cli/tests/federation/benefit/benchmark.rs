@@ -1,5 +1,5 @@
 //! What a policy is worth on real clusters: the same work, at the same time, for federations that differ in nothing but the
-//! policy, beside what the simulator makes of the recorded work (`cargo xtask benefit`).
+//! policy, compared with a simulation of the recorded work (`cargo xtask benefit`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +39,7 @@ struct Policy {
     words: &'static str,
 }
 
-/// What becomes of waiting jobs. The first is what the others are compared with. Sizes are greedy: with bounded slack few jobs
+/// The reallocation of waiting jobs. The first is what the others are compared with. Sizes are greedy: with bounded slack few jobs
 /// wait long enough to be moved.
 const MOVES: &[Policy] = &[
     Policy { name: "no moves", table: "", cluster_keys: GREEDY, words: "none,tuner=exact" },
@@ -50,7 +50,7 @@ const MOVES: &[Policy] = &[
         words: "regular/mct,period=10s,threshold=5s,tuner=exact",
     },
     Policy {
-        name: "held copies",
+        name: "siblings",
         table: "[reallocation]\nalgorithm = \"siblings\"\nperiod_s = 10\n",
         cluster_keys: GREEDY,
         words: "siblings,period=10s,tuner=exact",
@@ -91,7 +91,7 @@ fn response(job: &JobRecord) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes and nine clusters: `cargo xtask benefit`"]
-async fn moves_and_copies_against_neither() {
+async fn moves_and_siblings_against_neither() {
     let wanted =
         Wanted { clusters: (MOVES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
@@ -152,9 +152,9 @@ async fn compare(title: &str, policies: &[Policy], sites: &[Site], moldable: usi
             }
         }
         recorded(&sites[0], began, work.locals.len()).await;
-        let told = replayed(&sites[0], began, policies).await;
+        let report = replayed(&sites[0], began, policies).await;
         for (measured, policy) in all.iter_mut().zip(policies) {
-            measured.predicted.push(predicted(&told, policy.words));
+            measured.predicted.push(predicted(&report, policy.words));
         }
         println!("seed {seed}, after {} s:\n{}", began.elapsed().as_secs(), table(title, policies, &all));
     }
@@ -207,10 +207,10 @@ async fn replayed(site: &Site, began: Instant, policies: &[Policy]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn predicted(told: &Value, words: &str) -> f64 {
-    let replayed = told["replayed"].as_array().unwrap();
+fn predicted(report: &Value, words: &str) -> f64 {
+    let replayed = report["replayed"].as_array().unwrap();
     let found = replayed.iter().find(|one| one["policy"]["name"] == words);
-    found.unwrap_or_else(|| panic!("no {words} in {told}"))["mean_response_s"].as_f64().unwrap()
+    found.unwrap_or_else(|| panic!("no {words} in {report}"))["mean_response_s"].as_f64().unwrap()
 }
 
 /// All rounds so far, for docs/research/validation-live.md.

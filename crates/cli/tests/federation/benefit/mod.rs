@@ -57,7 +57,7 @@ async fn sixty_jobs_move_between_loaded_clusters_and_run_once_while_daemons_are_
     let operator = site.federation.operator();
     let mut killed_in_rounds: BTreeSet<String> = BTreeSet::new();
     for victim in [Victim::Agent, Victim::Source, Victim::Target, Victim::Agent, Victim::Source] {
-        let proposal = until("a job to have a better place", async || {
+        let proposal = until("a job to have an earlier completion elsewhere", async || {
             let planned = operator.reallocate(true).await.ok()?;
             let is_over = playing.is_finished() && site.left().is_empty();
             planned.proposals.into_iter().next().map(Some).or(is_over.then_some(None))

@@ -44,7 +44,7 @@ async fn servers_may_be_killed() {
         completed += explored.progress.optional;
     }
     assert!(completed > 0);
-    // No request is left, and every user has consumed core time.
+    // No request is left, and every user has used core time.
     let shares = until("all requests to be gone", async || {
         let shares = shares(&federation, &SERVERS).await;
         let gone = shares.iter().flat_map(|shares| &shares.users).all(|share| share.share.requests == 0);
@@ -52,9 +52,9 @@ async fn servers_may_be_killed() {
     })
     .await;
     for user in users {
-        assert!(share_of(&shares, user).consumed > SpanMs(0), "{user}: {shares:?}");
+        assert!(share_of(&shares, user).usage > SpanMs(0), "{user}: {shares:?}");
     }
-    // A server that was killed goes on with what it had: it takes new requests.
+    // A restarted server continues from its journal and takes new requests.
     let explored = run(&federation, "erin").await;
     assert_eq!(explored.progress.mandatory, 3);
 }
@@ -113,7 +113,7 @@ impl Explorer {
         command
     }
 
-    /// Its dispatcher as its client's folder tells it, by its header and its journal.
+    /// The dispatcher that the client's folder describes, by its header and its journal.
     fn dispatcher(&self) -> Option<serde_json::Value> {
         let read = |name| std::fs::read(self.out().join(name)).ok();
         let header: serde_json::Value = serde_json::from_slice(&read("exploration.json")?).unwrap();
@@ -203,16 +203,17 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     assert_eq!(dispatcher().unwrap()["dispatcher"]["sent"].as_object().unwrap().len(), 0);
 }
 
-/// A server has no room for all of a user's mandatory requests, so the client waits to ask again, and is killed then.
+/// A server does not take all of a user's mandatory requests, so the client waits before it asks again, and is killed
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_was_killed_while_it_waited_for_room_goes_on() {
+async fn a_client_killed_while_it_waits_for_free_cores_resumes() {
     let federation =
         Federation::start(&[server("lyon", "cores = 1\npause = true\nmandatory_per_user = 2")]).await;
     let alice = Explorer::new(&federation, "alice");
     let command = || alice.explore("ms=2000 --min 4 --max 4 --deadline 3s");
     let dispatcher = || alice.dispatcher();
     let mut first = command().spawn().unwrap();
-    until("the client to wait for room", async || {
+    until("the client to wait for free cores", async || {
         let machine = dispatcher()?;
         (machine["phase"] == "pausing" && !machine["dispatcher"]["sent"].as_object()?.is_empty())
             .then_some(())

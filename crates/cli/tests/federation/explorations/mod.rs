@@ -52,7 +52,7 @@ pub(crate) async fn explore(
     explorer.run(std::future::pending(), |_| {}).await.unwrap()
 }
 
-/// What every user has had, server by server.
+/// The shares of all users, by server.
 pub(crate) async fn shares(federation: &Federation, servers: &[&str]) -> Vec<Shares> {
     let operator = federation.operator();
     let mut shares = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) async fn shares(federation: &Federation, servers: &[&str]) -> Vec<Sha
     shares
 }
 
-/// What a user has had of all servers.
+/// The share of a user over all servers.
 pub(crate) fn share_of(shares: &[Shares], user: &str) -> Share {
     let user: User = user.parse().unwrap();
     let own = shares.iter().flat_map(|shares| &shares.users).filter(|share| share.user == user);

@@ -69,27 +69,27 @@ async fn withdrawn_requests_may_come_back_and_running_ones_stay() {
     until("the first to run", async || (calls.probe(0).await == Some(RequestState::Running)).then_some(()))
         .await;
     calls.expect(&lyon);
-    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
-    let RequestEvent::Expected { prospects, .. } = &told else { panic!("{told:?}") };
+    let event = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
+    let RequestEvent::Expected { prospects, .. } = &event else { panic!("{event:?}") };
     // Nothing has ended yet: the wait of the second request is not known.
     assert_eq!((prospects.more.wait, prospects.waiting.as_slice()), (None, [(1, None)].as_slice()));
     // The first one runs: it is not given back, so only the second is.
     calls.withdraw(&lyon, 0.into());
     calls.withdraw(&lyon, 1.into());
-    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
-    assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
+    let event = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
+    assert_eq!(event, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
     assert_eq!(calls.probe(0).await, Some(RequestState::Running));
     // The same attempt is not taken again, the next one is.
     calls.call_async(&lyon, pause(1, 0, 20));
-    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
-    assert_eq!(told, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
+    let event = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
+    assert_eq!(event, RequestEvent::Withdrawn { id: 1.into(), server: lyon.clone() });
     calls.call_async(&lyon, pause(1, 1, 20));
     assert_eq!(calls.probe(1).await, Some(RequestState::Waiting));
     calls.cancel(&lyon, 0);
-    let told = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
+    let event = calls.wait_any_until(Instant::now() + TIMEOUT).await.unwrap();
     assert!(
-        matches!(&told, RequestEvent::Ended { number: 1, state: RequestState::Completed, .. }),
-        "{told:?} of {:?}",
+        matches!(&event, RequestEvent::Ended { number: 1, state: RequestState::Completed, .. }),
+        "{event:?} of {:?}",
         Attempt { number: 1, attempt: 1 }
     );
 }

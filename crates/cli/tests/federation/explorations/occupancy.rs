@@ -57,9 +57,9 @@ fn of_server(
     // When a request of each exploration was gone, until its next one comes.
     let mut gone = BTreeMap::new();
     for entry in loaded.entries {
-        let told: TimedEvent = serde_json::from_str(&entry.event).unwrap();
-        let at = machine.at().max(told.at);
-        match &told.event {
+        let timed: TimedEvent = serde_json::from_str(&entry.event).unwrap();
+        let at = machine.at().max(timed.at);
+        match &timed.event {
             Event::Ended { request, exit: Exit::Completed, .. } => {
                 let (since, asked) = started.remove(request).expect("what ends was started");
                 overheads.execution.push(SpanMs((at - since - asked).0.max(0)));
@@ -77,7 +77,7 @@ fn of_server(
             _ => {}
         }
         let mut commands = Vec::new();
-        machine.on(Time(entry.at), told, &mut commands);
+        machine.on(Time(entry.at), timed, &mut commands);
         for command in commands {
             if let Command::Run { request, .. } = command {
                 let process = machine.requests().processes().find(|process| process.request == request);

@@ -1,4 +1,4 @@
-//! The scenarios of paper 004 (section 5) on real daemons, beside the simulation of the same seed.
+//! The scenarios of paper 004 (section 5) on real daemons, compared with the simulation of the same seed.
 //!
 //! Requests are pauses, so one machine stands for all servers. Daemons occupy their cores a little longer than they are asked to,
 //! and clients take a moment to reach them. In scenarios whose users come on the second these moments decide whether a
@@ -82,7 +82,7 @@ async fn stay(
         mandatory: scenario.mandatory,
         mandatory_done: explored.mandatory_done.map(|after| arrival + after),
         completed: explored.progress.mandatory + explored.progress.optional,
-        consumed: SpanMs::ZERO,
+        usage: SpanMs::ZERO,
         useful: SpanMs::ZERO,
         killed: 0,
         left: TimeMs(began.elapsed().as_millis() as i64),
@@ -109,7 +109,7 @@ async fn run(scenario: &Scenario, live: Live, faster: i64) -> (ExplorationSummar
     let shares = shares(&federation, &SERVERS).await;
     for (number, exploration) in explorations.iter_mut().enumerate() {
         let share = share_of(&shares, &name(number));
-        (exploration.consumed, exploration.useful) = (share.consumed, share.useful);
+        (exploration.usage, exploration.useful) = (share.usage, share.useful);
         exploration.killed = share.killed;
     }
     let capacity = vec![Capacity { since: TimeMs::ZERO, resources: SERVERS.len() as f64 }];

@@ -1,4 +1,4 @@
-//! What users have had of servers: by their weights, while they explore, and on the page of metrics.
+//! Usage of users: by their weights, while they explore, and on the metrics page.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ async fn a_heavier_user_has_more_of_a_single_core() {
     let explores = |user| explore(&federation, user, &spec, None);
     tokio::join!(explores("alice"), explores("bob"));
     let shares = shares(&federation, &["lyon"]).await;
-    let consumed = |user| share_of(&shares, user).consumed.seconds();
-    let ratio = consumed("alice") / consumed("bob");
+    let usage = |user| share_of(&shares, user).usage.seconds();
+    let ratio = usage("alice") / usage("bob");
     assert!((2.0..4.5).contains(&ratio), "expected about 3, found {ratio}: {shares:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn explorations_of_one_user_have_the_place_of_one_together() {
+async fn explorations_of_one_user_share_one_fair_share() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
     let spec = ExplorationSpec { mandatory: 1, ..pauses(100, 4, SpanMs(20_000)) };
     let (first, second) =
         tokio::join!(explore(&federation, "alice", &spec, None), explore(&federation, "alice", &spec, None));
-    // Who finds no room comes back later, and in the end both have all.
+    // A client that finds no free core tries again later, and in the end both have all.
     for explored in [first, second] {
         assert_eq!((explored.progress.mandatory, explored.progress.optional), (1, 3), "{explored:?}");
     }
@@ -41,14 +41,14 @@ async fn a_client_gets_usage_reports_while_its_requests_run() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;
     let client = federation.client("alice");
     let spec = ExplorationSpec { mandatory: 1, ..pauses(600_000, 1, SpanMs(600_000)) };
-    let told = Arc::new(Notify::new());
-    let (tells, stop) = (told.clone(), async move { told.notified().await });
+    let progressed = Arc::new(Notify::new());
+    let (done, stop) = (progressed.clone(), async move { progressed.notified().await });
     let explorer = Explorer::new(&client, &spec, None).unwrap();
-    let explored = explorer.run(stop, move |told| {
-        if let ExplorationUpdate::Progress(explored) = told
-            && explored.platform.consumed_s > 1.0
+    let explored = explorer.run(stop, move |update| {
+        if let ExplorationUpdate::Progress(explored) = update
+            && explored.platform.usage_s > 1.0
         {
-            tells.notify_one();
+            done.notify_one();
         }
     });
     let explored = timeout(TIMEOUT, explored).await.expect("a share that grows").unwrap();

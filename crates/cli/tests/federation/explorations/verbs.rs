@@ -89,17 +89,17 @@ async fn a_wrong_value_among_good_ones_fails_alone() {
     let line = "explore pause --vary ms=1,0,2,3 --min 3 --deadline 30s --out kept";
     let (code, said, stderr) = alice.run(line);
     assert_eq!(code, 3, "{stderr}");
-    let told = "server lyon does not take request 1: ";
-    assert!(stderr.contains(told) && stderr.contains("1 of 3 mandatory requests failed"), "{stderr}");
+    let refusal = "server lyon does not take request 1: ";
+    assert!(stderr.contains(refusal) && stderr.contains("1 of 3 mandatory requests failed"), "{stderr}");
     let completed = (&said["mandatory"]["completed"], &said["optional"]["completed"], &said["failed"]);
     assert_eq!(completed, (&2.into(), &1.into(), &1.into()), "{said}");
     let why = std::fs::read_to_string(alice.dir().join("kept/failed/1")).unwrap();
-    assert!(why.starts_with(told), "{why}");
+    assert!(why.starts_with(refusal), "{why}");
     nothing_left(&alice).await;
     assert_eq!(alice.run(line).0, 3, "it stays so");
 }
 
-/// The first ten are listed, and the place of the others.
+/// The first ten are listed, and the file that has the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_wrong_values_are_reported_in_a_few_lines() {
     let federation = Federation::start(&[server("lyon", "cores = 1\npause = true")]).await;

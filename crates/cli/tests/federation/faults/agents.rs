@@ -24,10 +24,10 @@ async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_
     let (lines, gate) = (federation.path().join("lines"), federation.path().join("gate"));
     // Three run, one waits.
     let text = noting(&lines, &waiting_for(&gate));
-    let mut told = Vec::new();
+    let mut accepted = Vec::new();
     for _ in 0..3 {
-        told.push(submit(&alice, &order(rigid(&text, 1, 600))).await.handle);
-        federation.reaches(&alice, told.last().unwrap(), JobState::Active).await;
+        accepted.push(submit(&alice, &order(rigid(&text, 1, 600))).await.handle);
+        federation.reaches(&alice, accepted.last().unwrap(), JobState::Active).await;
     }
     let waits = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 600))).await;
     assert_eq!(waits.state, JobState::Queued);
@@ -39,15 +39,15 @@ async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_
     federation.attached(0).await;
     let brief = SubmitOrder { timeout: Duration::from_secs(1), ..order(rigid("true", 1, 60)) };
     refused(alice.submit(&brief, |_| Ok(())).await, &["no server", "is up"]);
-    for handle in told.iter().chain([&waits.handle]) {
+    for handle in accepted.iter().chain([&waits.handle]) {
         let located = alice.find(handle).await.unwrap();
         assert!(!located.attached && !located.record.state.is_final(), "{located:?}");
     }
     std::fs::write(&gate, "").unwrap();
-    for handle in told.iter().chain([&waits.handle]) {
+    for handle in accepted.iter().chain([&waits.handle]) {
         assert_eq!(alice.wait(handle, |_| {}).await.unwrap().exit, Some(Exit::Code(0)), "{handle}");
     }
-    told.push(waits.handle);
+    accepted.push(waits.handle);
     federation.revive("local");
     federation.attached(2).await;
 
@@ -59,20 +59,20 @@ async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_
             let (client, order) = (alice.clone(), order(rigid(&short, 1, 60)));
             submissions.spawn(async move { submit(&client, &order).await.handle });
         }
-        told.push(submissions.join_next().await.unwrap().unwrap());
+        accepted.push(submissions.join_next().await.unwrap().unwrap());
         federation.kill("local");
         federation.revive("local");
         while let Some(handle) = submissions.join_next().await {
-            told.push(handle.unwrap());
+            accepted.push(handle.unwrap());
         }
     }
-    for handle in &told {
+    for handle in &accepted {
         let ended = alice.wait(handle, |_| {}).await.unwrap();
         assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
     }
-    // The master has heard of every end.
+    // Every end was reported to the master.
     agree(&federation.operator(), &lines).await;
     let runs = runs(&lines);
-    assert_eq!(runs.len(), told.len());
-    assert!(told.iter().all(|handle| runs[&handle.to_string()] == 1), "{runs:?}");
+    assert_eq!(runs.len(), accepted.len());
+    assert!(accepted.iter().all(|handle| runs[&handle.to_string()] == 1), "{runs:?}");
 }

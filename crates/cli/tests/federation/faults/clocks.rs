@@ -33,16 +33,16 @@ fn moved_clock(folder: &Path) -> Option<PathBuf> {
 
 /// The reported times of jobs so far. They do not change, and the present does not go back.
 #[derive(Default)]
-struct Told {
+struct ObservedJobs {
     jobs: BTreeMap<Handle, JobRecord>,
     latest: Time,
 }
 
-impl Told {
+impl ObservedJobs {
     fn of(&mut self, record: JobRecord) {
         let times = [Some(record.submitted), record.started, record.ended];
-        let told: Vec<Time> = times.into_iter().flatten().collect();
-        assert!(told.is_sorted(), "{record:?}");
+        let observed: Vec<Time> = times.into_iter().flatten().collect();
+        assert!(observed.is_sorted(), "{record:?}");
         if let Some(before) = self.jobs.get(&record.handle) {
             assert_eq!(before.submitted, record.submitted, "{record:?}");
             assert!(before.started.is_none() || before.started == record.started, "{record:?}");
@@ -50,7 +50,7 @@ impl Told {
         } else {
             assert!(record.submitted >= self.latest, "{} is past: {record:?}", self.latest);
         }
-        self.latest = self.latest.max(told.into_iter().max().unwrap());
+        self.latest = self.latest.max(observed.into_iter().max().unwrap());
         self.jobs.insert(record.handle.clone(), record);
     }
 
@@ -73,13 +73,13 @@ async fn a_clock_that_is_set_between_two_starts_loses_no_job_and_ends_none_early
     federation.attached(1).await;
     let (alice, root) = (federation.client("alice"), federation.operator());
     let (lines, gate) = (federation.path().join("lines"), federation.path().join("gate"));
-    let mut told = Told::default();
+    let mut observed = ObservedJobs::default();
     // One runs until it is let go, and one waits for all of the cluster.
     let text = noting(&lines, &waiting_for(&gate));
     let running = submit(&alice, &order(rigid(&text, 1, 4 * HOUR_S))).await;
     let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 2, 60))).await;
     for record in [&running, &waiting] {
-        told.of(record.clone());
+        observed.of(record.clone());
     }
     let running = federation.reaches(&alice, &running.handle, JobState::Active).await.handle;
 
@@ -87,7 +87,7 @@ async fn a_clock_that_is_set_between_two_starts_loses_no_job_and_ends_none_early
         // Another job runs for its walltime, independent of the clock.
         let text = noting(&lines, "echo on; exec sleep 1000");
         let long = submit(&alice, &order(rigid(&text, 1, 5))).await;
-        told.of(long.clone());
+        observed.of(long.clone());
         let stdout = federation.job_folder(&long.handle).join("stdout");
         let begun = || fs::read_to_string(&stdout).is_ok_and(|text| text.ends_with("on\n"));
         until("the job to run", async || begun().then_some(())).await;
@@ -101,31 +101,31 @@ async fn a_clock_that_is_set_between_two_starts_loses_no_job_and_ends_none_early
         }
         federation.attached(1).await;
 
-        told.look(&alice).await;
+        observed.look(&alice).await;
         // Both times: reported times of the future are kept.
-        assert!(told.latest.0 > now().0 + HOUR_S / 2, "the clock has not moved: {}", told.latest);
-        assert_eq!(told.jobs[&running].state, JobState::Active);
-        assert_eq!(told.jobs[&waiting.handle].state, JobState::Queued);
+        assert!(observed.latest.0 > now().0 + HOUR_S / 2, "the clock has not moved: {}", observed.latest);
+        assert_eq!(observed.jobs[&running].state, JobState::Active);
+        assert_eq!(observed.jobs[&waiting.handle].state, JobState::Queued);
         let ended = alice.wait(&long.handle, |_| {}).await.unwrap();
         assert_eq!((ended.state, &ended.exit), (JobState::Failed, &Some(Exit::OverWalltime)));
         let recorded = processes::recorded(&federation.job_folder(&long.handle)).unwrap().unwrap();
         assert!(recorded.elapsed_ms >= 5_000, "{recorded:?}");
-        told.of(ended);
+        observed.of(ended);
         let next = run(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
         assert_eq!(next.state, JobState::Completed);
-        told.of(next);
-        told.look(&alice).await;
+        observed.of(next);
+        observed.look(&alice).await;
     }
     fs::write(&gate, "").unwrap();
     for handle in [&running, &waiting.handle] {
         let ended = alice.wait(handle, |_| {}).await.unwrap();
         assert_eq!(ended.exit, Some(Exit::Code(0)), "{ended:?}");
-        told.of(ended);
+        observed.of(ended);
     }
-    // The agent's clock jumped too, and it has heard the same.
+    // The agent's clock jumped too, and the same times were reported to it.
     agree(&root, &lines).await;
     let runs = runs(&lines);
-    let handles: Vec<String> = told.jobs.keys().map(ToString::to_string).collect();
+    let handles: Vec<String> = observed.jobs.keys().map(ToString::to_string).collect();
     assert_eq!(runs.keys().cloned().collect::<Vec<_>>(), handles);
     assert!(runs.values().all(|times| *times == 1), "{runs:?}");
 }

@@ -70,7 +70,7 @@ impl Drop for Filler {
     }
 }
 
-/// A submission that takes its room in the journal.
+/// A submission that takes space in the journal.
 fn bulky(text: &str) -> SubmitOrder {
     SubmitOrder {
         timeout: Duration::from_secs(3),
@@ -99,32 +99,32 @@ async fn on_small_disk() {
     federation.reaches(&alice, &running, JobState::Active).await;
     let spare = Filler::new(disk.join("spare"), 30 << 20);
 
-    let (mut told, mut turned_away) = (vec![running.clone()], Vec::new());
-    while turned_away.is_empty() && told.len() < TOO_MANY {
+    let (mut accepted, mut refused) = (vec![running.clone()], Vec::new());
+    while refused.is_empty() && accepted.len() < TOO_MANY {
         let order = bulky(&noting(&lines, "true"));
         match alice.submit(&order, |_| Ok(())).await {
-            Ok(record) => told.push(record.handle),
+            Ok(record) => accepted.push(record.handle),
             // The first one may have come in and be written later.
-            Err(error) => turned_away.push((order, error.to_string())),
+            Err(error) => refused.push((order, error.to_string())),
         }
     }
-    println!("{} accepted before it was full; then: {}", told.len(), turned_away[0].1);
-    assert!(told.len() > 1 && turned_away[0].1.contains("lyon"), "{}", turned_away[0].1);
+    println!("{} accepted before it was full; then: {}", accepted.len(), refused[0].1);
+    assert!(accepted.len() > 1 && refused[0].1.contains("lyon"), "{}", refused[0].1);
     // From then on submissions are refused at once, and go to other servers.
     let order = bulky(&noting(&lines, "true"));
     let error = alice.submit(&order, |_| Ok(())).await.unwrap_err().to_string();
     assert!(error.contains("lyon: the server cannot write its journal at the moment"), "{error}");
-    turned_away.push((order, error));
+    refused.push((order, error));
     federation.logged("lyon", &["ERROR", "cannot write the journal", "full"]).await;
 
     // Not a byte is left when the first one ends and the next one's turn comes. Questions are answered.
     let rest = Filler::new(disk.join("rest"), u64::MAX);
     fs::write(&gate, "").unwrap();
     until("the first one to end", async || left.exists().then_some(())).await;
-    for handle in &told {
+    for handle in &accepted {
         assert!(!alice.job(handle).await.unwrap().state.is_final(), "{handle}");
     }
-    assert_eq!(alice.job(told.last().unwrap()).await.unwrap().state, JobState::Queued);
+    assert_eq!(alice.job(accepted.last().unwrap()).await.unwrap().state, JobState::Queued);
     assert_eq!(runs(&lines).len(), 1);
     // The journal of explorations is one of its own.
     let explorer = Explorer::new(&alice, &pauses(50, 10, SpanMs(1_000)), None).unwrap();
@@ -138,12 +138,12 @@ async fn on_small_disk() {
     drop((rest, spare));
     federation.revive("lyon");
     federation.attached(1).await;
-    for (order, _) in &turned_away {
+    for (order, _) in &refused {
         // As its user would: the same key again.
         let again = SubmitOrder { timeout: TIMEOUT, ..order.clone() };
-        told.push(submit(&alice, &again).await.handle);
+        accepted.push(submit(&alice, &again).await.handle);
     }
-    for handle in &told {
+    for handle in &accepted {
         let ended = alice.wait(handle, |_| {}).await.unwrap();
         assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))), "{handle}");
         assert_eq!(fetched(&alice, handle).await["stdout"], format!("I am {handle}\n").as_bytes());
@@ -153,6 +153,6 @@ async fn on_small_disk() {
     until("lyon to be ready again", ready).await;
     agree(&federation.operator(), &lines).await;
     let runs = runs(&lines);
-    assert_eq!(runs.len(), told.len());
-    assert!(told.iter().all(|handle| runs[&handle.to_string()] == 1), "{runs:?}");
+    assert_eq!(runs.len(), accepted.len());
+    assert!(accepted.iter().all(|handle| runs[&handle.to_string()] == 1), "{runs:?}");
 }

@@ -82,7 +82,7 @@ async fn a_reader_that_stops_reading_is_disconnected_and_resumes_later() {
 async fn a_caller_gets_results_that_are_being_listed_later() {
     let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let alice = federation.client("alice");
-    // A hole takes no room, and takes longer to read than a call waits.
+    // A hole takes no space on the disk, and takes longer to read than a call waits.
     let text = "echo small > small; truncate -s 60G huge; echo said";
     let ended = run(&alice, &order(rigid(text, 1, 600))).await;
     assert_eq!(ended.state, JobState::Completed, "{ended:?}");
@@ -91,8 +91,8 @@ async fn a_caller_gets_results_that_are_being_listed_later() {
     let mut beside = federation.server_client(Role::User, "alice", "lyon");
     let (first, second) =
         tokio::join!(server.results(job_request(&ended.handle)), beside.results(job_request(&ended.handle)));
-    for told in [first, second] {
-        let status = told.unwrap_err();
+    for result in [first, second] {
+        let status = result.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status:?}");
         assert!(status.message().contains("being summed up; ask again"), "{status:?}");
         assert!(status.metadata().contains_key(RESULTS_PENDING), "{status:?}");

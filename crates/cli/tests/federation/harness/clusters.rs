@@ -51,7 +51,7 @@ pub(crate) struct Cluster {
     pub(crate) procs: u32,
     pub(crate) speed: f64,
     pub(crate) batch: &'static str,
-    /// The agent it hangs on.
+    /// The agent that it is attached to.
     pub(crate) parent: &'static str,
     /// Further keys of its file.
     pub(crate) keys: &'static str,

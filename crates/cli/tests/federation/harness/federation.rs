@@ -24,7 +24,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
-use super::{Cluster, LOOK, MASTER, TIMEOUT, TLS, now, until};
+use super::{Cluster, MASTER, POLL_INTERVAL, TIMEOUT, TLS, now, until};
 
 struct Daemon {
     verb: &'static str,
@@ -235,7 +235,7 @@ impl Federation {
                     assert_ne!(status.code(), Some(2), "the file of {name} is wrong:\n{}", self.log(name));
                     break None;
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             };
             let daemon = self.daemons.get_mut(name).unwrap();
             if let Some(address) = ready {
@@ -244,7 +244,7 @@ impl Federation {
             }
             // Another process may have its port for a moment.
             assert!(Instant::now() < deadline, "{name} does not start:\n{}", self.log(name));
-            std::thread::sleep(10 * LOOK);
+            std::thread::sleep(10 * POLL_INTERVAL);
         }
     }
 
@@ -411,6 +411,6 @@ fn end_jobs(jobs: &Path) {
             eprintln!("jobs in {} do not end", jobs.display());
             return;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

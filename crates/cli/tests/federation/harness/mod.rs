@@ -18,7 +18,7 @@ pub(crate) use jobs::*;
 /// How long anything that must happen may take: long, for machines that do much else.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The present, as certificates count it.
 pub(crate) fn now() -> Time {
@@ -33,6 +33,6 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
             return seen;
         }
         assert!(Instant::now() < deadline, "waited in vain for {what}");
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -28,7 +28,7 @@ async fn mapped(client: &Client, request: &LaunchRequest) -> LaunchRecord {
 }
 
 fn servers(record: &LaunchRecord) -> BTreeSet<&str> {
-    record.tasks.iter().map(|task| task.place.as_ref().unwrap().0.as_str()).collect()
+    record.tasks.iter().map(|task| task.allocation.as_ref().unwrap().0.as_str()).collect()
 }
 
 /// Waits until so many links are known.
@@ -84,7 +84,7 @@ async fn tasks_that_talk_are_kept_off_a_slow_link_once_it_was_measured() {
         greedy.application.bandwidth_mbps = Some(1e7);
         let record = mapped(&alice, &greedy).await;
         let Some(LaunchEnd::NotMapped(why)) = &record.end else { panic!("{record:?}") };
-        assert!(why.contains("no link to it has room"), "{why}");
+        assert!(why.contains("no link to it has enough bandwidth left"), "{why}");
         greedy.application.bandwidth_mbps = Some(1e-3);
         assert_eq!(servers(&mapped(&alice, &greedy).await), ["lyon", "paris"].into());
     }

@@ -1,5 +1,5 @@
-//! Applications of communicating tasks on several clusters at once: they talk and complete, all end when one fails or the
-//! user cancels, tasks are added, and after a crash at any step no task runs alone and no subjob is left.
+//! Applications of communicating tasks on several clusters at once: they communicate and complete, all end when one fails
+//! or the user cancels, tasks are added, and after a crash at any step no task runs alone and no subjob is left.
 
 mod files;
 mod links;
@@ -47,9 +47,9 @@ async fn launched(client: &Client, request: &LaunchRequest) -> LaunchId {
     client.launch(request, &InputPaths::new(), TIMEOUT, std::future::pending(), at_once).await.unwrap().id
 }
 
-/// One more task, that talks to these.
-fn spawning(task: TaskSpec, talks: Vec<(String, f64)>) -> SpawnSpec {
-    SpawnSpec { key: fresh_key(), tasks: vec![SpawnedTask { task, neighbours: talks }] }
+/// One more task, that neighbours to these.
+fn spawning(task: TaskSpec, neighbours: Vec<(String, f64)>) -> SpawnSpec {
+    SpawnSpec { key: fresh_key(), tasks: vec![SpawnedTask { task, neighbours }] }
 }
 
 /// Waits until a launch is so far.
@@ -62,10 +62,10 @@ async fn reaches(client: &Client, id: &LaunchId, state: LaunchState) -> LaunchRe
     .await
 }
 
-/// Waits until all tasks have heard their neighbours.
-async fn all_heard(talkers: &Talkers, tasks: &[&str]) {
+/// Waits until all tasks have received the names of their neighbours.
+async fn all_received(talkers: &Talkers, tasks: &[&str]) {
     until("all tasks to hear their neighbours", async || {
-        tasks.iter().all(|task| talkers.heard(task).is_some()).then_some(())
+        tasks.iter().all(|task| talkers.received(task).is_some()).then_some(())
     })
     .await;
 }
@@ -73,7 +73,7 @@ async fn all_heard(talkers: &Talkers, tasks: &[&str]) {
 /// What a stopped server has of launches, and its processors that are taken.
 fn left_behind(federation: &Federation, name: &str) -> (usize, usize, u32) {
     let (file, machine) = stopped(federation, name);
-    // What else is in a foreign cluster is not for a snapshot to say.
+    // A snapshot does not show the other jobs of an external cluster.
     let taken = if file.cluster.slurm.is_some() { 0 } else { machine.procs().0 - machine.usage().free.0 };
     (machine.subjobs().count(), machine.unacknowledged_subjobs(), taken)
 }
@@ -108,11 +108,11 @@ async fn tasks_on_two_clusters_hear_each_other_and_complete() {
     let tasks = ["a", "b", "c", "d"];
     let request = talkers.ring(MCR, &tasks.map(|task| (task, 0)));
     let id = launched(&alice, &request).await;
-    all_heard(&talkers, &tasks).await;
-    assert_eq!(talkers.heard("a").unwrap(), "b d", "its neighbours in the ring, and nobody else");
+    all_received(&talkers, &tasks).await;
+    assert_eq!(talkers.received("a").unwrap(), "b d", "its neighbours in the ring, and no other task");
     let record = reaches(&alice, &id, LaunchState::Running).await;
     for name in NAMES {
-        let there = record.tasks.iter().filter(|task| task.place.as_ref().unwrap().0.as_str() == name);
+        let there = record.tasks.iter().filter(|task| task.allocation.as_ref().unwrap().0.as_str() == name);
         assert_eq!(there.count(), 2, "each server has room for two: {record:?}");
     }
     assert!(record.tasks.iter().all(|task| task.affinity.unwrap() >= 1.0 && task.address.is_some()));
@@ -145,7 +145,7 @@ async fn when_one_task_fails_all_end() {
     let talkers = Talkers::new(federation.path().join("ring"));
     let tasks = ["a", "b", "c", "d"];
     let id = launched(&alice, &talkers.ring(MCR, &[("a", 0), ("b", 3), ("c", 0), ("d", 0)])).await;
-    all_heard(&talkers, &tasks).await;
+    all_received(&talkers, &tasks).await;
     talkers.open("b");
     let record = reaches(&alice, &id, LaunchState::Over).await;
     let Some(LaunchEnd::Failed(why)) = &record.end else { panic!("{record:?}") };
@@ -156,7 +156,7 @@ async fn when_one_task_fails_all_end() {
         .filter(|task| matches!(task.exit, Some(Exit::Code(_))))
         .map(|task| task.name.as_str())
         .collect();
-    assert_eq!(ended, ["b"], "nobody else ended by itself: {record:?}");
+    assert_eq!(ended, ["b"], "no other task ended by itself: {record:?}");
     no_process(&talkers).await;
     nothing_left(&mut federation, &NAMES).await;
 }
@@ -177,7 +177,7 @@ async fn a_launch_that_does_not_fit_reserves_nothing_and_one_that_is_cancelled_l
     let id = launched(&alice, &dry).await;
     assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(LaunchEnd::Mapped));
     let id = launched(&alice, &ring).await;
-    all_heard(&talkers, &tasks).await;
+    all_received(&talkers, &tasks).await;
     assert_eq!(talkers.alive().len(), 4);
     alice.cancel_launch(&id).await.unwrap();
     let record = reaches(&alice, &id, LaunchState::Over).await;
@@ -193,16 +193,16 @@ async fn a_task_is_spawned_where_it_fits_and_hears_those_that_run() {
     let talkers = Talkers::new(federation.path().join("ring"));
     let tasks = ["a", "b", "c"];
     let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
-    all_heard(&talkers, &tasks).await;
-    let talks = vec![("a".to_owned(), 2.0), ("b".to_owned(), 1.0)];
-    let spawn = spawning(talkers.task("late", "0", 0), talks);
+    all_received(&talkers, &tasks).await;
+    let neighbours = vec![("a".to_owned(), 2.0), ("b".to_owned(), 1.0)];
+    let spawn = spawning(talkers.task("late", "0", 0), neighbours);
     alice.spawn(&id, &spawn).await.unwrap();
-    until("the task to reach those that it talks to", async || talkers.heard("late")).await;
+    until("the task to reach those that it communicates with", async || talkers.received("late")).await;
     // Nothing is left of the machines: the next one is not spawned, and the others go on.
-    let talks = vec![("a".to_owned(), 1.0)];
-    let more = spawning(talkers.task("later", "0", 0), talks);
+    let neighbours = vec![("a".to_owned(), 1.0)];
+    let more = spawning(talkers.task("later", "0", 0), neighbours);
     alice.spawn(&id, &more).await.unwrap();
-    until("the next one to find no place", async || {
+    until("the next one to find no allocation", async || {
         let record = alice.find_launch(&id).await.ok()?;
         record.tasks.last().unwrap().not_spawned.clone()
     })

@@ -66,13 +66,13 @@ async fn die_at(federation: &mut Federation, number: usize, (cause, victim, poin
     federation.sized(NAMES.len()).await;
     let alice = federation.client("alice");
     let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 3)))).await;
-    all_heard(&talkers, &tasks).await;
+    all_received(&talkers, &tasks).await;
     let record = reaches(&alice, &id, LaunchState::Running).await;
     assert!(!federation.has_died(victim), "{victim} died before the end: {point}");
     let cancelling = match cause {
         TaskFails => {
             let is_there = |task: &&TaskRecord| {
-                task.place.as_ref().is_some_and(|(server, _)| server.as_str() == FAILING)
+                task.allocation.as_ref().is_some_and(|(server, _)| server.as_str() == FAILING)
             };
             talkers.open(&record.tasks.iter().find(is_there).unwrap().name);
             None

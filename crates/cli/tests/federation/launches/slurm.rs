@@ -59,10 +59,10 @@ async fn tasks_in_slurm_and_outside_communicate_and_all_end() {
     let tasks = ["a", "b", "c", "d"];
     let talkers = Talkers::new(behind.federation.path().join("ring"));
     let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
-    all_heard(&talkers, &tasks).await;
+    all_received(&talkers, &tasks).await;
     let record = reaches(&alice, &id, LaunchState::Running).await;
     let at = |name: &str| {
-        record.tasks.iter().filter(|task| task.place.as_ref().unwrap().0.as_str() == name).count()
+        record.tasks.iter().filter(|task| task.allocation.as_ref().unwrap().0.as_str() == name).count()
     };
     assert_eq!((at(SLURM), at(EMBEDDED)), (2, 2), "{record:?}");
     tasks.iter().for_each(|task| talkers.open(task));
@@ -71,7 +71,7 @@ async fn tasks_in_slurm_and_outside_communicate_and_all_end() {
 
     let talkers = Talkers::new(behind.federation.path().join("cancelled"));
     let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
-    all_heard(&talkers, &tasks).await;
+    all_received(&talkers, &tasks).await;
     alice.cancel_launch(&id).await.unwrap();
     assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(LaunchEnd::Cancelled));
     no_process(&talkers).await;

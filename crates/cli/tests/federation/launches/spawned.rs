@@ -28,7 +28,7 @@ async fn alone() -> Alone {
     let launch = ["launch", ring.to_str().unwrap(), "--detach"];
     let (code, launched, stderr) = said(pliant(&config, &launch).output().unwrap());
     assert_eq!(code, 0, "{stderr}");
-    all_heard(&talkers, &["a"]).await;
+    all_received(&talkers, &["a"]).await;
     let id = launched.lines().next().unwrap().to_owned();
     Alone { federation, talkers, config, id }
 }
@@ -51,19 +51,19 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
     let spawned: Value = serde_json::from_str(&spawned).unwrap();
     assert_eq!(spawned["tasks"], Value::from(["b", "c"].as_slice()), "{spawned}");
     assert_eq!(tasks_of(&spawned["launch"]), ["a", "b", "c"], "{spawned}");
-    all_heard(&talkers, &["b", "c"]).await;
-    assert_eq!(["b", "c"].map(|task| talkers.heard(task).unwrap()), ["c", "b"]);
+    all_received(&talkers, &["b", "c"]).await;
+    assert_eq!(["b", "c"].map(|task| talkers.received(task).unwrap()), ["c", "b"]);
     let (code, again, stderr) = spawn(together.0, together.1, &with_key);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(serde_json::from_str::<Value>(&again).unwrap(), spawned, "the same key is the same tasks");
 
-    // There is room for one of these, so there is none for them; and it is still there.
+    // Only one of the two fits, so neither is started; the capacity for one is still free.
     let (code, _, stderr) = spawn(&[("d", "1"), ("e", "1")], &[["d", "e"], ["d", "a"]], &[]);
     assert!(code == 3 && stderr.contains("none of them is spawned"), "{code}: {stderr}");
     let (code, table, stderr) = spawn(&[("late", "0")], &[["late", "a"]], &[]);
     assert!(code == 0 && table.contains("127.0.0.1:"), "{code}: {table}{stderr}");
 
-    all_heard(&talkers, &["late"]).await;
+    all_received(&talkers, &["late"]).await;
     let ran = ["a", "b", "c", "late"];
     ran.iter().for_each(|task| talkers.open(task));
     let record = reaches(&federation.client("alice"), &id.parse().unwrap(), LaunchState::Over).await;
@@ -87,11 +87,12 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
         (&[("b", "0"), ("a", "0")], &[["b", "a"]], &["`a`"]),
         (&[], &[], &["task"]),
     ];
-    for (hears, edges, told) in wrong {
+    for (hears, edges, expected) in wrong {
         let file = talkers.joining_file(hears, edges);
         let (code, stdout, stderr) = run(&["launch", "spawn", &id, "--tasks", file.to_str().unwrap()]);
         assert_eq!((code, stdout.as_str()), (2, ""), "{edges:?}: {stderr}");
-        told.iter()
+        expected
+            .iter()
             .for_each(|subjob| assert!(stderr.contains(subjob), "expected `{subjob}`, found: {stderr}"));
     }
     let (_, listed, _) = run(&["launch", "list", "--format", "json"]);

@@ -10,23 +10,23 @@ use super::*;
 /// A server that takes subjob.
 const SERVER: &str = NAMES[0];
 
-/// Who dies, and where. What a server and the agent are told of subjobs has one name each, whatever it is: of a server's these
+/// Who dies, and where. The events of a server and of the agent about subjobs have one name each: of a server's these
 /// are the subjob, where its tasks listen, and what the agent says; of the agent's how subjobs stand, queued, held and so on.
 const POINTS: &[(&str, &str)] = &[
     (MASTER, "before-journal.launch"),
     (MASTER, "after-journal.launch"),
-    (MASTER, "before-call.survey"),
-    (MASTER, "after-call.survey"),
-    (MASTER, "before-journal.surveyed"),
-    (MASTER, "after-journal.surveyed"),
+    (MASTER, "before-call.list-machines"),
+    (MASTER, "after-call.list-machines"),
+    (MASTER, "before-journal.machines-listed"),
+    (MASTER, "after-journal.machines-listed"),
     (MASTER, "before-call.prepare-subjob"),
     (SERVER, "before-journal.subjob:1"),
     (SERVER, "after-journal.subjob:1"),
     (MASTER, "after-call.prepare-subjob"),
     (SERVER, "before-journal.subjob:2"),
     (SERVER, "after-journal.subjob:2"),
-    (SERVER, "before-call.stands"),
-    (SERVER, "after-call.stands"),
+    (SERVER, "before-call.report-subjob"),
+    (SERVER, "after-call.report-subjob"),
     (MASTER, "before-journal.subjob-status:1"),
     (MASTER, "after-journal.subjob-status:1"),
     (MASTER, "before-journal.subjob-status:4"),

@@ -1,4 +1,4 @@
-//! Applications whose tasks talk over TCP, and what is left of them.
+//! Applications whose tasks communicate over TCP, and what is left of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use rustix::process::Pid;
 
 use crate::harness::fresh_key;
 
-/// A task: it listens where it is told to, says its name to everybody that it is to talk to, hears as many, notes whom it
-/// heard, waits for its gate, and ends with a code.
+/// A task: it listens at its address, sends its name to all of its neighbours, receives as many names, records them, waits
+/// for its gate, and ends with a code.
 const TALKER: &str = r#"#!/usr/bin/perl
 use strict;
 use warnings;
 use IO::Socket::INET;
-my ($folder, $gate, $hears, $code) = @ARGV;
+my ($folder, $gate, $expects, $code) = @ARGV;
 my ($task, %peers) = ($ENV{PLIANT_TASK}, map { split /=/, $_, 2 } split ' ', $ENV{PLIANT_PEERS});
 sub note { my ($name, $text) = @_; open(my $file, '>>', "$folder/$name") or die; syswrite($file, "$text\n"); }
 note('began', $task);
@@ -28,26 +28,26 @@ for my $name (sort keys %peers) {
     select(undef, undef, undef, 0.05) until $there = IO::Socket::INET->new(PeerAddr => $peers{$name});
     print {$there} "$task\n";
 }
-my @heard;
+my @received;
 $hears = keys %peers if $hears eq 'all';
-while (@heard < $hears) {
+while (@received < $expects) {
     my $from = $own->accept or next;
     my $name = <$from>;
     chomp $name;
-    push @heard, $name;
+    push @received, $name;
 }
-note("$task.heard", join(' ', sort @heard));
+note("$task.received", join(' ', sort @received));
 select(undef, undef, undef, 0.05) until -e $gate;
 note('ended', $task);
 exit $code;
 "#;
 
-/// Who talks to whom in a ring of so many, each two once.
+/// The edges of a ring of so many tasks, each once.
 fn in_a_ring(count: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..count).map(move |at| (at, (at + 1) % count)).take(if count > 2 { count } else { count - 1 })
 }
 
-/// Two tasks that talk to each other, in a file for the command.
+/// Two tasks with an edge, in a file for the command.
 fn edge_table(between: [&str; 2]) -> String {
     format!("[[edge]]\nbetween = {between:?}\nrqoc = 1.0\n")
 }
@@ -87,8 +87,8 @@ impl Talkers {
     /// Tasks in a ring, that end with these codes.
     pub(super) fn ring(&self, mcr_mflops: f64, codes: &[(&str, i32)]) -> LaunchRequest {
         let tasks: Vec<TaskSpec> = codes.iter().map(|(name, code)| self.task(name, "all", *code)).collect();
-        let talk = |(at, next): (usize, usize)| TaskEdge { between: [at as u32, next as u32], rqoc: 1.0 };
-        let edges = in_a_ring(tasks.len()).map(talk).collect();
+        let edge = |(at, next): (usize, usize)| TaskEdge { between: [at as u32, next as u32], rqoc: 1.0 };
+        let edges = in_a_ring(tasks.len()).map(edge).collect();
         LaunchRequest {
             key: fresh_key(),
             name: "ring".to_owned(),
@@ -110,7 +110,7 @@ impl Talkers {
         self.file("ring.toml", &text)
     }
 
-    /// Tasks that join those that run, as a file for the command: how many each hears, and who talks to whom.
+    /// Tasks that join those that run, as a file for the command: how many messages each expects, and the edges.
     pub(super) fn joining_file(&self, hears: &[(&str, &str)], edges: &[[&str; 2]]) -> PathBuf {
         let tasks = hears.iter().map(|(name, hears)| self.task_table(name, hears, 0));
         let text: String = tasks.chain(edges.iter().copied().map(edge_table)).collect();
@@ -139,9 +139,9 @@ impl Talkers {
         crate::harness::runs(&self.folder.join("began"))
     }
 
-    /// The tasks that a task has heard, once it has heard all.
-    pub(super) fn heard(&self, task: &str) -> Option<String> {
-        let text = fs::read_to_string(self.folder.join(format!("{task}.heard"))).ok()?;
+    /// The names that a task has received, once it has all.
+    pub(super) fn received(&self, task: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join(format!("{task}.received"))).ok()?;
         text.strip_suffix('\n').map(str::to_owned)
     }
 

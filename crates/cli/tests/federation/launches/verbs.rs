@@ -25,20 +25,11 @@ async fn the_command_launches_follows_and_exits_with_the_outcome() {
     let (code, detached, stderr) = run(&["launch", file, "--detach", "--name", "rings"]);
     assert_eq!(code, 0, "{stderr}");
     let id = detached.lines().next().unwrap().to_owned();
-    all_heard(&talkers, &tasks).await;
+    all_received(&talkers, &tasks).await;
 
     let script = talkers.folder.join("talk.pl");
-    let mut words = vec![
-        "launch",
-        "spawn",
-        &id,
-        "--name",
-        "late",
-        "--talks",
-        "a=2",
-        "--script",
-        script.to_str().unwrap(),
-    ];
+    let mut words =
+        vec!["launch", "spawn", &id, "--name", "late", "--edge", "a=2", "--script", script.to_str().unwrap()];
     let late = talkers.words("late", "0", 0);
     words.push("--");
     words.extend(late.iter().map(String::as_str));
@@ -70,7 +61,7 @@ async fn ctrl_c_ends_a_launch_and_a_failed_task_is_reported() {
     let tasks = ["a", "b", "c", "d"];
     let file = talkers.ring_file(MCR, &tasks.map(|task| (task, 0)));
     let child = pliant(&config, &["launch", file.to_str().unwrap()]).spawn().unwrap();
-    all_heard(&talkers, &tasks).await;
+    all_received(&talkers, &tasks).await;
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let (code, stdout, stderr) = said(child.wait_with_output().unwrap());
     assert_eq!(code, 130, "{stdout}{stderr}");

@@ -12,7 +12,7 @@ use pliant_model::{Procs, Span};
 use pliant_transport::{Limits, Role, ServerTls, guard, incoming};
 use pliant_wire::proto::launches_server::{Launches, LaunchesServer};
 use pliant_wire::proto::subjobs_client::SubjobsClient;
-use pliant_wire::{DecidedSubjob, Program, SubjobReport, proto, surveyed};
+use pliant_wire::{DecidedSubjob, Program, SubjobReport, listed_machines, proto};
 use tokio::net::TcpListener;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Server};
@@ -23,21 +23,21 @@ use crate::harness::*;
 /// Its name.
 pub(super) const AGENT: &str = "conductor";
 
-/// What servers have said of a subjob, in order and each once, and what they are answered.
+/// The reported states of a subjob, in order and each once, and the decision that is the answer.
 #[derive(Default)]
-struct Heard {
-    standings: Vec<SubjobState>,
+struct ReportedSubjob {
+    states: Vec<SubjobState>,
     decision: Option<SubjobDecision>,
 }
 
-/// What all subjobs' servers have said.
+/// The reports of all subjobs.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<BTreeMap<SubjobId, Heard>>>);
+struct ReportRecorder(Arc<Mutex<BTreeMap<SubjobId, ReportedSubjob>>>);
 
 /// The agent, and the way to one server.
 pub(super) struct Agent {
     address: String,
-    ear: Ear,
+    recorder: ReportRecorder,
     pub(super) server: SubjobsClient<Channel>,
 }
 
@@ -48,11 +48,11 @@ impl Agent {
         let tls = Arc::new(ServerTls::load(&own).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let ear = Ear::default();
-        let service = InterceptedService::new(LaunchesServer::new(ear.clone()), guard(tls.clone()));
+        let recorder = ReportRecorder::default();
+        let service = InterceptedService::new(LaunchesServer::new(recorder.clone()), guard(tls.clone()));
         let connections = incoming(listener, tls, Limits::default());
         tokio::spawn(Server::builder().add_service(service).serve_with_incoming(connections));
-        Agent { address, ear, server: client(federation, Role::Agent, AGENT, server) }
+        Agent { address, recorder, server: client(federation, Role::Agent, AGENT, server) }
     }
 
     /// A subjob of these tasks on that machine.
@@ -77,8 +77,8 @@ impl Agent {
     }
 
     pub(super) async fn machines(&mut self) -> Vec<Machine> {
-        let reply = self.server.survey(proto::SurveyRequest {}).await.unwrap();
-        surveyed(reply.into_inner()).unwrap()
+        let reply = self.server.list_machines(proto::ListMachinesRequest {}).await.unwrap();
+        listed_machines(reply.into_inner()).unwrap()
     }
 
     pub(super) async fn prepare(&mut self, subjob: &Subjob) -> SubjobState {
@@ -88,8 +88,8 @@ impl Agent {
 
     /// Decides, also for when the server asks.
     pub(super) async fn decide(&mut self, id: &SubjobId, decision: SubjobDecision) -> SubjobState {
-        self.ear.0.lock().unwrap().entry(id.clone()).or_default().decision = Some(decision.clone());
-        let decided = (id.clone(), DecidedSubjob { decision, heard: false });
+        self.recorder.0.lock().unwrap().entry(id.clone()).or_default().decision = Some(decision.clone());
+        let decided = (id.clone(), DecidedSubjob { decision, end_acknowledged: false });
         self.server
             .decide(proto::DecideSubjob::from(&decided))
             .await
@@ -106,8 +106,8 @@ impl Agent {
         what: &str,
         wanted: impl Fn(&SubjobState) -> Option<T>,
     ) -> T {
-        until(&format!("the server to say that the subjob {what}"), async || {
-            self.ear.0.lock().unwrap().get(id)?.standings.iter().find_map(&wanted)
+        until(&format!("the server to report that the subjob {what}"), async || {
+            self.recorder.0.lock().unwrap().get(id)?.states.iter().find_map(&wanted)
         })
         .await
     }
@@ -155,52 +155,52 @@ pub(super) fn written(folder: &Path, task: &str) -> String {
 }
 
 #[tonic::async_trait]
-impl Launches for Ear {
-    async fn stands(
+impl Launches for ReportRecorder {
+    async fn report_subjob(
         &self,
         request: Request<proto::SubjobReport>,
     ) -> Result<Response<proto::SubjobDecision>, Status> {
         let SubjobReport { id, state } = request.into_inner().try_into()?;
-        let mut heard = self.0.lock().unwrap();
-        let heard = heard.entry(id).or_default();
+        let mut known = self.0.lock().unwrap();
+        let known = known.entry(id).or_default();
         let decided = DecidedSubjob {
-            decision: heard.decision.clone().unwrap_or(SubjobDecision::Undecided),
-            heard: state.is_over(),
+            decision: known.decision.clone().unwrap_or(SubjobDecision::Undecided),
+            end_acknowledged: state.is_over(),
         };
-        if heard.standings.last() != Some(&state) {
-            heard.standings.push(state);
+        if known.states.last() != Some(&state) {
+            known.states.push(state);
         }
         Ok(Response::new((&decided).into()))
     }
 
     async fn launch(&self, _: Request<proto::LaunchRequest>) -> Result<Response<proto::LaunchReply>, Status> {
-        Err(nobody_asks())
+        Err(not_called())
     }
 
     async fn spawn(&self, _: Request<proto::SpawnRequest>) -> Result<Response<proto::LaunchReply>, Status> {
-        Err(nobody_asks())
+        Err(not_called())
     }
 
     async fn cancel(&self, _: Request<proto::LaunchId>) -> Result<Response<proto::LaunchReply>, Status> {
-        Err(nobody_asks())
+        Err(not_called())
     }
 
-    async fn look(&self, _: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
-        Err(nobody_asks())
+    async fn get(&self, _: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
+        Err(not_called())
     }
 
     async fn list(
         &self,
         _: Request<proto::LaunchesRequest>,
     ) -> Result<Response<proto::LaunchesReply>, Status> {
-        Err(nobody_asks())
+        Err(not_called())
     }
 
     async fn links(&self, _: Request<proto::LinksRequest>) -> Result<Response<proto::LinksReply>, Status> {
-        Err(nobody_asks())
+        Err(not_called())
     }
 }
 
-fn nobody_asks() -> Status {
+fn not_called() -> Status {
     Status::unimplemented("no user asks this agent")
 }

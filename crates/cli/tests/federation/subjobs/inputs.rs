@@ -20,7 +20,7 @@ fn reserving(subjob: &pliant_control::coallocation::Subjob, task: &str) -> Launc
         end: None,
         tasks: vec![TaskRecord {
             name: task.to_owned(),
-            place: Some((LYON.parse().unwrap(), LYON.to_owned())),
+            allocation: Some((LYON.parse().unwrap(), LYON.to_owned())),
             affinity: None,
             address: None,
             exit: None,

@@ -180,11 +180,12 @@ async fn only_the_agent_of_a_launch_speaks_for_it() {
         let mut other = client(&federation, role, name, LYON);
         let refused = other.prepare(proto::PrepareSubjob::from(&subjob)).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
-        let decided = (subjob.id.clone(), DecidedSubjob { decision: SubjobDecision::End, heard: true });
+        let decided =
+            (subjob.id.clone(), DecidedSubjob { decision: SubjobDecision::End, end_acknowledged: true });
         let refused = other.decide(proto::DecideSubjob::from(&decided)).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
-        let surveyed = other.survey(proto::SurveyRequest {}).await;
-        assert_eq!(surveyed.is_ok(), role == Role::Agent, "{role} {name}");
+        let listed_machines = other.list_machines(proto::ListMachinesRequest {}).await;
+        assert_eq!(listed_machines.is_ok(), role == Role::Agent, "{role} {name}");
     }
     // No other caller has changed anything.
     agent.prepare(&subjob).await;
@@ -250,7 +251,7 @@ async fn a_subjob_waits_in_slurm_for_as_long_as_its_launch_has_timeout() {
     let loads: Vec<_> =
         agent.machines().await.into_iter().map(|machine| (machine.name, machine.load)).collect();
     assert_eq!(loads, [(other.clone(), 0.0), (node.clone(), 1.0)], "its node has it");
-    // A copy of a job would have given up by now.
+    // A sibling of a job would have timed out by now.
     tokio::time::sleep(Duration::from_secs(RELEASE_TIMEOUT.0 as u64)).await;
     assert_eq!(agent.prepare(&subjob).await, SubjobState::Prepared { addresses: addresses.clone() });
     agent.decide(&subjob.id, SubjobDecision::Commit { peers: addresses.clone() }).await;

@@ -41,7 +41,7 @@ async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
     behind.federation.sized(5).await;
     let alice = CommandUser::new(&behind.federation, "alice");
 
-    // What statistics are made of: one server has seen the service, and the agent tells the others.
+    // The source of the statistics: one server has run the service, and the agent notifies the others.
     let client = behind.federation.client("alice");
     for _ in 0..3 {
         run(&client, &order_to("metz", service("step", &[("x", "1")]))).await;
@@ -150,8 +150,8 @@ impl Comparison {
         until("all servers to be as busy as they should", async || {
             for server in client.servers().await.ok()?.servers {
                 let info = server.info;
-                let told = client.prospects(&info.name, &info.address, &query).await.ok()?.ok()?;
-                if !is_so(told.jobs, BUSY.contains(&info.name.as_str())) {
+                let prospects = client.prospects(&info.name, &info.address, &query).await.ok()?.ok()?;
+                if !is_so(prospects.jobs, BUSY.contains(&info.name.as_str())) {
                     return None;
                 }
             }

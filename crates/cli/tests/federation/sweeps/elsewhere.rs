@@ -27,8 +27,8 @@ async fn a_fresh_server_gets_its_share_by_what_was_learned_elsewhere() {
         let (code, said, stderr) = user.run(line);
         assert_eq!(code, 0, "{stderr}");
         let share = |share: &Value| {
-            let told = share["known_from"].as_str().unwrap().to_owned();
-            (share["instances"].as_u64().unwrap(), share["instance_s"].as_f64().unwrap(), told)
+            let source = share["known_from"].as_str().unwrap().to_owned();
+            (share["instances"].as_u64().unwrap(), share["instance_s"].as_f64().unwrap(), source)
         };
         said["servers"].as_array().unwrap().iter().map(share).collect()
     };
@@ -42,9 +42,9 @@ async fn a_fresh_server_gets_its_share_by_what_was_learned_elsewhere() {
 
     // For a service without runs the runtimes of its user or of all jobs are used.
     let bob = CommandUser::new(&federation, "bob");
-    for (user, told) in [(&alice, "3 jobs of the user"), (&bob, "3 jobs of all")] {
+    for (user, source) in [(&alice, "3 jobs of the user"), (&bob, "3 jobs of all")] {
         let found = shares(user, "sweep say --vary text=a,b --dry-run");
-        assert!(found.iter().all(|(.., by)| by == told), "{found:?}");
+        assert!(found.iter().all(|(.., by)| by == source), "{found:?}");
         assert!(
             found.iter().all(|(_, expected_s, _)| *expected_s < 5.0),
             "its walltime is far more: {found:?}"

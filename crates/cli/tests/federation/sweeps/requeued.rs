@@ -48,7 +48,7 @@ async fn instances_of_requeued_tasks_and_failed_nodes_are_run_again_and_others_a
         })
         .await
     };
-    // Slurm tells of the end of a job before its processes have ended: what of it opens the gate would have run.
+    // Slurm reports the end of a job before its processes have ended: what of it opens the gate would have run.
     let are_gone = async |processes: Vec<&str>| {
         until("processes that were to end to be gone", async || {
             // What has ended and is not waited for has no words any more.

@@ -112,7 +112,7 @@ impl ExplorationExecutor {
         }
         if !self.may_still_be_found() {
             let what = format!("no server was up within {} s", self.timeout.as_secs_f64());
-            return Err(ClientError::absent(what).into());
+            return Err(ClientError::unavailable(what).into());
         }
         self.warn("no server is up yet".to_owned());
         Ok(())

@@ -10,7 +10,7 @@ use crate::agent::{AgentConfig, ChildKind, Event};
 fn proposal(from: &str, to: &str) -> (ProposedMove, MoveProposal) {
     let (job, from, to) = (Handle { server: name("a"), number: 1 }, name(from), name(to));
     let expected = Estimate { procs: Procs(1), walltime: Span(10), start: Time(0) };
-    let order = MoveProposal {
+    let proposal = MoveProposal {
         job: job.clone(),
         to: to.clone(),
         address: String::new(),
@@ -20,7 +20,7 @@ fn proposal(from: &str, to: &str) -> (ProposedMove, MoveProposal) {
         timeout: TIMEOUT,
         sibling: false,
     };
-    (ProposedMove { job, from, to, before: Time(20), expected, copy: false, outcome: None }, order)
+    (ProposedMove { job, from, to, before: Time(20), expected, sibling: false, outcome: None }, proposal)
 }
 
 /// Runs a cycle of these proposals, in which every query gets this outcome or no answer; returns the queried servers.
@@ -54,7 +54,7 @@ fn asked(proposals: &[(&str, &str)], outcome: Option<MoveOutcome>) -> Vec<Name> 
                 agent.handle_cycle_answer(Time(0), found, &mut commands);
             }
             Command::ReportReallocation { report, .. } => {
-                let outcome = Some(outcome.unwrap_or(MoveOutcome::Stays(StayReason::Silent)));
+                let outcome = Some(outcome.unwrap_or(MoveOutcome::Stays(StayReason::NoAnswer)));
                 assert_eq!(report.proposals.len(), proposals.len());
                 assert!(report.proposals.iter().all(|one| one.outcome == outcome));
                 return asked;
@@ -71,7 +71,7 @@ fn a_cycle_waits_once_for_a_silent_server() {
     let all = ["a", "a", "b", "c"].map(name);
     assert_eq!(asked(&proposals, Some(MoveOutcome::Stays(StayReason::NotWaiting))), all);
     // The target is silent: no further proposal involves b.
-    let silent = Some(MoveOutcome::Stays(StayReason::Silent));
+    let silent = Some(MoveOutcome::Stays(StayReason::NoAnswer));
     assert_eq!(asked(&proposals, silent), ["a", "c"].map(name));
     // The source is silent.
     assert_eq!(asked(&proposals, None), ["a", "b"].map(name));

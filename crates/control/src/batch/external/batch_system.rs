@@ -150,7 +150,8 @@ impl BatchSystem for External {
 
     fn unplanned(&self, job: JobId) -> Option<String> {
         let present = self.current_listing();
-        let listed = present.jobs.iter().find(|one| one.ours == Some(job.0) && one.phase() == Phase::Waiting);
+        let listed =
+            present.jobs.iter().find(|one| one.job_number == Some(job.0) && one.phase() == Phase::Waiting);
         let Some(listed) = listed else { return self.target().closed() };
         Some(match &listed.wait_reason {
             _ if listed.state == State::Held => "a user or an administrator holds it".to_owned(),
@@ -173,8 +174,8 @@ impl BatchSystem for External {
     }
 
     fn limited(&self) -> Option<String> {
-        let ours = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waiting);
-        let mut limits = ours.filter(|job| self.is_ours(job)).filter_map(|job| match &job.wait_reason {
+        let waiting = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waiting);
+        let mut limits = waiting.filter(|job| self.is_ours(job)).filter_map(|job| match &job.wait_reason {
             // A limit on each job does not concern other jobs.
             Some(WaitReason::Limit(which)) if !which.contains("PerJob") => Some(which),
             _ => None,
@@ -187,7 +188,7 @@ impl BatchSystem for External {
     fn held_jobs(&self) -> BTreeSet<JobId> {
         let present = self.current_listing();
         let held = present.jobs.iter().filter(|one| one.state == State::Held && self.is_ours(one));
-        held.filter_map(|one| one.ours.map(JobId)).collect()
+        held.filter_map(|one| one.job_number.map(JobId)).collect()
     }
 
     fn snapshot(&mut self, _now: Time) -> pliant_policy::batch::Dump {
@@ -207,7 +208,7 @@ impl BatchSystem for External {
     }
 
     fn unanswered(&self) -> Vec<batch::Command> {
-        let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.ours == Some(job.0));
+        let listed = |job: JobId| self.mirror.jobs.iter().filter(move |one| one.job_number == Some(job.0));
         let inspections = self.jobs.values().filter(|job| job.inspecting);
         let inspections = inspections.map(|job| job.inspect(listed(job.submission.job).next_back().cloned()));
         let removals = self.removing.iter().map(|job| {
@@ -228,7 +229,7 @@ impl BatchSystem for External {
             expect: self.expect,
             used: self.limit_usage.dump(),
             mirror: self.mirror.clone(),
-            ours: self.jobs.values().cloned().collect(),
+            jobs: self.jobs.values().cloned().collect(),
             numbers: self.numbers,
             removing: self.removing.clone(),
         }))

@@ -30,17 +30,17 @@ pub(super) fn listed_snapshot(
     expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
 ) -> ListedSnapshot {
-    let ours: Vec<&listing::Node> = target.nodes().collect();
+    let nodes: Vec<&listing::Node> = target.nodes().collect();
     let mut external_numbers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
-    let mut number = |listed: &ListedJob| match listed.ours {
+    let mut number = |listed: &ListedJob| match listed.job_number {
         Some(number) if seen.insert(number) => JobId(number),
         // A duplicate of our job takes resources, too, and counts as an external job.
         _ => JobId(external_numbers.next().unwrap_or(u32::MAX)),
     };
     let mut running = Vec::new();
     for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Running) {
-        let on = shares(job, &ours);
+        let on = shares(job, &nodes);
         if !on.is_empty() {
             let started = job.started.unwrap_or(listing.at);
             let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
@@ -81,16 +81,16 @@ pub(super) fn listed_snapshot(
     };
     let rules = Rules { whole_nodes: rules.whole_nodes || target.is_exclusive(), ..rules.clone() };
     ListedSnapshot {
-        snapshot: ClusterSnapshot { nodes: ours.iter().map(node).collect(), running, pending, rules },
+        snapshot: ClusterSnapshot { nodes: nodes.iter().map(node).collect(), running, pending, rules },
         ids,
     }
 }
 
 fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
-    let share = |place: &listing::NodeAllocation| {
-        let node = nodes.iter().position(|node| node.name == place.node)?;
+    let share = |allocation: &listing::NodeAllocation| {
+        let node = nodes.iter().position(|node| node.name == allocation.node)?;
         let whole = || job.shape.exclusive.then(|| nodes[node].cores);
-        Some(NodeShare { node: node as u32, cores: place.cores.or_else(whole).map(Procs) })
+        Some(NodeShare { node: node as u32, cores: allocation.cores.or_else(whole).map(Procs) })
     };
     job.allocations.iter().filter_map(share).collect()
 }
@@ -107,7 +107,7 @@ pub(super) fn tasks(job: &ListedJob) -> usize {
 
 /// Whether a job is on a node of the target partition.
 pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
-    job.allocations.iter().any(|place| target.nodes().any(|node| node.name == place.node))
+    job.allocations.iter().any(|allocation| target.nodes().any(|node| node.name == allocation.node))
 }
 
 /// Whether a listed waiting job can have a plan.

@@ -27,16 +27,16 @@ impl External {
 
     /// True if the entry is of a job that waits for this server.
     pub(super) fn is_ours(&self, listed: &ListedJob) -> bool {
-        listed.ours.is_some_and(|number| self.jobs.contains_key(&JobId(number)))
+        listed.job_number.is_some_and(|number| self.jobs.contains_key(&JobId(number)))
     }
 
-    /// True if the entry is of a job of ours that no longer waits.
+    /// True if the entry is of a job of this server that no longer waits.
     fn is_obsolete(&self, listed: &ListedJob) -> bool {
         let of_this_journal = |number| {
             self.numbers.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&number))
                 && !self.jobs.contains_key(&number)
         };
-        listed.phase() == Phase::Waiting && listed.ours.map(JobId).is_some_and(of_this_journal)
+        listed.phase() == Phase::Waiting && listed.job_number.map(JobId).is_some_and(of_this_journal)
     }
 
     /// True if the entry is held by this server, now or when the listing was made.
@@ -47,6 +47,6 @@ impl External {
                 .filter(|job| !job.tentative)
                 .is_some_and(|job| job.held || job.releasing || self.mirror.at <= job.released_at)
         };
-        listed.state == State::Held && listed.ours.map(JobId).is_some_and(by_us)
+        listed.state == State::Held && listed.job_number.map(JobId).is_some_and(by_us)
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn ended(before: &Listing, changes: &Changes, partition: Option<&str>
         takes_ours(before, changes, job, partition)
             .then(|| LocalJob { ended: Some(ended), ..local(before, job, partition) })
     };
-    runs.filter(|(job, _)| job.ours.is_none()).filter_map(run).collect()
+    runs.filter(|(job, _)| job.job_number.is_none()).filter_map(run).collect()
 }
 
 /// The jobs that run or wait.
@@ -44,7 +44,7 @@ pub(super) fn current(listing: &Listing, partition: Option<&str>) -> Vec<LocalJo
         Phase::Waiting => target.takes(&job.partition) && job.shape.cores > 0,
         Phase::Ended => false,
     };
-    let locals = listing.jobs.iter().filter(|job| job.ours.is_none()).filter(concerns_ours);
+    let locals = listing.jobs.iter().filter(|job| job.job_number.is_none()).filter(concerns_ours);
     let tasks =
         |job: &ListedJob| std::iter::repeat_n(local(listing, job, partition), cluster_snapshot::tasks(job));
     locals.flat_map(tasks).collect()

@@ -18,17 +18,19 @@ fn nodes() -> Vec<listing::Node> {
     vec![node("n1"), node("n2")]
 }
 
-fn listed(id: &str, ours: Option<u32>, state: State, cores: u32, walltime: i64) -> ListedJob {
+fn listed(id: &str, job_number: Option<u32>, state: State, cores: u32, walltime: i64) -> ListedJob {
     let runs = state.phase() == Some(Phase::Running);
-    let place = |(node, cores): (&str, u32)| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
-    let places = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
-    let places = places.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(place).collect();
+    let allocation =
+        |(node, cores): (&str, u32)| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
+    let allocations = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
+    let allocations =
+        allocations.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(allocation).collect();
     ListedJob {
         id: id.to_owned(),
-        ours,
+        job_number,
         state,
         shape: CoreLayout { cores, nodes: None, exclusive: false },
-        allocations: places,
+        allocations,
         walltime: Some(Span(walltime)),
         started: runs.then_some(Time(990)),
         ..ListedJob::default()
@@ -39,7 +41,7 @@ fn planned(start: i64, job: ListedJob) -> ListedJob {
     ListedJob { planned: Some(PlannedStart { start: Time(start), nodes: Vec::new() }), ..job }
 }
 
-fn tell(external: &mut External, event: Event) -> Vec<StatusUpdate> {
+fn deliver(external: &mut External, event: Event) -> Vec<StatusUpdate> {
     let mut effects = Effects::default();
     external.on(NOW, batch::Event::External(event), &mut effects);
     effects.updates
@@ -48,12 +50,12 @@ fn tell(external: &mut External, event: Event) -> Vec<StatusUpdate> {
 fn list(external: &mut External, jobs: Vec<ListedJob>) -> Vec<StatusUpdate> {
     let listing = Listing::new(NOW, nodes(), jobs);
     let changes = listing.changes(external.mirror().unwrap());
-    tell(external, Event::Listed(changes))
+    deliver(external, Event::Listed(changes))
 }
 
 fn cluster(jobs: Vec<ListedJob>) -> External {
     let mut external = External::of(System::Oar);
-    tell(&mut external, Event::PlanningRules { rules: Rules::oar(PAUSE) });
+    deliver(&mut external, Event::PlanningRules { rules: Rules::oar(PAUSE) });
     list(&mut external, jobs);
     external
 }
@@ -95,7 +97,7 @@ fn a_moldable_job_is_offered_in_its_sizes_and_adopts_the_chosen_one() {
     let resubmission = Queue { resubmitted: true, ..queue.clone() };
     assert_eq!(external.unanswered(), [Outer::External(Command::Queue(resubmission))]);
 
-    tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    deliver(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let waiting = planned(1_100, listed("41", Some(7), State::Pending, 4, 100));
     assert_eq!(list(&mut external, vec![waiting]), []);
     let plan = Estimate { procs: Procs(4), walltime: Span(100), start: Time(1_100) };
@@ -112,12 +114,14 @@ fn a_job_that_no_listing_showed_running_adopts_the_chosen_size() {
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
     let submission = Submission::new(JOB, Procs(1), Span(400));
     external.submit_moldable(NOW, submission, &walltimes, &mut Effects::default());
-    tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    deliver(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     let ran = listed("41", Some(7), State::Running, 3, 134);
     assert_eq!(list(&mut external, vec![ListedJob { state: State::Completed, ..ran }]), []);
     let (exit, started) = (Exit::Code(0), Some(Time(995)));
-    let updates =
-        tell(&mut external, Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) });
+    let updates = deliver(
+        &mut external,
+        Event::Ended { job: JOB, exit: exit.clone(), started, elapsed_ms: Some(1_500) },
+    );
     let started = StatusUpdate::Started { job: JOB, procs: Procs(3), walltime: Span(134), at: Time(995) };
     assert_eq!(updates, [started, StatusUpdate::Ended { job: JOB, exit, elapsed_ms: Some(1_500) }]);
 }
@@ -130,7 +134,7 @@ fn a_held_job_keeps_its_sizes_until_it_is_released() {
     let submission = Submission::new(JOB, Procs(2), Span(200));
     let mut effects = Effects::default();
     external.hold_moldable(NOW, submission, &walltimes, &mut effects);
-    tell(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    deliver(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     external.release(NOW, JOB, &mut effects);
     let Some(Outer::External(Command::Release { alternatives, .. })) = effects.commands.last() else {
         panic!("{effects:?}")

@@ -47,8 +47,8 @@ impl External {
         let is_ours = |range: Option<(JobId, JobId)>, number: JobId| {
             range.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&number))
         };
-        // From now on a listed job that was external may count as this one, or as an ended one of ours.
-        let shown = self.mirror.jobs.iter().filter_map(|job| job.ours.map(JobId));
+        // From now on a listed job that was external may count as this one, or as an ended job of this server.
+        let shown = self.mirror.jobs.iter().filter_map(|job| job.job_number.map(JobId));
         let changes = |shown: &JobId| {
             *shown == number || (is_ours(Some(numbers), *shown) && !is_ours(self.numbers, *shown))
         };
@@ -107,7 +107,7 @@ impl External {
         if !unlisted.is_empty() {
             let is_there = |job: &&ListedJob| job.phase() != Phase::Ended;
             let shown: BTreeSet<u32> =
-                self.mirror.jobs.iter().filter(is_there).filter_map(|job| job.ours).collect();
+                self.mirror.jobs.iter().filter(is_there).filter_map(|job| job.job_number).collect();
             unlisted.retain(|job| !shown.contains(&job.submission.job.0));
         }
         unlisted

@@ -28,15 +28,15 @@ fn node(name: &str, cores: u32) -> listing::Node {
     listing::Node { name: name.to_owned(), cores, partitions, unusable: None }
 }
 
-fn listed(id: &str, ours: Option<u32>, state: State) -> ListedJob {
+fn listed(id: &str, job_number: Option<u32>, state: State) -> ListedJob {
     let runs = state.phase() == Some(Phase::Running);
-    let place = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
+    let allocation = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
     ListedJob {
         id: id.to_owned(),
-        ours,
+        job_number,
         partition: "main".to_owned(),
         shape: CoreLayout { cores: 2, nodes: Some(1), exclusive: false },
-        allocations: if runs { vec![place] } else { Vec::new() },
+        allocations: if runs { vec![allocation] } else { Vec::new() },
         walltime: Some(Span(600)),
         started: runs.then_some(Time(50)),
         priority: 1000 - id.len() as u64,
@@ -56,7 +56,7 @@ impl Bench {
     fn new() -> Bench {
         let mut bench = Bench { external: External::new(), listing: Listing::default(), now: Time(100) };
         let (interval, partition) = (Span(30), Some("main".to_owned()));
-        bench.tell(Event::Configured { interval, partition, expect: Expect::Limits });
+        bench.deliver(Event::Configured { interval, partition, expect: Expect::Limits });
         bench.list(vec![]);
         bench
     }
@@ -89,7 +89,7 @@ impl Bench {
         (effects.commands.into_iter().map(inner).collect(), effects.updates)
     }
 
-    fn tell(&mut self, event: Event) -> (Vec<Command>, Vec<StatusUpdate>) {
+    fn deliver(&mut self, event: Event) -> (Vec<Command>, Vec<StatusUpdate>) {
         self.now += Span(1);
         self.act(|external, now, effects| {
             external.on(now, batch::Event::External(event.clone()), effects);
@@ -100,7 +100,7 @@ impl Bench {
         let next = Listing::new(self.now + Span(1), vec![node("n1", 4), node("n2", 4)], jobs);
         let changes = next.changes(&self.listing);
         self.listing = next;
-        self.tell(Event::Listed(changes))
+        self.deliver(Event::Listed(changes))
     }
 
     /// A job in the queue with the ID `41`.
@@ -122,7 +122,7 @@ impl Bench {
         assert_eq!((commands, updates), (vec![Command::Queue(queue.clone())], vec![]));
         let resubmission = vec![Outer::External(Command::Queue(Queue { resubmitted: true, ..queue }))];
         assert_eq!(bench.external.unanswered(), resubmission);
-        let (commands, updates) = bench.tell(Event::Queued { job: JOB, ids: ids() });
+        let (commands, updates) = bench.deliver(Event::Queued { job: JOB, ids: ids() });
         assert_eq!(
             (commands, updates),
             (vec![], if held { vec![StatusUpdate::Held { job: JOB }] } else { vec![] })
@@ -158,8 +158,8 @@ fn a_job_waits_runs_and_ends() {
     let inspect = Command::Inspect { job: JOB, ids: ids(), listed: Some(Box::new(over.clone())) };
     assert_eq!(bench.list(vec![over]), (vec![inspect.clone()], vec![]));
     assert_eq!(bench.external.unanswered(), [Outer::External(inspect)]);
-    assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![end(Exit::Code(0))]));
-    assert_eq!(bench.tell(ended(Exit::Code(0))), (vec![], vec![]), "a repeated end is ignored");
+    assert_eq!(bench.deliver(ended(Exit::Code(0))), (vec![], vec![end(Exit::Code(0))]));
+    assert_eq!(bench.deliver(ended(Exit::Code(0))), (vec![], vec![]), "a repeated end is ignored");
 }
 
 #[test]
@@ -167,14 +167,14 @@ fn a_job_that_ran_between_two_listings_has_started() {
     let mut bench = Bench::queued(false);
     let (commands, _) = bench.list(vec![listed("41", Some(7), State::Completed)]);
     assert!(matches!(commands[..], [Command::Inspect { .. }]));
-    assert_eq!(bench.tell(ended(Exit::Code(3))), (vec![], vec![started(), end(Exit::Code(3))]));
+    assert_eq!(bench.deliver(ended(Exit::Code(3))), (vec![], vec![started(), end(Exit::Code(3))]));
 }
 
 #[test]
 fn a_refused_job_ends_without_having_started() {
     let mut bench = Bench::new();
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
-    let (commands, updates) = bench.tell(Event::Refused { job: JOB, why: "no such partition".to_owned() });
+    let (commands, updates) = bench.deliver(Event::Refused { job: JOB, why: "no such partition".to_owned() });
     let exit = Exit::NotStarted("no such partition".to_owned());
     assert_eq!((commands, updates), (vec![], vec![StatusUpdate::Ended { job: JOB, exit, elapsed_ms: None }]));
 }
@@ -186,7 +186,7 @@ fn a_job_that_vanishes_without_a_start_is_submitted_again() {
     // A listing of the second in which the job was queued.
     let at = bench.now;
     let early = Changes { at, ..Changes::default() };
-    assert_eq!(bench.tell(Event::Listed(early)), (vec![], vec![]));
+    assert_eq!(bench.deliver(Event::Listed(early)), (vec![], vec![]));
     let gone = Command::Inspect { job: JOB, ids: ids(), listed: None };
     assert_eq!(list_nothing(&mut bench), (vec![gone.clone()], vec![]));
     assert_eq!(list_nothing(&mut bench), (vec![], vec![]), "it is being inspected");
@@ -199,8 +199,8 @@ fn a_job_that_vanishes_without_a_start_is_submitted_again() {
         resubmitted: true,
         alternatives: Vec::new(),
     };
-    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![Command::Queue(resubmission)], vec![]));
-    assert_eq!(bench.tell(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
+    assert_eq!(bench.deliver(Event::Unclaimed { job: JOB }), (vec![Command::Queue(resubmission)], vec![]));
+    assert_eq!(bench.deliver(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
     // The first entry shows up again, and either of the two may run.
     let both = vec![listed("41", Some(7), State::Running), listed("42", Some(7), State::Pending)];
     assert_eq!(bench.list(both), (vec![], vec![started()]));
@@ -214,14 +214,14 @@ fn a_job_that_vanishes_without_a_start_is_submitted_again() {
 fn leftover_entries_of_a_withdrawn_job_are_removed_and_no_others() {
     let mut bench = Bench::queued(true);
     bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
-    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
+    bench.deliver(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     let late = || vec![listed("42", Some(7), State::Held), listed("43", Some(6), State::Held)];
     let remove = Command::Remove { job: JOB, ids: vec!["42".to_owned()] };
     assert_eq!(bench.list(late()), (vec![remove.clone()], vec![]), "number 6 is of another journal");
     assert_eq!(bench.list(late()), (vec![], vec![]), "it is being removed");
-    bench.tell(Event::Removed { job: JOB });
+    bench.deliver(Event::Removed { job: JOB });
     assert_eq!(bench.list(late()), (vec![remove], vec![]), "the entry is still listed");
-    bench.tell(Event::Removed { job: JOB });
+    bench.deliver(Event::Removed { job: JOB });
     let over = listed("42", Some(7), State::Cancelled);
     assert_eq!(bench.list(vec![over]), (vec![], vec![]));
 }
@@ -234,16 +234,16 @@ fn a_held_job_is_released_or_cancelled() {
     let released = bench.act(|external, now, effects| external.release(now, JOB, effects));
     assert_eq!(released, (vec![release.clone()], vec![]));
     assert_eq!(bench.external.unanswered(), [Outer::External(release)]);
-    assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![], vec![]));
+    assert_eq!(bench.deliver(Event::Released { job: JOB }), (vec![], vec![]));
     assert_eq!(bench.external.unanswered(), []);
 
     let mut bench = Bench::queued(true);
     let terminate = Command::Terminate { job: JOB, ids: ids() };
     let cancelled = bench.act(|external, now, effects| external.cancel(now, JOB, effects));
     assert_eq!(cancelled, (vec![terminate], vec![]));
-    bench.tell(Event::Terminated { job: JOB });
+    bench.deliver(Event::Terminated { job: JOB });
     bench.list(vec![]);
-    let (commands, updates) = bench.tell(Event::Unclaimed { job: JOB });
+    let (commands, updates) = bench.deliver(Event::Unclaimed { job: JOB });
     let gone = StatusUpdate::Ended { job: JOB, exit: Exit::Cancelled, elapsed_ms: None };
     assert_eq!((commands, updates), (vec![], vec![gone]), "a cancelled job is not submitted again");
 }
@@ -257,7 +257,7 @@ fn commands_before_the_answer_to_a_submission_follow_it() {
             false => external.submit(now, submission(), effects),
         });
         bench.act(ask);
-        let (commands, updates) = bench.tell(Event::Queued { job: JOB, ids: ids() });
+        let (commands, updates) = bench.deliver(Event::Queued { job: JOB, ids: ids() });
         assert_eq!((commands, updates), (vec![expected], vec![]));
     };
     let ids = ids();
@@ -281,9 +281,9 @@ fn a_job_is_withdrawn_or_has_started() {
         let mut bench = Bench::queued(false);
         let command = Command::Withdraw { job: JOB, ids: ids(), tentative: false };
         assert_eq!(bench.act(withdraw), (vec![command], vec![]));
-        assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![expected]));
+        assert_eq!(bench.deliver(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![expected]));
         assert_eq!(bench.external.unanswered(), []);
-        assert_eq!(bench.tell(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![]));
+        assert_eq!(bench.deliver(Event::Withdrawal { job: JOB, outcome }), (vec![], vec![]));
     };
     check(WithdrawalOutcome::Withdrawn, StatusUpdate::Withdrawn { job: JOB });
     check(WithdrawalOutcome::Started, StatusUpdate::NotWithdrawn { job: JOB });
@@ -291,8 +291,8 @@ fn a_job_is_withdrawn_or_has_started() {
     let mut bench = Bench::queued(false);
     bench.act(withdraw);
     bench.list(vec![]);
-    assert_eq!(bench.tell(Event::Unclaimed { job: JOB }), (vec![], vec![]));
-    let (_, updates) = bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
+    assert_eq!(bench.deliver(Event::Unclaimed { job: JOB }), (vec![], vec![]));
+    let (_, updates) = bench.deliver(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     assert_eq!(updates, [StatusUpdate::Withdrawn { job: JOB }]);
     // A running job is not withdrawn.
     let mut bench = Bench::queued(false);
@@ -300,7 +300,7 @@ fn a_job_is_withdrawn_or_has_started() {
     assert_eq!(bench.act(withdraw), (vec![], vec![StatusUpdate::NotWithdrawn { job: JOB }]));
 }
 
-/// Otherwise the release could prepare the folder that the withdrawal has put away, and start the job a second time.
+/// Otherwise the release could prepare the folder that the withdrawal has removed, and start the job a second time.
 #[test]
 fn a_withdrawal_waits_for_the_release_before_it() {
     let mut bench = Bench::queued(true);
@@ -309,11 +309,11 @@ fn a_withdrawal_waits_for_the_release_before_it() {
     bench.act(|external, now, effects| external.release(now, JOB, effects));
     assert_eq!(bench.act(|external, now, effects| external.withdraw(now, JOB, effects)), (vec![], vec![]));
     assert_eq!(bench.external.unanswered(), [Outer::External(release)], "in this order after a restart, too");
-    assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![withdraw.clone()], vec![]));
+    assert_eq!(bench.deliver(Event::Released { job: JOB }), (vec![withdraw.clone()], vec![]));
     assert_eq!(bench.external.unanswered(), [Outer::External(withdraw)]);
     let outcome = WithdrawalOutcome::Withdrawn;
     assert_eq!(
-        bench.tell(Event::Withdrawal { job: JOB, outcome }),
+        bench.deliver(Event::Withdrawal { job: JOB, outcome }),
         (vec![], vec![StatusUpdate::Withdrawn { job: JOB }])
     );
     assert_eq!(bench.external.unanswered(), []);
@@ -328,7 +328,7 @@ fn a_job_that_is_being_withdrawn_may_be_listed_as_cancelled_first() {
         bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
         let cancelled = || vec![listed("41", Some(7), State::Cancelled)];
         assert_eq!(bench.list(cancelled()), (vec![], vec![]));
-        let (commands, updates) = bench.tell(Event::Withdrawal { job: JOB, outcome });
+        let (commands, updates) = bench.deliver(Event::Withdrawal { job: JOB, outcome });
         let (expected, inspections) = match outcome {
             WithdrawalOutcome::Withdrawn => (StatusUpdate::Withdrawn { job: JOB }, 0),
             // A user or an administrator had cancelled it.
@@ -390,7 +390,7 @@ fn plans_consider_commands_since_the_listing() {
     bench.list(vec![taken()]);
     check(&mut bench, false, "the job is held, and will be released");
     bench.act(|external, now, effects| external.release(now, JOB, effects));
-    bench.tell(Event::Released { job: JOB });
+    bench.deliver(Event::Released { job: JOB });
     check(&mut bench, false, "the job was released");
     let wait_reason = Some(listing::WaitReason::Other("JobHeldAdmin".to_owned()));
     bench.list(vec![ListedJob { wait_reason, ..taken() }]);
@@ -398,7 +398,7 @@ fn plans_consider_commands_since_the_listing() {
     bench.list(vec![ListedJob { state: State::Pending, ..taken() }]);
     check(&mut bench, false, "the job waits");
     bench.act(|external, now, effects| external.withdraw(now, JOB, effects));
-    bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
+    bench.deliver(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Withdrawn });
     check(&mut bench, true, "the job was withdrawn");
 }
 

@@ -3,7 +3,7 @@
 use pliant_model::Time;
 
 use super::launch::{GroupState, Launch};
-use super::{Command, Coordinator, SURVEY, SubjobState};
+use super::{Command, Coordinator, LIST_MACHINES, SubjobState};
 use crate::coallocation::LaunchEnd;
 use crate::names::Key;
 
@@ -11,21 +11,21 @@ impl Coordinator {
     /// Handles the passing of time for a launch.
     pub(super) fn handle_due(&mut self, now: Time, key: &Key, commands: &mut Vec<Command>) {
         let Some(launch) = self.launches.get_mut(key).filter(|launch| launch.over.is_none()) else { return };
-        let mut surveys = Vec::new();
+        let mut listings = Vec::new();
         for (number, group) in launch.groups.iter_mut().enumerate() {
             match &mut group.state {
                 GroupState::Mapping { until, .. } if *until <= now => {
                     group.state = GroupState::GivenUp("no server has reported its machines".to_owned());
                 }
                 GroupState::Mapping { again, .. } if *again <= now => {
-                    *again = now + SURVEY.1;
-                    surveys.push(number as u32);
+                    *again = now + LIST_MACHINES.1;
+                    listings.push(number as u32);
                 }
                 _ => {}
             }
         }
-        for group in surveys {
-            self.survey(key, group, commands);
+        for group in listings {
+            self.list_machines(key, group, commands);
         }
         self.settle(now, key, commands);
         let Some(launch) = self.launches.get_mut(key) else { return };

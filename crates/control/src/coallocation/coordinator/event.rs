@@ -47,7 +47,7 @@ pub enum Event {
         caller: Caller,
     },
     /// The servers below have reported their machines. Silent servers are left out.
-    Surveyed {
+    MachinesListed {
         /// The launch.
         launch: LaunchId,
         /// The group of the launch.
@@ -97,10 +97,10 @@ pub enum Command {
         /// The decision.
         decision: SubjobDecision,
         /// True if the coordinator knows that the subjob has ended: the server need not report it again.
-        heard: bool,
+        end_acknowledged: bool,
     },
-    /// Ask the servers below for their machines. The coordinator repeats the survey if it gets no result.
-    Survey {
+    /// Ask the servers below for their machines. The coordinator asks again if it gets no result.
+    ListMachines {
         /// The launch.
         launch: LaunchId,
         /// The group of the launch.

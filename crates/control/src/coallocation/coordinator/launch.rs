@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchSpec, SURVEY, SubjobDecision, SubjobState};
+use super::{LIST_MACHINES, LaunchSpec, SubjobDecision, SubjobState};
 use crate::coallocation::{
     Addresses, Application, Call, LaunchEnd, LaunchId, LaunchRecord, LaunchState, Mapping, Subjob, TaskEdge,
     TaskRecord,
@@ -35,8 +35,8 @@ pub(super) struct Launch {
     submitted: Time,
     /// The groups: first the application, then each spawn.
     pub(super) groups: Vec<Group>,
-    /// The place of each mapped task.
-    pub(super) places: BTreeMap<u32, TaskPlace>,
+    /// The server and machine of each mapped task.
+    pub(super) allocations: BTreeMap<u32, TaskAllocation>,
     pub(super) subjobs: Vec<SubjobRecord>,
     /// The end, once decided.
     pub(super) end: Option<LaunchEnd>,
@@ -70,9 +70,9 @@ pub(super) enum GroupState {
     GivenUp(String),
 }
 
-/// The place of a task.
+/// The server and machine of a task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct TaskPlace {
+pub(super) struct TaskAllocation {
     pub(super) server: Name,
     pub(super) machine: String,
     pub(super) affinity: f64,
@@ -95,7 +95,7 @@ pub(super) struct SubjobRecord {
 
 impl Group {
     pub(super) fn new(now: Time, tasks: Vec<u32>, spawn: Option<Key>) -> Group {
-        let state = GroupState::Mapping { until: now + SURVEY.0, again: now + SURVEY.1 };
+        let state = GroupState::Mapping { until: now + LIST_MACHINES.0, again: now + LIST_MACHINES.1 };
         Group { state, tasks, spawn, decided: None }
     }
 }
@@ -181,7 +181,7 @@ impl Launch {
             dry_run,
             submitted: now,
             groups: vec![Group::new(now, tasks, None)],
-            places: BTreeMap::new(),
+            allocations: BTreeMap::new(),
             subjobs: Vec::new(),
             end: None,
             over: None,
@@ -192,7 +192,7 @@ impl Launch {
     pub(super) fn is_of(&self, application: &Application) -> bool {
         let Application { mcr_mflops, bandwidth_mbps, tasks, edges } = &self.application;
         let launched = self.groups[0].tasks.len();
-        let is_launched = |talk: &&TaskEdge| talk.between.iter().all(|end| (*end as usize) < launched);
+        let is_launched = |edge: &&TaskEdge| edge.between.iter().all(|end| (*end as usize) < launched);
         (*mcr_mflops, *bandwidth_mbps) == (application.mcr_mflops, application.bandwidth_mbps)
             && tasks[..launched] == application.tasks
             && edges.iter().filter(is_launched).eq(&application.edges)
@@ -354,11 +354,11 @@ impl Launch {
             GroupState::GivenUp(why) => Some(why.clone()),
             _ => None,
         });
-        let place = self.places.get(&task);
+        let allocation = self.allocations.get(&task);
         TaskRecord {
             name: name.clone(),
-            place: place.map(|place| (place.server.clone(), place.machine.clone())),
-            affinity: place.map(|place| place.affinity),
+            allocation: allocation.map(|allocation| (allocation.server.clone(), allocation.machine.clone())),
+            affinity: allocation.map(|allocation| allocation.affinity),
             address: subjob.and_then(|subjob| subjob.addresses.get(name).cloned()),
             exit,
             not_spawned,

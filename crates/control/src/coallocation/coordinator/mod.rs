@@ -1,7 +1,7 @@
 //! The coordinator of co-allocations: it maps applications, reserves all of their machines or none, decides, and repeats
 //! each decision until every server has acknowledged it.
 //!
-//! This file has the state machine, `decision` the decisions about a launch, `placing` the places of tasks (`mapping` the
+//! This file has the state machine, `decision` the decisions about a launch, `placing` the mapping of tasks (`mapping` the
 //! algorithms), and `launch` the data of a launch.
 
 mod decision;
@@ -28,8 +28,8 @@ use crate::replay::Machine;
 pub use event::{Answer, Command, Event, LaunchSpec, SpawnSpec, SpawnedTask};
 use launch::{Group, GroupState, Launch};
 
-/// How long the survey of machines may take, and the pause before it is repeated.
-const SURVEY: (Span, Span) = (Span(60), Span(10));
+/// How long the servers may take to report their machines, and the pause before the next query.
+const LIST_MACHINES: (Span, Span) = (Span(60), Span(10));
 /// How long an ended launch stays in memory. A later question about it is answered with the end.
 const KEPT_AFTER_END: Span = Span(3600);
 /// The longest timeout of a launch: a day.
@@ -86,9 +86,9 @@ impl Coordinator {
                 let answer = self.cancel(now, &launch, &caller, commands);
                 commands.push(Command::Answer { to: reply, answer });
             }
-            Event::Surveyed { launch, group, sites } => {
+            Event::MachinesListed { launch, group, sites } => {
                 self.links.forget(now);
-                self.surveyed(now, &launch, group, &sites, commands);
+                self.machines_listed(now, &launch, group, &sites, commands);
             }
             Event::Measured { between: [one, other], mbps, round_trip_us } => {
                 self.links.measured(&one, &other, LinkQuality { at: now, mbps, round_trip_us });
@@ -96,8 +96,8 @@ impl Coordinator {
             Event::SubjobStatus { from, id, state, reply } => {
                 self.record_status(now, &from, &id, state, commands);
                 if let Some(to) = reply {
-                    let (decision, heard) = self.decision(&from, &id);
-                    commands.push(Command::SubjobDecision { to, decision, heard });
+                    let (decision, end_acknowledged) = self.decision(&from, &id);
+                    commands.push(Command::SubjobDecision { to, decision, end_acknowledged });
                 }
             }
             Event::Due => {
@@ -130,7 +130,7 @@ impl Coordinator {
             return Answer::Refused(why);
         }
         self.launches.insert(key, Launch::new(now, spec));
-        self.survey(&key, 0, commands);
+        self.list_machines(&key, 0, commands);
         self.answer(&key)
     }
 
@@ -159,7 +159,7 @@ impl Coordinator {
         launch.application = extended;
         launch.groups.push(Group::new(now, tasks, Some(spawn.key)));
         let group = launch.groups.len() as u32 - 1;
-        self.survey(&key, group, commands);
+        self.list_machines(&key, group, commands);
         self.answer(&key)
     }
 
@@ -172,8 +172,8 @@ impl Coordinator {
         self.answer(&key)
     }
 
-    fn survey(&self, key: &Key, group: u32, commands: &mut Vec<Command>) {
-        commands.push(Command::Survey { launch: self.id(key), group });
+    fn list_machines(&self, key: &Key, group: u32, commands: &mut Vec<Command>) {
+        commands.push(Command::ListMachines { launch: self.id(key), group });
     }
 
     fn id(&self, key: &Key) -> LaunchId {

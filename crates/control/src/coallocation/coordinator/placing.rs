@@ -1,4 +1,4 @@
-//! The places of tasks, by the machines that servers report and the measured links, and one subjob for each machine used.
+//! The mapping of tasks, by the machines that servers report and the measured links, and one subjob for each machine used.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use pliant_model::{Procs, Time};
 use pliant_tig::overload_percent;
 use pliant_tig::wase::closest_first;
 
-use super::launch::{GroupState, Launch, SubjobRecord, TaskPlace};
+use super::launch::{GroupState, Launch, SubjobRecord, TaskAllocation};
 use super::mapping::Mapper;
 use super::{Command, Coordinator, Site, SubjobState};
 use crate::coallocation::commitments::{Commitments, Flow};
@@ -21,7 +21,7 @@ type RunningTasks = BTreeMap<u32, (Name, Option<Time>)>;
 
 impl Coordinator {
     /// Maps a group on the machines that servers have reported.
-    pub(super) fn surveyed(
+    pub(super) fn machines_listed(
         &mut self,
         now: Time,
         id: &LaunchId,
@@ -38,10 +38,10 @@ impl Coordinator {
         if sites.iter().all(|site| site.machines.is_empty()) {
             return;
         }
-        let placed = self.place(&key, launch, group, sites);
+        let placed = self.map_tasks(&key, launch, group, sites);
         let Some(launch) = self.launches.get_mut(&key) else { return };
         match placed {
-            Ok(places) => launch.reserve(now, id, group, places, sites, &self.config.own),
+            Ok(allocations) => launch.reserve(now, id, group, allocations, sites, &self.config.own),
             Err(why) => launch.groups[group].state = GroupState::GivenUp(why),
         }
         self.settle(now, &key, commands);
@@ -56,8 +56,9 @@ impl Coordinator {
                 |subjob: &&SubjobRecord| matches!(subjob.state, SubjobState::Unknown | SubjobState::Queued);
             for subjob in launch.subjobs.iter().filter(has_none) {
                 for task in &subjob.subjob.tasks {
-                    let place = (subjob.server.name.clone(), task.machine.clone());
-                    *commitments.machines.entry(place).or_default() += launch.mcr(subjob.group, &task.name);
+                    let allocation = (subjob.server.name.clone(), task.machine.clone());
+                    *commitments.machines.entry(allocation).or_default() +=
+                        launch.mcr(subjob.group, &task.name);
                 }
             }
             commitments.flows.extend(launch.flows(&launch.running(), |_| true));
@@ -65,43 +66,42 @@ impl Coordinator {
         commitments
     }
 
-    /// The places of a group's tasks: of a whole application, or of a spawn, whose connected tasks are mapped together and
+    /// The machines of a group's tasks: of a whole application, or of a spawn, whose connected tasks are mapped together and
     /// one set after the other.
-    fn place(
+    fn map_tasks(
         &self,
         key: &Key,
         launch: &Launch,
         group: usize,
         sites: &[Site],
-    ) -> Result<Vec<(u32, TaskPlace)>, String> {
+    ) -> Result<Vec<(u32, TaskAllocation)>, String> {
         let (mut commitments, mut running) = (self.commitments(), launch.running());
-        let mut places = Vec::new();
+        let mut allocations = Vec::new();
         for tasks in launch.connected_tasks(group) {
-            let placed =
-                self.place_connected(key, launch, (group, &tasks), sites, (&commitments, &running))?;
-            for (task, place) in &placed {
-                let machine_key = (place.server.clone(), place.machine.clone());
+            let placed = self.map_connected(key, launch, (group, &tasks), sites, (&commitments, &running))?;
+            for (task, allocation) in &placed {
+                let machine_key = (allocation.server.clone(), allocation.machine.clone());
                 *commitments.machines.entry(machine_key).or_default() += launch.mcr_of(*task);
-                running.insert(*task, (place.server.clone(), None));
+                running.insert(*task, (allocation.server.clone(), None));
             }
             commitments
                 .flows
-                .extend(launch.flows(&running, |talk| talk.between.iter().any(|end| tasks.contains(end))));
-            places.extend(placed);
+                .extend(launch.flows(&running, |edge| edge.between.iter().any(|end| tasks.contains(end))));
+            allocations.extend(placed);
         }
-        Ok(places)
+        Ok(allocations)
     }
 
-    /// The places of connected tasks. For spawned tasks the search begins at the neighbour with the most traffic. If its
+    /// The machines of connected tasks. For spawned tasks the search begins at the neighbour with the most traffic. If its
     /// links cannot carry their traffic to running tasks, the other servers are tried.
-    fn place_connected(
+    fn map_connected(
         &self,
         key: &Key,
         launch: &Launch,
         (group, tasks): (usize, &[u32]),
         sites: &[Site],
         (commitments, running): (&Commitments, &RunningTasks),
-    ) -> Result<Vec<(u32, TaskPlace)>, String> {
+    ) -> Result<Vec<(u32, TaskAllocation)>, String> {
         let graph = launch.application.among(tasks).map_err(|error| error.to_string())?;
         let measured = self.links.slowest_mbps().is_some();
         let how = if group > 0 { Mapping::Wase } else { launch.mapping };
@@ -110,34 +110,34 @@ impl Coordinator {
                 dendrogram(sites, &self.links, start, commitments).map_err(|error| error.to_string())?;
             let mapper = Mapper { graph: &graph, grid: &grid, threshold: launch.threshold, measured, key };
             let mapped = mapper.map(how).map_err(|unplaceable| unplaceable.describe(&graph))?;
-            let place = |(task, placed): (&u32, &pliant_tig::Placement)| {
+            let allocation = |(task, placed): (&u32, &pliant_tig::Placement)| {
                 let name = &grid.machine(placed.machine).name;
                 let (site, machine) = site_and_machine(name, sites).ok_or("a machine without a server")?;
                 let (server, machine) = (site.server.name.clone(), machine.to_owned());
-                Ok((*task, TaskPlace { server, machine, affinity: placed.affinity }))
+                Ok((*task, TaskAllocation { server, machine, affinity: placed.affinity }))
             };
-            let places =
-                tasks.iter().zip(&mapped.placements).map(place).collect::<Result<Vec<_>, String>>()?;
-            let flows = launch.flows_to_running(running, &places);
+            let allocations =
+                tasks.iter().zip(&mapped.placements).map(allocation).collect::<Result<Vec<_>, String>>()?;
+            let flows = launch.flows_to_running(running, &allocations);
             let fits_links = !measured
                 || flows.is_empty()
                 || occupy_links(&mut grid, &flows)
                     && overload_percent(&graph, &grid, &mapped).is_none_or(|overload| overload == 0.0);
-            Ok::<_, String>((grid, places, fits_links))
+            Ok::<_, String>((grid, allocations, fits_links))
         };
         let near = if group > 0 { launch.nearest_server(tasks) } else { None };
         let is_site = |name: &&Name| sites.iter().any(|site| site.server.name == **name);
-        let (grid, places, fits_links) = from(near.filter(is_site).or(launch.user_lan.as_ref()))?;
+        let (grid, allocations, fits_links) = from(near.filter(is_site).or(launch.user_lan.as_ref()))?;
         if fits_links {
-            return Ok(places);
+            return Ok(allocations);
         }
         let elsewhere = closest_first(&grid).into_iter().skip(1).find_map(|lan| {
             let name = &grid.node(lan).name;
             let site = sites.iter().find(|site| site.server.name.as_str() == name)?;
             from(Some(&site.server.name)).ok().filter(|(.., fits_links)| *fits_links)
         });
-        let places = elsewhere.map(|(_, places, _)| places);
-        places.ok_or_else(|| {
+        let allocations = elsewhere.map(|(_, allocations, _)| allocations);
+        allocations.ok_or_else(|| {
             "expected links with capacity for its traffic to running tasks, found none from any server with \
              a machine for it"
                 .to_owned()
@@ -175,9 +175,10 @@ impl Launch {
                 _ => false,
             };
             let machine = subjob.subjob.tasks.first().map(|task| &task.machine);
-            let is_at =
-                |place: &TaskPlace| place.server == subjob.server.name && Some(&place.machine) == machine;
-            let is_there = |task: &&u32| self.places.get(*task).is_some_and(is_at);
+            let is_at = |allocation: &TaskAllocation| {
+                allocation.server == subjob.server.name && Some(&allocation.machine) == machine
+            };
+            let is_there = |task: &&u32| self.allocations.get(*task).is_some_and(is_at);
             let tasks = group.tasks.iter().filter(is_there).filter(|task| !has_ended(task));
             running.extend(tasks.map(|task| (*task, (subjob.server.name.clone(), group.decided))));
         }
@@ -186,22 +187,22 @@ impl Launch {
 
     /// The traffic between servers along edges that `counts`; none if the application does not declare bandwidth.
     fn flows(&self, running: &RunningTasks, counts: impl Fn(&TaskEdge) -> bool) -> Vec<Flow> {
-        let flow = |talk: &TaskEdge| {
+        let flow = |edge: &TaskEdge| {
             let [(one, began), (other, other_began)] =
-                [running.get(&talk.between[0])?, running.get(&talk.between[1])?];
-            let mbps = talk.rqoc * self.application.bandwidth_mbps?;
+                [running.get(&edge.between[0])?, running.get(&edge.between[1])?];
+            let mbps = edge.rqoc * self.application.bandwidth_mbps?;
             let since = began.zip(*other_began).map(|(one, other)| one.max(other));
             (one != other).then(|| Flow { between: server_pair(one, other), mbps, since })
         };
-        self.application.edges.iter().filter(|talk| counts(talk)).filter_map(flow).collect()
+        self.application.edges.iter().filter(|edge| counts(edge)).filter_map(flow).collect()
     }
 
-    /// The traffic that tasks in these places send to running tasks on other servers.
-    fn flows_to_running(&self, running: &RunningTasks, places: &[(u32, TaskPlace)]) -> Vec<Flow> {
+    /// The traffic of tasks on these machines to running tasks on other servers.
+    fn flows_to_running(&self, running: &RunningTasks, allocations: &[(u32, TaskAllocation)]) -> Vec<Flow> {
         let mut all = running.clone();
-        all.extend(places.iter().map(|(task, place)| (*task, (place.server.clone(), None))));
+        all.extend(allocations.iter().map(|(task, allocation)| (*task, (allocation.server.clone(), None))));
         let is_old = |end: u32| running.contains_key(&end);
-        self.flows(&all, |talk| is_old(talk.between[0]) != is_old(talk.between[1]))
+        self.flows(&all, |edge| is_old(edge.between[0]) != is_old(edge.between[1]))
     }
 
     /// The tasks of a group, as connected components within the group.
@@ -212,13 +213,13 @@ impl Launch {
             let mut joined = vec![left.remove(0)];
             let mut at = 0;
             while let Some(task) = joined.get(at).copied() {
-                let talks = |other: &mut u32| {
+                let is_neighbour = |other: &mut u32| {
                     self.application
                         .edges
                         .iter()
-                        .any(|talk| talk.between == [task, *other] || talk.between == [*other, task])
+                        .any(|edge| edge.between == [task, *other] || edge.between == [*other, task])
                 };
-                joined.extend(left.extract_if(.., talks));
+                joined.extend(left.extract_if(.., is_neighbour));
                 at += 1;
             }
             joined.sort_unstable();
@@ -229,13 +230,14 @@ impl Launch {
 
     /// The server of the neighbour with the most traffic to these tasks.
     fn nearest_server(&self, tasks: &[u32]) -> Option<&Name> {
-        let outward = |talk: &TaskEdge| match talk.between.map(|end| tasks.contains(&end)) {
-            [true, false] => Some((talk.between[1], talk.rqoc)),
-            [false, true] => Some((talk.between[0], talk.rqoc)),
+        let outward = |edge: &TaskEdge| match edge.between.map(|end| tasks.contains(&end)) {
+            [true, false] => Some((edge.between[1], edge.rqoc)),
+            [false, true] => Some((edge.between[0], edge.rqoc)),
             _ => None,
         };
-        let talks = self.application.edges.iter().filter_map(outward);
-        let placed = talks.filter_map(|(other, rqoc)| Some((rqoc, &self.places.get(&other)?.server)));
+        let outward_edges = self.application.edges.iter().filter_map(outward);
+        let placed =
+            outward_edges.filter_map(|(other, rqoc)| Some((rqoc, &self.allocations.get(&other)?.server)));
         placed.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, server)| server)
     }
 
@@ -246,15 +248,18 @@ impl Launch {
         now: Time,
         id: &LaunchId,
         group: usize,
-        places: Vec<(u32, TaskPlace)>,
+        allocations: Vec<(u32, TaskAllocation)>,
         sites: &[Site],
         coordinator: &Peer,
     ) {
         let mut by_machine: BTreeMap<(Name, String), Vec<u32>> = BTreeMap::new();
-        for (task, place) in &places {
-            by_machine.entry((place.server.clone(), place.machine.clone())).or_default().push(*task);
+        for (task, allocation) in &allocations {
+            by_machine
+                .entry((allocation.server.clone(), allocation.machine.clone()))
+                .or_default()
+                .push(*task);
         }
-        self.places.extend(places);
+        self.allocations.extend(allocations);
         self.groups[group].state = GroupState::Reserving { until: now + self.timeout };
         if self.dry_run {
             return self.finish(now, LaunchEnd::Mapped);

@@ -68,12 +68,12 @@ fn row(rcrs: &[f64]) -> Application {
         rcr: *rcr,
         payload: Payload::default(),
     };
-    let talk = |at: u32| TaskEdge { between: [at - 1, at], rqoc: 2.0 };
+    let edge = |at: u32| TaskEdge { between: [at - 1, at], rqoc: 2.0 };
     Application {
         mcr_mflops: POWER,
         bandwidth_mbps: None,
         tasks: rcrs.iter().enumerate().map(wish).collect(),
-        edges: (1..rcrs.len() as u32).map(talk).collect(),
+        edges: (1..rcrs.len() as u32).map(edge).collect(),
     }
 }
 
@@ -214,14 +214,14 @@ impl Federation {
     fn carry_out(&mut self, command: Command, messages: &mut VecDeque<Message>) {
         match command {
             Command::Answer { answer, .. } => self.answers.push(answer),
-            Command::SubjobDecision { to, decision, heard } => {
+            Command::SubjobDecision { to, decision, end_acknowledged } => {
                 let (server, id) = subjob_of(to);
-                let decided = SubjobEvent::Decided { reply: None, id, decision, heard };
+                let decided = SubjobEvent::Decided { reply: None, id, decision, end_acknowledged };
                 messages.push_back(Message::Server(server, server::Event::Subjob(decided)));
             }
-            Command::Survey { launch, group } => {
+            Command::ListMachines { launch, group } => {
                 let sites = self.sites();
-                messages.push_back(Message::Coordinator(Event::Surveyed { launch, group, sites }));
+                messages.push_back(Message::Coordinator(Event::MachinesListed { launch, group, sites }));
             }
             Command::Call { to, id, call } => {
                 let server = (0..self.servers.len()).find(|number| name(*number) == to.name).unwrap();
@@ -232,7 +232,7 @@ impl Federation {
                 let event = match call {
                     Call::Prepare(subjob) => SubjobEvent::Prepare { reply, subjob },
                     Call::Decide(decision) => {
-                        SubjobEvent::Decided { reply: Some(reply), id, decision, heard: false }
+                        SubjobEvent::Decided { reply: Some(reply), id, decision, end_acknowledged: false }
                     }
                 };
                 messages.push_back(Message::Server(server, server::Event::Subjob(event)));

@@ -72,7 +72,7 @@ fn decisions_follow_an_event_at_once() {
     assert_eq!(handle(&mut machine, 9, ended(0, Exit::Completed)), "report 7 Completed");
     let alice = machine.requests().share(TimeMs(9), &"alice".parse().unwrap()).unwrap();
     // Requests that were ended early count, and the core was shared while both were present.
-    assert_eq!((alice.consumed, alice.deserved, alice.requests), (SpanMs(4 + 5), SpanMs(8), 0));
+    assert_eq!((alice.usage, alice.fair_share, alice.requests), (SpanMs(4 + 5), SpanMs(8), 0));
     assert_eq!(machine.requests().owner(BOB).map(User::to_string), Some("bob".to_owned()));
 }
 

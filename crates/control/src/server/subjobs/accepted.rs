@@ -31,7 +31,7 @@ pub struct ListedSubjob {
     /// When it entered this state.
     pub since: Time,
     /// When its coordinator sent the last message about it.
-    pub heard: Time,
+    pub last_contact: Time,
 }
 
 /// The subjobs of a server.
@@ -54,7 +54,7 @@ pub(super) struct AcceptedSubjob {
     pub(super) has_processors: bool,
     /// The addresses of its tasks, once located.
     pub(super) task_addresses: Addresses,
-    /// The addresses of the tasks that its tasks talk to.
+    /// The addresses of the tasks that its tasks communicate with.
     pub(super) peers: Addresses,
     /// How it runs, once it does.
     pub(super) run: Option<Run>,
@@ -67,7 +67,7 @@ pub(super) struct AcceptedSubjob {
     /// When it entered this state.
     pub(super) since: Time,
     /// When its coordinator sent the last message about it.
-    pub(super) heard: Time,
+    pub(super) last_contact: Time,
 }
 
 impl Subjobs {
@@ -136,7 +136,7 @@ impl AcceptedSubjob {
             report_at: now + REPORT_RETRY.0,
             pause: REPORT_RETRY.0,
             since: now,
-            heard: now,
+            last_contact: now,
         }
     }
 
@@ -158,7 +158,7 @@ impl AcceptedSubjob {
             state: self.state.clone(),
             ending: self.ending,
             since: self.since,
-            heard: self.heard,
+            last_contact: self.last_contact,
         }
     }
 

@@ -24,7 +24,7 @@ impl Slurm {
         let mut slurm = Slurm::idle();
         let handoff = Box::new(Handoff { sibling: true, ..handoff_from_paris(5, 1) });
         let id = handoff.id.clone();
-        assert_eq!(slurm.bench.tell(Event::Prepare { reply: Token(51), handoff }), None);
+        assert_eq!(slurm.bench.deliver(Event::Prepare { reply: Token(51), handoff }), None);
         let [external::Command::Queue(Queue { job: JobId(1), tentative: true, .. })] = &slurm.commands()[..]
         else {
             panic!("{:?}", slurm.bench.commands)
@@ -36,7 +36,7 @@ impl Slurm {
 
     pub(super) fn event(&mut self, event: external::Event) -> Option<Answer> {
         self.bench.now += Span(1);
-        self.bench.tell(Event::Batch(batch::Event::External(event)))
+        self.bench.deliver(Event::Batch(batch::Event::External(event)))
     }
 
     pub(super) fn list(&mut self, jobs: Vec<ListedJob>) {
@@ -76,7 +76,7 @@ pub(super) fn job_41(state: State) -> ListedJob {
     let runs = state.phase() == Some(Phase::Running);
     ListedJob {
         id: "41".to_owned(),
-        ours: Some(1),
+        job_number: Some(1),
         shape: CoreLayout { cores: 1, ..CoreLayout::default() },
         allocations: runs
             .then(|| NodeAllocation { node: "n1".to_owned(), cores: Some(1) })
@@ -98,7 +98,7 @@ fn a_ready_sibling_asks_its_source_and_is_released() {
     assert_eq!((slurm.calls(), slurm.commands()), (vec![], vec![]));
     slurm.list(vec![job_41(State::Running)]);
     assert_eq!((slurm.calls(), slurm.commands()), (vec![Call::Ready], vec![]));
-    slurm.bench.tell(Event::Decided { id: id.clone(), decision: COMMIT });
+    slurm.bench.deliver(Event::Decided { id: id.clone(), decision: COMMIT });
     let [external::Command::Release { job: JobId(1), tentative: true, .. }] = &slurm.commands()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
@@ -112,7 +112,7 @@ fn a_ready_sibling_asks_its_source_and_is_released() {
 fn a_sibling_that_is_aborted_is_terminated() {
     let (mut slurm, id) = Slurm::with_sibling();
     slurm.list(vec![job_41(State::Running)]);
-    slurm.bench.tell(Event::Decided { id, decision: HandoffDecision::Abort });
+    slurm.bench.deliver(Event::Decided { id, decision: HandoffDecision::Abort });
     let [external::Command::Terminate { job: JobId(1), .. }] = &slurm.commands()[..] else {
         panic!("{:?}", slurm.bench.commands)
     };
@@ -124,7 +124,7 @@ fn a_sibling_that_is_aborted_is_terminated() {
 fn a_sibling_that_is_released_too_late_is_queued_again() {
     let (mut slurm, id) = Slurm::with_sibling();
     slurm.list(vec![job_41(State::Running)]);
-    slurm.bench.tell(Event::Decided { id: id.clone(), decision: COMMIT });
+    slurm.bench.deliver(Event::Decided { id: id.clone(), decision: COMMIT });
     slurm.restore();
     slurm.event(external::Event::ReleasedTooLate { job: JobId(1) });
     let [external::Command::Queue(queue)] = &slurm.commands()[..] else {
@@ -136,7 +136,7 @@ fn a_sibling_that_is_released_too_late_is_queued_again() {
     assert!(slurm.bench.server.job(1).is_none() && slurm.bench.server.needs_files_of(&Key([7; 16])));
     let again = Event::Commit { reply: Token(52), id, cancelled: false, attempts: 1 };
     assert_eq!(
-        slurm.bench.tell(again),
+        slurm.bench.deliver(again),
         Some(Answer::Handoff(Reply::Done)),
         "a repeated commit is acknowledged"
     );
@@ -155,9 +155,9 @@ fn a_sibling_that_has_lost_its_processors_asks_and_is_queued_again() {
         allocations: job_41(State::Running).allocations,
         ..job_41(State::Completed)
     }]);
-    slurm.bench.tell(Event::Due);
+    slurm.bench.deliver(Event::Due);
     assert_eq!((slurm.calls(), slurm.bench.server.prepared().count()), (vec![Call::Inquire], 1));
-    slurm.bench.tell(Event::Decided { id, decision: HandoffDecision::Undecided });
+    slurm.bench.deliver(Event::Decided { id, decision: HandoffDecision::Undecided });
     let [external::Command::Queue(Queue { job: JobId(2), tentative: true, .. })] = &slurm.commands()[..]
     else {
         panic!("{:?}", slurm.bench.commands)

@@ -17,7 +17,7 @@ impl Slurm {
     /// Applies an event of the subjob; returns its state.
     fn subjob(&mut self, event: SubjobEvent) -> SubjobState {
         self.bench.now += Span(1);
-        self.bench.tell(Event::Subjob(event));
+        self.bench.deliver(Event::Subjob(event));
         self.bench.server.subjob_state(&id())
     }
 
@@ -65,7 +65,7 @@ impl Slurm {
         slurm.restore();
         assert_eq!(slurm.bench.server.subjob_task_addresses(1), Some(&addresses));
         let decision = SubjobDecision::Commit { peers: addresses.clone() };
-        let decided = SubjobEvent::Decided { reply: None, id: id(), decision, heard: false };
+        let decided = SubjobEvent::Decided { reply: None, id: id(), decision, end_acknowledged: false };
         assert_eq!(slurm.subjob(decided), SubjobState::Committed);
         assert_eq!(slurm.bench.server.subjob_task_addresses(1), Some(&addresses), "they start with these");
         slurm

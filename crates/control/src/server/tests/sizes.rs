@@ -49,7 +49,7 @@ fn a_batch_system_that_chooses_sizes_is_offered_one_unless_the_tuner_is_greedy()
         let listing = Listing::new(bench.now + Span(1), vec![node], vec![]);
         let changes: Changes = listing.changes(&Listing::default());
         bench.now += Span(1);
-        bench.tell(Event::Batch(batch::Event::External(external::Event::Listed(changes))));
+        bench.deliver(Event::Batch(batch::Event::External(external::Event::Listed(changes))));
         bench.accepted(moldable(1));
         let queued = bench.commands.iter().find_map(|command| match command {
             Command::Batch(batch::Command::External(external::Command::Queue(queue))) => Some(queue.clone()),

@@ -15,7 +15,7 @@ use pliant_control::job::Exit;
 use pliant_control::names::{Key, Name};
 use pliant_transport::Connections;
 use pliant_wire::proto::subjobs_client::SubjobsClient;
-use pliant_wire::{DecidedSubjob, proto, surveyed};
+use pliant_wire::{DecidedSubjob, listed_machines, proto};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -25,7 +25,7 @@ use crate::calling::{UnderWay, timed};
 use crate::host::Mailbox;
 
 /// How long a server may take to say what machines it has: the machine asks all of them again after twice as long.
-const SURVEY: Duration = Duration::from_secs(5);
+const LIST_MACHINES: Duration = Duration::from_secs(5);
 /// The longest answer, in bytes: more than that of a server with very many machines.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -37,7 +37,7 @@ pub(super) struct Calls {
     pub(super) coordinator: Mailbox<Coordinator>,
     pub(super) runtime: Handle,
     pub(super) servers: Connections,
-    pub(super) surveys: UnderWay<(Key, u32)>,
+    pub(super) listings: UnderWay<(Key, u32)>,
     pub(super) calls: UnderWay<SubjobId>,
 }
 
@@ -52,17 +52,17 @@ fn step(call: &Call) -> &'static str {
 impl Calls {
     /// Asks every server that is there what machines it has, unless that is being asked. Those that say nothing in time are
     /// left out.
-    pub(super) fn survey(&self, launch: LaunchId, group: u32) {
+    pub(super) fn list_machines(&self, launch: LaunchId, group: u32) {
         let own = self.clone();
         self.runtime.spawn(async move {
             let asked = async { Ok::<_, Infallible>(own.sites().await) };
-            let Some(Ok(sites)) = own.surveys.once(&(launch.key, group), "survey", asked).await else {
+            let Some(Ok(sites)) = own.listings.once(&(launch.key, group), "list-machines", asked).await else {
                 return;
             };
             let machines: usize = sites.iter().map(|site| site.machines.len()).sum();
-            tracing::info!(%launch, group, servers = sites.len(), machines, "surveyed");
+            tracing::info!(%launch, group, servers = sites.len(), machines, "the servers below have reported their machines");
             // An agent that has stopped asks again when it starts.
-            let _ = own.coordinator.send(Event::Surveyed { launch, group, sites });
+            let _ = own.coordinator.send(Event::MachinesListed { launch, group, sites });
         });
     }
 
@@ -109,12 +109,12 @@ impl Calls {
 
     async fn machines(&self, server: &Peer) -> Result<Vec<Machine>, String> {
         let mut subjobs = self.server(server)?;
-        let mut request = Request::new(proto::SurveyRequest {});
-        request.set_timeout(SURVEY);
-        let asked = tokio::time::timeout(SURVEY, subjobs.survey(request)).await;
+        let mut request = Request::new(proto::ListMachinesRequest {});
+        request.set_timeout(LIST_MACHINES);
+        let asked = tokio::time::timeout(LIST_MACHINES, subjobs.list_machines(request)).await;
         let reply = asked.map_err(|_| "no answer in time".to_owned())?;
         let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
-        let machines = surveyed(reply).map_err(|malformed| malformed.to_string())?;
+        let machines = listed_machines(reply).map_err(|malformed| malformed.to_string())?;
         Ok(machines.into_iter().map(rounded).collect())
     }
 
@@ -151,7 +151,7 @@ impl Calls {
                 reply => reply,
             },
             Call::Decide(decision) => {
-                let decided = (id.clone(), DecidedSubjob { decision, heard: false });
+                let decided = (id.clone(), DecidedSubjob { decision, end_acknowledged: false });
                 subjobs.decide(timed((&decided).into())).await
             }
         };

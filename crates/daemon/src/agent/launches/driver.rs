@@ -31,8 +31,10 @@ impl Driver<Coordinator> for LaunchesDriver {
     fn carry_out(&mut self, _machine: &Coordinator, _now: Time, command: Command, _notice: Option<u64>) {
         match command {
             Command::Answer { to, answer } => self.answers.answer(to, answer),
-            Command::SubjobDecision { to, decision, heard } => self.verdicts.answer(to, (decision, heard)),
-            Command::Survey { launch, group } => self.calls.survey(launch, group),
+            Command::SubjobDecision { to, decision, end_acknowledged } => {
+                self.verdicts.answer(to, (decision, end_acknowledged))
+            }
+            Command::ListMachines { launch, group } => self.calls.list_machines(launch, group),
             Command::Call { to, id, call } => self.calls.call(to, id, call),
             Command::Archive(record) => observe(&record),
         }

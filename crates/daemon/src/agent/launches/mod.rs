@@ -59,8 +59,8 @@ pub(super) struct Launches {
 /// Goes on with the launches in the journal, if this agent is to coordinate any.
 pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, DaemonError> {
     let CoordinatorContext { file, address, agent, tls, gate } = context;
-    let (folder, own) = match place(file, address) {
-        Ok(place) => place,
+    let (folder, own) = match own_folder(file, address) {
+        Ok(own_folder) => own_folder,
         Err(why) => {
             tracing::info!(why, "launches are refused");
             return Ok(Launches {
@@ -88,7 +88,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
         coordinator: mailbox.clone(),
         runtime: tokio::runtime::Handle::current(),
         servers: Connections::new(Role::Server, tls),
-        surveys: UnderWay::default(),
+        listings: UnderWay::default(),
         calls: UnderWay::default(),
     };
     let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
@@ -104,7 +104,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
 }
 
 /// Where the journal is, and how servers reach the agent; or why it coordinates no launches.
-fn place(file: &AgentFile, address: SocketAddr) -> Result<(std::path::PathBuf, Peer), String> {
+fn own_folder(file: &AgentFile, address: SocketAddr) -> Result<(std::path::PathBuf, Peer), String> {
     let name = file.name.clone();
     let refused = |why: &str| format!("agent {name} coordinates no launches: {why}");
     let Some(state) = &file.state else {

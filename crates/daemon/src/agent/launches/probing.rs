@@ -70,8 +70,8 @@ impl Probing {
                 let mbps = rounded(there_mbps.min(back_mbps));
                 let round_trip_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
                 let between = [by.clone(), to.clone()];
-                let told = Event::Measured { between, mbps, round_trip_us };
-                match self.calls.coordinator.send(told) {
+                let measured = Event::Measured { between, mbps, round_trip_us };
+                match self.calls.coordinator.send(measured) {
                     Ok(()) => ProbeOutcome::Measured,
                     Err(_) => ProbeOutcome::Failed,
                 }

@@ -93,7 +93,7 @@ impl proto::launches_server::Launches for Service {
         }
     }
 
-    async fn look(&self, request: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
+    async fn get(&self, request: Request<proto::LaunchId>) -> Result<Response<proto::Launch>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let id = LaunchId::try_from(request.into_inner())?;
         let (open, wanted, by) = (self.open()?, id.clone(), caller.clone());
@@ -139,7 +139,7 @@ impl proto::launches_server::Launches for Service {
         Ok(Response::new(links_reply(&known)))
     }
 
-    async fn stands(
+    async fn report_subjob(
         &self,
         request: Request<proto::SubjobReport>,
     ) -> Result<Response<proto::SubjobDecision>, Status> {
@@ -149,11 +149,11 @@ impl proto::launches_server::Launches for Service {
         let SubjobReport { id, state } = request.into_inner().try_into()?;
         let open = self.open()?;
         let reply = open.verdicts.wait();
-        tracing::info!(subjob = %id, server = %from, state = state.word(), "a server reports how its subjob stands");
-        let stands = Event::SubjobStatus { from, id, state, reply: Some(reply.token()) };
-        open.mailbox.send(stands).map_err(|_| stopped())?;
-        let (decision, heard) = reply.within(JOURNAL).await.map_err(late)?;
-        Ok(Response::new((&DecidedSubjob { decision, heard }).into()))
+        tracing::info!(subjob = %id, server = %from, state = state.word(), "a server reports the state of its subjob");
+        let status = Event::SubjobStatus { from, id, state, reply: Some(reply.token()) };
+        open.mailbox.send(status).map_err(|_| stopped())?;
+        let (decision, end_acknowledged) = reply.within(JOURNAL).await.map_err(late)?;
+        Ok(Response::new((&DecidedSubjob { decision, end_acknowledged }).into()))
     }
 }
 

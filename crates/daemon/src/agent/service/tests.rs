@@ -23,7 +23,7 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         ended: None,
         exit: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         pinned: false,
         hops: Vec::new(),
         unit_runtime: None,

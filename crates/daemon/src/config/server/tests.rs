@@ -38,12 +38,12 @@ fn a_queue_order_belongs_to_the_local_policy() {
 }
 
 #[test]
-fn what_cannot_be_is_told_by_its_key() {
+fn invalid_settings_are_reported_with_their_key() {
     let check = |cluster: &str, words: &[&str]| {
         let error = read_with(cluster).err().unwrap().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "expected {words:?} in: {error}");
     };
-    let beside = "none beside [cluster.slurm]";
+    let beside = "none together with [cluster.slurm]";
     check("[cluster]\nprocs = 4\n[cluster.slurm]\n", &["cluster.procs", beside]);
     check("[cluster]\nbatch = \"easy\"\n[cluster.slurm]\n", &["cluster.batch", beside]);
     check("[cluster]\norder = \"f1\"\n[cluster.slurm]\n", &["cluster.order", beside]);

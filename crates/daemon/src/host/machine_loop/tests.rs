@@ -124,10 +124,10 @@ fn runner() -> Runner<Echo, Notes> {
 fn what_promises_nothing_waits_for_the_next_commit() {
     let mut runner = runner();
     assert!(!runner.is_pressing(), "there is nothing to commit");
-    runner.tell(Word::Early);
+    runner.deliver(Word::Early);
     assert_eq!(runner.driver.0, [Word::Ask]);
     assert!(!runner.is_pressing());
-    runner.tell(Word::Durable);
+    runner.deliver(Word::Durable);
     assert_eq!(runner.driver.0, [Word::Ask], "not durable yet");
     assert!(runner.is_pressing());
     assert_eq!(runner.batch.entries.len(), 2);
@@ -139,11 +139,11 @@ fn what_promises_nothing_waits_for_the_next_commit() {
 #[test]
 fn nothing_waits_for_a_commit_for_ever() {
     let mut late = runner();
-    late.tell(Word::Early);
+    late.deliver(Word::Early);
     late.unwritten_since = Instant::now().checked_sub(UNWRITTEN);
     assert!(late.is_pressing(), "it has waited");
     let mut many = runner();
-    (0..BATCH).for_each(|_| many.tell(Word::Early));
+    (0..BATCH).for_each(|_| many.deliver(Word::Early));
     assert!(many.is_pressing(), "it is much");
 }
 
@@ -159,7 +159,7 @@ fn what_the_parent_has_kept_is_forgotten_with_the_next_commit() {
 #[test]
 fn a_barrier_falls_when_what_came_before_is_durable() {
     let mut runner = runner();
-    runner.tell(Word::Early);
+    runner.deliver(Word::Early);
     assert!(!runner.is_pressing());
     let (sender, mut settled) = oneshot::channel();
     runner.barriers.push(sender);
@@ -192,7 +192,7 @@ async fn a_glance_needs_no_thread_and_a_barrier_waits_for_it() {
 #[test]
 fn questions_are_not_journaled() {
     let mut runner = runner();
-    runner.tell(Word::Ask);
+    runner.deliver(Word::Ask);
     assert_eq!((&runner.driver.0[..], runner.batch.entries.len(), runner.sequence), (&[Word::Ask][..], 0, 0));
     assert_eq!(digest::<Echo>(&[Word::Ask, Word::Durable]), digest::<Echo>(&[Word::Durable]));
     assert_ne!(digest::<Echo>(&[Word::Durable]), digest::<Echo>(&[]));
@@ -201,18 +201,18 @@ fn questions_are_not_journaled() {
 #[test]
 fn what_changed_nothing_is_not_journaled_and_waits_for_what_came_before() {
     let mut runner = runner();
-    runner.tell(Word::Refused);
+    runner.deliver(Word::Refused);
     assert!(!runner.is_pressing(), "there is nothing to commit");
     runner.follow();
     assert_eq!((&runner.driver.0[..], runner.sequence), (&[Word::Refused][..], 0));
     // It may rest on something that is not durable yet.
-    runner.tell(Word::Durable);
-    runner.tell(Word::Refused);
+    runner.deliver(Word::Durable);
+    runner.deliver(Word::Refused);
     assert!(runner.is_pressing());
     assert_eq!((runner.driver.0.len(), runner.batch.entries.len()), (1, 1));
     runner.commit().unwrap();
     assert_eq!(runner.driver.0[1..], [Word::Durable, Word::Refused]);
-    runner.tell(Word::Early);
-    runner.tell(Word::Refused);
+    runner.deliver(Word::Early);
+    runner.deliver(Word::Refused);
     assert!(runner.is_pressing(), "a call waits for an answer");
 }

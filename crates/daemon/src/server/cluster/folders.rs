@@ -73,7 +73,7 @@ impl Cluster {
     }
 
     /// True if a job has no folder any more, though it was given one before it could start.
-    pub(super) async fn was_put_away(&self, job: &Job) -> bool {
+    pub(super) async fn was_removed(&self, job: &Job) -> bool {
         let Some(dir) = job.dir.clone() else { return false };
         let exists = tokio::task::spawn_blocking(move || dir.try_exists());
         matches!(exists.await, Ok(Ok(false)))
@@ -81,15 +81,15 @@ impl Cluster {
 
     /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
     /// finds nothing to run. False if it was begun.
-    pub(super) async fn put_away(&self, job: &Job) -> bool {
+    pub(super) async fn remove_folder(&self, job: &Job) -> bool {
         let Some(dir) = job.dir.clone() else { return true };
         let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));
-        let mut retry = Retry::new("put away the folder of a job", &job.number);
+        let mut retry = Retry::new("remove the folder of a job", &job.number);
         loop {
             let (dir, aside) = (dir.clone(), aside.clone());
-            let put = tokio::task::spawn_blocking(move || put_away(&dir, &aside)).await;
+            let put = tokio::task::spawn_blocking(move || remove_folder(&dir, &aside)).await;
             match put.unwrap_or_else(|_| Err("internal error".to_owned())) {
-                Ok(is_away) => return is_away,
+                Ok(is_removed) => return is_removed,
                 Err(why) => retry.after(&why).await,
             }
         }
@@ -108,7 +108,7 @@ fn ask_end(dir: &Path, is_ours: bool) -> Result<(), String> {
     processes::ask_end(dir).map_err(|error| error.to_string())
 }
 
-fn put_away(dir: &Path, aside: &Path) -> Result<bool, String> {
+fn remove_folder(dir: &Path, aside: &Path) -> Result<bool, String> {
     let is_unclaimed = |dir: &Path| match processes::find(dir) {
         Ok(found) => Ok(matches!(found, ProcessState::NeverStarted)),
         Err(error) => Err(error.to_string()),

@@ -95,12 +95,12 @@ impl FreshListings {
     }
 
     /// Tells each time that the number of processors has changed.
-    pub(in crate::server) async fn sizes(&self, mut tell: impl FnMut()) {
+    pub(in crate::server) async fn sizes(&self, mut notify: impl FnMut()) {
         let (mut last, mut known) = (self.last.clone(), Procs(0));
         while let Ok(changed) = last.wait_for(|last| last.procs != known).await {
             known = changed.procs;
             drop(changed);
-            tell();
+            notify();
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_waited_for_is_told() {
+    async fn awaited_changes_are_notified() {
         let check = |last: LastListing, expected: Option<&str>| {
             let (_sender, last) = watch::channel(last);
             let fresh = FreshListings { last, wanted: Arc::default(), mailbox: mailbox().0 };

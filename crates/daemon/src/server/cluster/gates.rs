@@ -20,7 +20,7 @@ use super::{Cluster, Job};
 use crate::host::stopped;
 use crate::server::execution::{Failure, Host, Retry};
 
-/// Between two looks at all gates.
+/// The polling interval for all gates.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// Causes a new listing whenever a supervisor has come to its gate.
@@ -41,7 +41,7 @@ pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: wat
     }
 }
 
-/// Which gates need no further look, and whether a supervisor has come to one of those that did.
+/// The gates that need no further polling, and whether a supervisor has reached one of the others.
 fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
     let gates = host.gates();
     let mut any = false;

@@ -1,4 +1,4 @@
-//! What became of a job that is over, or that the batch system does not know any more.
+//! The outcome of a job that has ended, or that the batch system does not know any more.
 //!
 //! Its folder has the first word: what its supervisor has recorded. Where there is no record, the accounts say how it
 //! ended, or the listing.
@@ -18,11 +18,11 @@ use crate::server::execution::{Retry, complaint, end_of, find};
 
 /// How long a node's last writes may take to be seen here.
 const SETTLED: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// The polling interval.
 const PERIOD: Duration = Duration::from_millis(500);
 
 impl Cluster {
-    /// Looks until it is clear what became of a job.
+    /// Polls until the outcome of a job is known.
     pub(super) async fn find_outcome(
         self,
         job: Job,
@@ -119,9 +119,9 @@ impl Cluster {
         let mut retry = Retry::new("see how a job ended", &job.number);
         loop {
             match system.ended(&ids).await {
-                // A batch system that has lost its state gives the same ids again, perhaps to another job of ours.
+                // A batch system that has lost its state gives the same ids again, perhaps to another job of this server.
                 Ok(ended) => {
-                    let is_its = |one: &ListedJob| one.ours.is_none_or(|ours| ours == job.number);
+                    let is_its = |one: &ListedJob| one.job_number.is_none_or(|number| number == job.number);
                     return ended.into_values().rfind(is_its);
                 }
                 Err(error) if error.may_pass() => retry.after(&error).await,
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_batch_system_says_who_ended_what_was_ended_by_a_signal() {
+    fn the_batch_system_decides_about_jobs_that_a_signal_ended() {
         let node_failed = || Exit::Lost("the batch system says: a node failed".to_owned());
         for (exit, state, expected) in [
             (Exit::Signal(15), State::Cancelled, Exit::Cancelled),

@@ -64,7 +64,7 @@ impl End {
     }
 }
 
-/// What a supervisor complained of, for the owner of the job: without the place of its folder on this host.
+/// What a supervisor complained of, for the owner of the job: without the path of its folder on this host.
 pub(in crate::server) fn complaint(line: &str, dir: &Path) -> String {
     let within = format!("{}/", dir.display());
     line.trim_start_matches("error: ").replace(&within, "").replace(&*dir.to_string_lossy(), "its folder")

@@ -10,7 +10,7 @@ use pliant_staging::{StagingError, may_pass};
 pub(in crate::server) struct Failure {
     /// The reason for the log.
     pub(in crate::server) reason: String,
-    /// The reason for the owner of the job: without the places of files on this host.
+    /// The reason for the owner of the job: without the paths of files on this host.
     pub(in crate::server) public: String,
     /// The same may work later.
     pub(in crate::server) may_pass: bool,

@@ -17,9 +17,9 @@ use super::{End, Execution, ExecutionId, Work, blocking};
 use crate::host::Mailbox;
 use crate::server::subjobs::TaskPorts;
 
-/// Between two looks at how the tasks of a subjob end.
+/// The polling interval for the ends of a subjob's tasks.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
-/// After so many looks without a change the machine is asked whether the subjob is still there.
+/// After this number of polls without a change the machine is asked whether the subjob still exists.
 const POLLS_MAX: u32 = 50;
 
 /// A machine for which things are run, as their runner notifies it.

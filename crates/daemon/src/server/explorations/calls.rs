@@ -42,7 +42,7 @@ impl Service {
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
-    /// What users have had of the cores for explorations.
+    /// The shares of users in the cores for explorations.
     pub(in crate::server) async fn shares(
         &self,
         request: &Request<proto::UsersRequest>,

@@ -20,9 +20,9 @@ use crate::server::execution::{End, Execution, ExecutionId, Runner};
 /// How many ends a slow listener may be behind.
 const BEHIND: usize = 4_096;
 
-/// An answer, and what its caller has had.
+/// An answer, and the share of its caller.
 pub(super) type Answered = (Answer, Option<UserShare>);
-/// The end of a request, and what its user has had.
+/// The end of a request, and the share of its user.
 pub(super) type Ended = (u32, RequestState, Option<UserShare>);
 
 /// Those who listen to one exploration.

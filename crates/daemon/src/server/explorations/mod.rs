@@ -1,4 +1,4 @@
-//! Explorations (paper 004): a server's cores for mandatory and optional requests, beside its batch system.
+//! Explorations (paper 004): a server's cores for mandatory and optional requests, besides its batch system.
 //!
 //! The machine is `pliant_control::optional::server` on a thread of its own, with a journal of its own in the folder
 //! `optional` of the state: the two share no processor, and an exploration's many short requests are not to keep jobs

@@ -141,10 +141,10 @@ impl ExplorationCall {
     }
 
     async fn ended(&self, (number, state, share): Ended) -> ExplorationReply {
-        ExplorationReply { answer: self.stands(number.into(), state).await, share }
+        ExplorationReply { answer: self.status(number.into(), state).await, share }
     }
 
-    /// What its user has had until now.
+    /// The share of its user until now.
     async fn usage(&self) -> Result<ExplorationReply, Status> {
         let (user, clock) = (self.user.clone(), self.explorations.clock);
         let asked = self.explorations.mailbox.glance(move |machine, _| {
@@ -166,7 +166,7 @@ impl ExplorationCall {
                 let submit = match self.submit(call) {
                     Ok(submit) => submit,
                     Err(why) => {
-                        let said = ExplorationAnswer::NotTaken { number: id.number, why };
+                        let said = ExplorationAnswer::Refused { number: id.number, why };
                         return Ok(ExplorationReply { answer: said, share: None });
                     }
                 };
@@ -193,14 +193,14 @@ impl ExplorationCall {
             }
         };
         let said = match answer {
-            Answer::State(state) => self.stands(id, state).await,
+            Answer::State(state) => self.status(id, state).await,
             Answer::AllCancelled => ExplorationAnswer::AllCancelled,
             Answer::Refused(why) if why.cause == Cause::KeyTaken => {
                 return Err(Status::already_exists(why.why));
             }
             // There is no request to say it of: the client asks again, and gives this server up in the end.
             Answer::Refused(why) if of_all => return Err(Status::resource_exhausted(why.why)),
-            Answer::Refused(why) => ExplorationAnswer::NotTaken { number: id.number, why },
+            Answer::Refused(why) => ExplorationAnswer::Refused { number: id.number, why },
         };
         Ok(ExplorationReply { answer: said, share })
     }
@@ -240,8 +240,8 @@ impl ExplorationCall {
             Event::Submit { submit, .. } => submit.payload.bytes(),
             _ => 0,
         };
-        let told = TimedEvent { at: moment(&own.clock), event };
-        own.mailbox.try_send(told, bytes).map_err(|why| match why {
+        let timed = TimedEvent { at: moment(&own.clock), event };
+        own.mailbox.try_send(timed, bytes).map_err(|why| match why {
             Rejected::Busy => Status::unavailable("the server is busy; ask again"),
             Rejected::Stopped => stopping(),
         })?;
@@ -249,17 +249,17 @@ impl ExplorationCall {
         reply.within(TIMEOUT).await.map_err(|NoReply| slow())
     }
 
-    /// How a request stands, with what it wrote.
-    async fn stands(&self, id: Attempt, state: RequestState) -> ExplorationAnswer {
+    /// The state of a request, with its output.
+    async fn status(&self, id: Attempt, state: RequestState) -> ExplorationAnswer {
         let name = match state {
             RequestState::Completed => "stdout",
             RequestState::Failed => "stderr",
             RequestState::Waiting | RequestState::Running | RequestState::Cancelled => {
-                return ExplorationAnswer::Stands { id, state, output: Vec::new() };
+                return ExplorationAnswer::Status { id, state, output: Vec::new() };
             }
         };
         if self.service == PAUSE {
-            return ExplorationAnswer::Stands { id, state, output: Vec::new() };
+            return ExplorationAnswer::Status { id, state, output: Vec::new() };
         }
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
@@ -270,6 +270,6 @@ impl ExplorationCall {
             Vec::new()
         });
         output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
-        ExplorationAnswer::Stands { id, state, output }
+        ExplorationAnswer::Status { id, state, output }
     }
 }

@@ -26,7 +26,7 @@ const FRESH: Duration = Duration::from_secs(600);
 const USERS_SHOWN: usize = 1_000;
 
 impl Explorations {
-    /// What users have had, all or one of them.
+    /// The shares of all users or of one.
     pub(in crate::server) async fn shares(&self, of: Option<User>) -> Result<Shares, Stopped> {
         let (cores, clock) = (self.file.cores, self.clock);
         self.mailbox
@@ -57,8 +57,8 @@ impl Explorations {
 
     /// Has the machine forget explorations that are long over, and removes the folders of those that it does not know.
     async fn clean(&self) {
-        let told = TimedEvent { at: moment(&self.clock), event: Event::Due };
-        let Ok(()) = self.mailbox.send(told) else { return };
+        let timed = TimedEvent { at: moment(&self.clock), event: Event::Due };
+        let Ok(()) = self.mailbox.send(timed) else { return };
         // Before the machine is asked: a folder is made for an exploration that it knows, or will know in a moment,
         // when the first request follows its input files.
         let folder = self.runner.host.explorations_dir();
@@ -94,7 +94,7 @@ fn show(shares: &Shares) {
     metrics::gauge!(names::OPTIONAL_UNHAPPY_USERS).set(unhappy as f64);
     for UserShare { user, share } in users.iter().take(USERS_SHOWN) {
         let user = user.to_string();
-        let (consumed, deserved) = (share.consumed.seconds(), share.deserved.seconds());
+        let (usage, fair_share) = (share.usage.seconds(), share.fair_share.seconds());
         for (name, value) in [
             (names::OPTIONAL_COMPLETED_REQUESTS, f64::from(share.completed)),
             (names::OPTIONAL_USEFUL_SECONDS, share.useful.seconds()),
@@ -104,8 +104,8 @@ fn show(shares: &Shares) {
             metrics::gauge!(name, "user" => user.clone()).set(value);
         }
         metrics::gauge!(names::OPTIONAL_REQUESTS, "user" => user.clone()).set(f64::from(share.requests));
-        metrics::gauge!(names::OPTIONAL_USAGE_SECONDS, "user" => user.clone()).set(consumed);
-        metrics::gauge!(names::OPTIONAL_FAIR_SHARE_SECONDS, "user" => user.clone()).set(deserved);
+        metrics::gauge!(names::OPTIONAL_USAGE_SECONDS, "user" => user.clone()).set(usage);
+        metrics::gauge!(names::OPTIONAL_FAIR_SHARE_SECONDS, "user" => user.clone()).set(fair_share);
         if let Some(satisfaction) = share.satisfaction() {
             metrics::gauge!(names::OPTIONAL_SATISFACTION_RATIO, "user" => user).set(satisfaction);
         }

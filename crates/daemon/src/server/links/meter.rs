@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pliant_wire::proto;
 use tokio_stream::Stream;
 
-/// What goes over the line at a time.
+/// The size of a message.
 const PIECE: usize = 32 << 10;
 
 /// Bytes to be sent: so many, and none once that time is over. `kept` is, until the last one was taken.
@@ -29,7 +29,7 @@ pub(super) fn ballast<K>(bytes: u64, limit: Duration, kept: K) -> impl Stream<It
     }))
 }
 
-/// Bytes that no line makes shorter on the way (xorshift, Marsaglia 2003).
+/// Bytes that no connection compresses (xorshift, Marsaglia 2003).
 fn noise() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {

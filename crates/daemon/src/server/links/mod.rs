@@ -4,7 +4,7 @@
 //!
 //! What that costs is bounded on both sides: so many bytes and so long each way as the agent says, within the bounds of the
 //! protocol, and one measurement at a time at each server. The connection begins at the address on which this server
-//! listens, since its tasks talk from there: a machine may be in several networks.
+//! listens, since its tasks communicate from there: a machine may be in several networks.
 
 mod meter;
 

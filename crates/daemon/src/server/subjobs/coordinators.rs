@@ -20,7 +20,7 @@ use crate::host::crash_points::{self, CrashPoint};
 use crate::server::execution::Host;
 
 /// What a call is called where a daemon ends itself for tests.
-const STEP: &str = "stands";
+const STEP: &str = "report-subjob";
 
 /// The way to the agents that coordinate launches.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ impl Coordinators {
         }
     }
 
-    /// Notifies a coordinator of how a subjob stands.
+    /// Reports the state of a subjob to its coordinator.
     pub(super) fn notify(&self, to: Peer, id: SubjobId, state: SubjobState) {
         let mut calls = self.calls.lock();
         if let Some(next) = calls.get_mut(&id) {
@@ -81,24 +81,26 @@ impl Coordinators {
         let word = state.word();
         crash_points::reached(CrashPoint::BeforeCall, [STEP].iter());
         match self.call(to, SubjobReport { id: id.clone(), state }).await {
-            Ok(DecidedSubjob { decision, heard }) => {
-                tracing::info!(subjob = %id, agent = %to.name, state = word, decision = verdict_word(&decision), "reported how a subjob stands");
+            Ok(DecidedSubjob { decision, end_acknowledged }) => {
+                tracing::info!(subjob = %id, agent = %to.name, state = word, decision = verdict_word(&decision), "reported the state of a subjob");
                 crash_points::reached(CrashPoint::AfterCall, [STEP].iter());
-                let decided = SubjobEvent::Decided { reply: None, id: id.clone(), decision, heard };
+                let decided =
+                    SubjobEvent::Decided { reply: None, id: id.clone(), decision, end_acknowledged };
                 // A server that has stopped asks again when it starts.
                 let _ = self.mailbox.send(Event::Subjob(decided));
             }
             Err(why) => {
-                tracing::warn!(subjob = %id, agent = %to.name, state = word, why, "reported how a subjob stands: no answer");
+                tracing::warn!(subjob = %id, agent = %to.name, state = word, why, "reported the state of a subjob: no answer");
                 self.agents.forget(&to.name);
             }
         }
     }
 
-    async fn call(&self, to: &Peer, stands: SubjobReport) -> Result<DecidedSubjob, String> {
+    async fn call(&self, to: &Peer, report: SubjobReport) -> Result<DecidedSubjob, String> {
         let channel = self.agents.to(&to.name, &to.address).map_err(|error| error.to_string())?;
-        let told = LaunchesClient::new(channel).stands(timed(proto::SubjobReport::from(&stands))).await;
-        let answer = told.map_err(|status| status.message().to_owned())?;
+        let reported =
+            LaunchesClient::new(channel).report_subjob(timed(proto::SubjobReport::from(&report))).await;
+        let answer = reported.map_err(|status| status.message().to_owned())?;
         DecidedSubjob::try_from(answer.into_inner()).map_err(|malformed| malformed.to_string())
     }
 }

@@ -72,7 +72,7 @@ impl Service {
             ))),
             Err(error) => {
                 // Paths of this host are not for users.
-                tracing::error!(%error, task = %of, "cannot look for what a task left");
+                tracing::error!(%error, task = %of, "cannot list the files of a task");
                 Err(Status::unavailable("the server cannot read its files at the moment"))
             }
         }

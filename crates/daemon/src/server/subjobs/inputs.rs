@@ -14,7 +14,7 @@ use pliant_wire::TaskProgram;
 
 use crate::server::execution::{Host, Program};
 
-/// Between two looks whether everything has come.
+/// The polling interval for missing files.
 const POLL_PERIOD: Duration = Duration::from_millis(250);
 /// How often is looked before the machine asks again.
 const POLLS_MAX: u32 = 240;
@@ -74,7 +74,7 @@ impl Inputs {
                 Ok(Err(StagingError::Missing { .. })) => {}
                 Ok(Err(error)) if error.may_pass() => {
                     if !std::mem::replace(&mut warned, true) {
-                        tracing::warn!(%error, "the input files of a subjob cannot be put in place at the moment");
+                        tracing::warn!(%error, "the input files of a subjob cannot be linked into its folder at the moment");
                     }
                 }
                 Ok(Err(error)) => return Err(error.public_message()),

@@ -35,7 +35,7 @@ pub(super) struct SubjobRun {
     pub(super) subjob: Subjob,
     /// Where its tasks listen.
     listens: Addresses,
-    /// Where those listen that they talk to.
+    /// The addresses of the tasks that they communicate with.
     peers: Addresses,
 }
 

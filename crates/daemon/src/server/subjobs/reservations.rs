@@ -11,8 +11,8 @@ use crate::server::service::{Service, stopping};
 impl proto::held_subjobs_server::HeldSubjobs for Service {
     async fn list(
         &self,
-        request: Request<proto::HeldPartsRequest>,
-    ) -> Result<Response<proto::HeldPartsReply>, Status> {
+        request: Request<proto::HeldSubjobsRequest>,
+    ) -> Result<Response<proto::HeldSubjobsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let held = move |server: &mut Server, now| {
             let subjobs: Vec<ListedSubjob> =
@@ -35,9 +35,9 @@ impl proto::held_subjobs_server::HeldSubjobs for Service {
         }
         let id = SubjobId::try_from(request.into_inner())?;
         tracing::warn!(subjob = %id, by = %caller.user, "an operator ends a subjob");
-        let (told, by) = (id.clone(), caller.user);
+        let (subjob_id, by) = (id.clone(), caller.user);
         match self.subjob(|reply| SubjobEvent::EndedByOperator { reply, id, by }, 0).await? {
-            SubjobState::Unknown => Err(Status::not_found(format!("no {told} is here"))),
+            SubjobState::Unknown => Err(Status::not_found(format!("no {subjob_id} is here"))),
             state => Ok(Response::new((&state).into())),
         }
     }

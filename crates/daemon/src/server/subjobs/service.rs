@@ -26,14 +26,14 @@ use pliant_site::BatchSystemSettings;
 
 #[tonic::async_trait]
 impl proto::subjobs_server::Subjobs for Service {
-    async fn survey(
+    async fn list_machines(
         &self,
-        request: Request<proto::SurveyRequest>,
-    ) -> Result<Response<proto::SurveyReply>, Status> {
+        request: Request<proto::ListMachinesRequest>,
+    ) -> Result<Response<proto::ListMachinesReply>, Status> {
         agent(&request)?;
         self.refresh_listing().await;
-        let machines = self.machines.survey(&self.mailbox).await.map_err(|_| stopping())?;
-        Ok(Response::new(wire::survey_reply(&machines)))
+        let machines = self.machines.list_machines(&self.mailbox).await.map_err(|_| stopping())?;
+        Ok(Response::new(wire::machines_reply(&machines)))
     }
 
     async fn prepare(
@@ -44,7 +44,7 @@ impl proto::subjobs_server::Subjobs for Service {
         let bytes = request.get_ref().encoded_len();
         let subjob = Subjob::try_from(request.into_inner())?;
         coordinates(&from, &subjob.id.launch)?;
-        let state = self.taken_in(subjob, bytes).await?;
+        let state = self.prepare_subjob(subjob, bytes).await?;
         Ok(Response::new((&state).into()))
     }
 
@@ -54,11 +54,14 @@ impl proto::subjobs_server::Subjobs for Service {
     ) -> Result<Response<proto::SubjobState>, Status> {
         let from = agent(&request)?;
         let bytes = request.get_ref().encoded_len();
-        let (id, DecidedSubjob { decision, heard }) = request.into_inner().try_into()?;
+        let (id, DecidedSubjob { decision, end_acknowledged }) = request.into_inner().try_into()?;
         coordinates(&from, &id.launch)?;
         tracing::info!(subjob = %id, decision = verdict_word(&decision), "decided about a subjob");
         let state = self
-            .subjob(|reply| SubjobEvent::Decided { reply: Some(reply), id, decision, heard }, bytes)
+            .subjob(
+                |reply| SubjobEvent::Decided { reply: Some(reply), id, decision, end_acknowledged },
+                bytes,
+            )
             .await?;
         Ok(Response::new((&state).into()))
     }
@@ -90,7 +93,7 @@ fn refused(id: &SubjobId, why: String) -> SubjobState {
 
 impl Service {
     /// Has a subjob taken in, unless it was before, or says why it is not.
-    async fn taken_in(&self, subjob: Subjob, bytes: usize) -> Result<SubjobState, Status> {
+    async fn prepare_subjob(&self, subjob: Subjob, bytes: usize) -> Result<SubjobState, Status> {
         let id = subjob.id.clone();
         let wanted = id.clone();
         let known = move |server: &mut Server, _| server.subjob_state(&wanted);
@@ -191,18 +194,18 @@ impl Service {
                 SubmittedWork::Script(Script { name, text, work, arguments })
             }
         };
-        let told = |refusal: Refusal| match refusal.hint() {
+        let refused = |refusal: Refusal| match refusal.hint() {
             hint if hint.is_empty() => refusal.to_string(),
             hint => format!("{refusal}; {hint}"),
         };
         if let Some(name) = what.service() {
-            let service = self.offer.catalogue.find(name, owner).map_err(told)?;
+            let service = self.offer.catalogue.find(name, owner).map_err(refused)?;
             if let Some(allowed) = service.max_walltime.filter(|allowed| walltime > *allowed) {
-                return Err(told(Refusal::TooLong { allowed, found: walltime }));
+                return Err(refused(Refusal::TooLong { allowed, found: walltime }));
             }
         }
-        let PreparedWork { prepared, .. } = self.offer.prepare(&what, owner, None).map_err(told)?;
-        prepared.check_inputs(&inputs).map_err(told)?;
+        let PreparedWork { prepared, .. } = self.offer.prepare(&what, owner, None).map_err(refused)?;
+        prepared.check_inputs(&inputs).map_err(refused)?;
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let submitted = Some(what).filter(|what| matches!(what, SubmittedWork::Script(_)));
         Ok(TaskWork { prepared, submitted, batch: None, inputs, shared: None, request: String::new() })

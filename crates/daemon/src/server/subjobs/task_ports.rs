@@ -17,12 +17,12 @@ use super::inputs::Inputs;
 use crate::host::Mailbox;
 use crate::server::execution::Host;
 
-/// Between two looks at a start gate.
+/// The polling interval for a start gate.
 const POLL_PERIOD: Duration = Duration::from_millis(250);
 /// How often is looked before the machine asks again.
 const POLLS_MAX: u32 = 240;
 
-/// The places of tasks.
+/// The machines of tasks.
 #[derive(Clone)]
 pub(in crate::server) struct TaskPorts {
     host: Arc<Host>,

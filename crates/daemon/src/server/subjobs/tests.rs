@@ -81,12 +81,12 @@ async fn each_task_gets_its_name_and_the_addresses_of_its_neighbours() {
     let TaskList::Subjob(written) = TaskList::of(&dir).unwrap() else { panic!("another list") };
     let [one, two] = &written.tasks[..] else { panic!("{written:?}") };
     assert_eq!(one.program, ["../script", "one"]);
-    let told = |task: &TaskRun| {
+    let environment_of = |task: &TaskRun| {
         ["PLIANT_TASK", "PLIANT_ADDRESS", "PLIANT_PEERS", "PLIANT_PROCS"].map(|name| task.env[name].clone())
     };
     // One that is not known to listen anywhere is left out.
-    assert_eq!(told(one), ["one", "h1:1", "two=h1:2 far=h2:3", "2"]);
-    assert_eq!(told(two), ["two", "h1:2", "one=h1:1", "2"]);
+    assert_eq!(environment_of(one), ["one", "h1:1", "two=h1:2 far=h2:3", "2"]);
+    assert_eq!(environment_of(two), ["two", "h1:2", "one=h1:1", "2"]);
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl Bench {
             pinned: false,
             latest: None,
             compared: Vec::new(),
-            survey: DiscoverySummary::default(),
+            discovery: DiscoverySummary::default(),
             payload: Payload::default(),
             sample: None,
         };

@@ -11,7 +11,7 @@ use pliant_testing::postgres::Database;
 use tempfile::TempDir;
 
 /// A location of one journal.
-pub(crate) trait Place {
+pub(crate) trait Storage {
     /// Opens the journal there.
     fn open(&self) -> Result<Box<dyn Journal>, JournalError> {
         open_address(&self.address())
@@ -50,7 +50,7 @@ impl Folder {
     }
 }
 
-impl Place for Folder {
+impl Storage for Folder {
     fn address(&self) -> String {
         format!("sqlite:{}", self.0.path().display())
     }
@@ -60,7 +60,7 @@ impl Place for Folder {
     }
 }
 
-impl Place for Database {
+impl Storage for Database {
     fn address(&self) -> String {
         format!("postgres:{}", self.connection())
     }

@@ -6,7 +6,7 @@ use pliant_journal::{Batch, Entry, JobRow, Journal, Loaded, Snapshot, StatusUpda
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{Place, entry, job, status_updates};
+use super::{Storage, entry, job, status_updates};
 
 /// One call.
 #[derive(Clone, Debug)]
@@ -112,14 +112,14 @@ impl Model {
 }
 
 /// Checks that the journal equals the model after every call.
-pub(crate) fn check(cases: u32, place: impl Fn() -> Box<dyn Place>) {
+pub(crate) fn check(cases: u32, storage: impl Fn() -> Box<dyn Storage>) {
     let config = Config { cases, ..Config::with_source_file("tests/journal/support/model.rs") };
     let outcome = TestRunner::new(config).run(&calls(), |calls| {
-        let place = place();
-        let mut journal = place.open().unwrap();
+        let storage = storage();
+        let mut journal = storage.open().unwrap();
         let mut model = Model::default();
         for call in calls {
-            journal = step(&*place, journal, &mut model, call);
+            journal = step(&*storage, journal, &mut model, call);
             assert_eq!(journal.load().unwrap(), model.loaded());
             let mut archive = journal.archive().unwrap();
             assert_eq!(archive.entries(0, u32::MAX).unwrap(), model.entries[model.dropped..]);
@@ -139,19 +139,24 @@ pub(crate) fn check(cases: u32, place: impl Fn() -> Box<dyn Place>) {
     }
 }
 
-fn step(place: &dyn Place, mut journal: Box<dyn Journal>, model: &mut Model, call: Call) -> Box<dyn Journal> {
+fn step(
+    storage: &dyn Storage,
+    mut journal: Box<dyn Journal>,
+    model: &mut Model,
+    call: Call,
+) -> Box<dyn Journal> {
     match call {
-        Call::Commit { entries, status_updates: news, jobs, acknowledged } => {
+        Call::Commit { entries, status_updates: updates, jobs, acknowledged } => {
             let (last, before) = (model.entries.len() as u64, model.status_updates.len() as u64);
             let job = |(north, number, ended): &(bool, u32, i64)| {
                 job(if *north { "north" } else { "south" }, *number, *ended)
             };
             let batch = Batch {
                 entries: (last + 1..=last + entries).map(entry).collect(),
-                status_updates: status_updates(before + 1, before + news),
+                status_updates: status_updates(before + 1, before + updates),
                 ended: jobs.iter().map(job).collect(),
                 local_jobs: Vec::new(),
-                updates_acknowledged: acknowledged.map(|part| ((before + news) as f64 * part) as u64),
+                updates_acknowledged: acknowledged.map(|part| ((before + updates) as f64 * part) as u64),
             };
             journal.commit(&batch).unwrap();
             model.commit(&batch);
@@ -173,7 +178,7 @@ fn step(place: &dyn Place, mut journal: Box<dyn Journal>, model: &mut Model, cal
         }
         Call::Reopen => {
             drop(journal);
-            journal = place.open().unwrap();
+            journal = storage.open().unwrap();
         }
     }
     journal

@@ -2,10 +2,10 @@
 
 use pliant_journal::{Batch, Filter, JobRow, JournalError, Loaded, LocalJobRow, Snapshot, TRIM_LIMIT};
 
-use super::{Place, entries, entry, entry_batch, job, status_updates};
+use super::{Storage, entries, entry, entry_batch, job, status_updates};
 
 /// A scenario on a new journal.
-pub(crate) type Scenario = fn(&dyn Place);
+pub(crate) type Scenario = fn(&dyn Storage);
 
 /// All scenarios with their descriptions.
 pub(crate) const ALL: &[(&str, Scenario)] = &[
@@ -24,8 +24,8 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("a reader sees the last commit", concurrent_reader),
 ];
 
-fn round_trip(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn round_trip(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let id = journal.id();
     assert_eq!(journal.load().unwrap(), Loaded { next_update: 1, ..Loaded::default() });
     let first = Batch {
@@ -40,7 +40,7 @@ fn round_trip(place: &dyn Place) {
         Loaded { snapshot: None, entries: entries(1, 5), status_updates: vec![1, 2], next_update: 3 };
     assert_eq!(journal.load().unwrap(), expected);
     drop(journal);
-    let mut journal = place.open().unwrap();
+    let mut journal = storage.open().unwrap();
     assert_eq!(journal.id(), id);
     assert_eq!(journal.load().unwrap(), expected);
     journal.commit(&entry_batch(6, 6)).unwrap();
@@ -55,11 +55,11 @@ fn round_trip(place: &dyn Place) {
     assert_eq!(archive.entries(2, 3).unwrap(), entries(2, 4));
 }
 
-fn owner(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn owner(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     journal.claim("server lyon").unwrap();
     drop(journal);
-    let mut journal = place.open().unwrap();
+    let mut journal = storage.open().unwrap();
     journal.claim("server lyon").unwrap();
     let error = journal.claim("agent lyon").unwrap_err();
     assert!(
@@ -71,8 +71,8 @@ fn owner(place: &dyn Place) {
     journal.claim("server lyon").unwrap();
 }
 
-fn order(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn order(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     journal.commit(&Batch { status_updates: status_updates(1, 1), ..entry_batch(1, 3) }).unwrap();
     let late = vec![entry(4), entry(6)];
     let refused = [
@@ -97,8 +97,8 @@ fn order(place: &dyn Place) {
     assert_eq!((loaded.entries, loaded.status_updates, loaded.snapshot), (entries(1, 4), vec![1], None));
 }
 
-fn once(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn once(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let batch =
         Batch { status_updates: status_updates(1, 2), ended: vec![job("north", 1, 10)], ..entry_batch(1, 3) };
     journal.commit(&batch).unwrap();
@@ -113,8 +113,8 @@ fn once(place: &dyn Place) {
     assert_eq!(journal.archive().unwrap().ended().unwrap(), 1);
 }
 
-fn upsert(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn upsert(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let failed = JobRow { state: "failed".to_owned(), key: Some([5; 16]), ..job("north", 1, 20) };
     journal
         .commit(&Batch { ended: vec![job("north", 1, 10), job("north", 2, 10)], ..Batch::default() })
@@ -132,8 +132,8 @@ fn upsert(place: &dyn Place) {
     assert_eq!(archive.job_by_key(&[5; 16]).unwrap(), Some(moved));
 }
 
-fn outbox(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn outbox(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     journal.commit(&Batch { status_updates: status_updates(1, 4), ..entry_batch(1, 1) }).unwrap();
     journal.commit(&Batch { updates_acknowledged: Some(2), ..Batch::default() }).unwrap();
     assert_eq!(journal.load().unwrap().status_updates, [3, 4]);
@@ -149,12 +149,12 @@ fn outbox(place: &dyn Place) {
     assert_eq!(journal.load().unwrap().status_updates, [6]);
     journal.commit(&Batch { updates_acknowledged: Some(6), ..Batch::default() }).unwrap();
     drop(journal);
-    let loaded = place.open().unwrap().load().unwrap();
+    let loaded = storage.open().unwrap().load().unwrap();
     assert_eq!((loaded.status_updates, loaded.next_update), (vec![], 7));
 }
 
-fn compaction(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn compaction(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let last = 2 * TRIM_LIMIT + 5000;
     for from in (1..=last).step_by(1000) {
         journal.commit(&entry_batch(from, from + 999)).unwrap();
@@ -181,8 +181,8 @@ fn compaction(place: &dyn Place) {
     assert_eq!(archive.entries(0, u32::MAX).unwrap(), entries(kept, last));
 }
 
-fn compaction_keeps(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn compaction_keeps(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     assert!(!journal.trim(i64::MAX).unwrap());
     journal.commit(&entry_batch(1, 10)).unwrap();
     assert!(!journal.trim(i64::MAX).unwrap());
@@ -200,7 +200,7 @@ fn compaction_keeps(place: &dyn Place) {
     // A snapshot of all entries; numbering continues.
     assert!(!journal.compact(&snapshot(10, "ten"), i64::MAX).unwrap());
     drop(journal);
-    let mut journal = place.open().unwrap();
+    let mut journal = storage.open().unwrap();
     assert_eq!(journal.load().unwrap().entries, []);
     assert!(matches!(journal.commit(&entry_batch(1, 1)), Ok(())), "recognised although deleted");
     journal.commit(&entry_batch(11, 12)).unwrap();
@@ -208,8 +208,8 @@ fn compaction_keeps(place: &dyn Place) {
     assert_eq!((loaded.snapshot, loaded.entries), (Some(snapshot(10, "ten")), entries(11, 12)));
 }
 
-fn gaps(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn gaps(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     journal
         .commit(&Batch {
             status_updates: status_updates(1, 4),
@@ -222,35 +222,35 @@ fn gaps(place: &dyn Place) {
     drop(journal);
     // Damages the tables and checks the error.
     let check = |text: &str, why: &str| {
-        place.tamper(text);
-        let error = place.open().unwrap().load().unwrap_err();
+        storage.tamper(text);
+        let error = storage.open().unwrap().load().unwrap_err();
         assert!(!error.is_transient() && error.hint().is_some(), "{error:?}");
         assert!(error.to_string().ends_with(why), "{text}: {error}");
     };
     let put =
         |seq: u64| format!("INSERT INTO entries (seq, at, event, commands) VALUES ({seq}, {seq}, 'x', 0)");
     check("DELETE FROM entries WHERE seq = 6", "damaged: expected entry 6, found 7");
-    let mut archive = place.open().unwrap().archive().unwrap();
+    let mut archive = storage.open().unwrap().archive().unwrap();
     assert!(matches!(archive.entries(0, 100), Err(JournalError::Gap { expected: 6, found: Some(7), .. })));
     drop(archive);
-    place.tamper(&put(6));
+    storage.tamper(&put(6));
     check("DELETE FROM entries WHERE seq = 9", "damaged: expected entry 9, found no more");
-    place.tamper(&put(9));
+    storage.tamper(&put(9));
     check("DELETE FROM entries WHERE seq = 4", "damaged: expected entry 4, found 5");
-    place.tamper(&put(4));
+    storage.tamper(&put(4));
     check(&put(10), "expected entry 9 to be the last, found 10");
-    place.tamper("DELETE FROM entries WHERE seq = 10");
+    storage.tamper("DELETE FROM entries WHERE seq = 10");
     check("DELETE FROM status_updates WHERE seq = 3", "damaged: expected status update 3, found 4");
-    let other = "INSERT INTO status_updates (seq, body) VALUES (3, 'news 3'); DELETE FROM status_updates WHERE seq = 4";
+    let other = "INSERT INTO status_updates (seq, body) VALUES (3, 'update 3'); DELETE FROM status_updates WHERE seq = 4";
     check(other, "damaged: expected status update 4, found no more");
-    place.tamper("INSERT INTO status_updates (seq, body) VALUES (4, 'news 4')");
-    let mended = place.open().unwrap().load().unwrap();
+    storage.tamper("INSERT INTO status_updates (seq, body) VALUES (4, 'update 4')");
+    let mended = storage.open().unwrap().load().unwrap();
     assert_eq!((mended.status_updates, mended.entries.len()), (whole.status_updates, whole.entries.len()));
     check("DELETE FROM snapshots", "damaged: expected entry 1, found 4");
 }
 
-fn listing(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn listing(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let server = |number: u32| ["north", "South", "Éast"][number as usize / 7 % 3];
     let rows: Vec<JobRow> = (0..240_u32)
         .map(|number| JobRow {
@@ -311,8 +311,8 @@ fn pages(archive: &mut dyn pliant_journal::Archive, filter: &Filter) -> Vec<JobR
     }
 }
 
-fn accuracy(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn accuracy(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let late = |server: &str, number: u32, start: i64, completion: i64| {
         let row = job(server, number, i64::from(number) * 10);
         JobRow {
@@ -341,8 +341,8 @@ fn accuracy(place: &dyn Place) {
     assert_eq!(archive.accuracy(Some("west"), 2).unwrap(), []);
 }
 
-fn local_jobs(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn local_jobs(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let row = |ended: i64, number: u32| LocalJobRow { ended, record: format!("{{\"number\":{number}}}") };
     let late = Batch { local_jobs: vec![row(30, 1), row(10, 2), row(20, 3)], ..entry_batch(1, 2) };
     journal.commit(&late).unwrap();
@@ -367,8 +367,8 @@ fn local_jobs(place: &dyn Place) {
     assert_eq!(read(0, 9), all[2..], "old rows are deleted");
 }
 
-fn concurrent_reader(place: &dyn Place) {
-    let mut journal = place.open().unwrap();
+fn concurrent_reader(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
     let mut archive = journal.archive().unwrap();
     let (ask, asked) = std::sync::mpsc::channel::<u32>();
     let (report, reported) = std::sync::mpsc::channel();

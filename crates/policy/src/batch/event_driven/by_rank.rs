@@ -61,7 +61,7 @@ impl<R: Rule> Ranked<'_, R> {
     /// The size that completes first at its own position.
     fn earliest(&self, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         let mut best: Option<Estimate> = None;
-        self.at_each_place(walltimes, |horizon, sizes| {
+        self.at_each_rank(walltimes, |horizon, sizes| {
             let found = self.tune(horizon, tuner, sizes);
             let is_better = |found: &Estimate| {
                 best.is_none_or(|best| (found.completion(), found.procs) < (best.completion(), best.procs))
@@ -74,11 +74,11 @@ impl<R: Rule> Ranked<'_, R> {
     /// The smallest size that completes by `latest` at its own position; `known` is one that does.
     fn fewest(&self, walltimes: &Walltimes<'_>, known: Estimate, latest: Time) -> Estimate {
         let mut best = known;
-        self.at_each_place(walltimes, |horizon, sizes| {
+        self.at_each_rank(walltimes, |horizon, sizes| {
             let smaller = (sizes.least().0..=sizes.most().0).map(Procs).take_while(|size| *size < best.procs);
             let mut placed =
                 smaller.filter_map(|size| self.tune(horizon, Tuner::Exact, &sizes.between(size, size)));
-            best = placed.find(|place| place.completion() <= latest).unwrap_or(best);
+            best = placed.find(|estimate| estimate.completion() <= latest).unwrap_or(best);
         });
         best
     }
@@ -88,11 +88,11 @@ impl<R: Rule> Ranked<'_, R> {
     }
 
     /// Calls `at` for each position in the queue with its sizes and the profile left by the jobs ahead.
-    fn at_each_place(&self, walltimes: &Walltimes<'_>, mut at: impl FnMut(&Horizon, &Walltimes<'_>)) {
+    fn at_each_rank(&self, walltimes: &Walltimes<'_>, mut at: impl FnMut(&Horizon, &Walltimes<'_>)) {
         let mut plan = Plan::without_jobs(self.now, self.rule, self.cluster);
         let mut queue = self.cluster.queue.iter();
         let mut pushed = 0;
-        for RankedSizes { ahead, least, most } in places(self.now, self.cluster, walltimes) {
+        for RankedSizes { ahead, least, most } in ranked_sizes(self.now, self.cluster, walltimes) {
             for job in queue.by_ref().take(ahead - pushed) {
                 plan.push(self.rule, job);
             }
@@ -103,18 +103,18 @@ impl<R: Rule> Ranked<'_, R> {
 }
 
 /// The positions in the queue of all sizes, from the first on.
-fn places(now: Time, cluster: &EventDrivenCluster, walltimes: &Walltimes<'_>) -> Vec<RankedSizes> {
+fn ranked_sizes(now: Time, cluster: &EventDrivenCluster, walltimes: &Walltimes<'_>) -> Vec<RankedSizes> {
     let Some(queue) = cluster.queue.ranked() else { return Vec::new() };
-    let mut places: Vec<RankedSizes> = Vec::new();
+    let mut sizes: Vec<RankedSizes> = Vec::new();
     for procs in (walltimes.least().0..=walltimes.most().0).map(Procs) {
         let (walltime, submit, owner) = (walltimes.at(procs), walltimes.submit(), walltimes.owner());
         let submission = Submission { job: JobId(u32::MAX), procs, walltime, submit, owner };
         let ahead = queue.position_of(now, &submission);
-        match places.last_mut() {
+        match sizes.last_mut() {
             Some(last) if last.ahead == ahead => last.most = procs,
-            _ => places.push(RankedSizes { ahead, least: procs, most: procs }),
+            _ => sizes.push(RankedSizes { ahead, least: procs, most: procs }),
         }
     }
-    places.sort_by_key(|place| place.ahead);
-    places
+    sizes.sort_by_key(|estimate| estimate.ahead);
+    sizes
 }

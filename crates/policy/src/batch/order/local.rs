@@ -106,7 +106,7 @@ impl LocalPolicyChange {
         platform.with_batches(|present| self.changed(present))
     }
 
-    /// What becomes of a local policy. A batch policy alone keeps the order and the aging; `easy/first-come` also changes
+    /// The change to a local policy. A batch policy alone keeps the order and the aging; `easy/first-come` also changes
     /// the order.
     pub fn changed(&self, present: &str) -> Result<String, UnknownName> {
         let LocalPolicyChange { batch, order, aging } = self;

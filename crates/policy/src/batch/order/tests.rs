@@ -114,7 +114,7 @@ fn a_local_policy_is_called_by_what_differs_from_the_usual() {
 }
 
 #[test]
-fn what_is_given_is_changed_and_the_rest_stays() {
+fn given_settings_change_and_the_others_stay() {
     let check = |present: &str, batch: &str, expected: Result<&str, &str>| {
         let change = LocalPolicyChange { batch: Some(batch.to_owned()), ..LocalPolicyChange::default() };
         match (change.changed(present), expected) {

@@ -37,7 +37,7 @@ fn mandatory_requests_go_out_in_turn_and_optional_ones_to_each_core() {
 }
 
 #[test]
-fn what_a_lost_server_had_goes_elsewhere_and_is_not_needed_twice() {
+fn requests_of_a_lost_server_go_elsewhere_and_run_once() {
     let mut dispatcher = of_two(plan(2, 4, Dispatch::Window(1)));
     let [first, second] = [0, 1].map(|at| dispatcher.order()[at]);
     mandatory(&mut dispatcher);

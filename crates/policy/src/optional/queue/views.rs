@@ -25,9 +25,9 @@ pub struct Share {
     /// Requests waiting and running.
     pub requests: u32,
     /// Resource time used, including runs that were ended early and present runs.
-    pub consumed: SpanMs,
+    pub usage: SpanMs,
     /// Fair share: a share of the cores proportional to the weight, while the user has requests.
-    pub deserved: SpanMs,
+    pub fair_share: SpanMs,
     /// Completed requests, mandatory and optional.
     pub completed: u32,
     /// Resource time of the completed requests.
@@ -42,7 +42,7 @@ pub struct Share {
 impl Share {
     /// Usage over fair share (paper 004, section 3.3); none without a fair share.
     pub fn satisfaction(&self) -> Option<f64> {
-        (self.deserved > SpanMs::ZERO).then(|| self.consumed.seconds() / self.deserved.seconds())
+        (self.fair_share > SpanMs::ZERO).then(|| self.usage.seconds() / self.fair_share.seconds())
     }
 }
 
@@ -54,8 +54,8 @@ impl std::ops::Add for Share {
         Share {
             weight: self.weight.max(other.weight),
             requests: self.requests.saturating_add(other.requests),
-            consumed: self.consumed + other.consumed,
-            deserved: self.deserved + other.deserved,
+            usage: self.usage + other.usage,
+            fair_share: self.fair_share + other.fair_share,
             completed: self.completed.saturating_add(other.completed),
             useful: self.useful + other.useful,
             killed: self.killed.saturating_add(other.killed),

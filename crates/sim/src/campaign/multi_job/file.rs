@@ -285,9 +285,9 @@ impl Reader<'_> {
     fn policy(&self, table: &PolicyTable) -> Checked<Policy> {
         self.name(&table.name)?;
         let quantile = table.quantile.as_ref();
-        let place = quantile.map_or(table.name.span(), Spanned::span);
+        let span = quantile.map_or(table.name.span(), Spanned::span);
         let estimator = estimator(table.estimator.map(|word| word.0), quantile.map(|given| *given.get_ref()))
-            .map_err(|problem| self.at(place, problem))?;
+            .map_err(|problem| self.at(span, problem))?;
         let knowledge = table.knowledge.map_or(RuntimeKnowledge::WholeLog, |word| word.0);
         let running = table.running.as_ref().map_or(RunningJobs::AsSubmitted, |word| word.get_ref().0);
         // Statistics of the whole log need no elapsed time, and the estimate for jobs that ran longer is a mean.

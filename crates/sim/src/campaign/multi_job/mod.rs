@@ -161,22 +161,22 @@ impl MultiJobCampaign {
     /// Removes the optional logs whose file is absent, and the experiments without a log.
     pub fn skip_absent(&mut self) -> Vec<SkippedWorkload> {
         let mut skipped = Vec::new();
-        let mut place = Vec::new();
+        let mut new_index = Vec::new();
         let mut kept = Vec::new();
         for log in std::mem::take(&mut self.logs) {
             match &log.source {
                 LogSource::File { path, optional: true } if self.path(path).is_err() => {
                     skipped.push(SkippedWorkload { workload: log.name, file: path.clone() });
-                    place.push(None);
+                    new_index.push(None);
                 }
                 _ => {
-                    place.push(Some(kept.len()));
+                    new_index.push(Some(kept.len()));
                     kept.push(log);
                 }
             }
         }
         self.logs = kept;
-        let keep = |logs: &mut Vec<usize>| *logs = logs.iter().filter_map(|log| place[*log]).collect();
+        let keep = |logs: &mut Vec<usize>| *logs = logs.iter().filter_map(|log| new_index[*log]).collect();
         self.frozen.iter_mut().for_each(|one| keep(&mut one.logs));
         self.arriving.iter_mut().for_each(|one| keep(&mut one.logs));
         self.frozen.retain(|one| !one.logs.is_empty());

@@ -18,7 +18,7 @@ pub(super) fn log_ratios(
 fn of_start(trials: &[(CellPosition, Outcome)], policy: usize, reference: usize) -> Option<f64> {
     let means = |of: usize| {
         let mut sums: BTreeMap<[usize; 3], (f64, f64)> = BTreeMap::new();
-        for ([cell @ .., _], outcome) in trials.iter().filter(|(place, _)| place[3] == of) {
+        for ([cell @ .., _], outcome) in trials.iter().filter(|(indices, _)| indices[3] == of) {
             let (sum, draws) = sums.entry(*cell).or_default();
             *sum += outcome.makespan.0.max(1) as f64;
             *draws += 1.0;

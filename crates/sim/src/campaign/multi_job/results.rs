@@ -51,9 +51,9 @@ pub(in crate::campaign) enum Record {
 pub(in crate::campaign) struct OutcomeRow([usize; 3], i64, i64, f64, u64, u64);
 
 impl OutcomeRow {
-    pub(super) fn of(place: [usize; 3], outcome: &Outcome) -> OutcomeRow {
+    pub(super) fn of(indices: [usize; 3], outcome: &Outcome) -> OutcomeRow {
         let Outcome { expected, makespan, mean_response_s, moves, replicas } = *outcome;
-        OutcomeRow(place, expected.0, makespan.0, mean_response_s, moves, replicas)
+        OutcomeRow(indices, expected.0, makespan.0, mean_response_s, moves, replicas)
     }
 
     fn outcome(&self) -> Outcome {
@@ -197,16 +197,16 @@ fn arriving_cells(
     log: &str,
     starts: &[Vec<(CellPosition, Outcome)>],
 ) -> Vec<ArrivingCell> {
-    let mut by_place: BTreeMap<CellPosition, Vec<Outcome>> = BTreeMap::new();
-    for (place, outcome) in starts.iter().flatten() {
-        by_place.entry(*place).or_default().push(*outcome);
+    let mut by_cell: BTreeMap<CellPosition, Vec<Outcome>> = BTreeMap::new();
+    for (indices, outcome) in starts.iter().flatten() {
+        by_cell.entry(*indices).or_default().push(*outcome);
     }
     let mut cells = Vec::new();
     for (delay, delay_s) in plan.experiment.delays_s.iter().enumerate() {
         for (count, instances) in plan.instances.iter().enumerate() {
             for (time, times) in plan.times.iter().enumerate() {
                 for (policy, name) in plan.policies.iter().enumerate() {
-                    let outcomes = by_place.remove(&[delay, count, time, policy]).unwrap_or_default();
+                    let outcomes = by_cell.remove(&[delay, count, time, policy]).unwrap_or_default();
                     cells.push(ArrivingCell {
                         experiment: plan.experiment.name.clone(),
                         log: log.to_owned(),

@@ -170,7 +170,7 @@ impl QueueEntry {
     }
 
     fn listed(&self, id: u64, now: u64) -> ListedJob {
-        let (state, started, places, ended, status) = match &self.stage {
+        let (state, started, allocations, ended, status) = match &self.stage {
             Stage::Held => (State::Held, None, Vec::new(), None, None),
             Stage::Pending if self.is_admin_held(now) => (State::Held, None, Vec::new(), None, None),
             Stage::Pending => (State::Pending, None, Vec::new(), None, None),
@@ -181,17 +181,17 @@ impl QueueEntry {
                     JobEnd::Failed => (State::Failed, Some(Status::Code(1))),
                     JobEnd::Cancelled => (State::Cancelled, None),
                 };
-                let place = since.map(|_| NodeAllocation { node: "n0".to_owned(), cores: None });
-                (state, *since, place.into_iter().collect(), Some(*at), status)
+                let allocation = since.map(|_| NodeAllocation { node: "n0".to_owned(), cores: None });
+                (state, *since, allocation.into_iter().collect(), Some(*at), status)
             }
         };
         ListedJob {
             id: id.to_string(),
-            ours: self.number,
+            job_number: self.number,
             state,
             partition: "main".to_owned(),
             shape: CoreLayout { cores: self.cores, ..CoreLayout::default() },
-            allocations: places,
+            allocations,
             walltime: Some(Span((self.walltime / 1000) as i64)),
             submitted: time(self.submitted),
             started: started.map(time),
@@ -260,8 +260,8 @@ impl Controller {
                 )
             }
             ControllerRequest::List(at) => {
-                let node = |(place, cores): (usize, &u32)| Node {
-                    name: format!("n{place}"),
+                let node = |(index, cores): (usize, &u32)| Node {
+                    name: format!("n{index}"),
                     cores: *cores,
                     partitions: vec!["main".to_owned()],
                     unusable: None,
@@ -303,8 +303,8 @@ impl Controller {
         for job in self.jobs.values() {
             if let Stage::Runs { on, .. } = &job.stage {
                 for NodeAllocation { node, cores } in on {
-                    let place = node.trim_start_matches('n').parse::<usize>().unwrap_or(0);
-                    free[place] -= cores.unwrap_or(0);
+                    let index = node.trim_start_matches('n').parse::<usize>().unwrap_or(0);
+                    free[index] -= cores.unwrap_or(0);
                 }
             }
         }
@@ -315,11 +315,11 @@ impl Controller {
             }
             let mut left = job.cores;
             let mut on = Vec::new();
-            for (place, free) in free.iter_mut().enumerate() {
+            for (index, free) in free.iter_mut().enumerate() {
                 let taken = left.min(*free);
                 if taken > 0 {
                     (left, *free) = (left - taken, *free - taken);
-                    on.push(NodeAllocation { node: format!("n{place}"), cores: Some(taken) });
+                    on.push(NodeAllocation { node: format!("n{index}"), cores: Some(taken) });
                 }
             }
             job.stage = Stage::Runs { since: now, on };

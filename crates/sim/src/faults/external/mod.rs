@@ -152,8 +152,8 @@ impl Site {
 
     /// Describes something that has not settled at the site yet.
     pub(super) fn unsettled(&self) -> Option<String> {
-        let ours = |job: &&controller::QueueEntry| job.folder.is_some() && job.is_open();
-        let left = self.controller.jobs.values().find(ours);
+        let is_open_job = |job: &&controller::QueueEntry| job.folder.is_some() && job.is_open();
+        let left = self.controller.jobs.values().find(is_open_job);
         let left = left.map(|job| format!("job {:?} is in the queue: {:?}", job.number, job.stage));
         let waits = || {
             self.start_gates

@@ -50,10 +50,10 @@ impl World {
         let site = &self.sites[&index];
         let (every, is_up) = (site.plan.admin_every, site.is_up);
         let open = site.controller.jobs.iter().filter(|(_, job)| job.is_open());
-        let ours: Vec<(u64, Handle)> =
+        let jobs: Vec<(u64, Handle)> =
             open.filter_map(|(id, job)| Some((*id, job.folder.clone()?))).collect();
-        if is_up && !ours.is_empty() {
-            let (id, folder) = ours[self.rng.random_range(0..ours.len())].clone();
+        if is_up && !jobs.is_empty() {
+            let (id, folder) = jobs[self.rng.random_range(0..jobs.len())].clone();
             match self.rng.random_bool(0.5) {
                 true => self.hold_by_admin(index, id, &folder),
                 false => self.cancel_by_admin(index, id, &folder),

@@ -116,12 +116,15 @@ impl World {
         let incarnation = self.launches.coordinator.node.incarnation;
         match command {
             Command::Answer { to, answer } => self.send_launch_answer(to.0, LaunchAnswer::User(answer)),
-            Command::SubjobDecision { to, decision, heard } => {
-                self.send_launch_answer(to.0, LaunchAnswer::Decision(decision, heard));
+            Command::SubjobDecision { to, decision, end_acknowledged } => {
+                self.send_launch_answer(to.0, LaunchAnswer::Decision(decision, end_acknowledged));
             }
-            Command::Survey { launch, group } => {
+            Command::ListMachines { launch, group } => {
                 let pause = self.rng.random_range(10..3_000);
-                self.after(pause, WorldEvent::Launch(LaunchEvent::Surveyed(incarnation, launch, group)));
+                self.after(
+                    pause,
+                    WorldEvent::Launch(LaunchEvent::MachinesListed(incarnation, launch, group)),
+                );
             }
             Command::Call { to, id, call } => {
                 let Some(to) = self.peers.get(&to.name).copied() else { return };
@@ -142,8 +145,8 @@ impl World {
         }
     }
 
-    /// Delivers the machines of all servers that answer a survey.
-    pub(super) fn surveyed(&mut self, incarnation: u32, launch: LaunchId, group: u32) {
+    /// Delivers the machines of all servers that answer.
+    pub(super) fn machines_listed(&mut self, incarnation: u32, launch: LaunchId, group: u32) {
         if self.launches.coordinator.node.incarnation != incarnation {
             return;
         }
@@ -184,7 +187,7 @@ impl World {
             sites.push(Site { server, local_agent: below, machines });
         }
         self.link_is_measured();
-        self.deliver_to_coordinator(Event::Surveyed { launch, group, sites });
+        self.deliver_to_coordinator(Event::MachinesListed { launch, group, sites });
     }
 
     /// Delivers the measurement of a random link, in some of the calls.
@@ -223,7 +226,7 @@ impl World {
             (Peer::Server(index), LaunchRequest::Subjob(id, call)) => {
                 self.receive_subjob_call(index, reply, id, call)
             }
-            (_, LaunchRequest::Stands(from, id, state)) => {
+            (_, LaunchRequest::Report(from, id, state)) => {
                 let state = match state {
                     SubjobState::Queued if self.bug == Some(Bug::QueuedIsPrepared) => {
                         SubjobState::Prepared { addresses: BTreeMap::new() }

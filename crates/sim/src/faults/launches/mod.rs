@@ -36,8 +36,8 @@ pub(super) enum LaunchEvent {
     Due(u32),
     /// The commit of the coordinator completes.
     Commit(u32),
-    /// Servers answer a survey of the coordinator.
-    Surveyed(u32, LaunchId, u32),
+    /// Servers report their machines to the coordinator.
+    MachinesListed(u32, LaunchId, u32),
     /// A server knows the addresses where the tasks of a subjob will listen.
     Located(usize, u32, SubjobId),
     /// A task of a subjob's process at a server ends.
@@ -69,7 +69,7 @@ pub(super) enum LaunchRequest {
     Cancel(LaunchId),
     Spawn(LaunchId, Box<SpawnSpec>),
     Subjob(SubjobId, coallocation::Call),
-    Stands(Name, SubjobId, SubjobState),
+    Report(Name, SubjobId, SubjobState),
 }
 
 /// An answer about a launch.
@@ -119,7 +119,9 @@ impl World {
         match moment {
             LaunchEvent::Due(incarnation) => self.coordinator_due(incarnation),
             LaunchEvent::Commit(incarnation) => self.coordinator_commits(incarnation),
-            LaunchEvent::Surveyed(incarnation, id, group) => self.surveyed(incarnation, id, group),
+            LaunchEvent::MachinesListed(incarnation, id, group) => {
+                self.machines_listed(incarnation, id, group)
+            }
             LaunchEvent::Located(server, incarnation, id) => self.located(server, incarnation, id),
             LaunchEvent::TaskEnds(server, job, task) => self.end_task(server, job, task),
             LaunchEvent::Injected(incarnation, event) => {

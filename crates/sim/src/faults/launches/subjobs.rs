@@ -34,7 +34,7 @@ impl World {
                     Peer::Server(index),
                     AGENT,
                     by,
-                    LaunchRequest::Stands(name, id, state),
+                    LaunchRequest::Report(name, id, state),
                 );
             }
         }
@@ -52,7 +52,9 @@ impl World {
     pub(super) fn receive_subjob_call(&mut self, index: usize, reply: Token, id: SubjobId, call: Call) {
         let event = match call {
             Call::Prepare(subjob) => SubjobEvent::Prepare { reply, subjob },
-            Call::Decide(decision) => SubjobEvent::Decided { reply: Some(reply), id, decision, heard: false },
+            Call::Decide(decision) => {
+                SubjobEvent::Decided { reply: Some(reply), id, decision, end_acknowledged: false }
+            }
         };
         self.deliver_to_server(index, Event::Subjob(event));
     }

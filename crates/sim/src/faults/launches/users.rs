@@ -144,10 +144,11 @@ impl World {
                     self.deliver_to_coordinator(event);
                 }
             }
-            (LaunchCaller::Server(incarnation, id), LaunchAnswer::Decision(decision, heard)) => {
+            (LaunchCaller::Server(incarnation, id), LaunchAnswer::Decision(decision, end_acknowledged)) => {
                 let Peer::Server(index) = from else { return };
                 if self.incarnation(from) == incarnation {
-                    let decided = server::SubjobEvent::Decided { reply: None, id, decision, heard };
+                    let decided =
+                        server::SubjobEvent::Decided { reply: None, id, decision, end_acknowledged };
                     self.deliver_to_server(index, server::Event::Subjob(decided));
                 }
             }

@@ -43,7 +43,7 @@ fn nodes_with_their_cores() {
     let nodes: Vec<(&str, u32, &Option<String>)> =
         found.nodes.iter().map(|node| (node.name.as_str(), node.cores, &node.unusable)).collect();
     assert_eq!(nodes, [("node1", 2, &None), ("node2", 2, &None)]);
-    assert_eq!(found.places[&3], "node2");
+    assert_eq!(found.node_names[&3], "node2");
     assert_eq!(found.size(), Size { nodes: 2, node_cores: 2, cores: 4 });
 
     // What is broken, drained, asleep, or no processor.
@@ -77,29 +77,33 @@ fn nodes_with_their_cores() {
 #[test]
 fn jobs_as_they_were_meant() {
     let jobs = listed();
-    let place = |node: &str, cores| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
+    let allocation = |node: &str, cores| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
     let running = &jobs["1"];
-    assert_eq!((running.ours, &running.state), (Some(1), &State::Running));
+    assert_eq!((running.job_number, &running.state), (Some(1), &State::Running));
     // Of the two sizes that it was submitted with OAR took the larger one.
     assert_eq!((running.shape.cores, running.walltime), (2, Some(Span(600))));
-    assert_eq!(running.allocations, [place("node1", 2)]);
+    assert_eq!(running.allocations, [allocation("node1", 2)]);
     assert_eq!(running.started, Some(Time(1_795_290_484)));
 
     let local = &jobs["2"];
     assert_eq!(
-        (local.ours, &local.state, &*local.allocations),
-        (None, &State::Running, &[place("node2", 2)][..])
+        (local.job_number, &local.state, &*local.allocations),
+        (None, &State::Running, &[allocation("node2", 2)][..])
     );
 
     let waiting = &jobs["3"];
-    assert_eq!((waiting.ours, &waiting.state), (Some(2), &State::Pending));
+    assert_eq!((waiting.job_number, &waiting.state), (Some(2), &State::Pending));
     // Of three sizes the largest is planned.
     assert_eq!((waiting.shape.cores, waiting.walltime), (4, Some(Span(600))));
     assert_eq!(waiting.planned.as_ref().map(|plan| plan.start), Some(Time(1_795_291_086)));
     assert_eq!((waiting.started, &*waiting.allocations, &waiting.wait_reason), (None, &[][..], &None));
 
     assert_eq!(jobs["4"].wait_reason, None, "what it waits for is in its plan");
-    assert_eq!((jobs["5"].ours, jobs["5"].phase()), (None, Phase::Waiting), "a name that nothing can break");
+    assert_eq!(
+        (jobs["5"].job_number, jobs["5"].phase()),
+        (None, Phase::Waiting),
+        "a name that nothing can break"
+    );
     assert_eq!((&jobs["6"].state, &jobs["6"].planned), (&State::Held, &None));
     assert!(!jobs.contains_key("10"), "a job that gives way to all is in no other's way");
     let nodes = CoreLayout { cores: 2, nodes: Some(1), exclusive: true };
@@ -151,15 +155,15 @@ fn every_state_is_known() {
 fn what_oar_may_submit_anew_is_not_over() {
     let event = |to_check: &str| json!([{ "type": "PING_CHECKER_NODE_SUSPECTED", "to_check": to_check }]);
     let undecided = changed("1", &[("state", json!("Error")), ("events", event("YES"))]);
-    assert_eq!((undecided.state, undecided.ours), (State::Requeued, Some(1)));
+    assert_eq!((undecided.state, undecided.job_number), (State::Requeued, Some(1)));
     let decided = changed("1", &[("state", json!("Error")), ("events", event("NO"))]);
     assert_eq!(decided.state, State::NodeFailed);
 }
 
 #[test]
-fn only_our_own_jobs_are_ours() {
+fn only_tagged_jobs_of_the_own_user_count_as_the_servers() {
     let check = |name: Value, user: &str, expected: Option<u32>| {
-        assert_eq!(changed("1", &[("name", name), ("job_user", json!(user))]).ours, expected);
+        assert_eq!(changed("1", &[("name", name), ("job_user", json!(user))]).job_number, expected);
     };
     check(json!("pliant:x:1"), "pliant-jobs", Some(1));
     check(json!("pliant:x:1"), "mallory", None);
@@ -178,7 +182,7 @@ fn what_is_not_understood() {
     let broken = |name: &str| {
         read(&json!({ "1": { "name": name, "job_user": "pliant-jobs", "state": 7 } }).to_string())
     };
-    // To leave out one of ours would be to say that it is gone.
+    // A job of this server that is left out would count as gone.
     assert!(broken("pliant:x:1").unwrap_err().to_string().starts_with("oarstat: job 1: expected"));
     let others = broken("local").unwrap();
     assert_eq!((others.jobs.len(), others.unread.len()), (0, 1));

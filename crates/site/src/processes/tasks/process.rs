@@ -122,7 +122,7 @@ impl<'a> TaskProcess<'a> {
         self.group.is_over()
     }
 
-    /// Kills what is left of it, and takes away what is left of its inputs.
+    /// Kills what is left of it, and removes what is left of its inputs.
     pub(super) fn finish(mut self) -> ProcessEnd {
         self.group.kill();
         let outcome = self.group.outcome().unwrap_or(Outcome::Signal(0));

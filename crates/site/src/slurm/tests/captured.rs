@@ -1,5 +1,5 @@
-//! Captured output of real clusters. The squeue listing has jobs in every state that could be had, an array, a job of
-//! several parts, names with separators and line ends, and another user's job with a tag of ours.
+//! Captured output of real clusters. The squeue listing has jobs in every state that could be produced, an array, a job of
+//! several parts, names with separators and line ends, and another user's job with this server's tag.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ fn queue() -> PrintedJobs {
     queue
 }
 
-fn place(node: &str, cores: Option<u32>) -> NodeAllocation {
+fn allocation(node: &str, cores: Option<u32>) -> NodeAllocation {
     NodeAllocation { node: node.to_owned(), cores }
 }
 
@@ -45,7 +45,7 @@ fn every_job_of_the_queue_is_read() {
     let mut jobs = queue().jobs;
     leave_out_over(&mut jobs, &mut None);
     let seen: Vec<(&str, Option<u32>, State)> =
-        jobs.iter().map(|job| (job.id.as_str(), job.ours, job.state.clone())).collect();
+        jobs.iter().map(|job| (job.id.as_str(), job.job_number, job.state.clone())).collect();
     let expected = [
         // Ours by name, by comment, by both; others' that were over before anybody listed them are not there.
         ("1046", Some(8), State::Cancelled),
@@ -66,7 +66,7 @@ fn every_job_of_the_queue_is_read() {
         ("1057", None, State::Pending),
         ("1042", None, State::Held),
         ("1045", Some(7), State::Held),
-        // Another user's, with a tag of ours.
+        // Another user's, with this server's tag.
         ("1039", None, State::Running),
         ("1040", Some(5), State::Running),
         ("1041", None, State::Suspended),
@@ -77,8 +77,8 @@ fn every_job_of_the_queue_is_read() {
 }
 
 #[test]
-fn what_became_of_others_jobs_is_told_once() {
-    let is_over = |job: &&ListedJob| job.ours.is_none() && job.phase() == Phase::Ended;
+fn the_end_of_other_jobs_is_reported_once() {
+    let is_over = |job: &&ListedJob| job.job_number.is_none() && job.phase() == Phase::Ended;
     let listed = |known: &mut Option<BTreeSet<String>>| -> Vec<String> {
         let mut jobs = queue().jobs;
         leave_out_over(&mut jobs, known);
@@ -106,10 +106,10 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
     let submitted = Time(1_795_279_871);
     check(ListedJob {
         id: "1040".to_owned(),
-        ours: Some(5),
+        job_number: Some(5),
         state: State::Running,
         shape: shape(5, 2),
-        allocations: vec![place("alpha1", None), place("alpha2", None)],
+        allocations: vec![allocation("alpha1", None), allocation("alpha2", None)],
         walltime: Some(Span(600)),
         submitted: Time(1_795_279_869),
         started: Some(Time(1_795_279_869)),
@@ -118,10 +118,10 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
     });
     check(ListedJob {
         id: "1044".to_owned(),
-        ours: Some(6),
+        job_number: Some(6),
         state: State::Stopped,
         shape: CoreLayout { exclusive: true, ..shape(4, 1) },
-        allocations: vec![place("alpha3", Some(4))],
+        allocations: vec![allocation("alpha3", Some(4))],
         // It was asked for with 3 s more: Slurm rounds up to minutes.
         walltime: Some(Span(86_400 + 2 * 3600 + 4 * 60)),
         submitted: Time(1_795_279_869),
@@ -131,7 +131,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
     });
     check(ListedJob {
         id: "1056".to_owned(),
-        ours: Some(9),
+        job_number: Some(9),
         shape: shape(2, 1),
         walltime: Some(Span(600)),
         submitted,
@@ -182,10 +182,10 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
         priority: 4_294_900_711,
         ..ListedJob::default()
     });
-    // Cancelled before it started: it has an end, and never had a place.
+    // Cancelled before it started: it has an end, and never had an allocation.
     check(ListedJob {
         id: "1046".to_owned(),
-        ours: Some(8),
+        job_number: Some(8),
         state: State::Cancelled,
         shape: shape(2, 1),
         walltime: Some(Span(1200)),
@@ -196,7 +196,7 @@ fn a_job_is_read_with_all_that_is_said_of_it() {
 }
 
 #[test]
-fn what_waiting_jobs_wait_for_is_told() {
+fn wait_reasons_are_reported() {
     let queue = queue();
     let check = |id: &str, expected: WaitReason| {
         let found = queue.jobs.iter().find(|job| job.id == id).and_then(|job| job.wait_reason.clone());
@@ -211,16 +211,16 @@ fn what_waiting_jobs_wait_for_is_told() {
 fn another_user_sees_none_of_it_as_his() {
     let who = Submitter { user: 65_534, ..who() };
     let queue = queue::read(SQUEUE, &mark(), &who).unwrap();
-    let ours: Vec<u32> = queue.jobs.iter().filter_map(|job| job.ours).collect();
-    assert_eq!(ours, [4]);
+    let numbers: Vec<u32> = queue.jobs.iter().filter_map(|job| job.job_number).collect();
+    assert_eq!(numbers, [4]);
 }
 
 #[test]
-fn a_record_that_is_not_understood_is_told_and_left_out_unless_it_is_ours() {
+fn an_unreadable_record_is_reported_and_skipped_unless_it_has_the_servers_tag() {
     let others = SQUEUE.replace("1049\u{1f}PENDING\u{1f}1\u{1f}", "1049\u{1f}PENDING\u{1f}one\u{1f}");
     let queue = queue::read(&others, &mark(), &who()).unwrap();
-    let told = queue.unread;
-    assert_eq!(told, ["squeue: job 1049, cores: expected a number, found `one`"]);
+    let reported = queue.unread;
+    assert_eq!(reported, ["squeue: job 1049, cores: expected a number, found `one`"]);
     assert_eq!(queue.jobs.len(), self::queue().jobs.len() - 1);
 
     let check = |from: &str, to: &str, expected: &str| {
@@ -254,11 +254,11 @@ fn two_marks_differ() {
 }
 
 #[test]
-fn how_jobs_ended_is_told_by_the_controller() {
+fn ends_of_jobs_are_read_from_the_controller() {
     let jobs = accounts::read_exits(EXITS, &who()).unwrap();
     let found: Vec<(&str, Option<u32>, Option<Exit>)> =
-        jobs.iter().map(|job| (job.id.as_str(), job.ours, job.exit())).collect();
-    // Another user's, with a name like ours, is left out.
+        jobs.iter().map(|job| (job.id.as_str(), job.job_number, job.exit())).collect();
+    // Another user's job with a similar name is left out.
     let expected = [
         ("1046", Some(8), Some(Exit::Cancelled)),
         ("1037", Some(2), Some(Exit::Code(0))),
@@ -272,10 +272,10 @@ fn how_jobs_ended_is_told_by_the_controller() {
 }
 
 #[test]
-fn how_jobs_ended_is_told_by_the_accounts() {
+fn ends_of_jobs_are_read_from_the_accounts() {
     let jobs = accounts::read_accounts(SACCT, &who()).unwrap();
     let found: Vec<(&str, Option<u32>, Option<Exit>)> =
-        jobs.iter().map(|job| (job.id.as_str(), job.ours, job.exit())).collect();
+        jobs.iter().map(|job| (job.id.as_str(), job.job_number, job.exit())).collect();
     let expected = [
         ("1", Some(1), Some(Exit::Code(3))),
         ("2", Some(2), Some(Exit::Code(0))),
@@ -292,7 +292,7 @@ fn how_jobs_ended_is_told_by_the_accounts() {
     assert_eq!(jobs[0].status, Some(Status::Code(3)));
     assert_eq!((jobs[0].started, jobs[0].ended), (Some(Time(1_795_279_952)), Some(Time(1_795_279_952))));
     assert_eq!(jobs[4].started, Some(Time(1_795_279_954)));
-    assert_eq!(jobs[4].allocations, [place("alpha1", None), place("alpha2", None)]);
+    assert_eq!(jobs[4].allocations, [allocation("alpha1", None), allocation("alpha2", None)]);
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn nodes_are_read_once_with_all_their_partitions() {
 }
 
 #[test]
-fn cores_are_told_by_node_and_must_fit_the_job() {
+fn cores_are_listed_by_node_and_must_fit_the_job() {
     let spreads = nodes::spreads(DETAILS);
     let spread = |pairs: &[(&str, u32)]| {
         pairs.iter().map(|&(node, cores)| (node.to_owned(), cores)).collect::<BTreeMap<_, _>>()
@@ -342,14 +342,14 @@ fn cores_are_told_by_node_and_must_fit_the_job() {
                 Nodes=n[1-2] CPU_IDs=0-1,4 Mem=0 GRES=   Nodes=n3 CPU_IDs=5 Mem=0 GRES= MinCPUsNode=1 z\n";
     assert_eq!(nodes::spreads(line)["7"], spread(&[("n1", 3), ("n2", 3), ("n3", 1)]));
 
-    let check = |told: &[(&str, u32)], fits: bool| {
+    let check = |reported: &[(&str, u32)], fits: bool| {
         let mut job = ListedJob {
             shape: CoreLayout { cores: 5, ..CoreLayout::default() },
-            allocations: vec![place("alpha1", None), place("alpha2", None)],
+            allocations: vec![allocation("alpha1", None), allocation("alpha2", None)],
             ..ListedJob::default()
         };
-        assert_eq!(fill(&mut job, &spread(told)), fits, "{told:?}");
-        assert_eq!(job.allocations[0].cores.is_some(), fits, "{told:?}");
+        assert_eq!(fill(&mut job, &spread(reported)), fits, "{reported:?}");
+        assert_eq!(job.allocations[0].cores.is_some(), fits, "{reported:?}");
     };
     check(&[("alpha1", 2), ("alpha2", 3)], true);
     check(&[("alpha1", 2), ("alpha2", 2)], false);
@@ -358,7 +358,7 @@ fn cores_are_told_by_node_and_must_fit_the_job() {
 }
 
 #[test]
-fn a_cluster_tells_how_it_plans() {
+fn the_planning_rules_of_a_cluster_are_read() {
     let about = ClusterConfiguration::read(CONFIG).unwrap();
     let expected = ClusterConfiguration {
         version: "22.05.8".to_owned(),

@@ -151,10 +151,10 @@ fn settings_are_checked() {
         extra(&["--constraint=fast", "--mem-per-cpu=2G", "--licenses=x", "--no-kill", "--nodelist=a"]),
         None,
     );
-    let ours =
+    let refusal =
         |option: &str| format!("`extra`: expected options that pliant does not set itself, found `{option}`");
     for option in ["--hold", "--job-name=x", "--time=5", "--tim=5", "--wrap=x", "--array=1-3", "--"] {
-        check(extra(&[option]), Some(&ours(option)));
+        check(extra(&[option]), Some(&refusal(option)));
     }
     for option in ["constraint=fast", "-C", ""] {
         let expected = format!(

@@ -14,7 +14,7 @@ use crate::slurm::settings::Settings;
 
 const CONFIG: &str = include_str!("captured/scontrol-config.txt");
 
-/// A cluster with accounts that knows no job; sacct and sbatch do as they are told.
+/// A cluster with accounts that knows no job; sacct and sbatch answer as the test wants.
 async fn cluster(sacct: &str, sbatch: &str) -> (TempDir, Slurm) {
     let folder = tempfile::tempdir().unwrap();
     let command = |name: &str, text: &str| {

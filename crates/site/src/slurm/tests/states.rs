@@ -137,7 +137,7 @@ fn ends_of_processes_are_read_in_both_spellings() {
 }
 
 #[test]
-fn complaints_are_told_apart() {
+fn error_messages_are_distinguished() {
     let check = |command: &'static str, stderr: &str, expected: &str, passes: bool| {
         let error = failed(&Call::new(command, &[]).about("7"), 1, stderr);
         assert_eq!((error.to_string().as_str(), error.may_pass()), (expected, passes), "{stderr}");
@@ -174,11 +174,11 @@ fn complaints_are_told_apart() {
     check(
         "squeue",
         "slurm_load_jobs error: Invalid job id specified\n",
-        "slurm knows no job 7 of ours",
+        "slurm knows no job 7 of this server",
         false,
     );
     let hold = "Invalid job id specified for job 7\nslurm_suspend error: Invalid job id specified\n";
-    check("scontrol", hold, "slurm knows no job 7 of ours", false);
+    check("scontrol", hold, "slurm knows no job 7 of this server", false);
     let over = "Job has already finished for job 7\nslurm_suspend error: Job has already finished\n";
     check("scontrol", over, "job 7 of slurm does not wait any more", false);
     let running = "Job is no longer pending execution for job 7\n";

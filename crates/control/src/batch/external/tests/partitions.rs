@@ -60,7 +60,7 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
         pinned: false,
         latest: None,
         compared: Vec::new(),
-        survey: DiscoverySummary::default(),
+        discovery: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: None,
     };
@@ -92,7 +92,7 @@ fn without_a_configured_partition_the_default_one_counts() {
 #[test]
 fn jobs_of_other_partitions_are_not_planned() {
     let mut bench = Bench::new();
-    bench.tell(Event::Configured { interval: Span(30), partition: None, expect: Expect::Limits });
+    bench.deliver(Event::Configured { interval: Span(30), partition: None, expect: Expect::Limits });
     let waiting = |partition: &str| ListedJob {
         partition: partition.to_owned(),
         shape: CoreLayout { cores: 8, ..CoreLayout::default() },
@@ -103,7 +103,7 @@ fn jobs_of_other_partitions_are_not_planned() {
         let next = Listing { jobs, at: bench.now + Span(1), ..listing(all()) };
         let changes = next.changes(&bench.listing);
         bench.listing = next;
-        bench.tell(Event::Listed(changes));
+        bench.deliver(Event::Listed(changes));
         assert_eq!(bench.external.waiting(bench.now).len(), planned, "{partition}");
     }
 }
@@ -172,7 +172,7 @@ fn no_job_is_planned_in_a_partition_that_is_down() {
         next.partitions = vec![Partition { stopped, ..partition("main") }];
         let changes = next.changes(&bench.listing);
         bench.listing = next;
-        bench.tell(Event::Listed(changes));
+        bench.deliver(Event::Listed(changes));
         let now = bench.now;
         bench.external.plan(now, JOB)
     };

@@ -36,7 +36,7 @@ fn a_burst_of_jobs_costs_one_plan() {
 /// A mirror with jobs of one user, of a minute each with a limit of ten; the last one still runs.
 fn with_ended_jobs(expect: Expect, listed_end: bool) -> Bench {
     let mut bench = Bench::new();
-    bench.tell(Event::Configured { interval: Span(30), partition: Some("main".to_owned()), expect });
+    bench.deliver(Event::Configured { interval: Span(30), partition: Some("main".to_owned()), expect });
     for number in 0..8 {
         let start = bench.now;
         let job = |state| ListedJob {

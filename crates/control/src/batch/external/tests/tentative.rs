@@ -19,7 +19,7 @@ impl Bench {
             alternatives: Vec::new(),
         };
         assert_eq!((commands, updates), (vec![Command::Queue(queue)], vec![]));
-        let (commands, updates) = bench.tell(Event::Queued { job: JOB, ids: ids() });
+        let (commands, updates) = bench.deliver(Event::Queued { job: JOB, ids: ids() });
         assert_eq!((commands, updates), (vec![], vec![StatusUpdate::Held { job: JOB }]));
         bench
     }
@@ -65,12 +65,12 @@ fn a_ready_job_starts_when_it_is_released() {
     let mut bench = Bench::ready();
     bench.release();
     assert_eq!(bench.list(vec![running()]), (vec![], vec![]), "the start gate has not got the release");
-    assert_eq!(bench.tell(Event::Released { job: JOB }), (vec![], vec![]));
+    assert_eq!(bench.deliver(Event::Released { job: JOB }), (vec![], vec![]));
     assert_eq!(bench.list(vec![running()]), (vec![], vec![started()]));
     let over = listed("41", Some(7), State::Completed);
     let (commands, _) = bench.list(vec![over]);
     assert!(matches!(commands[..], [Command::Inspect { .. }]), "{commands:?}");
-    assert_eq!(bench.tell(ended(Exit::Code(0))).1, [end(Exit::Code(0))]);
+    assert_eq!(bench.deliver(ended(Exit::Code(0))).1, [end(Exit::Code(0))]);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_job_that_is_released_before_it_is_ready_waits_like_any_other() {
     let mut bench = Bench::tentative();
     bench.list(vec![waiting()]);
     bench.release();
-    bench.tell(Event::Released { job: JOB });
+    bench.deliver(Event::Released { job: JOB });
     assert_eq!(bench.list(vec![waiting()]), (vec![], vec![]));
     assert_eq!(bench.list(vec![running()]), (vec![], vec![started()]));
 }
@@ -97,7 +97,7 @@ fn an_unreleased_job_that_is_gone_has_lost_its_processors() {
     }
     let mut bench = Bench::tentative();
     let early = Changes { at: bench.now, ..Changes::default() };
-    assert_eq!(bench.tell(Event::Listed(early)), (vec![], vec![]), "it was not listed yet");
+    assert_eq!(bench.deliver(Event::Listed(early)), (vec![], vec![]), "it was not listed yet");
     // Submitted twice: the waiting duplicate is removed.
     let mut bench = Bench::ready();
     let began = ListedJob {
@@ -121,10 +121,10 @@ fn a_job_that_is_released_too_late_is_reported_once() {
         bench.release();
         asked.map(|ask| bench.act(ask));
         assert_eq!(bench.list(vec![listed("41", Some(7), State::Completed)]), (vec![], vec![]));
-        assert_eq!(bench.tell(Event::ReleasedTooLate { job: JOB }), (vec![], vec![expected]));
-        assert_eq!(bench.tell(Event::ReleasedTooLate { job: JOB }), (vec![], vec![]));
+        assert_eq!(bench.deliver(Event::ReleasedTooLate { job: JOB }), (vec![], vec![expected]));
+        assert_eq!(bench.deliver(Event::ReleasedTooLate { job: JOB }), (vec![], vec![]));
         assert_eq!(
-            bench.tell(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Started }),
+            bench.deliver(Event::Withdrawal { job: JOB, outcome: WithdrawalOutcome::Started }),
             (vec![], vec![])
         );
         assert_eq!(bench.external.unanswered(), []);
@@ -140,7 +140,7 @@ fn a_tentative_job_can_be_cancelled_at_any_time() {
         let terminate = Command::Terminate { job: JOB, ids: ids() };
         let cancelled = bench.act(|external, now, effects| external.cancel(now, JOB, effects));
         assert_eq!(cancelled, (vec![terminate], vec![]));
-        bench.tell(Event::Terminated { job: JOB });
+        bench.deliver(Event::Terminated { job: JOB });
         assert_eq!(bench.list(vec![]), (vec![], vec![lost_processors()]));
     }
 }
@@ -161,9 +161,9 @@ fn a_resubmission_is_tentative_until_the_release() {
     );
     let mut bench = Bench::ready();
     bench.release();
-    bench.tell(Event::Released { job: JOB });
+    bench.deliver(Event::Released { job: JOB });
     bench.list(vec![]);
-    let (commands, _) = bench.tell(Event::Unclaimed { job: JOB });
+    let (commands, _) = bench.deliver(Event::Unclaimed { job: JOB });
     let [Command::Queue(queue)] = &commands[..] else { panic!("{commands:?}") };
     assert_eq!(
         (queue.tentative, queue.held, queue.resubmitted, queue.walltime),

@@ -56,12 +56,12 @@ fn a_hold_by_a_user_is_not_released() {
     let held = || listed("41", Some(7), State::Held);
     bench.list(vec![held()]);
     bench.act(|external, now, effects| external.release(now, JOB, effects));
-    bench.tell(Event::Released { job: JOB });
+    bench.deliver(Event::Released { job: JOB });
     let is_released_again = |bench: &mut Bench, job| {
         let (commands, _) = bench.list(vec![job]);
         let released = commands.iter().any(|command| matches!(command, Command::Release { .. }));
         if released {
-            bench.tell(Event::Released { job: JOB });
+            bench.deliver(Event::Released { job: JOB });
         }
         released
     };

@@ -16,8 +16,9 @@ fn all_subjobs_are_prepared_before_any_runs_and_tasks_know_their_neighbours() {
     assert_eq!((federation.record().state, federation.started.len()), (LaunchState::Running, 3));
     for (server, _, subjob, peers) in &federation.started {
         for neighbour in subjob.tasks.iter().flat_map(|task| &task.neighbours) {
-            let place = federation.record().tasks.into_iter().find(|task| task.name == *neighbour).unwrap();
-            let at = place.place.unwrap().0;
+            let allocation =
+                federation.record().tasks.into_iter().find(|task| task.name == *neighbour).unwrap();
+            let at = allocation.allocation.unwrap().0;
             assert_eq!(peers.get(neighbour), Some(&format!("{at}:{neighbour}")), "at server {server}");
         }
     }

@@ -37,7 +37,7 @@ fn a_prepared_subjob_waits_for_its_agent_and_others_are_given_up() {
     federation.deliver(VecDeque::new());
     assert_eq!((free(&federation), federation.servers[0].unacknowledged_subjobs()), ([2, 0], 0));
     let held: Vec<_> = federation.servers[1].list_subjobs().collect();
-    assert_eq!((held[0].state.word(), held[0].since, held[0].heard), ("prepared", Time(0), Time(0)));
+    assert_eq!((held[0].state.word(), held[0].since, held[0].last_contact), ("prepared", Time(0), Time(0)));
     federation.give_up(1);
     assert_eq!((free(&federation), federation.servers[1].list_subjobs().count()), ([2, 2], 0));
     federation.silent.clear();

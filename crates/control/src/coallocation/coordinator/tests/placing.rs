@@ -1,12 +1,12 @@
-//! The places of tasks.
+//! The mapping of tasks.
 
 use crate::payload::Payload;
 use std::collections::BTreeSet;
 
 use super::*;
 
-fn places(record: &LaunchRecord) -> Vec<String> {
-    record.tasks.iter().filter_map(|task| Some(task.place.as_ref()?.0.to_string())).collect()
+fn servers(record: &LaunchRecord) -> Vec<String> {
+    record.tasks.iter().filter_map(|task| Some(task.allocation.as_ref()?.0.to_string())).collect()
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn a_dry_run_maps_and_reserves_nothing() {
     federation.launch(LaunchSpec { dry_run: true, ..launch_spec(row(&[1.0; 5])) });
     federation.is_over(&LaunchEnd::Mapped);
     let record = federation.record();
-    assert_eq!(places(&record).len(), 5);
+    assert_eq!(servers(&record).len(), 5);
     assert!(record.tasks.iter().all(|task| task.affinity.is_some_and(|affinity| affinity >= 1.0)));
 }
 
@@ -30,7 +30,7 @@ fn the_search_begins_at_the_users_lan_and_goes_on_by_bandwidth() {
             dry_run: true,
             ..launch_spec(row(&[1.0; 3]))
         });
-        let mut found = places(&federation.record());
+        let mut found = servers(&federation.record());
         found.sort_by_key(|server| *server != format!("s{user}"));
         assert_eq!(found, expected);
     }
@@ -67,7 +67,7 @@ fn links_carry_the_traffic_that_an_application_declares() {
         measured(&mut federation, known);
         federation.launch(triangle(bandwidth));
         let record = federation.record();
-        assert_eq!(places(&record), expected, "{bandwidth:?}: {record:?}");
+        assert_eq!(servers(&record), expected, "{bandwidth:?}: {record:?}");
     }
     for mapping in [Mapping::Wase, Mapping::Refined] {
         let mut federation = Federation::of(&[1, 1, 2]);
@@ -76,7 +76,7 @@ fn links_carry_the_traffic_that_an_application_declares() {
         let Some(LaunchEnd::NotMapped(why)) = federation.record().end else {
             panic!("{:?}", federation.record())
         };
-        assert!(why.contains("no link to it has room"), "{why}");
+        assert!(why.contains("no link to it has enough bandwidth left"), "{why}");
     }
 }
 
@@ -93,13 +93,15 @@ fn links_carry_traffic_next_to_that_of_other_launches() {
         federation.launch(LaunchSpec { dry_run: true, ..pair(key, procs, mbps) });
         match &federation.archived.last().unwrap().end {
             Some(LaunchEnd::Mapped) => true,
-            Some(LaunchEnd::NotMapped(why)) if why.contains("no link to it has room") => false,
+            Some(LaunchEnd::NotMapped(why)) if why.contains("no link to it has enough bandwidth left") => {
+                false
+            }
             other => panic!("{other:?}"),
         }
     };
     let left = |federation: &mut Federation, procs, mbps, when: &str| {
         let found = [mbps + 1.0, mbps].map(|mbps| fits(federation, procs, mbps));
-        assert_eq!(found, [false, true], "{when}: expected room for {mbps} Mb/s");
+        assert_eq!(found, [false, true], "{when}: expected {mbps} Mb/s to be free");
     };
     let measure =
         |federation: &mut Federation, mbps| (0..5).for_each(|_| measured(federation, &[(0, 1, mbps)]));
@@ -114,18 +116,18 @@ fn links_carry_traffic_next_to_that_of_other_launches() {
     federation.pass(10);
     assert_eq!(federation.record().state, LaunchState::Running);
     left(&mut federation, 2.0, 10.0, "it runs");
-    let new = |name: &str, talks| SpawnedTask {
+    let new = |name: &str, neighbours| SpawnedTask {
         task: TaskSpec { name: name.to_owned(), rcr: 2.0, payload: Payload::default() },
-        neighbours: talks,
+        neighbours,
     };
     // Almost no traffic goes to the running tasks.
-    let talks = vec![("y".to_owned(), 0.5), ("t0".to_owned(), 1e-3)];
-    let tasks = vec![new("x", talks), new("y", vec![])];
+    let neighbours = vec![("y".to_owned(), 0.5), ("t0".to_owned(), 1e-3)];
+    let tasks = vec![new("x", neighbours), new("y", vec![])];
     let spawn = Box::new(SpawnSpec { key: Key([1; 16]), tasks });
     federation.handle(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
     federation.pass(1);
-    assert_eq!(places(&federation.record()).len(), 4, "{:?}", federation.record());
-    left(&mut federation, 1.0, 4.9, "tasks were spawned that talk to each other");
+    assert_eq!(servers(&federation.record()).len(), 4, "{:?}", federation.record());
+    left(&mut federation, 1.0, 4.9, "tasks were spawned that communicate");
     measure(&mut federation, 12.0);
     left(&mut federation, 1.0, 12.0, "the measurement shows the remaining bandwidth");
     federation.all_end(0);
@@ -142,8 +144,8 @@ fn film() -> Application {
     let mut edges = vec![(0, 1, 1.0), (7, 8, 300.0), (8, 9, 300.0), (12, 13, 30.0)];
     edges.extend((2..7).flat_map(|worker| [(1, worker, 1.0), (worker, 7, 60.0)]));
     edges.extend([10, 11].into_iter().flat_map(|worker| [(9, worker, 150.0), (worker, 12, 15.0)]));
-    let talk = |(one, other, rqoc)| TaskEdge { between: [one, other], rqoc };
-    Application { mcr_mflops: POWER / 2.0, edges: edges.into_iter().map(talk).collect(), ..row(&rcrs) }
+    let edge = |(one, other, rqoc)| TaskEdge { between: [one, other], rqoc };
+    Application { mcr_mflops: POWER / 2.0, edges: edges.into_iter().map(edge).collect(), ..row(&rcrs) }
 }
 
 #[test]
@@ -158,12 +160,12 @@ fn the_search_after_wase_keeps_heavy_traffic_off_slow_links() {
             dry_run: true,
             ..launch_spec(film())
         });
-        let places = places(&federation.record());
-        let is_over = |talk: &&TaskEdge| {
-            let [one, other] = talk.between.map(|task| places[task as usize] == "s2");
+        let servers = servers(&federation.record());
+        let is_over = |edge: &&TaskEdge| {
+            let [one, other] = edge.between.map(|task| servers[task as usize] == "s2");
             one != other
         };
-        film().edges.iter().filter(is_over).map(|talk| talk.rqoc).sum::<f64>()
+        film().edges.iter().filter(is_over).map(|edge| edge.rqoc).sum::<f64>()
     };
     let (wase, refined) = (over_slow(Mapping::Wase), over_slow(Mapping::Refined));
     // WASE maps each cluster as close to the user as it fits, regardless of traffic: all raw frames go to the encoders over
@@ -180,7 +182,7 @@ fn baselines_are_blind_to_traffic() {
         federation.archived[0]
             .tasks
             .iter()
-            .map(|task| task.place.clone().unwrap().0.to_string())
+            .map(|task| task.allocation.clone().unwrap().0.to_string())
             .collect::<Vec<_>>()
     };
     assert_eq!(found(Mapping::Wase, 7), ["s0", "s0"], "on the user's LAN");
@@ -212,10 +214,10 @@ fn tasks_of_one_machine_share_processors() {
     assert_eq!(federation.started[0].2.procs, Procs(3), "2.25 processors");
 }
 
-fn spawned(name: &str, talks: &[(&str, f64)]) -> SpawnedTask {
+fn spawned(name: &str, neighbours: &[(&str, f64)]) -> SpawnedTask {
     SpawnedTask {
         task: TaskSpec { name: name.to_owned(), rcr: 1.0, payload: Payload::default() },
-        neighbours: talks.iter().map(|(task, rqoc)| ((*task).to_owned(), *rqoc)).collect(),
+        neighbours: neighbours.iter().map(|(task, rqoc)| ((*task).to_owned(), *rqoc)).collect(),
     }
 }
 
@@ -238,14 +240,14 @@ fn spawned_tasks_are_all_placed_or_none() {
     federation.pass(5);
     let record = federation.record();
     let [x, y, u, v, w] = &record.tasks[4..] else { panic!("{record:?}") };
-    assert!(x.place.is_some() && y.place.is_some(), "{record:?}");
+    assert!(x.allocation.is_some() && y.allocation.is_some(), "{record:?}");
     let peers: Vec<_> = federation.started[started..].iter().map(|(.., peers)| peers.clone()).collect();
     assert!(
         peers.iter().any(|peers| peers.contains_key("t0"))
             && peers.iter().any(|peers| peers.contains_key("t3"))
     );
     for lost in [u, v, w] {
-        assert!(lost.not_spawned.is_some() && lost.place.is_none(), "none of them: {record:?}");
+        assert!(lost.not_spawned.is_some() && lost.allocation.is_none(), "none of them: {record:?}");
     }
     assert_eq!(record.state, LaunchState::Running);
     for wrong in
@@ -267,12 +269,12 @@ fn a_spawned_task_is_placed_near_the_neighbour_with_most_traffic() {
     let mut federation = Federation::of(&[2, 3]);
     federation.launch(LaunchSpec { user_lan: Some(name(1)), ..launch_spec(row(&[1.0, 1.0])) });
     federation.pass(5);
-    assert_eq!(places(&federation.record()), ["s1", "s1"]);
-    let spawn = |key: u8, name: &str, talks: &[(&str, f64)]| Event::Spawn {
+    assert_eq!(servers(&federation.record()), ["s1", "s1"]);
+    let spawn = |key: u8, name: &str, neighbours: &[(&str, f64)]| Event::Spawn {
         reply: Token(1),
         launch: id(),
         caller: caller("alice"),
-        spawn: Box::new(SpawnSpec { key: Key([key; 16]), tasks: vec![spawned(name, talks)] }),
+        spawn: Box::new(SpawnSpec { key: Key([key; 16]), tasks: vec![spawned(name, neighbours)] }),
     };
     federation.handle(spawn(1, "new", &[("t1", 3.0)]));
     federation.handle(spawn(1, "new", &[("t1", 3.0)]));
@@ -285,7 +287,7 @@ fn a_spawned_task_is_placed_near_the_neighbour_with_most_traffic() {
         federation.handle(spawn(key, task, &[("new", 3.0)]));
     }
     let record = federation.record();
-    assert_eq!(places(&record), ["s1", "s1", "s1", "s0", "s0"]);
+    assert_eq!(servers(&record), ["s1", "s1", "s1", "s0", "s0"]);
     assert!(record.tasks[5].not_spawned.is_some() && record.state == LaunchState::Running);
     for wrong in [spawn(5, "e", &[("nobody", 1.0)]), spawn(6, "t0", &[("t1", 1.0)]), spawn(7, "f", &[])] {
         federation.handle(wrong);
@@ -315,7 +317,7 @@ fn each_machine_of_a_server_has_its_own_subjob() {
     let spec = Box::new(launch_spec(row(&[1.0; 4])));
     for event in [
         Event::Launch { reply: Token(0), spec },
-        Event::Surveyed { launch: id(), group: 0, sites },
+        Event::MachinesListed { launch: id(), group: 0, sites },
         Event::Due,
     ] {
         coordinator.on(Time(0), event, &mut calls);

@@ -4,11 +4,10 @@ use super::*;
 use crate::payload::Payload;
 
 /// Spawns one task with this RCR.
-fn spawn(federation: &mut Federation, key: u8, (name, rcr): (&str, f64), talks: &[&str]) {
+fn spawn(federation: &mut Federation, key: u8, (name, rcr): (&str, f64), neighbours: &[&str]) {
     let task = TaskSpec { name: name.to_owned(), rcr, payload: Payload::default() };
-    let talks = talks.iter().map(|other| ((*other).to_owned(), 2.0)).collect();
-    let spawn =
-        Box::new(SpawnSpec { key: Key([key; 16]), tasks: vec![SpawnedTask { task, neighbours: talks }] });
+    let neighbours = neighbours.iter().map(|other| ((*other).to_owned(), 2.0)).collect();
+    let spawn = Box::new(SpawnSpec { key: Key([key; 16]), tasks: vec![SpawnedTask { task, neighbours }] });
     federation.handle(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
 }
 
@@ -54,12 +53,13 @@ fn unmapped_tasks_count_towards_the_limit() {
     federation.pass(5);
     let spawn = |federation: &mut Federation, key: u8, count: usize| {
         let task = |number| TaskSpec { name: format!("big{number}"), rcr: 9.0, payload: Payload::default() };
-        let talks = |number: usize| match number {
+        let neighbours = |number: usize| match number {
             0 => vec![("t0".to_owned(), 2.0)],
             _ => vec![(format!("big{}", number - 1), 2.0)],
         };
-        let tasks =
-            (0..count).map(|number| SpawnedTask { task: task(number), neighbours: talks(number) }).collect();
+        let tasks = (0..count)
+            .map(|number| SpawnedTask { task: task(number), neighbours: neighbours(number) })
+            .collect();
         let spawn = Box::new(SpawnSpec { key: Key([key; 16]), tasks });
         federation.handle(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
         federation.pass(5);
@@ -119,7 +119,7 @@ fn links_carry_the_traffic_of_spawned_tasks_to_running_ones() {
         federation.pass(5);
     }
     let record = federation.record();
-    let server = |task: usize| record.tasks[task].place.as_ref().map(|(server, _)| server.as_str());
+    let server = |task: usize| record.tasks[task].allocation.as_ref().map(|(server, _)| server.as_str());
     assert_eq!([0, 1, 2, 3].map(server), [Some("s0"), Some("s1"), Some("s2"), None], "{record:?}");
     let why = record.tasks[3].not_spawned.as_ref().unwrap();
     assert!(why.contains("links with capacity for its traffic to running tasks"), "{why}");
