@@ -126,11 +126,13 @@ impl JournalError {
                 Some("give each daemon a folder or database of its own; a daemon keeps its name")
             }
             Self::Version { .. } => Some("use the version of Pliant that wrote it"),
-            Self::Damaged { .. } | Self::Gap { .. } => {
-                Some("restore the folder from a backup; a new journal would lose accepted jobs")
-            }
+            Self::Damaged { .. } | Self::Gap { .. } => Some(
+                "docs/guides/backup.md says what can be restored; a new journal would lose accepted jobs",
+            ),
             Self::Full { .. } => Some("free space on the disk; the daemon then continues by itself"),
-            Self::Folder { .. } => Some("check that this user can write to the folder"),
+            Self::Folder { .. } => Some(
+                "check that this user can write to the folder; a systemd unit writes outside /var/lib/pliant with ReadWritePaths= only",
+            ),
             Self::NotBuilt => Some(
                 "use a package of Pliant, or build it with: cargo build --release -p pliant --features postgres",
             ),

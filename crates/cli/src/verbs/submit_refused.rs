@@ -32,7 +32,11 @@ pub(super) fn refused(
         }
         _ if error.is_input() && error.hint().is_none() => {
             let hint = hint(order, error.causes());
-            Failure::input(error).hint(hint)
+            let failure = Failure::input(error);
+            match hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
         }
         _ => error.into(),
     }
@@ -55,12 +59,19 @@ fn passes(causes: &[Cause]) -> bool {
     !causes.is_empty() && causes.iter().all(|cause| cause.may_pass())
 }
 
-fn hint(order: &SubmitOrder, causes: &[Cause]) -> String {
+/// What to do about a refusal by every server.
+fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
     match &order.what {
         SubmittedWork::Service { name, .. } if causes.contains(&Cause::NotOffered) && is_file(name) => {
-            script(name)
+            Some(script(name))
         }
-        _ => "`pliant servers --services` lists the services and what they take".to_owned(),
+        _ if causes.contains(&Cause::TooLarge) => {
+            Some("`pliant servers` lists the servers and their processors".to_owned())
+        }
+        SubmittedWork::Service { .. } => {
+            Some("`pliant servers --services` lists the services and what they take".to_owned())
+        }
+        SubmittedWork::Script { .. } | SubmittedWork::Batch(_) => None,
     }
 }
 

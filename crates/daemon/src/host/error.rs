@@ -87,9 +87,9 @@ impl DaemonError {
             Self::Tls(error) => error.hint(),
             Self::Certificate { .. } => Some("issue one with `pliant ca issue`, or correct `name`"),
             Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => error.hint(),
-            Self::Machine(MachineError::Unreadable { .. }) => {
-                Some("use the version of Pliant that wrote it, or restore the folder from a backup")
-            }
+            Self::Machine(MachineError::Unreadable { .. }) => Some(
+                "use the version of Pliant that wrote it; docs/guides/backup.md says what can be restored",
+            ),
             Self::Http(error) => error.hint(),
             Self::Listen { .. } => Some("is another daemon there? change `listen`"),
             Self::Config(error) => error.hint(),
