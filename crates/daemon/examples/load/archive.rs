@@ -274,7 +274,7 @@ async fn tell(agent: &AgentAddress, credentials: Credentials, operator: &Client)
         let message = tokio::select! {
             message = down.message() => message?.ok_or("the agent closed the line")?,
             _ = beat.tick() => {
-                heart.send((&FromChild::Heartbeat { now: None }).into()).await?;
+                heart.send((&FromChild::Heartbeat { now: None, free: Vec::new() }).into()).await?;
                 continue;
             }
         };
