@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 /// Columns of these titles are never shortened: users copy from them.
-const WHOLE: [&str; 2] = ["job", "launch"];
+const WHOLE: [&str; 3] = ["job", "launch", "serial"];
 /// The least width of a shortened column, in characters.
 const LEAST: usize = 6;
 
