@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use pliant_model::{Platform, Procs, RefusalCause, Run};
 
 use crate::failure::Failure;
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 
 /// Refused jobs are worth a warning from one in so many.
 const WARN_FROM: u64 = 10;
@@ -103,9 +103,9 @@ impl Refusals {
         let all = self.total() + run.jobs.len() as u64;
         (self.total() * WARN_FROM > all).then(|| {
             format!(
-                "{} of {} jobs are refused ({:.0} %): {}{}; the results cover the other jobs only",
+                "{} of {} are refused ({:.0} %): {}{}; the results cover the other jobs only",
                 grouped(self.total()),
-                grouped(all),
+                counted(all, "job"),
                 100.0 * self.total() as f64 / all as f64,
                 self.reasons(),
                 self.sizes(&run.platform)
@@ -132,7 +132,8 @@ impl Refusals {
 
     fn requested(&self) -> String {
         self.asked.map_or_else(String::new, |(least, most)| {
-            format!(" (asked for: {} processors)", range(least.0..=most.0))
+            let plural = if most.0 == 1 { "" } else { "s" };
+            format!(" (asked for: {} processor{plural})", range(least.0..=most.0))
         })
     }
 }

@@ -182,7 +182,7 @@ fn optional_workloads_are_skipped_visibly() {
     fs::copy(dir.path().join("log.swf"), traces.join("more.swf")).unwrap();
     let arguments = ["--format", "json", "campaign", "run", "tiny.toml", "--out", "whole", "--quiet"];
     let output = pliant(&arguments, dir.path()).env("PLIANT_TRACES", &traces).output().unwrap();
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = support::schemas::document(&output.stdout);
     assert_eq!((&document["planned"], output.stderr.len()), (&8.into(), 0));
     fs::remove_file(dir.path().join("log.swf")).unwrap();
     fs::write(dir.path().join("tiny.toml"), CAMPAIGN.replace("file =", "optional = true\nfile =")).unwrap();

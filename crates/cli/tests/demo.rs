@@ -29,7 +29,7 @@ fn the_demonstration_runs_a_federation_and_leaves_nothing_running() {
         .unwrap();
     let stderr = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "{stderr}");
-    let value: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let value = support::schemas::document(&said.stdout);
     assert_eq!(value["schema"], "pliant.demo/1");
     assert_eq!(value["jobs"], 14);
     assert_eq!(stderr.matches("COMPLETED (exit code 0)").count(), 14, "{stderr}");

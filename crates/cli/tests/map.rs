@@ -6,7 +6,6 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use support::{folder, run};
 
 fn campaigns() -> PathBuf {
@@ -29,7 +28,7 @@ fn a_mapping_is_printed_and_drawn() {
         assert!(said.stdout.contains(words), "{words} in {}", said.stdout);
     }
     let said = run(&[&base[..], &["--format", "json", "--report", "map.html"]].concat(), dir.path());
-    let value: Value = serde_json::from_str(&said.stdout).unwrap();
+    let value = said.json();
     assert_eq!(value["schema"], "pliant.map/1");
     let tasks = value["tasks"].as_array().unwrap();
     assert_eq!(tasks.len(), 14);
@@ -88,7 +87,7 @@ fn a_campaign_of_mappings_goes_from_its_file_to_its_page() {
     let said = run(&["campaign", "show", "out"], dir.path());
     assert!(said.code == 0 && said.stdout.contains("WASE-refined"), "{}{}", said.stdout, said.stderr);
     let said = run(&["campaign", "show", "out", "--format", "json"], dir.path());
-    let value: Value = serde_json::from_str(&said.stdout).unwrap();
+    let value = said.json();
     assert_eq!(value["trials"], 288);
     let said = run(&["report", "out"], dir.path());
     assert_eq!(said.code, 0, "{}", said.stderr);

@@ -84,14 +84,14 @@ fn a_campaign_of_multi_jobs_goes_from_its_file_to_its_page() {
     let overlap = "warning: experiment `single` on `made`: all 2 starts lie within ";
     assert!(said.stderr.contains(overlap) && !said.stderr.contains("experiment `busy`"), "{}", said.stderr);
     assert!(
-        said.stdout.contains("16 rows of frozen and 10 of arriving experiments on 1 logs"),
+        said.stdout.contains("16 rows of frozen and 10 of arriving experiments on 1 log"),
         "{}",
         said.stdout
     );
     let said = run(&["campaign", "show", "out"], dir.path());
     assert!(said.code == 0 && said.stdout.contains("moving"), "{}{}", said.stdout, said.stderr);
     let said = run(&["campaign", "show", "out", "--format", "json"], dir.path());
-    let value: Value = serde_json::from_str(&said.stdout).unwrap();
+    let value = said.json();
     assert_eq!(
         (value["frozen"].as_array().unwrap().len(), value["errors"].as_array().unwrap().len()),
         (16, 20)

@@ -137,7 +137,9 @@ impl std::fmt::Display for StayReason {
             Self::Pinned => write!(f, "its user chose the server"),
             Self::Held => write!(f, "a user or an administrator holds it there"),
             Self::AlreadyMoving => write!(f, "it is being moved already"),
-            Self::TooLittleGain { plan } => write!(f, "it completes at {} where it is", plan.completion()),
+            Self::TooLittleGain { plan } => {
+                write!(f, "it completes at {} where it is", plan.completion().utc())
+            }
             Self::Refused(why) => write!(f, "the target refuses: {why}"),
             Self::NoAnswer => write!(f, "the target did not answer in time"),
             Self::Other(why) => f.write_str(why),

@@ -135,7 +135,7 @@ fn once_sent_only_the_same_server_is_tried_again() {
             "a",
             "wake 4",
             "a",
-            "unknown at a (would complete at 1000 now, later than asked for)",
+            "unknown at a (would complete at 1970-01-01 00:16:40Z now, later than asked for)",
         ],
     );
 }
@@ -202,7 +202,7 @@ fn the_last_discovery_takes_any_completion() {
             "wake 3",
             "ask",
             "a",
-            "refused (a: 5 jobs of this user wait already, the most allowed)",
+            "refused (a: the most allowed jobs of this user (5) wait already)",
         ],
     );
 }
@@ -267,7 +267,7 @@ fn a_resumed_submission_goes_to_its_server_only() {
             "a again",
             "wake 3",
             "a again",
-            "unknown at a (would complete at 1000 now, later than asked for)",
+            "unknown at a (would complete at 1970-01-01 00:16:40Z now, later than asked for)",
         ],
     );
     let rejected = Event::Rejected(Cause::NotOffered.because("no such service"));

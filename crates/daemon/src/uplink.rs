@@ -17,6 +17,7 @@ use pliant_control::agent::{ChildKind, DiscoveryQuery};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Archive, StatusUpdate};
+use pliant_model::Procs;
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;
 use pliant_transport::Clock;
@@ -72,6 +73,9 @@ pub(crate) trait Child: Send + Sync + 'static {
 
     /// The parent has kept the status updates up to there.
     fn acknowledged(&self, sequence: u64);
+
+    /// The free processors of these servers, as far as they are known.
+    fn free(&self) -> Vec<(Name, Procs)>;
 
     /// The server, if it does not know yet which job numbers are in use.
     fn unnumbered(&self) -> Option<Name>;
@@ -252,7 +256,7 @@ impl<C: Child> ParentConnection<C> {
                     if last_contact.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
                     }
-                    let beat = FromChild::Heartbeat { now: Some(self.clock.now()) };
+                    let beat = FromChild::Heartbeat { now: Some(self.clock.now()), free: self.child.free() };
                     // If the window is full, enough is under way that shows that we are up.
                     let _ = sender.try_send((&beat).into());
                     if self.said.is_empty() && let Some(server) = self.child.unnumbered() {

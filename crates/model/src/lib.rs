@@ -23,4 +23,4 @@ pub use job::{Job, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use speedup::{Speedup, SpeedupError};
-pub use time::{Span, SpanMs, Time, TimeMs};
+pub use time::{Span, SpanMs, Time, TimeMs, Utc};

@@ -26,7 +26,16 @@ impl Time {
     pub const fn seconds(self) -> i64 {
         self.0
     }
+
+    /// The text of the instant in UTC, if the origin is the Unix epoch.
+    pub const fn utc(self) -> Utc {
+        Utc(self)
+    }
 }
+
+/// An instant as people read it: `2026-11-21 11:03:05Z`. One outside the years 0 to 9999 is shown in seconds since the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Utc(Time);
 
 impl Span {
     /// A length of 0.
@@ -122,6 +131,32 @@ impl fmt::Display for Time {
     }
 }
 
+impl fmt::Display for Utc {
+    /// The date by the algorithm `civil_from_days` of H. Hinnant, "chrono-Compatible Low-Level Date Algorithms": years
+    /// begin in March, in eras of 400 years.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY_S: i64 = 86_400;
+        const ERA_DAYS: i64 = 146_097;
+        /// From the first day of an era to the epoch.
+        const EPOCH_DAYS: i64 = 719_468;
+        let Utc(Time(seconds)) = *self;
+        let (days, second) = (seconds.div_euclid(DAY_S) + EPOCH_DAYS, seconds.rem_euclid(DAY_S));
+        let (era, day_of_era) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / (ERA_DAYS - 1)) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+        let year = year_of_era + 400 * era + i64::from(month <= 2);
+        if !(0..=9_999).contains(&year) {
+            return write!(f, "@{seconds}s");
+        }
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} s", self.0)
@@ -137,5 +172,27 @@ impl fmt::Display for TimeMs {
 impl fmt::Display for SpanMs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ms", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_have_a_date_in_utc() {
+        let check = |seconds, expected: &str| assert_eq!(Time(seconds).utc().to_string(), expected);
+        check(0, "1970-01-01 00:00:00Z");
+        check(951_782_400, "2000-02-29 00:00:00Z");
+        check(951_868_799, "2000-02-29 23:59:59Z");
+        check(951_868_800, "2000-03-01 00:00:00Z");
+        check(1_709_164_800, "2024-02-29 00:00:00Z");
+        check(1_795_258_985, "2026-11-21 11:03:05Z");
+        check(4_107_542_400, "2100-03-01 00:00:00Z");
+        check(-1, "1969-12-31 23:59:59Z");
+        check(-62_167_219_200, "0000-01-01 00:00:00Z");
+        check(253_402_300_799, "9999-12-31 23:59:59Z");
+        check(253_402_300_800, "@253402300800s");
+        check(Time::MAX.0, &format!("@{}s", Time::MAX.0));
     }
 }

@@ -5,14 +5,14 @@ use pliant_control::agent::{ChildKind, DiscoveryQuery, DiscoveryResult};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
-use pliant_model::Time;
+use pliant_model::{Procs, Time};
 use pliant_telemetry::RequestId;
 #[cfg(test)]
 use proptest::prelude::*;
 
 use super::discovery::{BEST, WORK_OR_SERVICE};
 use super::field::*;
-use super::table::{enumeration, one_of};
+use super::table::{enumeration, message, one_of};
 use super::{Malformed, bounds, proto};
 
 /// A message of a child to its parent.
@@ -58,6 +58,8 @@ pub enum FromChild {
     Heartbeat {
         /// The time by its clock.
         now: Option<Time>,
+        /// The free processors of the servers that the child is or has below it, as far as they are known.
+        free: Vec<(Name, Procs)>,
     },
     /// Processors are free earlier than planned although no job of the federation has ended.
     Freed,
@@ -96,6 +98,10 @@ pub enum FromParent {
     Heartbeat,
 }
 
+message! {
+    proto::FreeProcs <=> (Name, Procs) (server: NAME, procs: ANY_PROCS)
+}
+
 enumeration! {
     proto::hello::Kind <=> ChildKind: "1 (server) or 2 (agent)" { Server, Agent }
 }
@@ -113,10 +119,13 @@ one_of! {
         Answer(proto::Answer) <=> Answer { discovery, found: required("what was found") },
         StatusUpdate(proto::StatusUpdate) <=> StatusUpdate { sequence, job <=> record: boxed(required("a job")) },
         Piece(proto::Piece) <=> Piece { discovery, bytes: bytes_to(bounds::PIECE_BYTES_MAX).exact(), last },
-        Heartbeat(proto::Heartbeat) <=> Heartbeat { now: optional(TIME) },
+        Heartbeat(proto::Heartbeat) <=> Heartbeat {
+            now: optional(TIME),
+            free: list(nested(), bounds::SERVERS_MAX),
+        },
         Freed(empty()) <=> Freed,
         Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
-    } => (else: FromChild::Heartbeat { now: None })
+    } => (else: FromChild::Heartbeat { now: None, free: Vec::new() })
 
     proto::Down { message: proto::down::Message } <=> FromParent {
         Question(proto::Question) <=> Question {

@@ -3,7 +3,7 @@
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Name, User};
 use pliant_control::server_info::ServerInfo;
-use pliant_model::{Span, Time};
+use pliant_model::{Procs, Span, Time};
 #[cfg(test)]
 use proptest::prelude::*;
 
@@ -28,6 +28,9 @@ message! {
         /// How far its clock is ahead of the agent's, if it is a child of the agent and that is more than it should be;
         /// below zero: behind.
         clock_ahead_s <=> clock_ahead: Option<Span> = optional(DIFFERENCE),
+        /// Its processors that no job uses, neither of the federation nor of a local user, as it last reported; none if it is
+        /// down or has not reported.
+        free_procs <=> free: Option<Procs> = optional(ANY_PROCS),
     }
 
     /// A child of an agent that is an agent.

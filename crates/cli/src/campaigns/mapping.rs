@@ -5,7 +5,7 @@ use pliant_sim::campaign::mapping::{Axis, Results};
 use serde_json::{Value, json};
 
 use super::View;
-use crate::table::{Table, grouped};
+use crate::table::{Table, counted};
 
 impl View for Results {
     fn summary(&self) -> (String, Value) {
@@ -15,8 +15,10 @@ impl View for Results {
         };
         let (applications, grids) = (self.clusterings.len(), values(Axis::Machines) * values(Axis::LanHosts));
         let text = format!(
-            "{applications} applications on {grids} grids, {} trials of each of {} policies\n",
-            grouped(self.trials as u64),
+            "{} on {}, {} of each policy ({})\n",
+            counted(applications as u64, "application"),
+            counted(grids as u64, "grid"),
+            counted(self.trials as u64, "trial"),
             self.policies.len(),
         );
         let value = json!({
@@ -29,8 +31,8 @@ impl View for Results {
     }
 
     fn caption(&self) -> String {
-        let trials = grouped(self.trials as u64);
-        format!("{trials} trials of each policy; means over the mappings that did not fail")
+        let trials = counted(self.trials as u64, "trial");
+        format!("{trials} of each policy; means over the mappings that did not fail")
     }
 
     fn text(&self) -> String {

@@ -8,7 +8,7 @@ use pliant_sim::campaign::multi_job::{RatioRow, Results};
 use serde_json::{Value, json};
 
 use super::{View, Warnings};
-use crate::table::Table;
+use crate::table::{Table, counted};
 
 impl View for Results {
     fn warn(&self, warnings: &mut Warnings) {
@@ -17,12 +17,13 @@ impl View for Results {
 
     fn summary(&self) -> (String, Value) {
         let (logs, frozen, arriving) = (self.logs.len(), self.frozen.len(), self.arriving.len());
-        let text = format!("{frozen} rows of frozen and {arriving} of arriving experiments on {logs} logs\n");
+        let on = counted(logs as u64, "log");
+        let text = format!("{frozen} rows of frozen and {arriving} of arriving experiments on {on}\n");
         (text, json!({ "logs": logs, "cells": frozen + arriving }))
     }
 
     fn caption(&self) -> String {
-        format!("means over starts and up to {} draws of each", self.draws)
+        format!("means over starts and up to {} of each", counted(self.draws as u64, "draw"))
     }
 
     fn text(&self) -> String {

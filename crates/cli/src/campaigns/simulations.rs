@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use super::warnings::nothing_ran;
 use super::{View, Warnings};
 use crate::failure::Failure;
-use crate::table::{Table, decimals};
+use crate::table::{Table, decimals, terminal_width};
 
-/// The widest table, in characters.
+/// The widest table, in characters, also on a wider terminal.
 const WIDTH: usize = 120;
 /// The longest name in a table that would be wider.
 const NAME: usize = 15;
@@ -152,24 +152,21 @@ fn describe(cells: &[Cell]) -> String {
 
 /// The table with as many columns as there is room for, and the titles of the others.
 fn fitting(cells: &[Cell], words: &[CellLabel], all: &[&Column]) -> (String, Vec<&'static str>) {
-    let most = all.iter().map(|column| column.spare).max().unwrap_or(0);
-    for spare in (0..=most).rev() {
+    let most = terminal_width().unwrap_or(WIDTH).min(WIDTH);
+    let last = all.iter().map(|column| column.spare).max().unwrap_or(0);
+    for spare in (0..=last).rev() {
         let (shown, left_out): (Vec<&Column>, Vec<&Column>) =
             all.iter().partition(|column| column.spare <= spare);
         let table = table(cells, words, &shown, usize::MAX);
-        if width(&table) <= WIDTH {
-            return (table, left_out.iter().map(|column| column.title).collect());
+        if table.width() <= most {
+            return (table.render(), left_out.iter().map(|column| column.title).collect());
         }
     }
     let (shown, left_out): (Vec<&Column>, Vec<&Column>) = all.iter().partition(|column| column.spare == 0);
-    (table(cells, words, &shown, NAME), left_out.iter().map(|column| column.title).collect())
+    (table(cells, words, &shown, NAME).render(), left_out.iter().map(|column| column.title).collect())
 }
 
-fn width(table: &str) -> usize {
-    table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
-}
-
-fn table(cells: &[Cell], words: &[CellLabel], columns: &[&Column], name: usize) -> String {
+fn table(cells: &[Cell], words: &[CellLabel], columns: &[&Column], name: usize) -> Table {
     let titles = words.iter().map(|(title, _)| *title).chain(columns.iter().map(|column| column.title));
     let mut table = Table::new(words.len(), &titles.collect::<Vec<_>>());
     for cell in cells {
@@ -180,7 +177,7 @@ fn table(cells: &[Cell], words: &[CellLabel], columns: &[&Column], name: usize) 
         });
         table.row(words.chain(numbers).collect());
     }
-    table.render()
+    table
 }
 
 /// A name of at most `most` characters, without its middle if it is longer.
@@ -220,6 +217,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use pliant_sim::campaign::Spread;
+
+    /// The width of the longest line, in characters.
+    fn width(text: &str) -> usize {
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
 
     /// Cells of two workloads and policies with every metric, their names this long.
     fn cells(length: usize) -> Vec<Cell> {

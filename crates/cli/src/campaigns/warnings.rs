@@ -51,14 +51,14 @@ impl Warnings {
         self.add(fits(results).into_iter().filter_map(|((workload, platform), fit)| {
             let what = format!("workload `{workload}` on platform `{platform}`");
             if fit.without_jobs > 0 {
-                let (none, runs) = (fit.without_jobs, fit.runs);
-                return Some(format!("{what}: no job ran in {none} of {runs} runs, all were refused"));
+                let (none, runs) = (fit.without_jobs, counted(fit.runs as u64, "run"));
+                return Some(format!("{what}: no job ran in {none} of {runs}, all were refused"));
             }
             (fit.refused * WARN_FROM > fit.jobs).then(|| {
                 format!(
-                    "{what}: up to {} of {} jobs are refused; the results cover the other jobs only",
+                    "{what}: up to {} of {} are refused; the results cover the other jobs only",
                     grouped(fit.refused as u64),
-                    grouped(fit.jobs as u64)
+                    counted(fit.jobs as u64, "job")
                 )
             })
         }));

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::campaigns::{Warnings, view};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::table::counted;
 
 /// How many missing runs are named one by one.
 const NAMED: usize = 5;
@@ -41,7 +42,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "warnings": warnings.all(),
     });
     let text = || {
-        let mut text = format!("campaign {name}: {there} of {planned} runs are in {dir}\n");
+        let mut text =
+            format!("campaign {name}: {there} of {} are in {dir}\n", counted(planned as u64, "run"));
         for key in merged.missing.iter().take(NAMED) {
             text.push_str(&format!("missing: {key}\n"));
         }

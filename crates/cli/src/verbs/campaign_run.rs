@@ -15,6 +15,7 @@ use crate::measure::measure;
 use crate::numbers::whole;
 use crate::output::Output;
 use crate::progress::CampaignProgress;
+use crate::table::counted;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -68,8 +69,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     });
     let text = || {
         let mut text = format!(
-            "campaign {name}: {} runs simulated, {} kept; {present} of {} are in {dir}\n",
-            finished.ran, finished.kept, contents.planned
+            "campaign {name}: {} simulated, {} kept; {present} of {} are in {dir}\n",
+            counted(finished.ran as u64, "run"),
+            finished.kept,
+            contents.planned
         );
         if present < contents.planned {
             text.push_str("join the shards with: pliant campaign merge --out DIR SHARD...\n");

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::campaigns::{Warnings, joined, view};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::table::counted;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -32,7 +33,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         "planned": planned,
         "warnings": warnings.all(),
     });
-    let text =
-        || format!("campaign {name}: {present} of {planned} runs, {}\n{}", view.caption(), view.text());
+    let text = || {
+        let planned = counted(planned as u64, "run");
+        format!("campaign {name}: {present} of {planned}, {}\n{}", view.caption(), view.text())
+    };
     output.print("campaign-show", text, joined(value, view.value()))
 }

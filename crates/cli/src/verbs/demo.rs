@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::federation::interrupted;
 use crate::local::{self, CLUSTERS, Folder, WorkUnit};
 use crate::output::Output;
+use crate::table::counted;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -240,10 +241,10 @@ fn accepted(at: Duration, user: &str, record: &JobRecord, found: Option<&Discove
     line(
         at,
         &format!(
-            "{user:<5} {:<6} -> {:<12} {} processors, {} s; done in {} s at the latest{others}",
+            "{user:<5} {:<6} -> {:<12} {}, {} s; done in {} s at the latest{others}",
             record.name,
             record.handle.to_string(),
-            own.procs,
+            counted(own.procs.0.into(), "processor"),
             own.walltime.0,
             (own.completion() - submitted).0,
         ),
@@ -269,7 +270,7 @@ fn changed(at: Duration, record: &JobRecord) -> String {
 
 fn line(at: Duration, text: &str, color: &str) -> String {
     let clock = format!("{:>5.1} s", at.as_secs_f64());
-    if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+    if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) {
         return format!("{clock}  \x1b[{color}m{text}\x1b[0m");
     }
     format!("{clock}  {text}")

@@ -214,7 +214,8 @@ fn end(
     }
     if explored.progress.mandatory < plan.mandatory {
         let missing = plan.mandatory - explored.progress.mandatory;
-        let message = format!("{missing} of {} mandatory requests failed", plan.mandatory);
+        let all = counted(plan.mandatory.into(), "mandatory request");
+        let message = format!("{missing} of {all} failed");
         let hint = format!("the errors are in {}", arguments.out.join("failed").display());
         return Err(Failure::system(message).hint(hint).code(NOT_COMPLETED));
     }

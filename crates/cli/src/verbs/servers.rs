@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::federation::{Access, Session};
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::table::{Table, grouped};
+use crate::table::{Table, counted, grouped};
 use crate::time_text::{both, now, rough, signed};
 
 /// The quantiles of errors, in percent.
@@ -104,6 +104,7 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
             "address": info.address,
             "rank": info.rank,
             "procs": info.procs,
+            "free_procs": server.free,
             "speed": info.speed.get(),
             "policy": info.policy,
             "via": server.via,
@@ -171,10 +172,11 @@ fn offer_value(offer: &Offer) -> Value {
 }
 
 fn federation_text(federation: &Federation, now: Time) -> String {
-    let header =
-        ["server", "state", "via", "policy", "procs", "speed", "rank", "active", "queued", "services"];
+    let header = [
+        "server", "state", "via", "policy", "procs", "free", "speed", "rank", "active", "queued", "services",
+    ];
     let mut table = Table::new(4, &header);
-    for ServerStatus { info, via, attached, queued, active, .. } in &federation.servers {
+    for ServerStatus { info, via, attached, queued, active, free, .. } in &federation.servers {
         table.row(vec![
             info.name.to_string(),
             if *attached { "up" } else { "down" }.to_owned(),
@@ -182,6 +184,7 @@ fn federation_text(federation: &Federation, now: Time) -> String {
             if *via == info.name { "-".to_owned() } else { via.to_string() },
             info.policy.clone(),
             info.procs.to_string(),
+            free.map_or_else(|| "-".to_owned(), |free| free.to_string()),
             info.speed.get().to_string(),
             info.rank.to_string(),
             active.to_string(),
@@ -227,8 +230,8 @@ fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
         }
     }
     format!(
-        "Errors of estimates by quantile, of the last {} jobs of each server; later than expected is +\n{}",
-        grouped(last.into()),
+        "Errors of estimates by quantile, of the last {} of each server; later than expected is +\n{}",
+        counted(last.into(), "job"),
         table.render()
     )
 }

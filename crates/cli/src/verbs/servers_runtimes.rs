@@ -6,7 +6,7 @@ use pliant_policy::runtimes::Level;
 use pliant_wire::Runtimes;
 use serde_json::{Value, json};
 
-use crate::table::{Table, grouped};
+use crate::table::{Table, counted, grouped};
 
 pub(super) fn value(runtimes: &Runtimes) -> Value {
     let one = |one: &RuntimeSummary| {
@@ -43,14 +43,14 @@ pub(super) fn text(runtimes: &Runtimes) -> String {
     }
     let error = error(runtimes).map_or_else(String::new, |error| {
         format!(
-            "Predicted before they ended: {} jobs, off by {error} % of their mean runtime on average.\n",
-            grouped(runtimes.predicted)
+            "Predicted before they ended: {}, off by {error} % of their mean runtime on average.\n",
+            counted(runtimes.predicted, "job")
         )
     });
     let within = within(runtimes).map_or_else(String::new, |within| {
-        let (jobs, right) = (grouped(runtimes.calibrated), 100.0 * CALIBRATED);
+        let (jobs, right) = (counted(runtimes.calibrated, "job"), 100.0 * CALIBRATED);
         format!(
-            "Within the predicted {CALIBRATED} quantile: {within} % of {jobs} jobs; {right} % if that is right.\n"
+            "Within the predicted {CALIBRATED} quantile: {within} % of {jobs}; {right} % if that is right.\n"
         )
     });
     format!("On the fewest processors that a job takes, at speed 1.\n{}{error}{within}", table.render())

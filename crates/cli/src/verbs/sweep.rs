@@ -156,8 +156,8 @@ pub(super) fn cancel(session: &Session, dir: &Path) -> Result<(String, Value), F
         return Err(interrupted("interrupted: submitted jobs may still run", hint));
     }
     let Progress { done, cancelled, .. } = status.progress;
-    let (done, cancelled) = (grouped(done.into()), grouped(cancelled.into()));
-    let text = format!("{} is cancelled: {done} instances completed, {cancelled} cancelled\n", dir.display());
+    let (done, cancelled) = (counted(done.into(), "instance"), grouped(cancelled.into()));
+    let text = format!("{} is cancelled: {done} completed, {cancelled} cancelled\n", dir.display());
     let mut value = described_sweep(&status, dir);
     value["kind"] = json!("sweep");
     Ok((text, value))
@@ -239,11 +239,11 @@ fn conclusion(status: &SweepStatus, dir: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let number = |count: u32| grouped(count.into());
-    let all = number(status.instances);
+    let all = counted(status.instances.into(), "instance");
     let what = match (failed, cancelled) {
-        (_, 0) => format!("{} of {all} instances failed", number(failed)),
-        (0, _) => format!("{} of {all} instances were cancelled", number(cancelled)),
-        _ => format!("{} of {all} instances failed, {} were cancelled", number(failed), number(cancelled)),
+        (_, 0) => format!("{} of {all} failed", number(failed)),
+        (0, _) => format!("{} of {all} were cancelled", number(cancelled)),
+        _ => format!("{} of {all} failed, {} were cancelled", number(failed), number(cancelled)),
     };
     let hint = format!("{} lists them", dir.join("results.csv").display());
     Err(Failure::system(what).hint(hint).code(NOT_COMPLETED))

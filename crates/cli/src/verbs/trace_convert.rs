@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::input::{Repair, load_options, repair_counts};
 use crate::output::Output;
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -55,7 +55,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 
 fn text(arguments: &Arguments, workload: &Workload, omitted_fields: &[OmittedField]) -> String {
     let report = &workload.report;
-    let mut text = format!("wrote {} of {} jobs\n", grouped(report.kept), grouped(report.read));
+    let mut text = format!("wrote {} of {}\n", grouped(report.kept), counted(report.read, "job"));
     for (repair, count) in &report.counts {
         text.push_str(&format!("  {} ({})\n", grouped(*count), repair.describe()));
     }
@@ -64,7 +64,7 @@ fn text(arguments: &Arguments, workload: &Workload, omitted_fields: &[OmittedFie
     }
     text.push_str(&format!("to {}\n", arguments.to.display()));
     for OmittedField { what, jobs } in omitted_fields {
-        let jobs = jobs.map_or_else(String::new, |jobs| format!(", known of {} jobs", grouped(jobs)));
+        let jobs = jobs.map_or_else(String::new, |jobs| format!(", known of {}", counted(jobs, "job")));
         text.push_str(&format!("left out: {what}{jobs}\n"));
     }
     text

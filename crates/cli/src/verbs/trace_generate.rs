@@ -14,7 +14,7 @@ use crate::input;
 use crate::name_options;
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::table::grouped;
+use crate::table::counted;
 
 /// Processors of the machine that a workload for one machine is made for, if nothing is said (paper 001).
 const PROCS: u32 = 128;
@@ -98,10 +98,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     });
     let text = || {
         format!(
-            "wrote {} jobs over {days:.1} days, load {:.1} % of {} processors{}, to {}\n",
-            grouped(workload.jobs.len() as u64),
+            "wrote {} over {days:.1} days, load {:.1} % of {}{}, to {}\n",
+            counted(workload.jobs.len() as u64, "job"),
             100.0 * load,
-            grouped(platform.total_procs()),
+            counted(platform.total_procs(), "processor"),
             if platform.capacity() == platform.total_procs() as f64 { "" } else { " at their speeds" },
             arguments.out.display()
         )

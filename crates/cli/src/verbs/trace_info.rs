@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::input::{Repair, load_options};
 use crate::output::Output;
-use crate::table::{Table, grouped};
+use crate::table::{Table, counted, grouped};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -53,18 +53,21 @@ fn describe(info: &Info, repairs: &RepairReport) -> String {
         line("processors", procs.to_string());
     }
     if info.larger_than_machine > 0 {
-        line("too large", format!("{} jobs request more", grouped(info.larger_than_machine)));
+        line("too large", counted(info.larger_than_machine, "job"));
     }
     line("days", format!("{:.1}", info.span_s as f64 / 86_400.0));
     if let Some(load) = info.load {
         line("offered load", format!("{:.1} %, were every processor of speed 1.0", 100.0 * load));
     }
-    line("sequential", format!("{} jobs", grouped(info.sequential)));
+    line("sequential", counted(info.sequential, "job"));
     line(
         "from",
         format!(
-            "{} users, {} groups, {} applications, {} partitions",
-            info.users, info.groups, info.executables, info.partitions
+            "{}, {}, {}, {}",
+            counted(info.users as u64, "user"),
+            counted(info.groups as u64, "group"),
+            counted(info.executables as u64, "application"),
+            counted(info.partitions as u64, "partition")
         ),
     );
     let mut table = Table::new(1, &["", "min", "25 %", "median", "75 %", "95 %", "max", "mean"]);

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod harness;
+#[path = "../support/schemas.rs"]
+mod schemas;
 
 mod basics;
 mod benefit;
+mod documents;
 mod explorations;
 mod faults;
 mod handoff_calls;

@@ -116,7 +116,10 @@ async fn too_many_waiting_jobs_of_a_user_fill_no_journal() {
     let waiting = submit(&alice, &order(rigid("true", 1, 60))).await.handle;
     let mut one_more = order(rigid("echo too many", 1, 60));
     one_more.timeout = std::time::Duration::ZERO;
-    refused(alice.submit(&one_more, |_| Ok(())).await, &["1 jobs of this user wait already"]);
+    refused(
+        alice.submit(&one_more, |_| Ok(())).await,
+        &["the most allowed jobs of this user (1) wait already"],
+    );
     for handle in [waiting, running] {
         alice.cancel(&handle).await.unwrap();
         alice.wait(&handle, |_| {}).await.unwrap();

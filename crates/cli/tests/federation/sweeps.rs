@@ -7,7 +7,6 @@ use std::path::Path;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 mod busy;
 mod cancelled;
@@ -18,7 +17,7 @@ mod requeued;
 mod units;
 
 use crate::harness::{
-    Cluster, CommandUser, Federation, MASTER, SERVICES, order_to, rigid, submit, until, waiting_for,
+    Cluster, CommandUser, Federation, MASTER, SERVICES, document, order_to, rigid, submit, until, waiting_for,
 };
 
 /// Instances of the long test.
@@ -126,7 +125,7 @@ async fn every_instance_is_done_once_while_daemons_and_client_are_killed() {
     federation.revive(MASTER);
     let output = client.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = document(&output.stdout);
     assert_eq!((&said["completed"], &said["resumed"]), (&INSTANCES.into(), &true.into()), "{said}");
     // The same command has nothing left to do.
     let batches = said["batches"].clone();

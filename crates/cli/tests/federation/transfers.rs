@@ -134,7 +134,7 @@ fn verb(federation: &Federation, arguments: &[&str]) -> (Value, String) {
     let output = pliant(&config, &words).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{arguments:?}: {said}");
-    (serde_json::from_slice(&output.stdout).unwrap(), said)
+    (document(&output.stdout), said)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,7 @@ async fn found(config: PathBuf, words: &'static [&str]) -> Value {
     let output = asked(config, words).await;
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    document(&output.stdout)
 }
 
 fn number(value: &Value) -> f64 {

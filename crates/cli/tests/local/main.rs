@@ -47,7 +47,7 @@ impl Up {
         let mut command = pliant(&["servers", "--format", "json", "--config"], self.0.path());
         let said = command.arg(client).output().unwrap();
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-        let servers: Value = serde_json::from_slice(&said.stdout).unwrap();
+        let servers = support::schemas::document(&said.stdout);
         let attached = |server: &&Value| server["attached"] == json!(true);
         servers["servers"].as_array().unwrap().iter().filter(attached).count()
     }
@@ -166,7 +166,7 @@ fn errors_come_with_a_hint() {
     let said = go(&format!("wait lyon.4000 {handle} --format json"));
     assert_eq!(said.code, 2, "{}", said.stderr);
     assert!(said.stderr.contains("lyon.4000"), "{}", said.stderr);
-    let waited: Value = serde_json::from_str(&said.stdout).unwrap();
+    let waited = support::schemas::document(&said.stdout);
     assert_eq!((&waited["jobs"][0]["job_id"], &waited["not_ended"]), (&json!(handle), &json!([])));
 
     // There is nothing of a job that has not run.

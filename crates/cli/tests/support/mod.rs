@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod schemas;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -26,10 +28,10 @@ impl Said {
         Said { code: status.code().unwrap(), stdout: String::from_utf8(stdout).unwrap(), stderr }
     }
 
-    /// The document that `--format json` printed.
+    /// The document that `--format json` printed, which is as its schema says.
     pub(crate) fn json(&self) -> serde_json::Value {
         assert_eq!(self.code, 0, "{}", self.stderr);
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+        schemas::document(&self.stdout)
     }
 }
 

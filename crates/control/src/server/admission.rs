@@ -111,7 +111,7 @@ impl fmt::Display for AdmissionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale { now } => {
-                write!(f, "would complete at {} now, later than asked for", now.completion())
+                write!(f, "would complete at {} now, later than asked for", now.completion().utc())
             }
             Self::TooLarge { needed, available } => {
                 write!(f, "needs {needed} processors, the cluster has {available}")
@@ -119,7 +119,7 @@ impl fmt::Display for AdmissionRefusal {
             Self::TooLong { walltime, most } => {
                 write!(f, "would have a walltime of {} s here, the longest is {} s", walltime.0, most.0)
             }
-            Self::TooMany { limit } => write!(f, "{limit} jobs of this user wait already, the most allowed"),
+            Self::TooMany { limit } => write!(f, "the most allowed jobs of this user ({limit}) wait already"),
             Self::KeyTaken => write!(f, "the key of this submission belongs to another user's"),
             Self::NoNumbersLeft => write!(f, "the server has given all its job numbers"),
             Self::Other(reason) => reason.fmt(f),

@@ -216,10 +216,13 @@ impl ChildConnection {
             FromChild::Hello { .. } => {
                 return Err(Status::invalid_argument("expected one greeting, found another"));
             }
-            FromChild::Heartbeat { now } => {
+            FromChild::Heartbeat { now, free } => {
                 if let Some(now) = now {
                     self.connections.clock(&child, now - self.clock.now());
                 }
+                let own = |server: &Name| self.kind == ChildKind::Agent || *server == child;
+                let free = free.into_iter().filter(|(server, _)| own(server)).collect();
+                self.connections.report_free(&child, free);
                 return Ok(());
             }
             FromChild::Freed => Event::Freed { child },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pliant_control::names::Name;
-use pliant_model::Span;
+use pliant_model::{Procs, Span};
 use pliant_telemetry::names;
 use pliant_transport::Peer;
 use pliant_wire::{FromParent, proto};
@@ -33,6 +33,8 @@ struct Table {
     last_contact: BTreeMap<String, Instant>,
     /// The clocks of children that have said what time it is.
     skews: BTreeMap<Name, Skew>,
+    /// What each connected child last reported: the free processors of servers.
+    free: BTreeMap<Name, BTreeMap<Name, Procs>>,
 }
 
 impl ChildConnections {
@@ -47,6 +49,7 @@ impl ChildConnections {
         notify()?;
         table.last += 1;
         let number = table.last;
+        table.free.remove(&child);
         table.open.insert(child, (number, sender));
         Ok(number)
     }
@@ -56,6 +59,7 @@ impl ChildConnections {
         let mut table = self.0.lock();
         if table.open.get(child).is_some_and(|(present, _)| *present == number) {
             table.open.remove(child);
+            table.free.remove(child);
             // A daemon that has stopped knows no children anyway.
             let _ = notify();
         }
@@ -104,6 +108,20 @@ impl ChildConnections {
         table.skews.iter().filter_map(|(child, skew)| Some((child.clone(), skew.apart()?))).collect()
     }
 
+    /// A connected child reports the free processors of servers.
+    pub(super) fn report_free(&self, child: &Name, free: BTreeMap<Name, Procs>) {
+        let mut table = self.0.lock();
+        if table.open.contains_key(child) {
+            table.free.insert(child.clone(), free);
+        }
+    }
+
+    /// The free processors of servers, as connected children last reported them.
+    pub(super) fn free(&self) -> BTreeMap<Name, Procs> {
+        let table = self.0.lock();
+        table.free.values().flatten().map(|(server, procs)| (server.clone(), *procs)).collect()
+    }
+
     /// Updates the metric of the time since the last contact with each child.
     pub(super) fn observe(&self) {
         for (child, at) in &self.0.lock().last_contact {
@@ -137,6 +155,26 @@ mod tests {
         close(second);
         close(second);
         assert_eq!(notices.lock().len(), 4);
+    }
+
+    #[test]
+    fn free_processors_are_known_of_connected_children() {
+        let connections = ChildConnections::default();
+        let child: Name = "lyon".parse().unwrap();
+        let report = || BTreeMap::from([(child.clone(), Procs(3))]);
+        connections.report_free(&child, report());
+        assert_eq!(connections.free(), BTreeMap::new(), "it is not connected");
+        let open = || connections.open(child.clone(), mpsc::channel(1).0, || Ok(())).unwrap();
+        let first = open();
+        connections.report_free(&child, report());
+        assert_eq!(connections.free(), report());
+        let second = open();
+        assert_eq!(connections.free(), BTreeMap::new(), "a new connection has not reported");
+        connections.report_free(&child, report());
+        connections.close(&child, first, || Ok(()));
+        assert_eq!(connections.free(), report(), "an earlier connection has ended");
+        connections.close(&child, second, || Ok(()));
+        assert_eq!(connections.free(), BTreeMap::new());
     }
 
     #[test]

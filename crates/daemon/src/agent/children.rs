@@ -3,8 +3,10 @@
 use pliant_control::agent::{Agent, ChildKind, DiscoveryQuery, Event, Requester};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
+use pliant_model::Procs;
 use pliant_telemetry::RequestId;
 
+use super::child_connections::ChildConnections;
 use super::driver::ParentRequests;
 use super::numbers::Numbers;
 use crate::host::Mailbox;
@@ -17,6 +19,7 @@ pub(super) struct AgentChild {
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) parent_requests: ParentRequests,
     pub(super) numbers: Numbers,
+    pub(super) connections: ChildConnections,
 }
 
 impl Child for AgentChild {
@@ -47,6 +50,10 @@ impl Child for AgentChild {
         let _ = self
             .mailbox
             .send(Event::Queried { requester: Requester::Parent(discovery), query: Box::new(ask) });
+    }
+
+    fn free(&self) -> Vec<(Name, Procs)> {
+        self.connections.free().into_iter().collect()
     }
 
     fn acknowledged(&self, sequence: u64) {

@@ -91,9 +91,9 @@ pub async fn serve(
     front.serve_pages(file.http.as_ref(), ready_page).await?;
     if let Some(contact) = contact {
         let (name, journal) = (file.name.clone(), host.journal_id());
-        let (mailbox, numbers) = (mailbox.clone(), numbers.clone());
+        let (mailbox, numbers, connections) = (mailbox.clone(), numbers.clone(), connections.clone());
         let uplink = Uplink {
-            child: Arc::new(AgentChild { name, journal, mailbox, parent_requests, numbers }),
+            child: Arc::new(AgentChild { name, journal, mailbox, parent_requests, numbers, connections }),
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
             contact,

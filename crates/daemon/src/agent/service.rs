@@ -14,7 +14,7 @@ use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name, User};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Archive, Filter};
-use pliant_model::{Span, Time};
+use pliant_model::{Procs, Span, Time};
 use pliant_telemetry::{RequestId, names};
 use pliant_transport::Clock;
 use pliant_transport::ServerTls;
@@ -86,8 +86,8 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::ServersRequest>,
     ) -> Result<Response<proto::ServersReply>, Status> {
         let _pass = self.gate.user(&request)?;
-        let apart = self.connections.clocks_apart();
-        let federation = self.mailbox.ask(move |agent, now| federation(agent, now, &apart)).await;
+        let (apart, free) = (self.connections.clocks_apart(), self.connections.free());
+        let federation = self.mailbox.ask(move |agent, now| federation(agent, now, &apart, &free)).await;
         let federation = federation.map_err(|_| stopped())?;
         Ok(Response::new((&federation).into()))
     }
@@ -322,8 +322,13 @@ pub(super) fn rejected(why: Rejected) -> Status {
     }
 }
 
-/// Everybody, at that time, and how far the clocks of children are ahead if they are `apart`.
-fn federation(agent: &mut Agent, now: Time, apart: &BTreeMap<Name, Span>) -> Federation {
+/// Everybody, at that time, how far the clocks of children are ahead if they are `apart`, and the `free` processors of servers.
+fn federation(
+    agent: &mut Agent,
+    now: Time,
+    apart: &BTreeMap<Name, Span>,
+    free: &BTreeMap<Name, Procs>,
+) -> Federation {
     let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
     for job in agent.jobs() {
         let (queued, active) = counts.entry(job.server().clone()).or_default();
@@ -334,7 +339,8 @@ fn federation(agent: &mut Agent, now: Time, apart: &BTreeMap<Name, Span>) -> Fed
     let status = |(info, via, attached): (&ServerInfo, &Name, bool)| {
         let (queued, active) = counts.get(&info.name).copied().unwrap_or_default();
         let clock_ahead = ahead(&info.name, attached && *via == info.name);
-        ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active, clock_ahead }
+        let free = free.get(&info.name).copied().filter(|_| attached);
+        ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active, clock_ahead, free }
     };
     let servers = agent.servers().map(status).collect();
     let agents = agent.children().filter(|(_, kind, ..)| *kind == ChildKind::Agent).map(

@@ -15,6 +15,7 @@ use tokio::sync::broadcast;
 use super::cluster::Cluster;
 use super::execution::observer::JobObserver;
 use super::execution::{Execution, ExecutionId, Runner};
+use super::offer::FreeProcs;
 use super::peer_servers::PeerServers;
 use super::subjobs::SubjobDriver;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
@@ -30,6 +31,8 @@ pub(super) struct ServerDriver {
     pub(super) subjobs: SubjobDriver,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) upward: Upward,
+    /// The free processors that the agent is notified of.
+    pub(super) free: FreeProcs,
 }
 
 impl Driver<Server> for ServerDriver {
@@ -83,6 +86,7 @@ impl Driver<Server> for ServerDriver {
 
     fn committed(&mut self, machine: &Server) {
         let usage = machine.usage();
+        self.free.set(usage.free);
         metrics::gauge!(names::QUEUE_LENGTH).set(f64::from(usage.waiting));
         metrics::gauge!(names::FREE_PROCS).set(f64::from(usage.free.0));
         for (state, count) in [(JobState::Queued, usage.waiting), (JobState::Active, usage.running)] {

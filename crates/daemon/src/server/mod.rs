@@ -30,7 +30,7 @@ use execution::observer::JobObserver;
 use execution::{Execution, Host, Runner};
 use explorations::Explorations;
 use machines::Machines;
-use offer::{ServerChild, ServiceOffer};
+use offer::{FreeProcs, ServerChild, ServiceOffer};
 use peer_servers::PeerServers;
 use pliant_control::server::{Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
@@ -94,6 +94,7 @@ pub async fn serve(
     let contact = ParentContact::start();
     let ready_page = ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone());
     front.serve_pages(file.http.as_ref(), ready_page).await?;
+    let free = FreeProcs::new(machine.machine().usage().free);
     let child = ServerChild {
         offer: offer.clone(),
         fresh: fresh.clone(),
@@ -102,6 +103,7 @@ pub async fn serve(
         upward: upward.clone(),
         replies: replies.clone(),
         numbered: is_numbered,
+        free: free.clone(),
     };
     let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
     // With an archive of its own: it does not wait for listings of jobs.
@@ -122,6 +124,7 @@ pub async fn serve(
         },
         changes: changes.clone(),
         upward,
+        free,
     };
     let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
     let thread = machine.start("server", driver, settings)?;

@@ -1,6 +1,7 @@
 //! What a server makes of a request: the same for a question and for a submission.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pliant_control::agent::{ChildKind, DiscoveryQuery, DiscoveryResult, DiscoverySubject};
@@ -10,7 +11,7 @@ use pliant_control::names::{Name, User};
 use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
-use pliant_model::Span;
+use pliant_model::{Procs, Span};
 use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
@@ -124,6 +125,26 @@ pub(super) struct ServerChild {
     pub(super) replies: Replies<Answer>,
     /// Whether the server knows which numbers its jobs may have.
     pub(super) numbered: watch::Sender<bool>,
+    /// The processors that no job uses.
+    pub(super) free: FreeProcs,
+}
+
+/// The free processors of a cluster, as its driver last knew them.
+#[derive(Clone)]
+pub(super) struct FreeProcs(Arc<AtomicU32>);
+
+impl FreeProcs {
+    pub(super) fn new(procs: Procs) -> FreeProcs {
+        FreeProcs(Arc::new(AtomicU32::new(procs.0)))
+    }
+
+    pub(super) fn set(&self, procs: Procs) {
+        self.0.store(procs.0, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Procs {
+        Procs(self.0.load(Ordering::Relaxed))
+    }
 }
 
 impl Child for ServerChild {
@@ -156,6 +177,10 @@ impl Child for ServerChild {
             }
             _ => self.reply(discovery, &ask, &request).await,
         }
+    }
+
+    fn free(&self) -> Vec<(Name, Procs)> {
+        vec![(self.name(), self.free.get())]
     }
 
     fn acknowledged(&self, sequence: u64) {

@@ -9,7 +9,7 @@ use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
 use pliant_journal::{Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow};
-use pliant_model::{Estimate, JobId, Owner, Procs, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
 use pliant_policy::tuning::Tuner;
 use pliant_wire::Pieces;
@@ -106,6 +106,10 @@ impl Child for Lyon {
 
     fn acknowledged(&self, _: u64) {}
 
+    fn free(&self) -> Vec<(Name, Procs)> {
+        vec![(self.name(), Procs(3))]
+    }
+
     fn unnumbered(&self) -> Option<Name> {
         None
     }
@@ -179,7 +183,10 @@ impl Bench {
         loop {
             let message = self.parent.recv().await.expect("the connection holds");
             match FromChild::try_from(message).unwrap() {
-                FromChild::Heartbeat { now } => assert!(now.is_some()),
+                FromChild::Heartbeat { now, free } => {
+                    assert!(now.is_some());
+                    assert_eq!(free, Lyon.free());
+                }
                 message => return message,
             }
         }

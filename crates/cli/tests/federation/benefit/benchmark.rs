@@ -204,7 +204,7 @@ async fn replayed(site: &Site, began: Instant, policies: &[Policy]) -> Value {
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    document(&output.stdout)
 }
 
 fn predicted(report: &Value, words: &str) -> f64 {

@@ -10,7 +10,7 @@ use pliant_model::{SpanMs, TimeMs};
 use tokio::time::sleep;
 
 use super::{explore, pauses, server, share_of, shares};
-use crate::harness::{CommandUser, Federation, until};
+use crate::harness::{CommandUser, Federation, document, until};
 
 const SERVERS: [&str; 3] = ["lyon", "nancy", "rennes"];
 
@@ -149,7 +149,7 @@ async fn a_client_that_was_killed_goes_on() {
     let before = results();
     assert!(!before.is_empty());
     let second = command().output().unwrap();
-    let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    let said = document(&second.stdout);
     assert_eq!(second.status.code(), Some(0), "{said}");
     assert_eq!((&said["resumed"], &said["mandatory"]["completed"]), (&true.into(), &6.into()), "{said}");
     let after = results();
@@ -160,7 +160,7 @@ async fn a_client_that_was_killed_goes_on() {
     assert_eq!(counted, after.len() as u64, "{said}");
     // Once it is over there is nothing more to do.
     let third = command().output().unwrap();
-    let again: serde_json::Value = serde_json::from_slice(&third.stdout).unwrap();
+    let again = document(&third.stdout);
     assert_eq!(again["optional"], said["optional"]);
 }
 
@@ -195,7 +195,7 @@ async fn a_client_that_comes_back_after_the_deadline_keeps_what_was_completed() 
     let completed = u64::from(share_of(&shares(&federation, &SERVERS).await, "alice").completed) - 1;
     assert!(completed > before, "{completed} were completed, {before} of them before");
     let second = command().output().unwrap();
-    let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    let said = document(&second.stdout);
     assert_eq!((second.status.code(), &said["settled"]), (Some(0), &true.into()), "{said}");
     assert_eq!(said["optional"]["completed"].as_u64(), Some(completed), "{said}");
     let kept = ExplorationFolder::open(&alice.out()).and_then(|folder| folder.results()).unwrap();
@@ -223,6 +223,6 @@ async fn a_client_killed_while_it_waits_for_free_cores_resumes() {
     first.wait().unwrap();
     assert_eq!(dispatcher().unwrap()["phase"], "pausing");
     let second = command().output().unwrap();
-    let said: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    let said = document(&second.stdout);
     assert_eq!((second.status.code(), &said["mandatory"]["completed"]), (Some(0), &4.into()), "{said}");
 }

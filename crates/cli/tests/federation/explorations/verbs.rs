@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::server;
-use crate::harness::{CommandUser, Federation, MASTER, TIMEOUT, until};
+use crate::harness::{CommandUser, Federation, MASTER, TIMEOUT, document, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_kept_and_shares_are_shown() {
@@ -27,7 +27,7 @@ async fn results_are_kept_and_shares_are_shown() {
         |number: u32| std::fs::read_to_string(alice.dir().join("kept/out").join(number.to_string())).unwrap();
     assert_eq!([0, 1, 2].map(kept), ["<one>", "<two>", "<three>"]);
     let listed = std::fs::read(alice.dir().join("kept/results.json")).unwrap();
-    let listed: Value = serde_json::from_slice(&listed).unwrap();
+    let listed = document(&listed);
     let row = &listed["results"][2];
     assert_eq!(
         (&row["arguments"]["text"], &row["optional"], &row["file"]),
@@ -56,11 +56,11 @@ async fn ctrl_c_cancels_open_requests_and_keeps_results() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = document(&output.stdout);
     assert!(said["optional"]["completed"].as_u64().unwrap() >= 2, "{said}");
     nothing_left(&alice).await;
     let results = std::fs::read(alice.dir().join("kept/results.json")).unwrap();
-    let results: Value = serde_json::from_slice(&results).unwrap();
+    let results = document(&results);
     let there = std::fs::read_dir(alice.dir().join("kept/out")).unwrap().count();
     assert_eq!(results["results"].as_array().unwrap().len(), there);
     // It is over, and not failed.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pliant_client::SubmitOrder;
 use pliant_control::job::{Exit, JobState};
+use pliant_model::Procs;
 
 use crate::harness::*;
 
@@ -33,10 +34,17 @@ async fn an_agent_in_between_that_is_killed_is_missed_and_then_knows_everything_
     assert_eq!(waits.state, JobState::Queued);
 
     until("the master to hear of it", async || alice.find(&waits.handle).await.ok()).await;
+    until("the master to know that no processor is free", async || {
+        let servers = alice.servers().await.ok()?.servers;
+        servers.iter().all(|server| server.free == Some(Procs(0))).then_some(())
+    })
+    .await;
 
     // While it is down no server can be discovered, and known jobs stay known.
     federation.kill("local");
     federation.attached(0).await;
+    let servers = alice.servers().await.unwrap().servers;
+    assert!(servers.iter().all(|server| server.free.is_none()), "what was reported is not true any more");
     let brief = SubmitOrder { timeout: Duration::from_secs(1), ..order(rigid("true", 1, 60)) };
     refused(alice.submit(&brief, |_| Ok(())).await, &["no server", "is up"]);
     for handle in accepted.iter().chain([&waits.handle]) {

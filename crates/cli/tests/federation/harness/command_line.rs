@@ -7,14 +7,15 @@ use pliant_transport::Role;
 use serde_json::Value;
 
 use super::Federation;
+use crate::schemas;
 
 /// A verb with its words and a client file. Its output is captured.
 pub(crate) fn pliant(config: &Path, words: &[&str]) -> Command {
-    // The file of a verb like `launch list` follows the second word.
-    let is_launch_verb = matches!(words, ["launch", "list" | "spawn" | "subjobs", ..]);
-    let (verb, words) = words.split_at(if is_launch_verb { 2 } else { 1 });
+    // Behind verbs of two words, and before the arguments of scripts.
+    let (words, arguments) =
+        words.split_at(words.iter().position(|word| *word == "--").unwrap_or(words.len()));
     let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-    command.args(verb).arg("--config").arg(config).args(words);
+    command.args(words).arg("--config").arg(config).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -56,10 +57,7 @@ impl CommandUser {
 
     /// A command that prints a document.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut words = vec!["--format", "json"];
-        let mut line = line.split(' ');
-        words.splice(..0, line.next());
-        words.extend(line);
+        let words: Vec<&str> = ["--format", "json"].into_iter().chain(line.split(' ')).collect();
         let mut command = pliant(&self.config, &words);
         command.current_dir(self.dir());
         command
@@ -69,9 +67,10 @@ impl CommandUser {
         self.command(line).spawn().unwrap()
     }
 
-    /// The exit code, the document and standard error.
+    /// The exit code, the document, which is as its schema says, and standard error.
     pub(crate) fn run(&self, line: &str) -> (i32, Value, String) {
         let (code, document, stderr) = said(self.command(line).output().unwrap());
-        (code, serde_json::from_str(&document).unwrap_or(Value::Null), stderr)
+        let value = if document.is_empty() { Value::Null } else { schemas::document(&document) };
+        (code, value, stderr)
     }
 }

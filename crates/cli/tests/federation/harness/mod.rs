@@ -15,6 +15,8 @@ pub(crate) use command_line::{CommandUser, pliant, said};
 pub(crate) use federation::Federation;
 pub(crate) use jobs::*;
 
+pub(crate) use crate::schemas::document;
+
 /// How long anything that must happen may take: long, for machines that do much else.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often is looked.

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use pliant_transport::Role;
 use pliant_wire::LaunchTask;
-use serde_json::Value;
 
 use super::*;
 
@@ -58,7 +57,7 @@ async fn tasks_find_their_files_and_what_they_leave_comes_back() {
 
     let (code, said, stderr) = run(&["launch", &app, "--out", &to(&out), "--format", "json"]);
     assert_eq!(code, 0, "{stderr}");
-    let launched: Value = serde_json::from_str(&said).unwrap();
+    let launched = document(&said);
     assert_eq!(launched["fetched"].as_array().unwrap().len(), 4, "{launched}");
     let tasks = ["a", "b", "c", "d"];
     tasks.iter().for_each(|task| check(&out, task));

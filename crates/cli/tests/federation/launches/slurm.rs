@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use pliant_testing::slurm::{SlurmClusters, Wanted};
 use pliant_transport::Role;
-use serde_json::Value;
 
 use super::steps::die_at;
 use super::*;
@@ -99,7 +98,7 @@ async fn tasks_on_two_nodes_of_slurm_and_outside_communicate() {
     let words = ["launch", file.to_str().unwrap(), "--format", "json"];
     let (code, launched, stderr) = said(pliant(&config, &words).output().unwrap());
     assert_eq!(code, 0, "{launched}{stderr}");
-    let launched: Value = serde_json::from_str(&launched).unwrap();
+    let launched = document(&launched);
     let mut there: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for task in launched["tasks"].as_array().unwrap() {
         *there.entry((task["server"].as_str().unwrap(), task["machine"].as_str().unwrap())).or_default() += 1;

@@ -48,7 +48,7 @@ async fn tasks_of_a_file_are_spawned_together_or_not_at_all() {
     let with_key = ["--key", key.as_str(), "--format", "json"];
     let (code, spawned, stderr) = spawn(together.0, together.1, &with_key);
     assert_eq!(code, 0, "{stderr}");
-    let spawned: Value = serde_json::from_str(&spawned).unwrap();
+    let spawned = document(&spawned);
     assert_eq!(spawned["tasks"], Value::from(["b", "c"].as_slice()), "{spawned}");
     assert_eq!(tasks_of(&spawned["launch"]), ["a", "b", "c"], "{spawned}");
     all_received(&talkers, &["b", "c"]).await;
@@ -96,7 +96,7 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
             .for_each(|subjob| assert!(stderr.contains(subjob), "expected `{subjob}`, found: {stderr}"));
     }
     let (_, listed, _) = run(&["launch", "list", "--format", "json"]);
-    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let listed = document(&listed);
     assert_eq!(tasks_of(&listed["launches"][0]), ["a"], "{listed}");
 
     talkers.open("a");

@@ -38,7 +38,7 @@ async fn the_command_launches_follows_and_exits_with_the_outcome() {
     assert!(spawned.contains("late") && spawned.contains("127.0.0.1:"), "{spawned}");
 
     let (code, listed, _) = run(&["launch", "list", "--format", "json"]);
-    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let listed = document(&listed);
     assert_eq!((code, &listed["launches"][0]["launch"]), (0, &Value::from(id.as_str())), "{listed}");
     assert_eq!(listed["launches"][0]["state"], "running", "{listed}");
     let (code, cancelled, _) = run(&["cancel", &id]);

@@ -18,7 +18,7 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
         let (code, text, stderr) =
             said(pliant(config, &["launch", "subjobs", "--format", "json"]).output().unwrap());
         assert_eq!(code, 0, "{stderr}");
-        serde_json::from_str(&text).unwrap()
+        document(&text)
     };
     for config in [&alice, &root] {
         let held = &listed(config)["subjobs"];
