@@ -138,7 +138,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         (Some(LaunchVerb::List(arguments)), _) => launch_list::run(output, arguments),
         (Some(LaunchVerb::Spawn(arguments)), _) => launch_spawn::run(output, arguments),
         (Some(LaunchVerb::Subjobs(arguments)), _) => launch_subjobs::run(output, arguments),
-        (None, Some(file)) => launch(output, file, &arguments.new),
+        (None, Some(file)) => match file.to_str() {
+            // An option before the verb makes clap take the verb for the file.
+            Some(verb @ ("list" | "spawn" | "subjobs")) if !file.exists() => {
+                let expected = format!("expected an application file, found the verb `{verb}` behind an option");
+                Err(Failure::input(expected).hint(format!("options follow the verb: pliant launch {verb} ...")))
+            }
+            _ => launch(output, file, &arguments.new),
+        },
         (None, None) => Err(Failure::input("expected an application file, found none")),
     }
 }

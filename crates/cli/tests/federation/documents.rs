@@ -149,7 +149,7 @@ async fn launches(reader: &mut Reader) {
     let running = id(&reader.run("launch app.toml --detach"));
     let is_running = |listed: &Value| listed["launches"][0]["state"] == "running";
     reader.shows(&format!("launch list {running}"), is_running).await;
-    let spawned = reader.run(&format!("launch spawn {running} --name c --talks a=1 --script task.sh"));
+    let spawned = reader.run(&format!("launch spawn {running} --name c --edge a=1 --script task.sh"));
     assert_eq!((&spawned["task"], &spawned["tasks"][0]), (&"c".into(), &"c".into()));
     assert_eq!(reader.run("launch list")["launches"][0]["launch"], running.as_str());
     let held = reader.run("launch subjobs");
