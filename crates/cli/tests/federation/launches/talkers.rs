@@ -29,7 +29,7 @@ for my $name (sort keys %peers) {
     print {$there} "$task\n";
 }
 my @received;
-$hears = keys %peers if $hears eq 'all';
+$expects = keys %peers if $expects eq 'all';
 while (@received < $expects) {
     my $from = $own->accept or next;
     my $name = <$from>;
