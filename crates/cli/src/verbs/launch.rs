@@ -141,8 +141,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         (None, Some(file)) => match file.to_str() {
             // An option before the verb makes clap take the verb for the file.
             Some(verb @ ("list" | "spawn" | "subjobs")) if !file.exists() => {
-                let expected = format!("expected an application file, found the verb `{verb}` behind an option");
-                Err(Failure::input(expected).hint(format!("options follow the verb: pliant launch {verb} ...")))
+                let expected =
+                    format!("expected an application file, found the verb `{verb}` behind an option");
+                Err(Failure::input(expected)
+                    .hint(format!("options follow the verb: pliant launch {verb} ...")))
             }
             _ => launch(output, file, &arguments.new),
         },
