@@ -165,7 +165,7 @@ fn sqlite_refuses_files_that_are_not_journals() {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
         database(path, "PRAGMA user_version = 3");
     };
-    refused("a later version", &later, "expected a journal of version 1, found 3");
+    refused("a later version", &later, "expected a journal of version 2, found 3");
     let log_alone = |path: &Path| {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
         fs::rename(path, path.with_file_name("journal.db-wal")).unwrap();

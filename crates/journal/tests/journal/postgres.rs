@@ -160,7 +160,7 @@ fn postgres_refuses_schemas_that_are_not_journals() {
     drop(later.open().unwrap());
     later.tamper("UPDATE metadata SET version = 3");
     let error = later.open().err().unwrap();
-    assert!(error.to_string().ends_with("expected a journal of version 1, found 3"), "{error}");
+    assert!(error.to_string().ends_with("expected a journal of version 2, found 3"), "{error}");
 }
 
 #[test]
