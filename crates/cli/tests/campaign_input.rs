@@ -205,5 +205,8 @@ fn tables_are_at_most_120_columns_wide() {
     let shown = call(dir.path(), "campaign show out").stdout;
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 120, "{widest}: {shown}");
-    assert!(shown.contains("not shown for lack of room: ") && shown.contains("--format json"), "{shown}");
+    assert!(
+        shown.contains("not shown, because the table would be too wide: ") && shown.contains("--format json"),
+        "{shown}"
+    );
 }

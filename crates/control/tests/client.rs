@@ -202,7 +202,7 @@ fn the_last_discovery_takes_any_completion() {
             "wake 3",
             "ask",
             "a",
-            "refused (a: the most allowed jobs of this user (5) wait already)",
+            "refused (a: this user has reached the limit of waiting jobs (5))",
         ],
     );
 }

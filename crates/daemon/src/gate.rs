@@ -117,13 +117,14 @@ impl Gate {
         account.at = now;
         if account.open >= open_requests {
             metrics::counter!(names::REQUESTS_LIMITED, "limit" => "open").increment(1);
-            let limit = format!("{open_requests} requests of {user} are open, the most allowed");
+            let limit = format!("{open_requests} requests of {user} are open, which is the limit");
             return Err(Status::resource_exhausted(limit));
         }
         if account.tokens < 1.0 {
             metrics::counter!(names::REQUESTS_LIMITED, "limit" => "rate").increment(1);
-            let limit =
-                format!("{user} asks more than {requests_per_second} times a second, the most allowed");
+            let limit = format!(
+                "{user} sends requests more than {requests_per_second} times a second, which is the limit"
+            );
             return Err(Status::resource_exhausted(limit));
         }
         account.tokens -= 1.0;

@@ -139,12 +139,12 @@ fn describe(cells: &[Cell]) -> String {
     let zeros = zero.iter().map(|column| format!("{} 0", column.title));
     let common: Vec<String> = cells.first().into_iter().flat_map(words_of).chain(zeros).collect();
     let (table, left_out) = fitting(cells, &words, &columns);
-    let mut text = format!("everywhere: {}\n\n{table}", common.join(", "));
+    let mut text = format!("in all rows: {}\n\n{table}", common.join(", "));
     if common.is_empty() {
         text = format!("\n{table}");
     }
     if !left_out.is_empty() {
-        text.push_str(&format!("\nnot shown for lack of room: {}", left_out.join(", ")));
+        text.push_str(&format!("\nnot shown, because the table would be too wide: {}", left_out.join(", ")));
     }
     text.push_str("\nevery metric, with its least and largest value: --format json\n");
     text

@@ -110,7 +110,7 @@ fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> 
     });
     let text = || {
         format!(
-            "created the authority of {} in {}\nkeep its ca.key secret, and a copy of the folder\n",
+            "created the authority of {} in {}\nkeep its ca.key secret, and keep a copy of the folder elsewhere\n",
             arguments.name,
             arguments.dir.display()
         )
@@ -132,7 +132,7 @@ fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure
     value["files"] = json!({ "ca": ca, "cert": cert, "key": key, "crl": crl });
     let text = || {
         format!(
-            "issued {} to {}, until {}\nto {}; its key.pem is for the holder alone\n",
+            "issued {} to {}, until {}\nwrote the files to {}; only the holder may have key.pem\n",
             record.serial,
             record.holder(),
             record.last_day(),

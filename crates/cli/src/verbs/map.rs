@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// The LAN where the search begins [default: the grid's].
     #[arg(long, value_name = "LAN")]
     user_lan: Option<String>,
-    /// What a task of RCR 1 needs of a machine, in MFlop/s [default: the application's].
+    /// The power that a task of RCR 1 needs, in MFlop/s [default: the application's].
     #[arg(long, value_name = "MFLOPS", allow_negative_numbers = true)]
     mcr: Option<f64>,
     /// The mapping algorithm.
@@ -46,10 +46,10 @@ pub(crate) struct Arguments {
     /// The largest number of tasks in a cluster.
     #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize))]
     cluster_max: Option<usize>,
-    /// Which LANs may take a cluster.
+    /// The test of a LAN that is to take a cluster.
     #[arg(long, value_enum, default_value_t = SuitabilityTest::Mean)]
     suitability: SuitabilityTest,
-    /// Which machine of a LAN takes a task.
+    /// The rule that chooses the machine of a LAN for a task.
     #[arg(long, value_enum, default_value_t = FitRule::Worst)]
     fit: FitRule,
     /// Weighs power against distance: by how much a LAN must be more suitable for each hop that it is further away.

@@ -57,8 +57,8 @@ pub(crate) struct Arguments {
     /// The first events of a second: terminations or submissions.
     #[arg(long, value_name = "ORDER", value_parser = name_options::ties(), default_value = "finish-first")]
     ties: Ties,
-    /// Which jobs may change their size.
-    #[arg(long, value_name = "WHICH", value_parser = name_options::moldable(), default_value = "none")]
+    /// The jobs that may change their size.
+    #[arg(long, value_name = "JOBS", value_parser = name_options::moldable(), default_value = "none")]
     moldable: Moldable,
     /// The tuner of moldable jobs, with parameters as in `price(price=2)`. `pliant policies` explains the names
     /// [default: slack].
@@ -101,12 +101,12 @@ pub(crate) struct Arguments {
     #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// The treatment of invalid jobs of a log: drop or repair them (clean), or keep them if possible (keep-bad).
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
+    /// The folder of the logs of a workload file [default: $PLIANT_TRACES, or the folder of the file].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Writes jobs.csv, summary.json and the other result files to DIR.

@@ -21,12 +21,12 @@ pub(crate) struct Arguments {
     #[arg(value_name = "OUT")]
     to: PathBuf,
     /// The treatment of invalid jobs of a log.
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
+    /// The folder of the logs of a workload file [default: $PLIANT_TRACES, or the folder of the file].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 }

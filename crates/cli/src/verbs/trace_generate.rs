@@ -42,16 +42,16 @@ pub(crate) struct Arguments {
     /// Month of paper 000, Table 1 (grid5000).
     #[arg(long, value_name = "MONTH", value_parser = name_options::month())]
     month: Option<&'static Month>,
-    /// How many jobs (lublin, uniform, gaussian, federation).
+    /// The number of jobs (lublin, uniform, gaussian, federation).
     #[arg(long, value_name = "N", value_parser = whole(1..=JOBS_MAX), allow_negative_numbers = true)]
     jobs: Option<u32>,
-    /// Over how many days (federation).
+    /// The number of days over which jobs arrive (federation).
     #[arg(long, value_name = "D", value_parser = above_zero(DAYS_MAX), allow_negative_numbers = true)]
     days: Option<f64>,
-    /// Offered load: work as a share of what the platform can work off, 0.7 for 70 %.
+    /// The offered load: the work of the jobs as a share of the platform's capacity, 0.7 for 70 %.
     #[arg(long, value_name = "X", value_parser = above_zero(LOAD_MAX), allow_negative_numbers = true)]
     load: Option<f64>,
-    /// Longest request in seconds (uniform, gaussian).
+    /// The longest requested walltime, in seconds (uniform, gaussian).
     #[arg(long, value_name = "S", value_parser = whole(LONGEST_RANGE_S), allow_negative_numbers = true)]
     walltime_max: Option<i64>,
 }

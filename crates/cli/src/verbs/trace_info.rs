@@ -13,16 +13,16 @@ use crate::table::{Table, counted, grouped};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Logs (.swf, .swf.gz, .gwf), Batsim workloads (.json) or scenarios (.toml).
+    /// Logs (.swf, .swf.gz, .gwf), Batsim workloads (.json) or workload files (.toml).
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The treatment of invalid jobs of a log.
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = Repair::Clean)]
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
     /// Makes every job that would need repair an error.
     #[arg(long)]
     strict: bool,
-    /// The folder of the logs of a scenario [default: PLIANT_TRACES, or the scenario's folder].
+    /// The folder of the logs of a workload file [default: $PLIANT_TRACES, or the folder of the file].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 }
@@ -50,14 +50,14 @@ fn describe(info: &Info, repairs: &RepairReport) -> String {
         line("repaired", format!("{} (extra columns left out)", grouped(info.extra_columns)));
     }
     if let Some(procs) = info.max_procs {
-        line("processors", procs.to_string());
+        line("processors", grouped(procs.unsigned_abs()));
     }
     if info.larger_than_machine > 0 {
         line("too large", counted(info.larger_than_machine, "job"));
     }
     line("days", format!("{:.1}", info.span_s as f64 / 86_400.0));
     if let Some(load) = info.load {
-        line("offered load", format!("{:.1} %, were every processor of speed 1.0", 100.0 * load));
+        line("offered load", format!("{:.1} %, on processors of speed 1.0", 100.0 * load));
     }
     line("sequential", counted(info.sequential, "job"));
     line(

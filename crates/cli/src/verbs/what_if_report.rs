@@ -66,7 +66,7 @@ fn text(report: &WhatIfReport) -> String {
         "95 % interval",
     ];
     let mut table = Table::new(1, &header);
-    table.row(row("what happened", happened, None));
+    table.row(row("recorded", happened, None));
     for (index, outcome) in outcomes.iter().enumerate() {
         let name = format!("replayed: {}", outcome.what_if.name);
         let mut cells = row(&name, &outcome.measures, outcome.difference);
@@ -105,9 +105,9 @@ fn row(name: &str, measures: &RunMetrics, difference: Option<Interval>) -> Vec<S
 fn trust(calibration: &Calibration) -> String {
     let Calibration { mean_response_error, median_end_error_s } = calibration;
     format!(
-        "Replayed under the policy in force, the mean response is {:+.1} % off what happened, and half of the jobs end \
-         within {median_end_error_s:.0} s of when they did. Differences are between replays; one that is smaller than \
-         that error says nothing, whatever its interval.\n",
+        "Replayed under the policy in force, the mean response differs by {:+.1} % from the recorded one, and half of the \
+         jobs end within {median_end_error_s:.0} s of their recorded end. Differences are between replays; a difference \
+         that is smaller than this error has no meaning, whatever its interval.\n",
         100.0 * mean_response_error
     )
 }

@@ -118,7 +118,7 @@ async fn too_many_waiting_jobs_of_a_user_fill_no_journal() {
     one_more.timeout = std::time::Duration::ZERO;
     refused(
         alice.submit(&one_more, |_| Ok(())).await,
-        &["the most allowed jobs of this user (1) wait already"],
+        &["this user has reached the limit of waiting jobs (1)"],
     );
     for handle in [waiting, running] {
         alice.cancel(&handle).await.unwrap();

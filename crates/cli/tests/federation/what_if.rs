@@ -100,7 +100,7 @@ async fn a_replay_under_the_policy_in_force_is_near_what_happened() {
     assert!(number(&replayed[2]["difference_s"]["mean"]) > 0.0, "drawn at random is worse: {report}");
     let text = asked(root, &[]).await;
     let text = String::from_utf8(text.stdout).unwrap();
-    for words in ["what happened", "replayed: now", "replayed: regular/mct", "never ran", "off what happened"]
+    for words in ["recorded", "replayed: now", "replayed: regular/mct", "never ran", "from the recorded one"]
     {
         assert!(text.contains(words), "{text}");
     }

@@ -119,7 +119,7 @@ impl fmt::Display for AdmissionRefusal {
             Self::TooLong { walltime, most } => {
                 write!(f, "would have a walltime of {} s here, the longest is {} s", walltime.0, most.0)
             }
-            Self::TooMany { limit } => write!(f, "the most allowed jobs of this user ({limit}) wait already"),
+            Self::TooMany { limit } => write!(f, "this user has reached the limit of waiting jobs ({limit})"),
             Self::KeyTaken => write!(f, "the key of this submission belongs to another user's"),
             Self::NoNumbersLeft => write!(f, "the server has given all its job numbers"),
             Self::Other(reason) => reason.fmt(f),

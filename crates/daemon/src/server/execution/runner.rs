@@ -117,7 +117,7 @@ impl<O: Observer> Runner<O> {
                 Ending::Lost(why) => why.to_string(),
                 Ending::NeverStarted(why) => {
                     let why = why.map(|why| complaint(&why, &execution.dir));
-                    let why = why.unwrap_or_else(|| "its supervisor gave up without a word".to_owned());
+                    let why = why.unwrap_or_else(|| "its supervisor ended without a reason".to_owned());
                     if !execution.is_repeatable() {
                         return End::NotStarted(why);
                     }
