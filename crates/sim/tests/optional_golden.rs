@@ -65,7 +65,7 @@ fn g004_6_by_day_the_papers_system_completes_the_published_count_within_one_perc
     assert!(against_best < 0.0, "{against_best}");
 }
 
-/// Spec A.4.7: rule 4 as printed contradicts the paper's own result. The contradiction shows if the next request of a new user
+/// Rule 4 as printed contradicts the paper's own result. The contradiction shows if the next request of a new user
 /// is queued when a core becomes free; with a window of one it never is, if sending takes any time.
 #[test]
 fn by_day_the_rule_as_printed_is_unfair() {
@@ -94,7 +94,7 @@ fn by_night_the_first_users_are_served_first_unless_requests_are_optional() {
     assert_eq!(unhappy(&ethic), 0.0);
     near(unfairness(&ethic), 0.036, 0.01, "unfairness");
     assert!(completed(&ethic) >= 990.0);
-    // Spec A.4.7: guesses, unhappy users and unfairness.
+    // Guesses, unhappy users and unfairness.
     for (guess, late, unfair) in
         [(100, 0.0, 0.015), (110, 0.0, 0.91), (150, 3.0, 1.40), (300, 6.0, 2.88), (1_000, 9.0, 9.71)]
     {
