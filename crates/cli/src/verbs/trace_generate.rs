@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::input;
 use crate::name_options;
-use crate::numbers::whole;
+use crate::numbers::{duration, whole};
 use crate::output::Output;
 use crate::table::counted;
 
@@ -51,8 +51,8 @@ pub(crate) struct Arguments {
     /// The offered load: the work of the jobs as a share of the platform's capacity, 0.7 for 70 %.
     #[arg(long, value_name = "X", value_parser = above_zero(LOAD_MAX), allow_negative_numbers = true)]
     load: Option<f64>,
-    /// The longest requested walltime, in seconds (uniform, gaussian).
-    #[arg(long, value_name = "S", value_parser = whole(LONGEST_RANGE_S), allow_negative_numbers = true)]
+    /// The longest requested walltime (uniform, gaussian).
+    #[arg(long, value_name = "TIME", value_parser = duration(LONGEST_RANGE_S))]
     walltime_max: Option<i64>,
 }
 
