@@ -247,12 +247,12 @@ mod tests {
         let check = |cells: &[Cell], left_out: &str| {
             let text = describe(cells);
             assert!(width(&text) <= WIDTH, "{text}");
-            let found = text.lines().find_map(|line| line.strip_prefix("not shown for lack of room: "));
+            let found = text.lines().find_map(|line| line.strip_prefix("not shown, because the table would be too wide: "));
             assert_eq!(found.unwrap_or_default(), left_out, "{text}");
             text
         };
         let one = &cells(8)[..1];
-        assert!(check(one, "").contains("everywhere: workload wwwwwww1, platform ppppppp1, moldable none"));
+        assert!(check(one, "").contains("in all rows: workload wwwwwww1, platform ppppppp1, moldable none"));
         check(&cells(2), "earlier, gained h, makespan %, util. %");
         let text = check(&cells(64), "earlier, gained h, makespan %, wait h, response h, util. %");
         assert!(text.contains("wwwwwww…wwwwww1 ") && text.contains("wwwwwww…wwwwww2 "), "{text}");
