@@ -247,7 +247,9 @@ mod tests {
         let check = |cells: &[Cell], left_out: &str| {
             let text = describe(cells);
             assert!(width(&text) <= WIDTH, "{text}");
-            let found = text.lines().find_map(|line| line.strip_prefix("not shown, because the table would be too wide: "));
+            let found = text
+                .lines()
+                .find_map(|line| line.strip_prefix("not shown, because the table would be too wide: "));
             assert_eq!(found.unwrap_or_default(), left_out, "{text}");
             text
         };
