@@ -29,6 +29,19 @@ pub(crate) fn can_install_packages() -> bool {
     root && find_program(&["apt-get"]).is_some()
 }
 
+/// Whether cargo has this command, installing the package of that name if it has not.
+pub(crate) fn prepare_cargo_tool(command: &str, package: &str) -> bool {
+    let present = Step::cargo(&[command, "--version"]);
+    if present.succeeds() {
+        return true;
+    }
+    let installed = Step::cargo(&["install", package, "--locked"]).run();
+    if let Err(failure) = &installed {
+        eprintln!("xtask: {failure}");
+    }
+    installed.is_ok() && present.succeeds()
+}
+
 /// Whether rustup has a nightly toolchain.
 pub(crate) fn has_nightly() -> bool {
     Step::new("rustup", &["toolchain", "list"]).output().is_some_and(|listed| lists_nightly(&listed))

@@ -6,6 +6,7 @@
 
 mod benefit;
 mod browser;
+mod claims;
 mod database;
 mod decisions;
 mod dist;
@@ -14,6 +15,8 @@ mod fuzz;
 mod lint;
 mod logs;
 mod machine;
+mod mutants;
+mod notes;
 mod packages;
 mod paper;
 mod skipped;
@@ -61,8 +64,10 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
         Verb::Dist { binary, out } => dist::run(binary.as_deref(), &out),
+        Verb::Claims { paper } => claims::run(paper.as_deref()),
         Verb::Paper004 => paper::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
+        Verb::Mutants(selection) => mutants::run(&selection),
         Verb::Benefit { sizes, rounds, seed, seconds } => benefit::run(sizes, rounds, seed, seconds),
     }
 }

@@ -2,17 +2,9 @@
 //! `crates/testing` writes the notes.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-use crate::step::Failure;
 
 /// The variable that names the file.
 pub(crate) const VARIABLE: &str = "PLIANT_SKIPPED";
-
-/// The file of one test run.
-pub(crate) struct Record {
-    path: PathBuf,
-}
 
 /// What was left out: for each thing that was absent, the tests that went without it.
 #[derive(PartialEq, Eq, Debug, Default)]
@@ -26,33 +18,6 @@ enum Absent {
     File(String),
     /// Anything else.
     Other(String),
-}
-
-impl Record {
-    /// A file that is not there yet, with a name of this process.
-    pub(crate) fn new() -> Record {
-        let path = std::env::temp_dir().join(format!("pliant-skipped-{}", std::process::id()));
-        // One that is left of another process of the same number says nothing about this run.
-        let _ = std::fs::remove_file(&path);
-        Record { path }
-    }
-
-    /// Where tests write.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Reads and removes the file; none is there if no test has skipped anything.
-    pub(crate) fn take(self) -> Result<Skipped, Failure> {
-        let text = match std::fs::read_to_string(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Skipped::default()),
-            Err(error) => return Err(Failure::Unreadable { path: self.path, cause: error.to_string() }),
-        };
-        // The next run of the same number removes what stays.
-        let _ = std::fs::remove_file(&self.path);
-        Ok(Skipped::parse(&text))
-    }
 }
 
 impl Skipped {
@@ -107,15 +72,5 @@ mod tests {
              /logs/CTC is not there: oracle::cbf, oracle::easy\n  no chromium: browser::pages"
         );
         assert_eq!(Skipped::parse("").to_string(), "no test has left anything out");
-    }
-
-    #[test]
-    fn the_file_is_read_once() {
-        let record = Record::new();
-        let path = record.path().to_owned();
-        assert_eq!(Record { path: path.clone() }.take().unwrap(), Skipped::default());
-        std::fs::write(&path, "program\ta::b\tno browser\n").unwrap();
-        assert_eq!(record.take().unwrap(), Skipped::parse("program\ta::b\tno browser"));
-        assert!(!path.exists());
     }
 }

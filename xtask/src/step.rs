@@ -42,7 +42,9 @@ pub(crate) enum Failure {
     Incomplete { files: usize },
     /// Crates or modules depend on each other where they must not (printed before).
     Structure { findings: usize },
-    /// What tests have noted cannot be read.
+    /// Claims of the papers without a test, or with a figure outside of its interval (printed before).
+    Claims { rows: usize },
+    /// What tests have noted, or a page, cannot be read.
     Unreadable { path: PathBuf, cause: String },
     /// A file of a package cannot be read or written.
     File { path: PathBuf, cause: String },
@@ -173,6 +175,7 @@ impl Failure {
             Failure::Missing { .. }
             | Failure::Incomplete { .. }
             | Failure::Structure { .. }
+            | Failure::Claims { .. }
             | Failure::Unreadable { .. }
             | Failure::File { .. } => 1,
         }
@@ -190,6 +193,11 @@ impl std::fmt::Display for Failure {
                 f,
                 "expected every file that tests read, found {files} absent (above); hint: complete the folders \
                  that PLIANT_TRACES and PLIANT_ORACLE name, or leave out --require-files"
+            ),
+            Failure::Claims { rows } => write!(
+                f,
+                "expected every claim to have figures within their intervals, found {rows} without (above); \
+                 hint: docs/development/testing.md says how a test notes a figure"
             ),
             Failure::Structure { findings } => {
                 write!(

@@ -6,7 +6,9 @@ use crate::browser;
 use crate::database;
 use crate::film;
 use crate::logs;
-use crate::skipped::{self, Record, Skipped};
+use crate::machine;
+use crate::notes::Notes;
+use crate::skipped::{self, Skipped};
 use crate::step::{Failure, Step, run_all, workspace_root};
 
 /// What insta reads that would let a golden file differ without a failure, or change it.
@@ -15,7 +17,10 @@ const LENIENCES: &[&str] = &["INSTA_FORCE_PASS", "INSTA_FORCE_UPDATE", "INSTA_FO
 /// Runs the documentation's tests, then all others, and ends with what they have left out. A file that was
 /// absent is a failure if `require_files` says so.
 pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
-    let nextest = prepare_nextest();
+    let nextest = machine::prepare_cargo_tool("nextest", "cargo-nextest");
+    if !nextest {
+        eprintln!("without cargo-nextest: the tests run under `cargo test`");
+    }
     browser::prepare();
     film::prepare();
     database::prepare();
@@ -27,9 +32,9 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
         true => &["nextest", "run", "--workspace", "--profile", "all", "--test-threads", &threads],
         false => &["test", "--workspace", "--tests", "--no-fail-fast"],
     };
-    let record = Record::new();
+    let notes = Notes::new("skipped");
     let step = |arguments| {
-        let step = Step::cargo(arguments).env(skipped::VARIABLE, record.path()).env("INSTA_UPDATE", "no");
+        let step = Step::cargo(arguments).env(skipped::VARIABLE, notes.path()).env("INSTA_UPDATE", "no");
         let strict = LENIENCES.iter().fold(step, |step, name| step.env_remove(name));
         // Tests run in the directory of their crate, where a relative path would lead elsewhere.
         match logs.count {
@@ -38,7 +43,7 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
         }
     };
     let passed = run_all(&[step(&["test", "--doc", "--workspace", "--no-fail-fast"]), step(runner)]);
-    let skipped = record.take()?;
+    let skipped = Skipped::parse(&notes.take()?);
     eprintln!("{skipped}");
     passed.and_then(|()| judge(&skipped, require_files))
 }
@@ -56,23 +61,6 @@ fn judge(skipped: &Skipped, require_files: bool) -> Result<(), Failure> {
         files if require_files && files > 0 => Err(Failure::Incomplete { files }),
         _ => Ok(()),
     }
-}
-
-/// Whether `cargo nextest` is there, installing it if it is not.
-fn prepare_nextest() -> bool {
-    let present = Step::cargo(&["nextest", "--version"]);
-    if present.succeeds() {
-        return true;
-    }
-    let installed = Step::cargo(&["install", "cargo-nextest", "--locked"]).run();
-    if let Err(failure) = &installed {
-        eprintln!("xtask: {failure}");
-    }
-    let usable = installed.is_ok() && present.succeeds();
-    if !usable {
-        eprintln!("without cargo-nextest: the tests run under `cargo test`");
-    }
-    usable
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::claims::PAPERS;
+use crate::mutants::{self, Selection};
+
 /// The text of `cargo xtask help`.
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask VERB
@@ -17,12 +20,19 @@ Usage: cargo xtask VERB
   soak [--seeds N] [--from S]
                    run N fault schedules (default 10000) of agents, servers and clients, from seed S on (default 0); says
                    which fail and shows the first one, which then becomes a row of crates/sim/tests/faults.rs
+  mutants [--crate NAME]... [--file GLOB] [--shard K/N] [--sample N] [--seed S]
+                   make small changes of the code (mutants), one at a time, in a copy, and say which of them no test notices;
+                   of the crates model, policy, tig and control (default: all), of the files that match GLOB, of part K of N
+                   (0/N to N-1/N), and of these only N for each crate, drawn with seed S (default 0); a crate takes hours
+                   without these; installs cargo-mutants if it is missing
   benefit [--sizes] [--rounds N] [--seed S] [--seconds T]
                    gives the same work to three federations of three real Slurm clusters each at the same time, one without
                    moves, one with reallocation, one with siblings, N times (default 1) from seed S on (default 60), and prints
                    the mean responses and the simulator's predictions; the work comes within T seconds (default 60): the
                    fewer, the longer are the queues; needs root, Debian and some minutes a round. --sizes compares how moldable
                    jobs are sized instead (tuners exact and slack), on Pliant's own batch system and then on Slurm
+  claims [PAPER]   run the tests that settle the claims of the papers, or of one (000 to 004), and print each claim with its
+                   verdict and its figures; fails if a figure has left its interval, or a claim has no figure
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), and compare with their simulation
   dist [--binary FILE] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
@@ -71,6 +81,11 @@ pub(crate) enum Verb {
         /// The folder of the packages.
         out: PathBuf,
     },
+    /// Prints the claims of the papers with their figures.
+    Claims {
+        /// The only paper; none: all.
+        paper: Option<String>,
+    },
     /// Runs the scenarios of paper 004.
     Paper004,
     /// Runs fault schedules.
@@ -80,6 +95,8 @@ pub(crate) enum Verb {
         /// The first one.
         from: u64,
     },
+    /// Tests small changes of the code.
+    Mutants(Selection),
     /// Compares policies on real clusters.
     Benefit {
         /// Compares how moldable jobs are sized, not the reallocation of waiting jobs.
@@ -104,11 +121,15 @@ pub(crate) enum UsageError {
     Unexpected { verb: &'static str, found: String },
     /// Not a number of seconds.
     Seconds(String),
-    /// No path after an option.
-    Path {
+    /// Nothing after an option.
+    Value {
         /// The option.
         option: &'static str,
     },
+    /// Not a crate whose mutants can be tested.
+    Crate(String),
+    /// Not a part, as `0/4`.
+    Shard(String),
     /// Not the number that an option takes.
     Number {
         /// The option.
@@ -134,20 +155,29 @@ impl Verb {
                 let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;
                 (Verb::Fuzz { seconds }, "fuzz", rest.get(1..).unwrap_or_default())
             }
+            "claims" => {
+                let paper = rest.first().filter(|one| PAPERS.contains(&one.as_str())).cloned();
+                let taken = usize::from(paper.is_some());
+                (Verb::Claims { paper }, "claims", &rest[taken..])
+            }
             "paper-004" => {
                 let live = rest.first().is_none_or(|option| option == "--live");
                 (Verb::Paper004, "paper-004", if live { rest.get(1..).unwrap_or_default() } else { rest })
             }
             "dist" => {
-                let (binary, rest) = path("--binary", rest)?;
-                let (out, rest) = path("--out", rest)?;
-                let out = out.unwrap_or_else(|| PathBuf::from("target/packages"));
-                (Verb::Dist { binary, out }, "dist", rest)
+                let (binary, rest) = value("--binary", rest)?;
+                let (out, rest) = value("--out", rest)?;
+                let out = out.map_or_else(|| PathBuf::from("target/packages"), PathBuf::from);
+                (Verb::Dist { binary: binary.map(PathBuf::from), out }, "dist", rest)
             }
             "soak" => {
                 let (seeds, rest) = number("--seeds", rest, SOAK_SEEDS)?;
                 let (from, rest) = number("--from", rest, 0)?;
                 (Verb::Soak { seeds, from }, "soak", rest)
+            }
+            "mutants" => {
+                let (selection, rest) = parse_selection(rest)?;
+                (Verb::Mutants(selection), "mutants", rest)
             }
             "benefit" => {
                 let sizes = rest.first().is_some_and(|first| first == "--sizes");
@@ -182,16 +212,41 @@ fn number<'a>(
     }
 }
 
-/// The path after an option that stands first, and what follows.
-fn path<'a>(
+/// The value after an option that stands first, and what follows.
+fn value<'a>(
     option: &'static str,
     arguments: &'a [String],
-) -> Result<(Option<PathBuf>, &'a [String]), UsageError> {
+) -> Result<(Option<String>, &'a [String]), UsageError> {
     match arguments {
-        [first, found, rest @ ..] if first == option => Ok((Some(PathBuf::from(found)), rest)),
-        [first] if first == option => Err(UsageError::Path { option }),
+        [first, found, rest @ ..] if first == option => Ok((Some(found.clone()), rest)),
+        [first] if first == option => Err(UsageError::Value { option }),
         _ => Ok((None, arguments)),
     }
+}
+
+/// Which mutants are tested, and what follows.
+fn parse_selection(mut arguments: &[String]) -> Result<(Selection, &[String]), UsageError> {
+    let mut crates = Vec::new();
+    while let (Some(name), rest) = value("--crate", arguments)? {
+        if !mutants::is_known(&name) {
+            return Err(UsageError::Crate(name));
+        }
+        crates.push(name);
+        arguments = rest;
+    }
+    let (file, rest) = value("--file", arguments)?;
+    let (shard, rest) = value("--shard", rest)?;
+    let shard = shard.map_or(Ok((0, 1)), |text| parse_shard(&text).ok_or(UsageError::Shard(text)))?;
+    let (sample, rest) = number("--sample", rest, 0)?;
+    let (seed, rest) = number("--seed", rest, 0)?;
+    Ok((Selection { crates, file, shard, sample, seed }, rest))
+}
+
+/// Part k of n, from `k/n`.
+fn parse_shard(text: &str) -> Option<(usize, usize)> {
+    let (part, parts) = text.split_once('/')?;
+    let (part, parts) = (part.parse().ok()?, parts.parse().ok()?);
+    (part < parts).then_some((part, parts))
 }
 
 /// At least 1: the fuzzer reads 0 as "for ever".
@@ -204,12 +259,12 @@ impl std::fmt::Display for UsageError {
         match self {
             UsageError::Missing => write!(
                 f,
-                "expected a verb (test, lint, fuzz, soak, benefit, paper-004, dist, ci, help), found none"
+                "expected a verb (test, lint, fuzz, soak, mutants, benefit, claims, paper-004, dist, ci, help), found none"
             )?,
             UsageError::UnknownVerb(found) => {
                 write!(
                     f,
-                    "expected a verb (test, lint, fuzz, soak, benefit, paper-004, dist, ci, help), found `{found}`"
+                    "expected a verb (test, lint, fuzz, soak, mutants, benefit, claims, paper-004, dist, ci, help), found `{found}`"
                 )?;
             }
             UsageError::Unexpected { verb, found } => {
@@ -218,7 +273,13 @@ impl std::fmt::Display for UsageError {
             UsageError::Number { option, found } => {
                 write!(f, "expected a whole number after {option}, found `{found}`")?;
             }
-            UsageError::Path { option } => write!(f, "expected a path after {option}, found none")?,
+            UsageError::Value { option } => write!(f, "expected a value after {option}, found none")?,
+            UsageError::Crate(found) => {
+                write!(f, "expected one of model, policy, tig, control after --crate, found `{found}`")?;
+            }
+            UsageError::Shard(found) => {
+                write!(f, "expected a part K/N from 0/N to N-1/N after --shard, found `{found}`")?;
+            }
             UsageError::Seconds(found) => {
                 write!(f, "expected a whole number of seconds, at least 1, found `{found}`")?;
             }
@@ -248,6 +309,8 @@ mod tests {
         check("--help", Ok(Verb::Help));
         check("fuzz", Ok(Verb::Fuzz { seconds: 60 }));
         check("fuzz 5", Ok(Verb::Fuzz { seconds: 5 }));
+        check("claims", Ok(Verb::Claims { paper: None }));
+        check("claims 002", Ok(Verb::Claims { paper: Some("002".to_owned()) }));
         check("paper-004 --live", Ok(Verb::Paper004));
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
@@ -257,6 +320,18 @@ mod tests {
         };
         check("dist", dist(None, "target/packages"));
         check("dist --binary b --out o", dist(Some("b"), "o"));
+        let all = Selection { crates: Vec::new(), file: None, shard: (0, 1), sample: 0, seed: 0 };
+        check("mutants", Ok(Verb::Mutants(all)));
+        check(
+            "mutants --crate tig --crate model --file a.rs --shard 1/4 --sample 5 --seed 9",
+            Ok(Verb::Mutants(Selection {
+                crates: vec!["tig".to_owned(), "model".to_owned()],
+                file: Some("a.rs".to_owned()),
+                shard: (1, 4),
+                sample: 5,
+                seed: 9,
+            })),
+        );
         check("benefit", Ok(Verb::Benefit { sizes: false, rounds: 1, seed: 60, seconds: 60 }));
         check("benefit --sizes --seed 7", Ok(Verb::Benefit { sizes: true, rounds: 1, seed: 7, seconds: 60 }));
         check(
@@ -275,12 +350,19 @@ mod tests {
         check("lint --require-files", unexpected("lint", "--require-files"));
         check("fuzz 5 swf", unexpected("fuzz", "swf"));
         check("soak 5", unexpected("soak", "5"));
+        check("claims 2", unexpected("claims", "2"));
         check("paper-004 --dead", unexpected("paper-004", "--dead"));
         check("paper-004 --live now", unexpected("paper-004", "now"));
         let not_a_number = |option, found: &str| Err(UsageError::Number { option, found: found.to_owned() });
         check("soak --seeds many", not_a_number("--seeds", "many"));
         check("soak --seeds 5 --from", not_a_number("--from", ""));
-        check("dist --out", Err(UsageError::Path { option: "--out" }));
+        check("dist --out", Err(UsageError::Value { option: "--out" }));
+        check("mutants --crate", Err(UsageError::Value { option: "--crate" }));
+        check("mutants --crate cli", Err(UsageError::Crate("cli".to_owned())));
+        check("mutants --crate tig 5", unexpected("mutants", "5"));
+        for shard in ["1", "4/4", "-1/4", "0/0", "a/b"] {
+            check(&format!("mutants --shard {shard}"), Err(UsageError::Shard(shard.to_owned())));
+        }
         for text in ["0", "-1", "1.5", "long", "4294967296"] {
             check(&format!("fuzz {text}"), Err(UsageError::Seconds(text.to_owned())));
         }

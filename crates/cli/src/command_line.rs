@@ -7,6 +7,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::usage_error::{usage_failure, with_config_behind_verbs};
 use crate::{daemon, verbs};
 
 const AFTER_HELP: &str = "\
@@ -37,7 +38,7 @@ pub(crate) struct CommandLine {
 pub(crate) enum Verb {
     /// Submits a job: a service of the federation, or a script.
     Submit(Box<verbs::submit::Arguments>),
-    /// Runs a service with many different arguments, allocated to servers by statistics.
+    /// Runs a service with many different arguments, so that all servers end at about the same time.
     Sweep(Box<verbs::sweep::Arguments>),
     /// Runs mandatory requests of a service, and optional ones on free cores up to a deadline.
     Explore(Box<verbs::explore::Arguments>),
@@ -61,9 +62,9 @@ pub(crate) enum Verb {
     Cancel(verbs::cancel::Arguments),
     /// Lists the servers of the federation, their services and the errors of their estimates.
     Servers(verbs::servers::Arguments),
-    /// Lists the usage and fair share of the cores for explorations, by user.
+    /// Lists each user's usage and fair share of the cores for explorations.
     Users(verbs::users::Arguments),
-    /// Moves waiting jobs to servers that complete them earlier; changes that policy.
+    /// Moves waiting jobs to servers that complete them earlier; shows or changes the reallocation policy.
     Reallocate(verbs::reallocate::Arguments),
     /// Replays the history of the federation under other policies, and compares them.
     WhatIf(verbs::what_if::Arguments),
@@ -85,7 +86,7 @@ pub(crate) enum Verb {
     Policies,
     /// Starts a whole federation on this machine.
     Up(verbs::up::Arguments),
-    /// Stops the federation of `up` and its jobs.
+    /// Stops the federation that `up` started, and its jobs.
     Down(verbs::down::Arguments),
     /// Runs an agent, which finds servers for clients.
     Agent(daemon::Options),
@@ -165,10 +166,13 @@ const GROUPS: [Group; 4] = [
 impl CommandLine {
     /// Parses the arguments of this process. Prints help, the version or an error, and exits, if there is nothing to run.
     pub(crate) fn from_arguments() -> CommandLine {
-        let parsed = command().try_get_matches().and_then(|mut matches| {
+        let arguments = with_config_behind_verbs(&command(), std::env::args_os());
+        let parsed = command().try_get_matches_from(&arguments).and_then(|mut matches| {
             CommandLine::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
         });
-        parsed.unwrap_or_else(|error| match equivalent(&error) {
+        let failure =
+            |error: &clap::Error| equivalent(error).or_else(|| usage_failure(&command(), &arguments, error));
+        parsed.unwrap_or_else(|error| match failure(&error) {
             Some(failure) => {
                 failure.print();
                 std::process::exit(failure.code.into());

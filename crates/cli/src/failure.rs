@@ -43,6 +43,18 @@ impl Failure {
         Failure { code, ..self }
     }
 
+    /// The message, for tests.
+    #[cfg(test)]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The hint, for tests.
+    #[cfg(test)]
+    pub(crate) fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Prints the failure as a warning.
     pub(crate) fn warn(&self) {
         eprintln!("warning: {}", self.message);

@@ -15,9 +15,9 @@ use crate::table::grouped;
 /// `--repair`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Repair {
-    /// Drops jobs that did not run, repairs the others.
+    /// Drops jobs that did not run, and repairs the others.
     Clean,
-    /// Keeps what can be kept.
+    /// Keeps every job that can be simulated, also those with runtime 0.
     KeepBad,
 }
 
@@ -78,7 +78,7 @@ impl Request<'_> {
         let reasons = report.counts.iter().filter(|(repair, _)| repair.word().starts_with("dropped-"));
         let reasons: Vec<String> = reasons
             .map(|(repair, count)| {
-                let reason = repair.describe().trim_start_matches("dropped: ");
+                let (_, reason) = treatment(*repair);
                 format!("{} ({reason})", grouped(*count))
             })
             .collect();
@@ -95,6 +95,24 @@ impl Request<'_> {
             false => "docs/reference/files/repairs.md lists every reason",
         })
     }
+}
+
+/// Whether jobs were dropped or repaired, and why.
+fn treatment(repair: pliant_trace::Repair) -> (&'static str, &'static str) {
+    let described = repair.describe();
+    described.strip_prefix("dropped: ").map_or(("repaired", described), |reason| ("dropped", reason))
+}
+
+/// The facts about dropped and repaired jobs, each with its heading.
+pub(crate) fn repair_facts(repairs: &RepairReport, extra_columns: u64) -> Vec<(&'static str, String)> {
+    let counts = repairs.counts.iter().map(|(repair, count)| {
+        let (heading, reason) = treatment(*repair);
+        (heading, format!("{} ({reason})", grouped(*count)))
+    });
+    let columns = (extra_columns > 0).then(|| {
+        ("repaired", format!("{} (more columns than the format has, ignored)", grouped(extra_columns)))
+    });
+    counts.chain(columns).collect()
 }
 
 /// One cluster of that many processors, or the federation of that name or file.

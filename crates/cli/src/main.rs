@@ -26,6 +26,7 @@ mod service_arguments;
 mod submission_note;
 mod table;
 mod time_text;
+mod usage_error;
 mod verbs;
 mod what_if_policy;
 mod work;

@@ -1,7 +1,8 @@
-//! Records the server of each submission whose key the user gave, so that the same command goes to the same server again.
+//! Records the server of each submission whose key the user gave, so that the same command goes to the same server again, and
+//! another one with this key is refused.
 //!
-//! A file per key in the user's state folder has a line for each server that the submission was sent to. The last server may have
-//! accepted it. A line is synced before anything is sent. The lock of the file admits one command per key.
+//! A file per key in the user's state folder has a line for each server that the submission was sent to, with the checksum of the
+//! submission. The last server may have accepted it. A line is synced before anything is sent. The lock of the file admits one command per key.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,7 +10,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pliant_client::SubmitOrder;
 use pliant_control::names::{Key, Name};
+use pliant_staging::{Checksum, FileSpec};
 
 use crate::failure::Failure;
 use crate::federation::inform;
@@ -25,15 +28,23 @@ const NOBODY: &str = "-";
 pub(crate) struct SubmissionNote {
     file: File,
     path: PathBuf,
+    content: Checksum,
+}
+
+/// The checksum of what a submission runs, with its input files.
+fn content_of(order: &SubmitOrder) -> Result<Checksum, Failure> {
+    let inputs: Vec<&FileSpec> = order.inputs.iter().map(|(file, _)| file).collect();
+    let text = serde_json::to_vec(&(&order.what, inputs)).map_err(Failure::system)?;
+    Ok(Checksum::of(&text))
 }
 
 impl SubmissionNote {
-    /// Opens the note of a key; waits for another command that has it.
-    pub(crate) fn open(key: Key) -> Result<SubmissionNote, Failure> {
-        SubmissionNote::open_in(&state_folder()?.join("submissions"), key)
+    /// Opens the note of a submission's key; waits for another command that has it.
+    pub(crate) fn open(order: &SubmitOrder) -> Result<SubmissionNote, Failure> {
+        SubmissionNote::open_in(&state_folder()?.join("submissions"), order.key, content_of(order)?)
     }
 
-    fn open_in(folder: &Path, key: Key) -> Result<SubmissionNote, Failure> {
+    fn open_in(folder: &Path, key: Key, content: Checksum) -> Result<SubmissionNote, Failure> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error: io::Error| {
@@ -55,19 +66,28 @@ impl SubmissionNote {
             }
             Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
         }
-        Ok(SubmissionNote { file, path })
+        Ok(SubmissionNote { file, path, content })
     }
 
-    /// The server that may have accepted it.
+    /// The server that may have accepted it. An error if the key was used for another submission.
     pub(crate) fn server(&mut self) -> Result<Option<Name>, Failure> {
         let mut text = String::new();
         let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut text));
         read.map_err(|error| Failure::io(&self.path, "read", &error))?;
         // After an incomplete line nothing was sent.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let name = whole.lines().next_back().unwrap_or(NOBODY);
-        if name == NOBODY {
+        let line = whole.lines().next_back().unwrap_or(NOBODY);
+        if line == NOBODY {
             return Ok(None);
+        }
+        // Earlier versions recorded no checksum.
+        let (name, content) =
+            line.split_once(' ').map_or((line, None), |(name, content)| (name, Some(content)));
+        if content.is_some_and(|content| content != self.content.to_string()) {
+            let problem =
+                "--key: expected the submission that this key was first used for, found another one";
+            return Err(Failure::input(problem)
+                .hint(format!("use another key; the first submission was sent to {name}")));
         }
         let wrong = |error| {
             let problem = format!("{}: {error}", self.path.display());
@@ -79,7 +99,7 @@ impl SubmissionNote {
 
     /// Records the server that it is sent to.
     pub(crate) fn record(&mut self, server: &Name) -> io::Result<()> {
-        self.append(server.as_str())
+        self.append(&format!("{server} {}", self.content))
     }
 
     /// Records that no server has accepted it.
@@ -88,9 +108,9 @@ impl SubmissionNote {
             .map_err(|error| Failure::system(error).hint("with the same key it goes to no other server"))
     }
 
-    fn append(&mut self, word: &str) -> io::Result<()> {
+    fn append(&mut self, text: &str) -> io::Result<()> {
         // Ends an incomplete line first.
-        let line = if self.is_cut()? { format!("\n{word}\n") } else { format!("{word}\n") };
+        let line = if self.is_cut()? { format!("\n{text}\n") } else { format!("{text}\n") };
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_all());
         let path = self.path.display();
         written.map_err(|error| {
@@ -132,10 +152,14 @@ mod tests {
 
     use super::*;
 
+    fn note_in(folder: &Path, content: &str) -> SubmissionNote {
+        SubmissionNote::open_in(folder, Key([7; 16]), Checksum::of(content.as_bytes())).unwrap()
+    }
+
     #[test]
     fn a_note_is_found_again_until_it_is_cleared() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || SubmissionNote::open_in(dir.path(), Key([7; 16])).unwrap();
+        let open = || note_in(dir.path(), "script");
         let mut sent = open();
         assert_eq!(sent.server().unwrap(), None);
         sent.record(&"toulouse".parse().unwrap()).unwrap();
@@ -149,11 +173,23 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_for_one_submission_until_all_servers_have_refused_it() {
+        let dir = tempfile::tempdir().unwrap();
+        note_in(dir.path(), "one").record(&"lyon".parse().unwrap()).unwrap();
+        let refused = note_in(dir.path(), "another").server().unwrap_err();
+        assert_eq!(refused.code, 2);
+        assert!(refused.message().contains("found another one"), "{refused:?}");
+        assert_eq!(note_in(dir.path(), "one").server().unwrap(), Some("lyon".parse().unwrap()));
+        note_in(dir.path(), "one").clear().unwrap();
+        assert_eq!(note_in(dir.path(), "another").server().unwrap(), None);
+    }
+
+    #[test]
     fn a_note_that_was_cut_was_sent_nowhere() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(Key([7; 16]).to_string());
         let server = || {
-            let found = SubmissionNote::open_in(dir.path(), Key([7; 16])).unwrap().server().unwrap();
+            let found = note_in(dir.path(), "script").server().unwrap();
             found.map(|name| name.to_string())
         };
         // What is in the file, and where it goes by that.
@@ -168,12 +204,10 @@ mod tests {
             assert_eq!(server().as_deref(), expected, "{text:?}");
         }
         fs::write(&path, "lyon\nroue").unwrap();
-        SubmissionNote::open_in(dir.path(), Key([7; 16]))
-            .unwrap()
-            .record(&"rennes".parse().unwrap())
-            .unwrap();
+        note_in(dir.path(), "script").record(&"rennes".parse().unwrap()).unwrap();
         // A cut name may be one: what was cut was refused, or never sent.
-        assert_eq!(fs::read_to_string(&path).unwrap(), "lyon\nroue\nrennes\n");
+        let content = Checksum::of(b"script");
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("lyon\nroue\nrennes {content}\n"));
         assert_eq!(server().as_deref(), Some("rennes"));
     }
 
@@ -186,7 +220,7 @@ mod tests {
         }
         let then = SystemTime::now() - KEPT - Duration::from_secs(60);
         File::options().write(true).open(&old).unwrap().set_modified(then).unwrap();
-        drop(SubmissionNote::open_in(dir.path(), Key([7; 16])).unwrap());
+        drop(note_in(dir.path(), "script"));
         assert_eq!((old.exists(), new.exists()), (false, true));
     }
 }

@@ -71,7 +71,7 @@ fn keys_out_of_range_give_their_position() {
     check(
         "file = \"log.swf\"",
         "generate = \"federation\"\nload = 5000",
-        "tiny.toml:8:8: `load`: expected a number above 0 and at most 1000, found 5000",
+        "tiny.toml:8:8: `load`: expected a load above 0 and at most 1000, found 5000",
     );
     check("seeds = [1, 2]", "seeds = \"all\"", "tiny.toml:2:9: `seeds`: expected a list of seeds");
 }

@@ -209,7 +209,7 @@ fn info_lists_repairs() {
     fs::write(dir.path().join("odd.swf"), "1 0 -1 0 4 -1 -1 4 20 -1 1 1 1 1 1 1 -1 -1\n").unwrap();
     let text = go(dir.path(), "trace info odd.swf").stdout;
     assert!(
-        text.contains("jobs          0 of 1 read") && text.contains("1 (dropped: did not run)"),
+        text.contains("jobs          0 of 1 read") && text.contains("dropped       1 (did not run)"),
         "{text}"
     );
     let kept = go(dir.path(), "trace info odd.swf --repair keep-bad --format json").json();

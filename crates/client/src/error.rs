@@ -5,6 +5,7 @@ use std::fmt;
 
 use pliant_control::reason::Cause;
 use pliant_transport::{TlsError, not_sent};
+use pliant_wire::hint_of;
 use tonic::{Code, Status};
 
 /// A call that failed.
@@ -112,7 +113,8 @@ impl ClientError {
             ErrorKind::Usage | ErrorKind::Missing => status.message().to_owned(),
             _ => format!("{whom}: {}", status.message()),
         };
-        ClientError { denied, ..ClientError::new(kind, message, None) }
+        let hint = hint_of(status).map(str::to_owned);
+        ClientError { denied, ..ClientError::new(kind, message, hint) }
     }
 
     /// True if our certificate is refused or its holder lacks the permission: asking again changes nothing.

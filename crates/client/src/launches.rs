@@ -315,7 +315,8 @@ fn ended(outcome: LaunchOutcome) -> Result<LaunchRecord, ClientError> {
         LaunchOutcome::Over(record) => Ok(record),
         LaunchOutcome::Refused(why) => Err(ClientError::usage(why)),
         LaunchOutcome::Unknown(why) => Err(ClientError::unavailable(format!(
-            "whether the launch was accepted is not known ({why}): launch again with the same key to find out"
-        ))),
+            "the connection to the agent broke ({why}): it may have accepted the launch"
+        ))
+        .with_hint("launch again with the same key: the agent does not accept it a second time")),
     }
 }

@@ -274,13 +274,14 @@ fn ended(outcome: SubmissionOutcome, only: Option<&Name>) -> Result<Box<JobRecor
             let is_unanswered = reasons.iter().all(|(server, _)| server.is_none());
             Err(match is_unanswered {
                 true => ClientError::unavailable(text),
-                false => ClientError::usage(format!("no server takes it\n  {text}")),
+                false => ClientError::usage(format!("no server accepts the job\n  {text}")),
             }
             .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))
         }
         SubmissionOutcome::Unknown { server, why } => Err(ClientError::failed(format!(
-            "whether server {server} accepted the job is not known ({why}): submit again with the same key"
-        ))),
+            "the connection to server {server} broke ({why}): it may have accepted the job"
+        ))
+        .with_hint("submit again with the same key: the server does not accept it a second time")),
     }
 }
 

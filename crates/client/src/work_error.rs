@@ -48,17 +48,19 @@ impl fmt::Display for WorkError {
         match self {
             Self::Client(error) => error.fmt(f),
             Self::Folder(error) => error.fmt(f),
-            Self::NoServer(servers) if servers.is_empty() => write!(f, "no server is connected"),
+            Self::NoServer(servers) if servers.is_empty() => {
+                write!(f, "no server is connected to the federation")
+            }
             Self::NoServer(servers) => {
-                write!(f, "no server takes it")?;
+                write!(f, "no server accepts the work")?;
                 let line = |one: &ServerRefusal| write!(f, "\n  {}: {}", one.server, one.reason.why);
                 servers.iter().try_for_each(line)
             }
             Self::Refused { instances, server, why } => {
-                write!(f, "no server takes any of {instances} instances; {server} says: {why}")
+                write!(f, "no server accepts any of {instances} instances\n  {server}: {why}")
             }
             Self::NotOurs { server, why } => {
-                write!(f, "expected this user to own the jobs of the sweep, server {server} says: {why}")
+                write!(f, "the jobs of the sweep belong to another user\n  {server}: {why}")
             }
         }
     }

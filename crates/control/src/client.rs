@@ -255,7 +255,7 @@ impl Submission {
         let no_server = self.candidates.is_empty() && self.reasons.is_empty();
         let reason = match no_server {
             true => Cause::NotConnected.because("no server is up"),
-            false => Cause::Busy.because("no server takes it at the moment"),
+            false => Cause::Busy.because("no server accepts the job at the moment"),
         };
         let gives_up = self.discoveries >= LENIENT_DISCOVERY && !self.unreached && !no_server;
         if gives_up { self.give_up() } else { self.try_later(now, reason) }

@@ -11,10 +11,14 @@ use parking_lot::Mutex;
 use pliant_control::access::Caller;
 use pliant_telemetry::names;
 use pliant_transport::{self as transport, Role, ServerTls};
+use pliant_wire as wire;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use crate::config::LimitsFile;
+
+/// What a user does about a refusal that only the role of the certificate causes.
+pub const ASK_OPERATOR: &str = "ask an operator to do it, or for a certificate with the role operator";
 
 pub use arrival::{Arrival, ArrivalLayer};
 
@@ -84,7 +88,11 @@ impl Gate {
             Role::Operator => true,
             Role::Agent | Role::Server => {
                 tracing::warn!(remote = %address, peer = %peer.name, "request refused: daemons submit nothing");
-                return Err(Status::permission_denied("expected a user's certificate, found a daemon's"));
+                let status = Status::permission_denied("expected a user's certificate, found a daemon's");
+                return Err(wire::with_hint(
+                    status,
+                    "name the certificate of a user or operator in the client file",
+                ));
             }
         };
         let user = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
@@ -139,6 +147,11 @@ impl Drop for Entered {
             account.open -= 1;
         }
     }
+}
+
+/// The refusal of a call that only operators may make. `what` completes the sentence "only an operator may ...".
+pub fn for_operators(what: &str, hint: &'static str) -> Status {
+    wire::with_hint(Status::permission_denied(format!("only an operator may {what}")), hint)
 }
 
 /// The daemon that calls, if it has one of these roles.

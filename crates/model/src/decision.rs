@@ -21,6 +21,11 @@ impl Estimate {
     pub fn completion(&self) -> Time {
         self.start + self.walltime
     }
+
+    /// Processors and walltime, as a job is submitted.
+    pub fn shape(&self) -> (Procs, Span) {
+        (self.procs, self.walltime)
+    }
 }
 
 /// Why a request was mapped to a cluster.
@@ -143,12 +148,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_completion_is_the_start_and_the_walltime() {
+        let estimate = Estimate { procs: Procs(2), walltime: Span(30), start: Time(100) };
+        assert_eq!(estimate.completion(), Time(130));
+    }
+
+    #[test]
     fn every_reason_has_a_unique_keyword() {
         let mapped = [MapReason::EarliestCompletion, MapReason::Drawn, MapReason::Given, MapReason::Local];
         let moved = [MoveReason::EarlierCompletion, MoveReason::Resubmitted, MoveReason::FirstStart];
         let reasons = mapped.map(Reason::Mapped).into_iter().chain(moved.map(Reason::Moved));
         for reason in reasons {
-            assert_eq!(Reason::from_word(reason.word()), Some(reason));
+            assert_eq!(Reason::from_word(&reason.to_string()), Some(reason));
         }
         assert_eq!(Reason::from_word("MCT"), None);
     }

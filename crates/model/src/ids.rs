@@ -55,11 +55,6 @@ impl Owner {
 impl Procs {
     /// One processor.
     pub const ONE: Procs = Procs(1);
-
-    /// The count.
-    pub const fn count(self) -> u32 {
-        self.0
-    }
 }
 
 impl fmt::Display for JobId {
@@ -91,7 +86,13 @@ mod tests {
         check("", 0xcbf2_9ce4_8422_2325);
         check("a", 0xaf63_dc4c_8601_ec8c);
         check("foobar", 0x8594_4171_f739_67e8);
-        assert_eq!(Owner::numbered(-1), Owner::UNKNOWN);
-        assert_eq!(Owner::numbered(7), Owner(7));
+        assert_eq!([-1, -2].map(Owner::numbered), [Owner::UNKNOWN; 2]);
+        assert_eq!([0, 7].map(Owner::numbered), [Owner(0), Owner(7)]);
+    }
+
+    #[test]
+    fn ids_are_positions_and_are_written_as_numbers() {
+        assert_eq!((JobId(7).index(), ClusterId(5).index()), (7, 5));
+        assert_eq!(format!("{} {} {}", JobId(7), ClusterId(5), Procs(3)), "7 5 3");
     }
 }

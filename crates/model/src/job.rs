@@ -280,6 +280,14 @@ mod tests {
     }
 
     #[test]
+    fn walltimes_know_whose_request_they_are_of_and_when_it_came() {
+        let request = Request::new(JobId(1), Time(7), Procs(2), Span(90), Speedup::Rigid).owned_by(Owner(3));
+        assert_eq!((request.id, request.submit, request.owner), (JobId(1), Time(7), Owner(3)));
+        let walltimes = request.on(Procs(4), speed(1.2)).unwrap();
+        assert_eq!((walltimes.submit(), walltimes.owner(), walltimes.scale_s()), (Time(7), Owner(3), 75.0));
+    }
+
+    #[test]
     fn a_rigid_request_needs_its_processors() {
         let request = request(10, 60, Speedup::Rigid);
         assert!(request.on(Procs(9), Speed::REFERENCE).is_none());

@@ -77,3 +77,26 @@ pub struct Run {
     /// Number of moves.
     pub reallocations: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MapReason;
+
+    #[test]
+    fn a_response_is_the_wait_and_the_runtime() {
+        let job = JobOutcome {
+            log_id: 1,
+            cluster: ClusterId(0),
+            submit: Time(100),
+            start: Time(130),
+            end: Time(200),
+            procs: Procs(1),
+            walltime: Span(90),
+            moves: 0,
+            managed: true,
+            reason: Reason::Mapped(MapReason::Given),
+        };
+        assert_eq!((job.wait(), job.runtime(), job.response()), (Span(30), Span(70), Span(100)));
+    }
+}

@@ -154,7 +154,7 @@ impl Platform {
         Platform { clusters: self.clusters.iter().map(under).collect() }
     }
 
-    /// The same clusters, each under the local batch policy that `choose` returns for its name. Errors of `choose` are passed on.
+    /// The same clusters, each under the local batch policy that `choose` returns for the one it has. Errors of `choose` are passed on.
     pub fn with_batches<E>(&self, choose: impl Fn(&str) -> Result<String, E>) -> Result<Platform, E> {
         let under = |cluster: &Cluster| Ok(Cluster { batch: choose(&cluster.batch)?, ..cluster.clone() });
         Ok(Platform { clusters: self.clusters.iter().map(under).collect::<Result<_, E>>()? })
@@ -223,6 +223,22 @@ mod tests {
     }
 
     #[test]
+    fn speeds_are_read_and_written_as_numbers() {
+        assert_eq!(Speed::try_from(1.4).map(f64::from), Ok(1.4));
+        assert!(Speed::try_from(0.0).is_err());
+    }
+
+    #[test]
+    fn a_single_cluster_has_the_reference_speed() {
+        let platform = Platform::single(Procs(9), "easy").unwrap();
+        let [Cluster { procs: Procs(9), speed: Speed::REFERENCE, batch, .. }] = platform.clusters() else {
+            panic!("{platform:?}")
+        };
+        assert_eq!(batch, "easy");
+        assert!(Platform::single(Procs(0), "easy").is_err());
+    }
+
+    #[test]
     fn cluster_names_are_printable() {
         let longest = "x".repeat(NAME_MAX);
         for good in ["a", "ctc", "Genève 2", "tr-1.bull_x/gpu@site (old)", "<b>&'", "超算", &longest] {
@@ -246,6 +262,9 @@ mod tests {
         assert!(easy.clusters().iter().all(|cluster| cluster.batch == "easy"));
         assert_ne!(easy, platform);
         assert_eq!(easy.with_batch(&platform.clusters()[0].batch), platform);
+        let aged = easy.with_batches(|batch| Ok::<_, ()>(format!("{batch}/f1"))).unwrap();
+        assert_eq!(aged, platform.with_batch("easy/f1"));
+        assert_eq!(easy.with_batches(|_| Err("unknown")), Err("unknown"));
     }
 
     #[test]

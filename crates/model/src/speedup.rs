@@ -184,10 +184,13 @@ mod tests {
         assert!((speedup(10.0, 1.0, 10) - 100.0 / 14.5).abs() < 1e-12);
         assert!((speedup(10.0, 1.0, 15) - 150.0 / 17.0).abs() < 1e-12);
         assert!((speedup(10.0, 1.0, 19) - 10.0).abs() < 1e-12);
+        assert_eq!(speedup(10.0, 1.0, 20), 10.0, "never more than A");
         assert!((speedup(10.0, 0.4, 25) - 10.0).abs() < 1e-12);
         // High variance: n A (sigma + 1) / (sigma (n + A - 1) + A), up to A at A + A sigma - sigma.
         assert!((speedup(10.0, 2.0, 10) - 300.0 / 48.0).abs() < 1e-12);
+        assert!((speedup(10.0, 2.0, 20) - 600.0 / 68.0).abs() < 1e-12);
         assert!((speedup(10.0, 2.0, 28) - 10.0).abs() < 1e-12);
+        assert_eq!(speedup(10.0, 2.0, 30), 10.0, "never more than A");
         let most = |average_parallelism, sigma| {
             Speedup::Downey { average_parallelism, sigma }.sizes(Procs(1), Procs(1000)).unwrap().1.0
         };

@@ -180,6 +180,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn instants_and_lengths_add_up() {
+        let mut later = Time(100) + Span(20);
+        later += Span(3);
+        assert_eq!((later, later - Time(100), later - Span(3)), (Time(123), Span(23), Time(120)));
+        assert_eq!((Span(9) + Span(4), Span(9) - Span(4)), (Span(13), Span(5)));
+    }
+
+    #[test]
+    fn the_last_instants_are_beyond_all_events_and_can_be_added_to() {
+        const A_MILLION_YEARS_MS: i64 = 1_000_000 * 365 * 86_400_000;
+        assert!(Time::MAX + Span::MAX > Time(A_MILLION_YEARS_MS));
+        assert!([Time::MAX.0, Span::MAX.0, TimeMs::MAX.0].iter().all(|last| *last > A_MILLION_YEARS_MS));
+        assert!(TimeMs::MAX + SpanMs(TimeMs::MAX.0) > TimeMs::MAX);
+    }
+
+    #[test]
+    fn times_are_written_with_their_units() {
+        assert_eq!(format!("{} {} {} {}", Time(5), Span(6), TimeMs(7), SpanMs(8)), "5 6 s 7 ms 8 ms");
+        assert_eq!((Time(5).seconds(), Span(6).seconds(), SpanMs(1_500).seconds()), (5, 6, 1.5));
+    }
+
+    #[test]
     fn instants_have_a_date_in_utc() {
         let check = |seconds, expected: &str| assert_eq!(Time(seconds).utc().to_string(), expected);
         check(0, "1970-01-01 00:00:00Z");

@@ -126,7 +126,11 @@ fn earliest_with(criterion: &mut Criterion, tuner: Tuner) {
             let cluster = ClusterId(id % clusters);
             if let Some(estimate) = federation.estimate(Time::ZERO, &request, cluster) {
                 let reason = Reason::Mapped(MapReason::Drawn);
-                federation.submit(Time::ZERO, Tracked { request, cluster, moves: 0, reason }, estimate);
+                federation.submit(
+                    Time::ZERO,
+                    Tracked { request, cluster, moves: 0, reason },
+                    estimate.shape(),
+                );
             }
         }
         let requests: Vec<Request> = (0..64).map(|id| request(1_000_000 + id, &mut rng)).collect();

@@ -160,6 +160,24 @@ mod tests {
         assert!(!is_late(&estimate(60, 100), latest) && is_late(&estimate(61, 100), latest));
     }
 
+    /// Bounds spare the exact estimates of clusters that cannot be taken.
+    #[test]
+    fn a_bound_after_the_latest_or_the_best_completion_is_not_worth_an_estimate() {
+        let mut earliest = Earliest::until(Time(100));
+        assert!(earliest.may_take_from(Time(100)) && !earliest.may_take_from(Time(101)));
+        earliest.offer(5, estimate(0, 70));
+        assert!(earliest.may_take_from(Time(70)) && !earliest.may_take_from(Time(71)));
+        assert!(earliest.may_take(Time(70), 4) && !earliest.may_take(Time(70), 6));
+    }
+
+    #[test]
+    fn an_offer_elsewhere_must_be_earlier_by_the_gain() {
+        let latest = latest_with_gain(Time(1_000), Span(60));
+        assert!(!is_late(&estimate(900, 40), latest) && is_late(&estimate(900, 41), latest));
+        let (one, other) = (estimate(0, 100), estimate(50, 60));
+        assert!(is_earlier(&one, &other) && !is_earlier(&other, &one) && !is_earlier(&one, &one));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -1,6 +1,6 @@
 //! Mapping: which cluster an arriving request is sent to (paper 000, section 3.1).
 
-use pliant_model::{ClusterId, Estimate, MapReason, Procs, RefusalCause, Request, Time};
+use pliant_model::{ClusterId, MapReason, Procs, RefusalCause, Request, Span, Time};
 use rand::Rng;
 
 use crate::federation::Federation;
@@ -22,8 +22,8 @@ crate::named_enum! {
 pub struct MappingDecision {
     /// The cluster.
     pub cluster: ClusterId,
-    /// Its shape and start.
-    pub estimate: Estimate,
+    /// Its processors and its walltime there.
+    pub shape: (Procs, Span),
     /// The reason.
     pub reason: MapReason,
 }
@@ -40,28 +40,26 @@ pub fn map(
         Mapping::Mct => {
             let found = federation.earliest(now, request, None, Time::MAX);
             let (cluster, estimate) = found.ok_or_else(|| too_large(federation, request))?;
-            Ok(MappingDecision { cluster, estimate, reason: MapReason::EarliestCompletion })
+            Ok(MappingDecision { cluster, shape: estimate.shape(), reason: MapReason::EarliestCompletion })
         }
         Mapping::Random => {
-            let fitting: Vec<(ClusterId, Estimate)> = federation
-                .ids()
-                .filter_map(|id| Some((id, federation.estimate(now, request, id)?)))
-                .collect();
+            let shapes = federation.ids().filter_map(|id| Some((id, federation.shape(now, request, id)?)));
+            let fitting: Vec<(ClusterId, (Procs, Span))> = shapes.collect();
             if fitting.is_empty() {
                 return Err(too_large(federation, request));
             }
-            let (cluster, estimate) = fitting[rng.random_range(0..fitting.len())];
-            Ok(MappingDecision { cluster, estimate, reason: MapReason::Drawn })
+            let (cluster, shape) = fitting[rng.random_range(0..fitting.len())];
+            Ok(MappingDecision { cluster, shape, reason: MapReason::Drawn })
         }
         Mapping::Given => {
             let only = (federation.len() == 1).then_some(ClusterId(0));
             let known = request.origin.filter(|origin| origin.index() < federation.len());
             let cluster = known.or(only).ok_or(RefusalCause::NoOrigin)?;
-            let Some(estimate) = federation.estimate(now, request, cluster) else {
+            let Some(shape) = federation.shape(now, request, cluster) else {
                 let (requested, available) = (request.procs, federation.procs(cluster));
                 return Err(RefusalCause::LargerThanCluster { cluster, requested, available });
             };
-            Ok(MappingDecision { cluster, estimate, reason: MapReason::Given })
+            Ok(MappingDecision { cluster, shape, reason: MapReason::Given })
         }
     }
 }
@@ -73,7 +71,7 @@ fn too_large(federation: &Federation, request: &Request) -> RefusalCause {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{Cluster, JobId, Owner, Platform, Reason, Span, Speed, Speedup};
+    use pliant_model::{Cluster, Estimate, JobId, Owner, Platform, Reason, Speed, Speedup};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
@@ -101,7 +99,7 @@ mod tests {
                 (*given, MapReason::Given)
             }
         };
-        Some(MappingDecision { cluster, estimate, reason })
+        Some(MappingDecision { cluster, shape: estimate.shape(), reason })
     }
 
     #[test]
@@ -185,9 +183,9 @@ mod tests {
                 let expected = choose(mapping, &offers, request.origin, &mut rng.clone());
                 let mapped = map(mapping, &mut federation, now, &request, &mut rng).ok();
                 prop_assert_eq!(mapped, expected);
-                let Some(MappingDecision { cluster, estimate, reason }) = mapped else { continue };
+                let Some(MappingDecision { cluster, shape, reason }) = mapped else { continue };
                 let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
-                federation.submit(now, tracked, estimate);
+                federation.submit(now, tracked, shape);
             }
         }
     }

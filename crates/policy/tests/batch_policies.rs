@@ -26,13 +26,14 @@ fn comparison(policy: &str) -> Comparison {
         ordered if ordered.contains('/') => return Comparison::OtherTest,
         "fcfs" => Rule::InOrder(Fold::Never),
         "easy" => Rule::Easy,
+        "easy-sjbf" => Rule::EasyShortest,
         "backfill" => Rule::AtReleases(Fold::Never),
         "h1" => Rule::InOrder(Fold::H1Literal),
         "h1-completion" => Rule::InOrder(Fold::H1Completion),
         "h2" => Rule::InOrder(Fold::H2),
         "h3-head" => Rule::AtReleases(Fold::H1Literal),
         "h3" => return Comparison::Table,
-        "cbf" => return Comparison::OtherTest,
+        "cbf" | "cbf-replan" => return Comparison::OtherTest,
         other => panic!("no reference implementation of `{other}` to compare it with"),
     })
 }
@@ -45,7 +46,7 @@ fn in_order() -> impl Iterator<Item = &'static str> {
 }
 
 /// Policies whose estimates are what to expect, not a promise.
-const NO_PROMISE: [&str; 2] = ["easy", "h3-head"];
+const NO_PROMISE: [&str; 3] = ["easy", "easy-sjbf", "h3-head"];
 
 /// A cluster's processors and a workload for it: many equal times, many jobs that run their full walltime.
 fn workloads() -> impl Strategy<Value = (u32, Vec<TestJob>)> {

@@ -62,7 +62,11 @@ impl World {
         let cluster = ClusterId(self.rng.random_range(0..self.federation.len() as u32));
         if let Some(estimate) = self.federation.estimate(Time(self.now), &request, cluster) {
             let reason = Reason::Mapped(MapReason::Drawn);
-            self.federation.submit(Time(self.now), Tracked { request, cluster, moves: 0, reason }, estimate);
+            self.federation.submit(
+                Time(self.now),
+                Tracked { request, cluster, moves: 0, reason },
+                estimate.shape(),
+            );
         }
     }
 
@@ -169,7 +173,11 @@ fn no_response_exceeds_the_slack() {
                 cheaper += u32::from(estimate.procs < earliest.procs);
                 latest.insert(request.id, bound);
                 let reason = Reason::Mapped(MapReason::EarliestCompletion);
-                world.federation.submit(now, Tracked { request, cluster, moves: 0, reason }, estimate);
+                world.federation.submit(
+                    now,
+                    Tracked { request, cluster, moves: 0, reason },
+                    estimate.shape(),
+                );
             }
             world.step();
         }

@@ -2,16 +2,20 @@
 //! `cbf_reference.rs`.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use insta::assert_snapshot;
 use pliant_model::{
     Cluster, ClusterId, Estimate, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup,
-    Time,
+    Time, Walltimes,
 };
-use pliant_policy::batch::{BatchScheduler, Start, Submission, by_name};
-use pliant_policy::federation::{Federation, Tracked};
+use pliant_policy::batch::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting, by_name};
+use pliant_policy::federation::{FederatedCluster, Federation, Tracked};
 use pliant_policy::profile::Profile;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation, reallocate};
 use pliant_policy::tuning::{self, Present, Tuner, tune};
+use pliant_testing::claims;
 
 fn amdahl(parallel: f64, limit: u32) -> Speedup {
     Speedup::Amdahl { parallel, limit: Procs(limit) }
@@ -39,7 +43,7 @@ fn put(federation: &mut Federation, now: i64, request: Request, cluster: u32) {
     let cluster = ClusterId(cluster);
     let estimate = federation.estimate(Time(now), &request, cluster).unwrap();
     let reason = Reason::Mapped(MapReason::Given);
-    federation.submit(Time(now), Tracked { request, cluster, moves: 0, reason }, estimate);
+    federation.submit(Time(now), Tracked { request, cluster, moves: 0, reason }, estimate.shape());
 }
 
 fn start(federation: &mut Federation, cluster: u32, now: i64) -> Vec<JobId> {
@@ -89,6 +93,7 @@ fn g000_1_figure_2() {
     assert_eq!(choice(Tuner::Binary), (2, 390));
     assert_eq!(choice(Tuner::Exhaustive), (4, 105));
     assert_eq!(choice(Tuner::Exact), (4, 105));
+    claims::holds("C000-3", "binary search: 2 processors, 390 s; best: 4 processors, 105 s");
 }
 
 #[test]
@@ -104,6 +109,8 @@ fn g000_2_amdahl_at_the_limits() {
         assert!((at(limit) / speedup - 1.0).abs() < 1e-4, "{parallel}: {}", at(limit));
         let last = (at(limit) / at(limit - 1) - 1.0) * 100.0;
         assert!((last - gain).abs() < 0.01, "{parallel}: the last processor gains {last} %");
+        let what = format!("gain % of the last processor, parallel fraction {parallel}");
+        claims::figure("C000-1", &what, last, 0.0..=1.0);
     }
 }
 
@@ -177,6 +184,114 @@ fn long_job_starts(algorithm: Algorithm) -> bool {
 fn g000_7_starvation() {
     assert!(!long_job_starts(Algorithm::AllCancellation));
     assert!(long_job_starts(Algorithm::NoWorse));
+    claims::holds(
+        "C000-23",
+        "MinMin-can never starts a long job behind an endless stream of short ones; no-worse does",
+    );
+}
+
+/// A cluster that counts the estimates that it is asked for.
+struct Counting(Box<dyn BatchScheduler>, Arc<AtomicUsize>);
+
+impl BatchScheduler for Counting {
+    fn submit(&mut self, now: Time, submission: Submission) {
+        self.0.submit(now, submission);
+    }
+
+    fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize {
+        self.0.cancel(now, jobs)
+    }
+
+    fn finish(&mut self, now: Time, job: JobId) {
+        self.0.finish(now, job);
+    }
+
+    fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
+        self.0.extend_running(now, jobs);
+    }
+
+    fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {
+        self.0.start_due(now, started);
+    }
+
+    fn next_start(&self) -> Option<Time> {
+        self.0.next_start()
+    }
+
+    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.estimate(now, walltimes, tuner)
+    }
+
+    fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
+        self.0.list(now, waiting);
+    }
+
+    fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        self.0.plan(now, job)
+    }
+
+    fn queue_length(&self) -> usize {
+        self.0.queue_length()
+    }
+
+    fn dump(&self) -> Dump {
+        self.0.dump()
+    }
+
+    fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
+        self.0.restore(now, dump)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn BatchScheduler> {
+        Box::new(Counting(self.0.boxed_clone(), Arc::clone(&self.1)))
+    }
+}
+
+/// The estimates asked for in one regular cycle, for each of so many jobs that wait on the first of three clusters.
+fn estimates_for_each(jobs: u32, heuristic: Heuristic, window: usize) -> f64 {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let cluster = |procs: u32| FederatedCluster {
+        procs: Procs(procs),
+        speed: Speed::REFERENCE,
+        tuner: Tuner::Exact,
+        scheduler: Box::new(Counting(
+            (by_name("cbf").unwrap().new)(Procs(procs), Time::ZERO),
+            Arc::clone(&asked),
+        )),
+        open: true,
+    };
+    let mut federation = Federation::from_clusters([64, 65, 66].map(cluster).into(), []);
+    for job in 0..jobs {
+        let walltime = 100 + i64::from(job * 37 % 400);
+        put(&mut federation, 0, request(job, 1 + job * 7 % 32, walltime, Speedup::Rigid), 0);
+    }
+    start(&mut federation, 0, 0);
+    let waiting = federation.waiting().len().min(window);
+    asked.store(0, Ordering::Relaxed);
+    let policy = Reallocation { window, ..Reallocation::new(Algorithm::Regular, heuristic) };
+    let moves = reallocate(&policy, &mut federation, Time::ZERO).len();
+    assert!(moves > waiting / 4, "{moves} moves of {waiting} jobs");
+    asked.load(Ordering::Relaxed) as f64 / waiting as f64
+}
+
+/// MCT asks each cluster at most once for a job. MinMin asks again after each move, which is quadratic in the jobs that it may
+/// consider, and so bounded by the paper's window of 20.
+#[test]
+fn c000_22_minmin_without_a_window_asks_for_more_estimates_the_more_jobs_wait() {
+    for (jobs, minmin) in [(200, 60.0..=100.0), (400, 120.0..=200.0), (800, 230.0..=380.0)] {
+        let mct = estimates_for_each(jobs, Heuristic::Mct, usize::MAX);
+        claims::figure("C000-22", &format!("estimates for each of {jobs} jobs, MCT"), mct, 1.0..=2.0);
+        let bounded = estimates_for_each(jobs, Heuristic::MinMin, 20);
+        claims::figure(
+            "C000-22",
+            &format!("the same of {jobs} jobs, MinMin, window 20"),
+            bounded,
+            2.0..=20.0,
+        );
+        let all = estimates_for_each(jobs, Heuristic::MinMin, usize::MAX);
+        claims::figure("C000-22", &format!("the same of {jobs} jobs, MinMin, all jobs"), all, minmin);
+    }
 }
 
 /// Figure 5: a backfilled newcomer keeps a wide job from profiting when another ends early.

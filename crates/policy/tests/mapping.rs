@@ -122,20 +122,23 @@ impl World {
         let offers = self.offers(&request);
         let now = Time(self.now);
         let mapped = map(mapping, &mut self.federation, now, &request, &mut self.rng);
-        let Ok(MappingDecision { cluster, estimate, reason }) = mapped else {
+        let Ok(MappingDecision { cluster, shape, reason }) = mapped else {
             let home =
                 |(id, _): &(ClusterId, Estimate)| mapping != Mapping::Given || Some(*id) == request.origin;
             assert!(!offers.iter().any(home), "{mapping} refused what fits: {request:?}");
             return;
         };
-        assert!(offers.contains(&(cluster, estimate)), "{mapping} promised what {cluster} does not offer");
+        assert!(
+            offers.iter().any(|(id, offer)| (*id, offer.shape()) == (cluster, shape)),
+            "{mapping} promised what {cluster} does not offer"
+        );
         match mapping {
             Mapping::Mct => assert_eq!(reason, MapReason::EarliestCompletion),
             Mapping::Random => assert_eq!(reason, MapReason::Drawn),
             Mapping::Given => assert_eq!((reason, Some(cluster)), (MapReason::Given, request.origin)),
         }
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
-        self.federation.submit(now, tracked, estimate);
+        self.federation.submit(now, tracked, shape);
     }
 
     fn ask(&mut self, shape: &Shape, except: Option<ClusterId>, slack: i64) {

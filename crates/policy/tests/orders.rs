@@ -3,6 +3,8 @@
 
 mod driver;
 
+use std::collections::BTreeSet;
+
 use driver::{Ran, TestJob, Ties, owner_of, replay};
 use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
 use pliant_policy::batch::order::{Aging, Candidate, ORDERS, Order};
@@ -11,9 +13,11 @@ use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Strict service or EASY in a queue order.
+/// Strict service or EASY in a queue order, backfilled in that order or the shortest first.
 struct Reference<'a> {
     backfills: bool,
+    /// The shortest is backfilled first, whatever the order.
+    shortest_first: bool,
     order: &'static Order,
     aging: Option<i64>,
     procs: u32,
@@ -85,15 +89,17 @@ impl Reference<'_> {
             return;
         }
         let needed = self.jobs[self.line[0]].procs;
-        let mut position = 1;
-        while position < self.line.len() {
-            let job = self.jobs[self.line[position]];
+        let mut behind = self.line[1..].to_vec();
+        if self.shortest_first {
+            behind.sort_by_key(|id| self.jobs[*id].walltime);
+        }
+        for id in behind {
+            let job = self.jobs[id];
             let shadow = (now..).find(|at| self.free(*at, now) >= needed).unwrap();
             let extra = self.free(shadow, now) - needed;
             if job.procs <= self.free(now, now) && (now + job.walltime <= shadow || job.procs <= extra) {
+                let position = self.line.iter().position(|other| *other == id).unwrap();
                 self.start(now, position);
-            } else {
-                position += 1;
             }
         }
     }
@@ -108,10 +114,13 @@ impl Reference<'_> {
 
     fn run(mut self, ties: Ties) -> Vec<Option<Ran>> {
         let mut next = 0;
+        let cancels = self.jobs.iter().enumerate().filter_map(|(id, job)| Some((job.cancel?, id)));
+        let mut cancels: BTreeSet<(i64, usize)> = cancels.collect();
         loop {
             let submission = self.jobs.get(next).map(|job| job.submit);
             let finish = self.running.iter().map(|id| self.ran[*id].unwrap().end).min();
-            let Some(now) = submission.into_iter().chain(finish).min() else { return self.ran };
+            let cancel = cancels.first().map(|(at, _)| *at);
+            let Some(now) = submission.into_iter().chain(finish).chain(cancel).min() else { return self.ran };
             if ties == Ties::FinishFirst {
                 self.finish(now);
             }
@@ -123,6 +132,15 @@ impl Reference<'_> {
             if ties == Ties::SubmitFirst {
                 self.finish(now);
             }
+            while let Some((at, id)) = cancels.first().copied()
+                && at == now
+            {
+                cancels.pop_first();
+                if let Some(position) = self.line.iter().position(|waiting| *waiting == id) {
+                    self.line.remove(position);
+                    self.decide(now);
+                }
+            }
         }
     }
 }
@@ -131,7 +149,8 @@ fn reference(policy: &str, procs: u32, jobs: &[TestJob], ties: Ties) -> Vec<Opti
     let local: LocalPolicy = policy.parse().unwrap();
     let (order, Aging(aging)) = (local.ordering().order, local.ordering().aging);
     let reference = Reference {
-        backfills: local.batch().name == "easy",
+        backfills: local.batch().name != "fcfs",
+        shortest_first: local.batch().name == "easy-sjbf",
         order,
         aging: aging.map(|bound| bound.0),
         procs,
@@ -173,11 +192,15 @@ proptest! {
 
     #[test]
     fn equals_a_reference_that_sorts_at_every_event(
-        (procs, jobs) in workloads(8),
+        (procs, mut jobs) in workloads(8),
+        patience in prop::collection::vec(prop::option::weighted(0.3, 1..60_i64), 50),
         ties in ties(),
         aging in select(&["none", "15s", "60s"][..]),
     ) {
-        for batch in ["fcfs", "easy"] {
+        for (job, patience) in jobs.iter_mut().zip(patience) {
+            job.cancel = patience.map(|patience| job.submit + patience);
+        }
+        for batch in ["fcfs", "easy", "easy-sjbf"] {
             for order in orders() {
                 let policy = format!("{batch}/{}/{aging}", order.name);
                 let ran = replay(&policy, procs, &jobs, ties);
@@ -198,7 +221,7 @@ proptest! {
         // Something runs when it comes.
         let before = TestJob { procs: 1, walltime: 20, runtime: 20, ..first };
         let jobs: Vec<TestJob> = [before, first].into_iter().chain(jobs).collect();
-        for batch in ["fcfs", "easy", "backfill"] {
+        for batch in ["fcfs", "easy", "easy-sjbf", "backfill"] {
             for order in orders() {
                 let policy = format!("{batch}/{}/{aging}s", order.name);
                 let start = replay(&policy, procs, &jobs, Ties::FinishFirst)[1].unwrap().start;
@@ -259,7 +282,7 @@ proptest! {
         walltimes in prop::collection::vec(1..2_000_i64, 0..60),
         request in (1..24_u32, 1..2_000_i64),
     ) {
-        for batch in ["fcfs", "easy", "backfill"] {
+        for batch in ["fcfs", "easy", "easy-sjbf", "backfill"] {
             for order in ORDERS {
                 let policy = format!("{batch}/{}", order.name);
                 let [slack, exact] = estimates(&policy, procs, &walltimes, (request.0.min(procs), request.1));

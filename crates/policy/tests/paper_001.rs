@@ -7,6 +7,7 @@ mod driver;
 use driver::{Ran, TestJob, Ties, replay};
 use insta::assert_snapshot;
 use pliant_model::{JobId, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_testing::claims::{figure, holds};
 
 const PROCS: u32 = 128;
 
@@ -65,8 +66,12 @@ fn g001_1_fold_table() {
     let walltimes = request.on(Procs(PROCS), Speed::REFERENCE).unwrap();
     let runtimes = (1..=6).map(|n| walltimes.at(Procs(n)).0);
     assert!(runtimes.clone().eq([60, 30, 20, 20, 20, 10]));
-    let surfaces = (1..).zip(runtimes).map(|(n, runtime)| n * runtime);
-    assert!(surfaces.eq([60, 60, 60, 80, 100, 60]));
+    let surfaces: Vec<i64> = (1..).zip(runtimes).map(|(n, runtime)| n * runtime).collect();
+    assert_eq!(surfaces, [60, 60, 60, 80, 100, 60]);
+    holds("C001-1", "60 / 30 / 20 / 20 / 20 / 10");
+    // Five is no divisor of six.
+    let taken = surfaces[4] as f64 / surfaces[5] as f64;
+    figure("C001-16", "processor time on 5 processors over that on 6", taken, 1.66..=1.67);
 }
 
 #[test]
@@ -115,6 +120,9 @@ fn g001_3_h1_and_h2() {
      34897    64 35081 44438    64   462
     7 jobs gain 132138 s
     ");
+    holds("C001-4", "sixteen jobs, h1: 7 jobs");
+    holds("C001-5", "sixteen jobs, h1: 132,138 s");
+    holds("C001-6", "sixteen jobs, h2: 7 jobs gain 132,138 s");
 }
 
 #[test]
@@ -139,6 +147,7 @@ fn g001_4_backfill() {
      34897    64 35543 44900    64
     4 jobs gain 70161 s
     ");
+    holds("C001-7", "sixteen jobs, backfill: 4 jobs gain 70,161 s");
 }
 
 #[test]
@@ -187,4 +196,11 @@ fn g001_5_h1_backfill() {
      34897    64 35081 44438    64   462
     8 jobs gain 135145 s
     ");
+    holds("C001-8", "sixteen jobs, h3: 8 jobs gain 135,145 s");
+    let makespans: Vec<i64> = ["fcfs", "h1", "h2", "backfill", "h3"]
+        .iter()
+        .map(|policy| fixture(policy).iter().map(|ran| ran.end).max().unwrap())
+        .collect();
+    assert_eq!(makespans, [69_268; 5]);
+    holds("C001-2", "sixteen jobs: 69,268 s under fcfs, h1, h2, backfill and h3");
 }

@@ -52,6 +52,9 @@ struct Tally {
     folded: usize,
 }
 
+/// Policies with a reservation for every waiting job.
+const RESERVING: [&str; 3] = ["cbf", "cbf-replan", "h3"];
+
 /// Every local policy, some with an aging that matters within a script.
 fn policies() -> Vec<String> {
     let aging = ["fcfs/shortest/20s", "easy/f1/20s", "easy/wfp3/none", "backfill/fair-share/20s"];
@@ -293,7 +296,7 @@ fn the_scripts_restore_every_kind_of_state() {
     let scripts: Vec<(u32, Vec<Step>)> =
         (0..60).map(|_| scripts().new_tree(&mut runner).unwrap().current()).collect();
     for policy in &policies() {
-        let reserves = ["cbf", "h3"].contains(&policy.as_str());
+        let reserves = RESERVING.contains(&policy.as_str());
         let folds = ["h1", "h1-completion", "h2"].contains(&policy.as_str());
         let mut tally = Tally::default();
         scripts.iter().for_each(|(procs, script)| play(policy, *procs, script, &mut tally));
@@ -353,7 +356,7 @@ fn invalid_dumps_are_refused() {
     };
     let all = policies();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let in_line: Vec<&str> = all.iter().copied().filter(|name| !["cbf", "h3"].contains(name)).collect();
+    let in_line: Vec<&str> = all.iter().copied().filter(|name| !RESERVING.contains(name)).collect();
     let nothing = Dump::default;
     let dump = Dump { running: vec![running(1, 1, 30)], planned: vec![placed(1, 1, 20, 5)], ..nothing() };
     check(&all, &dump, "expected every job once, found job 1 twice");
@@ -372,7 +375,7 @@ fn invalid_dumps_are_refused() {
     let hint = "restore only the running jobs and submit the others again if the policy was changed";
     let line = Dump { queued: vec![submitted(1, 8, 5)], ..nothing() };
     let expected = "expected a reservation for every waiting job, found job 1 otherwise";
-    check(&["cbf", "h3"], &line, &format!("{expected}; {hint}"));
+    check(&RESERVING, &line, &format!("{expected}; {hint}"));
     let later = Dump { planned: vec![placed(1, 8, 21, 5)], ..nothing() };
     let expected = "expected reservations for started jobs only, found job 1 otherwise";
     check(&in_line, &later, &format!("{expected}; {hint}"));

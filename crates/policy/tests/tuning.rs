@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pliant_model::{Estimate, JobId, Procs, Request, Span, Speed, Speedup, Time, Walltimes};
 use pliant_policy::profile::{Profile, StartBounds};
 use pliant_policy::tuning::{self, ClassTimes, OtherJobs, Present, Thousandths, Tuner, tune};
+use pliant_testing::claims;
 use proptest::prelude::*;
 
 fn speedup() -> impl Strategy<Value = Speedup> {
@@ -252,9 +253,8 @@ fn asked(
     sizes
 }
 
-/// Claim C000-2.
 #[test]
-fn estimations_of_650_sizes() {
+fn c000_2_estimations_of_650_sizes() {
     let exhaustive = asked(|least, most, estimate| tuning::exhaustive(least, most, estimate), |_| 0);
     assert!(exhaustive.into_iter().eq(1..=650));
     let binary = |completion: &dyn Fn(i64) -> i64| {
@@ -267,6 +267,7 @@ fn estimations_of_650_sizes() {
     assert_eq!(binary(&|n| n), [1, 650, 325, 163, 82, 41, 21, 11, 6, 3, 2]);
     let lengths = (1..=650).map(|best| binary(&|n| (n - best).abs()).len());
     assert!(lengths.into_iter().all(|length| length == 11 || length == 12));
+    claims::figure("C000-2", "estimations of 650 sizes, binary search", idle.len() as f64, 12.0..=12.0);
 }
 
 /// What the tuner asks a cluster for is what the search asks for: an idle one of 650 processors.

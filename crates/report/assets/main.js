@@ -82,7 +82,7 @@
       if (jobs.moves[index]) facts.push(["moves", Pliant.count(jobs.moves[index])]);
       for (const move of moves.slice(-3)) {
         const from = current.clusters[move.from]?.name, to = current.clusters[move.to]?.name, gain = move.before - move.after;
-        why.append(Pliant.element("p", `${Pliant.instant(move.at)}: ${from} → ${to}, expected end ${Pliant.span(Math.abs(gain))} ${gain >= 0 ? "earlier" : "later"}`));
+        why.append(Pliant.element("p", `${Pliant.instant(move.at)}: moved from ${from} to ${to}; its estimated end became ${Pliant.span(Math.abs(gain))} ${gain >= 0 ? "earlier" : "later"}`));
       }
       if (current !== data.runs[0]) {
         const before = find(data.runs[0], id, submit);

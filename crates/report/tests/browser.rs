@@ -263,7 +263,7 @@ fn a_page_is_worked_by_pointer_and_keys() {
     }
     assert_eq!(
         worked["seen"],
-        serde_json::json!(["first choice", "moved here w", "submitted st"]),
+        serde_json::json!(["moved here w", "submitted st", "the first ch"]),
         "{worked}"
     );
     assert!(worked["opened"].as_u64() > Some(0) && worked["unnamed"] == 0, "{worked}");

@@ -209,10 +209,10 @@ where
     /// Tunes, maps and submits a request of a client.
     fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
         let request = request(id, next, self.planning.planned(&next.job));
-        let MappingDecision { cluster, estimate, reason } =
+        let MappingDecision { cluster, shape, reason } =
             mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
-        self.federation.submit(now, tracked, estimate);
+        self.federation.submit(now, tracked, shape);
         self.siblings.arrived(id, self.policies);
         Ok(cluster)
     }

@@ -23,7 +23,7 @@ fn run(clusters: &[(u32, f64, &'static str)], jobs: &[SimJob], policies: &Polici
 
 fn by(level: Level, estimator: Estimator, last: usize) -> PlanBy {
     let settings = Settings { window: NonZeroUsize::new(last).unwrap(), least: NonZeroUsize::MIN };
-    PlanBy::Predictions(Prediction { level, estimator, settings })
+    PlanBy::Predictions(Prediction { level, estimator, settings, ..Prediction::default() })
 }
 
 fn predictions() -> impl Strategy<Value = PlanBy> {
@@ -53,7 +53,10 @@ fn policies() -> impl Strategy<Value = Policies> {
 }
 
 fn clusters() -> impl Strategy<Value = Vec<(u32, f64, &'static str)>> {
-    prop::collection::vec((8..24_u32, 0.5..2.0, select(vec!["cbf", "easy", "fcfs", "backfill"])), 1..4)
+    prop::collection::vec(
+        (8..24_u32, 0.5..2.0, select(vec!["cbf", "easy", "easy-sjbf", "fcfs", "backfill"])),
+        1..4,
+    )
 }
 
 /// The same speedup with another parallel fraction, if it follows Amdahl's law.

@@ -1,6 +1,8 @@
 //! What the tests of several crates share: where files are that are not in the repository, and the record of
-//! what a test leaves out because one of them, or a program, is absent. Nothing that ships depends on it.
+//! what a test leaves out because one of them, or a program, is absent; and the figures of the papers' claims. Nothing that
+//! ships depends on it.
 
+pub mod claims;
 #[cfg(feature = "oar")]
 pub mod oar;
 #[cfg(feature = "postgres")]
@@ -50,16 +52,20 @@ pub fn schedule(name: &str) -> Option<PathBuf> {
 /// If the note cannot be written: an omission without a note would count as a success.
 pub fn skip(needed: Needed, what: &str) {
     println!("skipped: {what}");
-    let Some(record) = std::env::var_os(SKIPPED).filter(|path| !path.is_empty()) else { return };
     let kind = match needed {
         Needed::File => "file",
         Needed::Program => "program",
     };
-    let line = format!("{kind}\t{}\t{what}\n", running_test());
+    note(SKIPPED, &format!("{kind}\t{}\t{what}", running_test()));
+}
+
+/// Adds a line to the file that a variable names, if it is set.
+fn note(variable: &str, line: &str) {
+    let Some(record) = std::env::var_os(variable).filter(|path| !path.is_empty()) else { return };
     // One write in append mode: lines of tests that run at the same time do not mix.
     let file = std::fs::OpenOptions::new().create(true).append(true).open(&record);
-    if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
-        panic!("cannot note in {} what was skipped: {error}", Path::new(&record).display());
+    if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
+        panic!("cannot note in {}: {error}", Path::new(&record).display());
     }
 }
 

@@ -91,7 +91,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn mappings_are_sound_and_failures_leave_nothing(trial in trial(), options in options()) {
+    fn c003_10_13_mappings_are_sound_and_failures_leave_nothing(trial in trial(), options in options()) {
         let Trial { graph, clustering, grid, free: before } = trial;
         let mut free = before.clone();
         match wase::map(&graph, &grid, &clustering, &options, &mut free) {

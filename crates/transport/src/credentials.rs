@@ -102,12 +102,14 @@ impl TlsError {
             Self::Io { .. } | Self::Content { .. } => {
                 Some("`pliant ca issue` writes all files of a participant")
             }
-            Self::Exposed { .. } => {
-                Some("`chmod 600` it, and issue another certificate if somebody may have read it")
-            }
+            Self::Exposed { .. } => Some(
+                "run `chmod 600` on the key; if another person may have read it, issue a new certificate",
+            ),
             Self::Identity { .. } => Some("use a certificate that `pliant ca issue` made"),
-            Self::NotADaemon { .. } => Some("issue one for the role agent or server"),
-            Self::Unusable { .. } => Some("the key must be the one that was issued with the certificate"),
+            Self::NotADaemon { .. } => Some("issue a certificate for the role agent or server"),
+            Self::Unusable { .. } => {
+                Some("use the key.pem that `pliant ca issue` wrote with the certificate")
+            }
         }
     }
 }

@@ -130,13 +130,13 @@ impl RevocationList {
         if list.issuer().as_raw() != signer.subject().as_raw()
             || list.verify_signature(signer.public_key()).is_err()
         {
-            return Err(wrong("it is signed by somebody else".to_owned()));
+            return Err(wrong("the signature is of another authority".to_owned()));
         }
         let number = list.crl_number().map(|number| number.to_u64_digits());
         let number = match number.as_deref() {
             Some([]) => 0,
             Some([number]) => *number,
-            _ => return Err(wrong("it has no number".to_owned())),
+            _ => return Err(wrong("the list has no number".to_owned())),
         };
         let serials =
             list.iter_revoked_certificates().map(|entry| Serial::from_bytes(entry.raw_serial())).collect();

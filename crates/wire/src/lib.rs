@@ -25,6 +25,7 @@ mod exploration;
 mod field;
 mod files;
 mod handoff;
+mod hint;
 mod history;
 mod job;
 mod launch;
@@ -55,6 +56,7 @@ pub use files::{
     Download, Fetchable, JobResults, OmittedFile, RESULTS_PENDING, Upload, UploadAnswer, moved, moved_to,
 };
 pub use handoff::{Prepare, handoff_id};
+pub use hint::{hint_of, with_hint};
 pub use history::{HistoryCursor, HistoryPage, HistoryQuery, LocalJobCursor, LocalJobsPage, LocalJobsQuery};
 pub use job::{handle_of, job_request};
 pub use launch::{

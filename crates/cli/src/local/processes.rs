@@ -168,14 +168,14 @@ fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daem
     let deadline = Instant::now() + STARTS_WITHIN;
     while !ready.exists() {
         if let Ok(Some(status)) = child.try_wait() {
-            let last = last_line(&log);
-            return Err(Failure::system(format!("{verb} {name} ended at once ({status}): {last}")));
+            return Err(not_started(&format!("{verb} {name} ended at once ({status})"), &log));
         }
         if Instant::now() > deadline {
             // The child has done nothing yet.
             let _ = child.kill();
             let _ = child.wait();
-            return Err(Failure::system(format!("{verb} {name} was not ready in time: {}", last_line(&log))));
+            let within = STARTS_WITHIN.as_secs();
+            return Err(not_started(&format!("{verb} {name} was not ready within {within} s"), &log));
         }
         std::thread::sleep(POLL_INTERVAL);
     }
@@ -271,11 +271,18 @@ fn started_ticks(pid: i32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-fn last_line(log: &Path) -> String {
+/// The failure of a daemon that did not start, with the error at the end of its log, and the hint of that error.
+fn not_started(problem: &str, log: &Path) -> Failure {
     let text = fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let from = lines.len().saturating_sub(2);
-    if lines.is_empty() { format!("see {}", log.display()) } else { lines[from..].join(" ") }
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).rev();
+    let last = lines.next().unwrap_or_default();
+    let (error, hint) = match last.strip_prefix("hint: ") {
+        Some(hint) => (lines.next().unwrap_or_default(), hint.to_owned()),
+        None => (last, format!("{} is its log", log.display())),
+    };
+    let error = error.strip_prefix("error: ").unwrap_or(error);
+    let separator = if error.is_empty() { "" } else { ": " };
+    Failure::system(format!("{problem}{separator}{error}")).hint(hint)
 }
 
 fn read(folder: &Folder) -> Result<Option<Federation>, Failure> {

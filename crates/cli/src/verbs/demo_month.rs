@@ -43,13 +43,13 @@ const POLICIES: &[(&str, Option<(Algorithm, Heuristic)>)] = &[
 #[derive(Args)]
 #[group(id = "simulated")]
 pub(crate) struct Arguments {
-    /// Seed of the job types.
+    /// With --simulate: the seed of the speedup models of jobs.
     #[arg(long, value_name = "SEED", default_value_t = 1, requires = "simulate")]
     seed: u64,
-    /// Month of paper 000, Table 1: january ... june.
+    /// With --simulate: the month of paper 000 (Table 1) whose workload is generated.
     #[arg(long, value_name = "MONTH", value_parser = name_options::month(), default_value = "june", requires = "simulate")]
     month: &'static Month,
-    /// The folder of report.html, the page with the charts.
+    /// With --simulate: the folder of report.html, the page with the charts.
     #[arg(long, value_name = "DIR", default_value = ".", requires = "simulate")]
     out: PathBuf,
 }

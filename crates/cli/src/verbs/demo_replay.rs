@@ -30,7 +30,7 @@ struct ComparedPolicy {
 }
 
 const OTHERS: [ComparedPolicy; 7] = [
-    ComparedPolicy { name: "as it was: cbf, mct", batch: None, mapping: Mapping::Mct, reallocation: None },
+    ComparedPolicy { name: "what ran: cbf, mct", batch: None, mapping: Mapping::Mct, reallocation: None },
     ComparedPolicy {
         name: "waiting jobs moved (MCT-reg)",
         batch: None,
@@ -97,7 +97,8 @@ pub(crate) fn run(output: Output, folder: &Folder, accepted: Vec<JobRecord>) -> 
     let recorded = Recorded::new(servers, records).map_err(Failure::system)?;
     let replayed = OTHERS.iter().map(|other| replay(&recorded, other)).collect::<Result<Vec<_>, _>>()?;
     let text = || {
-        let mut table = Table::new(1, &["policy", "mean response s", "change %", "last end s", "moves"]);
+        let mut table =
+            Table::new(1, &["policy", "mean response s", "vs. what ran %", "last end s", "moves"]);
         let live = recorded.mean_response_s();
         table.row(vec![
             "measured live".to_owned(),

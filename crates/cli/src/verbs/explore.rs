@@ -43,14 +43,14 @@ pub(crate) struct Arguments {
     /// An input file, in the folder of every request under its own name or NAME; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
-    /// The number of mandatory requests, which are completed even after the deadline: the first ones.
+    /// The number of mandatory requests: so many of the first requests are completed, even after the deadline.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=REQUESTS_MAX))]
     min: u32,
     /// The largest number of requests [default: the number of combinations of values]. If no argument varies, requests
     /// differ in PLIANT_NUMBER only.
     #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
     max: Option<u32>,
-    /// The deadline of optional requests, from now on.
+    /// The deadline of optional requests, as a length of time from now.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     deadline: Span,
     /// The folder of results and progress. The same command resumes the exploration in it.

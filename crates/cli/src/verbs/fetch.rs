@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// The IDs of jobs and launches that have ended.
     #[arg(value_name = "JOB", required_unless_present = "all")]
     work: Vec<JobOrLaunch>,
-    /// Fetches the results of all of your jobs that ran and have ended, of the last 1000.
+    /// Fetches the results of all your jobs that have ended, if they are among the last 1000.
     #[arg(long, conflicts_with = "work")]
     all: bool,
     /// The folder of the results: stdout, stderr, and in work/ the files of the job; for a launch a folder for each task. With

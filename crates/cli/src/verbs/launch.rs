@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
 /// What is done with launches that exist.
 #[derive(Subcommand)]
 enum LaunchVerb {
-    /// Lists launches, the newest first, or shows one.
+    /// Lists your launches, the newest first, or shows one launch in detail.
     List(launch_list::Arguments),
     /// Adds tasks to a running launch.
     Spawn(Box<launch_spawn::Arguments>),
@@ -72,7 +72,7 @@ struct NewLaunch {
     /// The walltime of the tasks.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     walltime: Span,
-    /// How long subjobs may wait for each other, at most a day.
+    /// How long the servers of a launch may wait for each other with reserved machines, at most 1d.
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     reservation_timeout: Span,
     /// The server near which the search for machines begins [default: the first one].
@@ -81,7 +81,7 @@ struct NewLaunch {
     /// The similarity threshold, above 0 and below 1: more makes larger clusters of tasks [default: 0.5].
     #[arg(long, value_name = "DELTA", value_parser = threshold_value, allow_negative_numbers = true)]
     similarity: Option<f64>,
-    /// How tasks get their machines: by clusters and traffic (wase), or by the baselines that it is compared with.
+    /// How tasks are mapped to machines: by clusters of tasks and their traffic (wase), or by a baseline to compare it with.
     #[arg(long, value_name = "NAME", default_value = Mapping::Wase.word(), value_parser = mapping_word())]
     mapper: Mapping,
     /// Shows the machines of the tasks, and reserves nothing.

@@ -19,13 +19,13 @@ const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Shows all details of this launch.
+    /// A launch ID: shows this launch in detail.
     #[arg(value_name = "LAUNCH", conflicts_with_all = ["all", "last"])]
     launch: Option<LaunchId>,
-    /// Shows the launches of all users; for operators.
+    /// Lists the launches of all users (operators only).
     #[arg(long)]
     all: bool,
-    /// The number of launches to show, newest first.
+    /// How many launches are listed, the newest first.
     #[arg(long, value_name = "N", default_value_t = bounds::JOBS_DEFAULT, value_parser = whole(1..=LAST_MAX))]
     last: u32,
     #[command(flatten)]

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// The relative computing requirement of the task.
     #[arg(long, value_name = "RCR", default_value_t = 1.0, value_parser = positive, allow_negative_numbers = true)]
     rcr: f64,
-    /// A task that it communicates with, and the relative amount; may be repeated.
+    /// A task that the new task communicates with, and the relative amount of traffic; may be repeated.
     #[arg(long = "edge", value_name = "TASK=RQOC", required_unless_present = "tasks", value_parser = edge)]
     edges: Vec<(String, f64)>,
     /// The service that the task runs.

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Lists the subjobs of this server only.
     #[arg(long, value_name = "NAME")]
     server: Option<Name>,
-    /// Ends the subjobs of this launch at the server; for operators. A committed launch fails.
+    /// Ends the subjobs of this launch (operators only). A launch that has started fails.
     #[arg(long, value_name = "LAUNCH", requires = "server")]
     end: Option<LaunchId>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         json!({ "subjobs": held.iter().map(described).collect::<Vec<Value>>() }),
     )?;
     if held.is_empty() && errors.is_empty() {
-        inform(|| "no launch holds anything".to_owned());
+        inform(|| "no subjobs".to_owned());
     }
     none_failed(errors)
 }
@@ -88,8 +88,8 @@ fn there(session: &Session) -> Result<Vec<Name>, Failure> {
 
 fn end(output: Output, session: &Session, launch: &LaunchId, held: &[LocatedSubjob]) -> Result<(), Failure> {
     if held.is_empty() {
-        return Err(Failure::input(format!("{launch} holds nothing there"))
-            .hint("`pliant launch subjobs` lists what is held"));
+        return Err(Failure::input(format!("{launch} has no subjobs at these servers"))
+            .hint("`pliant launch subjobs` lists the subjobs of all servers"));
     }
     let (mut ended, mut text) = (Vec::new(), String::new());
     for LocatedSubjob { server, subjob, .. } in held {

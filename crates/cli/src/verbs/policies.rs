@@ -23,7 +23,7 @@ fn registries() -> Vec<Registry> {
     vec![
         ("Local batch policies", "batch", REGISTRY.iter().map(|one| (one.name, one.summary)).collect()),
         (
-            "Queue orders, under fcfs, easy and backfill",
+            "Queue orders, under fcfs, easy, easy-sjbf and backfill",
             "order",
             ORDERS.iter().map(|one| (one.name, one.summary)).collect(),
         ),

@@ -23,10 +23,10 @@ const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Lists the jobs of all users; for operators.
+    /// Lists the jobs of all users (operators only).
     #[arg(long)]
     all: bool,
-    /// Lists the jobs of this user; jobs of others are for operators.
+    /// Lists the jobs of this user (another user than yourself: operators only).
     #[arg(long, value_name = "USER")]
     user: Option<User>,
     /// Lists the jobs of this server only.

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Shows the services of each server, with their arguments.
     #[arg(long)]
     services: bool,
-    /// Shows runtimes of completed jobs.
+    /// Shows what is known of the runtimes of services, from completed jobs.
     #[arg(long)]
     runtimes: bool,
     /// Shows the measured speed of links between servers.
@@ -230,7 +230,7 @@ fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
         }
     }
     format!(
-        "Errors of estimates by quantile, of the last {} of each server; later than expected is +\n{}",
+        "Errors of the estimates of the last {} of each server, by quantile. +5m means 5 minutes later than expected.\n{}",
         counted(last.into(), "job"),
         table.render()
     )

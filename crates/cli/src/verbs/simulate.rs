@@ -21,7 +21,7 @@ use pliant_trace::{LogStreamError, RepairReport, is_same_file};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::input::{self, Jobs, Repair, Request, repair_counts};
+use crate::input::{self, Jobs, Repair, Request, repair_counts, repair_facts};
 use crate::name_options::{self, ReallocationChoice};
 use crate::numbers::{duration, whole};
 use crate::output::Output;
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// [default: 0.5].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     slack: Option<f64>,
-    /// With --tuner slack: the part of an equal share of the cluster that a job gets at least [default: 0.5].
+    /// With --tuner slack: the least size of a job. 0.5 is half of an equal share of the cluster [default: 0.5].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     share: Option<f64>,
     /// The mapping of jobs to clusters [default: mct; given with --procs].
@@ -100,10 +100,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     #[arg(allow_negative_numbers = true)]
     seed: u64,
-    /// The treatment of invalid jobs of a log: drop or repair them (clean), or keep them if possible (keep-bad).
+    /// What to do with invalid jobs of a log: drop or repair them (clean), or keep them if possible (keep-bad).
     #[arg(long, value_name = "RULE", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
-    /// Makes every job that would need repair an error.
+    /// Ends with an error at the first job that would be repaired or dropped.
     #[arg(long)]
     strict: bool,
     /// The folder of the logs of a workload file [default: $PLIANT_TRACES, or the folder of the file].
@@ -377,11 +377,8 @@ fn text(
         let location = if listed { "; see refused.csv" } else { "" };
         line("refused", format!("{} ({}{location})", grouped(refusals.total()), refusals.reasons()));
     }
-    for (repair, count) in &repairs.counts {
-        line("repaired", format!("{} ({})", grouped(*count), repair.describe()));
-    }
-    if repairs.extra_columns > 0 {
-        line("repaired", format!("{} (extra columns left out)", grouped(repairs.extra_columns)));
+    for (heading, fact) in repair_facts(repairs, repairs.extra_columns) {
+        line(heading, fact);
     }
     line("makespan", format!("{} s", grouped(summary.makespan_s.unsigned_abs())));
     line("mean wait", format!("{} s", grouped_tenths(summary.mean_wait_s)));

@@ -85,9 +85,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let session = arguments.access.open()?;
     let mut order = arguments.order()?;
-    let mut sent = arguments.key.map(SubmissionNote::open).transpose()?;
+    let mut sent = arguments.key.map(|_| SubmissionNote::open(&order)).transpose()?;
     order.sent_to = sent.as_mut().map(SubmissionNote::server).transpose()?.flatten();
     let accepted = submit(&session, &order, sent.as_mut())?;
+    same_name(&order.what, &accepted)?;
     // Another command with the same key may continue.
     drop(sent);
     inform(|| promise(&accepted, now()));
@@ -148,7 +149,7 @@ fn submit(
                 return Err(other.and_then(Result::err).map_or_else(nothing_sent, Failure::from));
             };
             if sent.is_none() {
-                let noted = SubmissionNote::open(order.key)?.record(&server);
+                let noted = SubmissionNote::open(order)?.record(&server);
                 noted.map_err(|error| Failure::system(error).hint(format!("{server} may have the job")))?;
             }
             return Err(match other {
@@ -169,6 +170,21 @@ fn submit(
     Err(refused(session, order, error, answers))
 }
 
+/// An error if the server has another job with this key: then it was submitted from another machine, whose note is not here.
+fn same_name(what: &SubmittedWork, accepted: &JobRecord) -> Result<(), Failure> {
+    let asked = match what {
+        SubmittedWork::Service { name, .. } => name.as_str(),
+        SubmittedWork::Script(script) => script.name.rsplit('/').next().unwrap_or_default(),
+        SubmittedWork::Batch(batch) => batch.service.as_str(),
+    };
+    if accepted.name == asked {
+        return Ok(());
+    }
+    let JobRecord { handle, name, .. } = accepted;
+    let problem = format!("--key: expected a key for `{asked}`, found that of {handle}, which runs `{name}`");
+    Err(Failure::input(problem).hint("use another key"))
+}
+
 fn nothing_sent() -> Failure {
     interrupted("interrupted; nothing was submitted", "run the same command to submit")
 }
@@ -180,7 +196,7 @@ fn step_text(step: &SubmissionStep<'_>, order: &SubmitOrder) -> String {
             let count = counted(found.vectors.len() as u64, "server");
             match found.vectors.first() {
                 Some(best) => format!("{count} can run it, {} completes it first", best.server),
-                None => "no server would take it".to_owned(),
+                None => "no server accepts it at the moment".to_owned(),
             }
         }
         SubmissionStep::Submitting(server) if order.inputs.is_empty() => format!("submitting to {server}"),

@@ -403,7 +403,7 @@ fn allocation(spec: &SweepSpec, preview: &SweepPreview) -> String {
         let values: Vec<String> = values.collect();
         let (refused, asked) = (refused.len() as u64, counted(*asked as u64, "instance"));
         text += &format!(
-            "no server takes {refused} of {asked} that servers were asked about; the first is {}: {why}\n",
+            "no server accepts {refused} of the {asked} that the servers were asked about; the first of these is {}: {why}\n",
             values.join(" ")
         );
     }

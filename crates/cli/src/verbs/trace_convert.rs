@@ -20,10 +20,10 @@ pub(crate) struct Arguments {
     /// The file to write: .swf, .swf.gz, .gwf or .gwf.gz.
     #[arg(value_name = "OUT")]
     to: PathBuf,
-    /// The treatment of invalid jobs of a log.
+    /// What to do with invalid jobs of a log (docs/reference/files/repairs.md).
     #[arg(long, value_name = "RULE", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
-    /// Makes every job that would need repair an error.
+    /// Ends with an error at the first job that would be repaired or dropped.
     #[arg(long)]
     strict: bool,
     /// The folder of the logs of a workload file [default: $PLIANT_TRACES, or the folder of the file].

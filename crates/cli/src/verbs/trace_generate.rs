@@ -39,19 +39,19 @@ pub(crate) struct Arguments {
     /// Processors of the machine that the jobs are for.
     #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
     procs: Option<u32>,
-    /// Month of paper 000, Table 1 (grid5000).
+    /// Kind grid5000: the month of paper 000 (Table 1) whose numbers of jobs are generated.
     #[arg(long, value_name = "MONTH", value_parser = name_options::month())]
     month: Option<&'static Month>,
-    /// The number of jobs (lublin, uniform, gaussian, federation).
+    /// Kinds lublin, uniform, gaussian and federation: the number of jobs.
     #[arg(long, value_name = "N", value_parser = whole(1..=JOBS_MAX), allow_negative_numbers = true)]
     jobs: Option<u32>,
-    /// The number of days over which jobs arrive (federation).
+    /// Kind federation: the number of days over which jobs arrive.
     #[arg(long, value_name = "D", value_parser = above_zero(DAYS_MAX), allow_negative_numbers = true)]
     days: Option<f64>,
     /// The offered load: the work of the jobs as a share of the platform's capacity, 0.7 for 70 %.
     #[arg(long, value_name = "X", value_parser = above_zero(LOAD_MAX), allow_negative_numbers = true)]
     load: Option<f64>,
-    /// The longest requested walltime (uniform, gaussian).
+    /// Kinds uniform and gaussian: the longest requested walltime.
     #[arg(long, value_name = "TIME", value_parser = duration(LONGEST_RANGE_S))]
     walltime_max: Option<i64>,
 }

@@ -7,7 +7,7 @@ use pliant_trace::{Info, Quantiles, RepairReport, info, load};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::input::{Repair, load_options};
+use crate::input::{Repair, load_options, repair_facts};
 use crate::output::Output;
 use crate::table::{Table, counted, grouped};
 
@@ -16,10 +16,10 @@ pub(crate) struct Arguments {
     /// Logs (.swf, .swf.gz, .gwf), Batsim workloads (.json) or workload files (.toml).
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The treatment of invalid jobs of a log.
+    /// What to do with invalid jobs of a log (docs/reference/files/repairs.md).
     #[arg(long, value_name = "RULE", value_enum, default_value_t = Repair::Clean)]
     repair: Repair,
-    /// Makes every job that would need repair an error.
+    /// Ends with an error at the first job that would be repaired or dropped.
     #[arg(long)]
     strict: bool,
     /// The folder of the logs of a workload file [default: $PLIANT_TRACES, or the folder of the file].
@@ -43,11 +43,8 @@ fn describe(info: &Info, repairs: &RepairReport) -> String {
     let mut text = format!("{}\n", info.name);
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<14}{value}\n"));
     line("jobs", format!("{} of {} read", grouped(info.jobs), grouped(info.jobs_read)));
-    for (repair, count) in &repairs.counts {
-        line("repaired", format!("{} ({})", grouped(*count), repair.describe()));
-    }
-    if info.extra_columns > 0 {
-        line("repaired", format!("{} (extra columns left out)", grouped(info.extra_columns)));
+    for (heading, fact) in repair_facts(repairs, info.extra_columns) {
+        line(heading, fact);
     }
     if let Some(procs) = info.max_procs {
         line("processors", grouped(procs.unsigned_abs()));

@@ -88,6 +88,14 @@ fn every_page_is_in_the_summary_once() {
     assert!(fs::read_to_string(root().join("book.toml")).unwrap().contains("src = \"docs\""));
 }
 
+/// Whether a path is inside a folder. A path that does not exist counts: another error names it.
+fn inside(path: &Path, folder: &Path) -> bool {
+    match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(path), Ok(folder)) => path.starts_with(folder),
+        _ => true,
+    }
+}
+
 #[test]
 fn every_link_leads_to_a_file_and_a_heading() {
     let root = root();
@@ -102,7 +110,9 @@ fn every_link_leads_to_a_file_and_a_heading() {
             }
             let (file, heading) = link.split_once('#').unwrap_or((&link, ""));
             let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
-            if !target.exists() {
+            if path.starts_with(root.join("docs")) && !inside(&target, &root.join("docs")) {
+                broken.push(format!("{shown}: expected a page of the book, which is rendered alone: {link}"));
+            } else if !target.exists() {
                 broken.push(format!("{shown}: expected a file, found none: {link}"));
             } else if !heading.is_empty() && !Page::read(&target).anchors.contains(heading) {
                 broken.push(format!("{shown}: expected a heading, found none: {link}"));

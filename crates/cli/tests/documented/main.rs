@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
 use support::{folder, run};
 
 /// The pages about the command, with the verbs of each. A page about several verbs has a section of each, by its name.
@@ -132,4 +133,52 @@ fn every_key_of_a_campaign_is_on_the_page() {
             assert!(listed, "{key} of {table:?} is not in docs/reference/files/campaign.md");
         }
     }
+}
+
+/// The words that a page quotes, with `{mean,max}_wait_s` as all words that it stands for.
+fn quoted(page: &str) -> BTreeSet<String> {
+    let prose = page.split("```").step_by(2).collect::<String>();
+    let mut words = BTreeSet::new();
+    for quote in prose.split('`').skip(1).step_by(2) {
+        let choices = quote.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        match choices {
+            Some((first, end)) => words.extend(first.split(',').map(|first| format!("{first}{end}"))),
+            None => {
+                let parts = quote.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+                words.extend(parts.map(str::to_owned));
+            }
+        }
+    }
+    words
+}
+
+/// The keys of objects in a JSON Schema.
+fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::Object(properties)) = fields.get("properties") {
+                found.extend(properties.keys().cloned());
+            }
+            fields.values().for_each(|value| keys(value, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_every_json_document_is_on_a_page() {
+    let words: BTreeSet<String> = ["json.md", "json-campaigns.md", "results.md"]
+        .into_iter()
+        .flat_map(|name| quoted(&page(name)))
+        .collect();
+    let mut undocumented = BTreeSet::new();
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas")).unwrap() {
+        let path = file.unwrap().path();
+        let (mut found, name) = (BTreeSet::new(), path.file_name().unwrap().to_string_lossy().into_owned());
+        keys(&serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap(), &mut found);
+        assert!(!found.is_empty() || name == "definitions.schema.json", "{name} has no keys");
+        undocumented.extend(found.difference(&words).map(|key| format!("{key} of {name}")));
+    }
+    assert!(undocumented.is_empty(), "on no page: {undocumented:#?}");
 }

@@ -12,6 +12,7 @@ use pliant_wire::{Download, JobsQuery};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::harness::*;
+use crate::schemas::document;
 
 const MULTI: Speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };
 
@@ -394,4 +395,34 @@ async fn the_same_key_is_the_same_job_for_ever() {
     assert_eq!((again.handle, again.state), (first.clone(), JobState::Completed), "after a stop");
     refused(bob.submit(&asked, |_| Ok(())).await, &["key", "another user"]);
     assert_eq!(fetched(&alice, &first).await["work/copy.bin"], b"abc");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_for_one_submission() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let alice = CommandUser::new(&federation, "alice");
+    for (name, text) in [("one.sh", "true"), ("other.sh", "false")] {
+        fs::write(alice.dir().join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+    }
+    let submit = |line: &str, state: &str| {
+        let line = format!("submit --key {} {line}", "07".repeat(16));
+        let mut command = alice.command(&line);
+        let (code, text, stderr) =
+            said(command.env("XDG_STATE_HOME", alice.dir().join(state)).output().unwrap());
+        let job = (code == 0).then(|| document(&text)["job_id"].clone());
+        (code, job, stderr)
+    };
+    let (code, job, stderr) = submit("./one.sh --time 10s", "here");
+    assert!(code == 0, "{stderr}");
+    assert_eq!(submit("./one.sh --time 10s", "here").1, job, "the same command");
+    for changed in ["./other.sh --time 10s", "./one.sh --time 20s"] {
+        let (code, _, stderr) = submit(changed, "here");
+        assert!(
+            code == 2 && stderr.contains("found another one\n  hint: use another key"),
+            "{code}: {stderr}"
+        );
+    }
+    // From another machine, where no note of the key is.
+    let (code, _, stderr) = submit("./other.sh --time 10s", "elsewhere");
+    assert!(code == 2 && stderr.contains("which runs `one.sh`\n  hint: use another key"), "{code}: {stderr}");
 }

@@ -185,7 +185,7 @@ async fn failed_instances_run_again_and_the_next_sweep_knows_the_runtime() {
         ("sweep note --vary x=1..41 --out kept", "arguments: expected x=1..41, found x=1..40"),
         ("sweep note --out other", "expected --vary KEY=VALUES or --vary-file FILE"),
         ("sweep note --vary y=1,2 --out other", "`y`"),
-        ("sweep nothing --vary y=1,2 --out third", "no server takes it"),
+        ("sweep nothing --vary y=1,2 --out third", "no server accepts the work"),
         ("sweep --resume nowhere", "expected a folder of a sweep or an exploration"),
         ("sweep note --vary x=1..40 --retries 3 --out kept", "--retries: expected 3, found 1"),
         (
@@ -237,7 +237,7 @@ max = 6
         assert!(code == 3 && stderr.contains("1 of "), "{out}: {code}: {stderr}");
         let failure = &said["failures"][0];
         assert_eq!((&said["failed"], &failure["instance"]), (&1.into(), &bad.into()), "{said}");
-        assert!(failure["how"].as_str().unwrap().starts_with("no server takes it; lyon says: "), "{said}");
+        assert!(failure["how"].as_str().unwrap().starts_with("no server accepts it; lyon: "), "{said}");
         for [instance, state, tries] in alice.parquet(out, ["instance", "state", "tries"]) {
             let expected = if instance == bad.to_string() { ("failed", "0") } else { ("completed", "1") };
             assert_eq!((state.as_str(), tries.as_str()), expected, "{out}: {instance}");
@@ -247,5 +247,5 @@ max = 6
         assert_eq!((code, &again["batches"], &again["failures"]), (3, &said["batches"], &said["failures"]));
     }
     let (code, _, stderr) = alice.run("sweep slow --vary x=7,8,9 --out none");
-    assert!(code == 2 && stderr.contains("no server takes it"), "{code}: {stderr}");
+    assert!(code == 2 && stderr.contains("no server accepts the work"), "{code}: {stderr}");
 }

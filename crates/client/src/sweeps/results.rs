@@ -209,7 +209,7 @@ impl SweepResults {
                 });
             }
             Entry::Unplaced { server, why, .. } => {
-                let how = format!("no server takes it; {server} says: {why}");
+                let how = format!("no server accepts it; {server}: {why}");
                 return Ok(InstanceRecord { state: InstanceState::Failed, how, ..nothing });
             }
             Entry::Accepted { .. } | Entry::Kept { .. } | Entry::Refused { .. } | Entry::Cancelled {} => {
@@ -306,7 +306,7 @@ mod tests {
             (1, "submitted", 1, "", Some(5)),
             (2, "failed", 1, "its job ended before it: signal 9", Some(4)),
             (4, "submitted", 0, "", None),
-            (5, "failed", 0, "no server takes it; lyon says: too large", None),
+            (5, "failed", 0, "no server accepts it; lyon: too large", None),
             (6, "waiting", 0, "", None),
             (7, "waiting", 0, "", None),
             (8, "waiting", 0, "", None),

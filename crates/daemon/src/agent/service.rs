@@ -32,12 +32,14 @@ use super::child_connections::ChildConnections;
 use super::history;
 use super::numbers::Numbers;
 use super::runtimes;
-use crate::gate::{Gate, Pass};
+use crate::gate::{ASK_OPERATOR, Gate, Pass, for_operators};
 use crate::host::{Mailbox, Rejected};
 use crate::host::{NoReply, Replies, SharedArchive, archived, no_such_job, record};
 
 /// How long a reallocation cycle may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
+/// What a user does who asks for the jobs of others.
+const OWN_JOBS: &str = "your own jobs are listed without --all and --user";
 /// How long a change waits for the journal.
 pub(super) const JOURNAL: Duration = Duration::from_secs(30);
 
@@ -190,7 +192,7 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::ReallocateRequest>,
     ) -> Result<Response<proto::ReallocateReply>, Status> {
-        let _pass = self.operator(&request)?;
+        let _pass = self.operator(&request, "reallocate waiting jobs")?;
         let (dry_run, policy) = wire::reallocate_request(request.into_inner())?;
         let event = |reply| Event::Reallocate { reply, dry_run, policy };
         let report = self.report(event, ROUND).await?;
@@ -203,7 +205,7 @@ impl proto::agent_server::Agent for Service {
     ) -> Result<Response<proto::MovingReply>, Status> {
         let change = wire::moving_change(request.get_ref().clone())?;
         let _pass = match change {
-            Some(_) => self.operator(&request)?,
+            Some(_) => self.operator(&request, "change the reallocation policy")?,
             None => self.gate.user(&request)?.1,
         };
         if let Some(change) = change {
@@ -226,7 +228,7 @@ impl proto::agent_server::Agent for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let proto::MovesRequest { all, limit } = request.into_inner();
         if all && !caller.operator {
-            return Err(Status::permission_denied("only an operator sees the jobs of others"));
+            return Err(for_operators("see the jobs of other users", OWN_JOBS));
         }
         let limit = wire::moves_limit(limit)? as usize;
         let recent = move |agent: &mut Agent, _| {
@@ -242,7 +244,7 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::HistoryRequest>,
     ) -> Result<Response<proto::HistoryReply>, Status> {
-        let _pass = self.operator(&request)?;
+        let _pass = self.operator(&request, "read the history of the federation")?;
         let query = HistoryQuery::try_from(request.into_inner())?;
         let page = history::page(&self.mailbox, &self.archive, query).await?;
         Ok(Response::new((&page).into()))
@@ -261,14 +263,14 @@ impl proto::agent_server::Agent for Service {
 }
 
 impl Service {
-    /// Lets in only an operator.
-    fn operator<T>(&self, request: &Request<T>) -> Result<Pass, Status> {
+    /// Lets in only an operator. `what` completes the sentence "only an operator may ...".
+    fn operator<T>(&self, request: &Request<T>, what: &str) -> Result<Pass, Status> {
         let (caller, pass) = self.gate.user(request)?;
         if caller.operator {
             return Ok(pass);
         }
         tracing::warn!(user = %caller.user, "request refused: not an operator");
-        Err(Status::permission_denied("only an operator may do that"))
+        Err(for_operators(what, ASK_OPERATOR))
     }
 
     /// Sends the machine an event that it answers with a report.
@@ -366,7 +368,7 @@ impl Wanted {
     fn read(query: JobsQuery, caller: &Caller) -> Result<Wanted, Status> {
         let others = query.all || query.owner.as_ref().is_some_and(|owner| *owner != caller.user);
         if others && !caller.operator {
-            return Err(Status::permission_denied("only an operator sees the jobs of others"));
+            return Err(for_operators("see the jobs of other users", OWN_JOBS));
         }
         let own = (!query.all).then(|| caller.user.clone());
         Ok(Wanted { owner: query.owner.clone().or(own), query })

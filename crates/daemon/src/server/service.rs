@@ -28,7 +28,7 @@ use super::machines::Machines;
 use super::offer::ServiceOffer;
 use super::open_call::OpenCall;
 use super::sealing::Sealing;
-use crate::gate::{self, Gate};
+use crate::gate::{self, ASK_OPERATOR, Gate, for_operators};
 use crate::host::SharedArchive;
 use crate::host::{JournalHealth, Mailbox, NoReply, Rejected, Replies, stopped};
 
@@ -303,7 +303,7 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::LocalsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         if !caller.operator {
-            return Err(Status::permission_denied("only an operator may ask what local users ran"));
+            return Err(for_operators("read the history of local users' jobs", ASK_OPERATOR));
         }
         let query = LocalJobsQuery::try_from(request.into_inner())?;
         Ok(Response::new((&locals::page(&self.mailbox, &self.archive, query).await?).into()))

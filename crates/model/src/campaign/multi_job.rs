@@ -97,7 +97,7 @@ impl Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let rank = |share: f64| {
-            let rank = (share * sorted.len() as f64 * (1.0 - 1e-12)).ceil() as usize;
+            let rank = (share * sorted.len() as f64).ceil() as usize;
             sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
         };
         let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
@@ -203,4 +203,43 @@ pub struct ErrorRow {
     pub relative_bias: f64,
     /// Share of the jobs that ran no longer than predicted, in %.
     pub within_percent: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_of_values_in_any_order() {
+        // 20, 19, ... 1: ten do not exceed 10, nineteen do not exceed 19.
+        let values: Vec<f64> = (1..=20).rev().map(f64::from).collect();
+        assert_eq!(Spread::of(&values), Spread { runs: 20, mean: 10.5, median: 10.0, p95: 19.0 });
+        // With one more, 95 % of the values are 19.95 of them, and so 20.
+        let values: Vec<f64> = (1..=21).map(f64::from).collect();
+        assert_eq!(Spread::of(&values), Spread { runs: 21, mean: 11.0, median: 11.0, p95: 20.0 });
+        assert_eq!(Spread::of(&[7.0]), Spread { runs: 1, mean: 7.0, median: 7.0, p95: 7.0 });
+        assert_eq!(Spread::of(&[]), Spread::default());
+    }
+
+    #[test]
+    fn several_starts_within_the_simulated_time_overlap() {
+        let row = |starts, within_s, processors: &[u32]| ExperimentRow {
+            experiment: String::new(),
+            log: String::new(),
+            processors: processors.to_vec(),
+            starts,
+            within_s,
+            longest_delay_s: 100,
+        };
+        let overlap = |starts, within_s| row(starts, within_s, &[1]).starts_overlap();
+        assert!(overlap(2, 99) && !overlap(2, 100) && !overlap(1, 99) && !overlap(2, 101));
+        let several = |processors: &[u32]| row(1, 0, processors).has_several_processors();
+        assert!(several(&[1, 2]) && !several(&[1, 1]));
+    }
+
+    #[test]
+    fn runtimes_are_one_time_or_a_category() {
+        let cell = |times: &str| ArrivingCell { times: times.to_owned(), ..ArrivingCell::default() };
+        assert!(cell("executable 3").is_like_a_category() && !cell("600 s").is_like_a_category());
+    }
 }

@@ -232,4 +232,53 @@ mod tests {
         assert_eq!(slots(&steps(&[(0, 3), (5, 1), (9, 4)]), 2), steps(&[(0, 1), (5, 1), (9, 2)]));
         assert_eq!(slots(&steps(&[(0, 3), (5, 1)]), 0), steps(&[(0, 3), (5, 1)]));
     }
+
+    #[test]
+    fn before_any_sample_an_instance_is_expected_from_its_service_then_from_others_then_at_its_walltime() {
+        let own = |level| Some(Predicted { runtime: Span(100), deviation: Span(0), level, jobs: 5 });
+        let elsewhere = |level| Some(Expectation { runtime: SpanMs(301), level, jobs: 9 });
+        let check = |own, elsewhere, most, time, source| {
+            let found = expected_before_samples(own, elsewhere, 2.0, 4.0, SpanMs(most));
+            assert_eq!(found, Expected { time: SpanMs(time), source });
+        };
+        // Of the same service, runtimes are for arguments of scale 1; all are for processors of speed 1.
+        let service = Level::Executable;
+        check(own(service), elsewhere(service), 50, 50, RuntimeSource::Statistics { jobs: 5 });
+        let others = |level| RuntimeSource::Federation { level, jobs: 9 };
+        check(own(Level::User), elsewhere(service), 1_000, 151, others(service));
+        check(None, elsewhere(Level::User), 1_000, 76, others(Level::User));
+        check(own(service), None, 49, 49, RuntimeSource::Walltime);
+        check(None, None, 700, 700, RuntimeSource::Walltime);
+        let short = Some(Expectation { runtime: SpanMs(0), level: service, jobs: 1 });
+        check(None, short, 10, 1, RuntimeSource::Federation { level: service, jobs: 1 });
+    }
+
+    #[test]
+    fn processors_of_own_batches_are_free_now_instead_of_the_first_that_become_free() {
+        let offer = |free: &[(i64, u32)]| Offer {
+            free: free
+                .iter()
+                .map(|(at, processors)| Free { at: Span(*at), processors: *processors })
+                .collect(),
+            job: Span(7),
+        };
+        let check = |running, expected: &[(i64, u32)]| {
+            let found = with_own_processors(offer(&[(50, 4), (0, 1), (20, 2)]), running, SpanMs(30));
+            assert_eq!(found, offer(expected), "{running}");
+        };
+        check(0, &[(0, 1), (0, 2), (20, 4), (0, 0)]);
+        check(1, &[(0, 1), (0, 1), (20, 4), (0, 1)]);
+        check(3, &[(0, 1), (0, 0), (20, 3), (0, 3)]);
+        check(99, &[(0, 1), (0, 0), (20, 0), (0, 6)]);
+    }
+
+    #[test]
+    fn a_unit_is_bounded_however_short_or_long_the_instance() {
+        let mut runtimes = InstanceRuntimes::new();
+        (0..3).for_each(|_| runtimes.record(&'a', SpanMs(i64::MAX), 0.0));
+        let walltime = Expected { time: SpanMs(1), source: RuntimeSource::Walltime };
+        let expected = |scale| runtimes.expected(&'a', scale, walltime).time;
+        assert_eq!(expected(1.0), SpanMs(10_000_000_000), "four months");
+        assert_eq!(expected(1e9), SpanMs(32_000_000_000_000), "a thousand years");
+    }
 }

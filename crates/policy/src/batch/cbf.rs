@@ -50,6 +50,16 @@ pub(super) struct ConservativeBackfilling {
     touched: Touched,
     /// Kept after the first estimate of a moldable request.
     bounds: Option<StartBounds>,
+    gaps: Gaps,
+}
+
+/// How the gaps are filled that early ends and cancellations leave in the plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Gaps {
+    /// The plan is compressed: no job gets a later reservation.
+    Compressed,
+    /// All waiting jobs are planned anew ([`super::cbf_replan`]).
+    PlannedAnew,
 }
 
 /// The jobs that the present pass has passed.
@@ -78,6 +88,10 @@ pub(super) fn new(procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
 
 impl ConservativeBackfilling {
     pub(super) fn new(procs: Procs, now: Time) -> Self {
+        Self::with_gaps(procs, now, Gaps::Compressed)
+    }
+
+    pub(super) fn with_gaps(procs: Procs, now: Time, gaps: Gaps) -> Self {
         Self {
             profile: Profile::new(procs, now),
             running: Running::default(),
@@ -88,6 +102,7 @@ impl ConservativeBackfilling {
             ahead: PassedJobs { next: 0, latest_start: now },
             touched: Touched::default(),
             bounds: None,
+            gaps,
         }
     }
 
@@ -130,6 +145,19 @@ impl ConservativeBackfilling {
     fn free(&mut self, from: Time, until: Time, procs: Procs) {
         let freed = self.profile.release(from, until, procs);
         self.freed.push(freed);
+    }
+
+    /// Fills the gaps that were freed since the last event.
+    fn fill_gaps(&mut self, now: Time) {
+        match self.gaps {
+            Gaps::Compressed => self.compress(now),
+            // Without a freed interval every job would get the same reservation again.
+            Gaps::PlannedAnew if self.freed.iter().any(|freed| freed.until > now) => {
+                // The driver starts jobs that are due, as if they were running.
+                self.replan(now, |entry| entry.start > now);
+            }
+            Gaps::PlannedAnew => self.freed.clear(),
+        }
     }
 
     /// Compresses the plan: one pass over the queue.
@@ -195,16 +223,22 @@ impl ConservativeBackfilling {
         }
     }
 
-    /// Plans every waiting job again, in order of submission, at the earliest time left by the running jobs and the jobs
-    /// ahead. After this no pass can gain anything.
-    fn replan(&mut self, now: Time) {
-        let waiting: Vec<Entry> = self.queue.iter().map(|(_, entry)| entry).collect();
+    /// Plans again, in order of submission, every waiting job of those for which `may_move` is true, at the earliest time left by
+    /// the running jobs, the other waiting jobs and the jobs ahead. After this no pass can gain anything.
+    fn replan(&mut self, now: Time, may_move: impl Fn(&Entry) -> bool) {
+        let mut waiting: Vec<Entry> = self.queue.iter().map(|(_, entry)| entry).collect();
         self.queue = ReservationQueue::default();
         self.rebuild(now);
-        for mut entry in waiting {
-            let start = self.profile.earliest_fit(now, entry.procs, entry.walltime);
-            entry.start = start.expect("a waiting job asks for at most the cluster's processors");
-            self.reserve(entry);
+        for entry in waiting.iter().filter(|entry| !may_move(entry)) {
+            self.profile.reserve(entry.start.max(now), entry.end(), entry.procs);
+        }
+        for entry in &mut waiting {
+            if may_move(entry) {
+                let start = self.profile.earliest_fit(now, entry.procs, entry.walltime);
+                entry.start = start.expect("a waiting job asks for at most the cluster's processors");
+                self.profile.reserve(entry.start, entry.end(), entry.procs);
+            }
+            self.queue.push(*entry);
         }
         self.freed.clear();
         self.vacated.clear();
@@ -289,7 +323,7 @@ impl BatchScheduler for ConservativeBackfilling {
             }
         }
         if cancelled > 0 {
-            self.compress(now);
+            self.fill_gaps(now);
         }
         cancelled
     }
@@ -300,7 +334,7 @@ impl BatchScheduler for ConservativeBackfilling {
         if held.end > now {
             self.free(now, held.end, held.procs);
         }
-        self.compress(now);
+        self.fill_gaps(now);
     }
 
     fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
@@ -315,7 +349,7 @@ impl BatchScheduler for ConservativeBackfilling {
             }
         }
         if !has_free_slots {
-            self.replan(now);
+            self.replan(now, |_| true);
         }
     }
 
@@ -371,7 +405,7 @@ impl BatchScheduler for ConservativeBackfilling {
         if let Some(job) = dump.queued.first().map(|one| one.job).or(dump.head.map(|one| one.job)) {
             return Err(RestoreError::OtherPolicy { job, expected: "a reservation for every waiting job" });
         }
-        let mut restored = Self::new(capacity, now);
+        let mut restored = Self::with_gaps(capacity, now, self.gaps);
         for RunningJob { job, procs, end } in &dump.running {
             restored.running.start(*job, *procs, *end);
         }

@@ -5,7 +5,9 @@
 //! conservative backfilling over the present queue; they are not promises, and jobs may start earlier or later.
 //!
 //! In a queue order other than that of submission ([`super::order`]) the head is the job with the lowest rank, and the
-//! others are backfilled by rank. Another job may become the head whenever ranks change.
+//! others are backfilled by rank. Another job may become the head whenever ranks change. In `easy-sjbf` the order decides
+//! the head only, and the shortest of the others is backfilled first. With plans by predictions that is EASY++ (Tsafrir,
+//! Etsion and Feitelson, IEEE TPDS 18(6), 2007).
 
 use pliant_model::{Procs, Time};
 
@@ -14,15 +16,27 @@ use super::aggressive;
 use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
 use super::order::Ordering;
 
-#[derive(Clone, Debug)]
-struct Easy;
+/// Which of the jobs that do not delay the head is backfilled first.
+#[derive(Clone, Copy, Debug)]
+enum Easy {
+    FirstInQueue,
+    Shortest,
+}
 
 pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
-    EventDriven::boxed(procs, Easy)
+    EventDriven::boxed(procs, Easy::FirstInQueue)
 }
 
 pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
-    EventDriven::ordered(procs, now, ordering, Easy)
+    EventDriven::ordered(procs, now, ordering, Easy::FirstInQueue)
+}
+
+pub(super) fn shortest_first(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
+    EventDriven::boxed(procs, Easy::Shortest)
+}
+
+pub(super) fn ordered_shortest_first(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, now, ordering, Easy::Shortest)
 }
 
 impl Rule for Easy {
@@ -37,6 +51,9 @@ impl Rule for Easy {
     }
 
     fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
-        aggressive::serve(now, cluster, aggressive::as_submitted);
+        match self {
+            Easy::FirstInQueue => aggressive::serve(now, cluster, aggressive::as_submitted),
+            Easy::Shortest => aggressive::serve_shortest_behind_head(now, cluster),
+        }
     }
 }

@@ -10,6 +10,7 @@
 mod aggressive;
 mod backfill;
 mod cbf;
+mod cbf_replan;
 mod dump;
 mod easy;
 mod event_driven;
@@ -171,11 +172,25 @@ pub const REGISTRY: &[Registered] = &[
         ordered: None,
     },
     Registered {
+        name: "cbf-replan",
+        summary: "conservative backfilling that plans all waiting jobs anew at every early end and cancellation",
+        folds: false,
+        new: cbf_replan::new,
+        ordered: None,
+    },
+    Registered {
         name: "easy",
         summary: "aggressive backfilling: a reservation for the job at the head only",
         folds: false,
         new: easy::new,
         ordered: Some(easy::ordered),
+    },
+    Registered {
+        name: "easy-sjbf",
+        summary: "easy, but the shortest of the jobs that do not delay the head is backfilled first",
+        folds: false,
+        new: easy::shortest_first,
+        ordered: Some(easy::ordered_shortest_first),
     },
     Registered {
         name: "backfill",

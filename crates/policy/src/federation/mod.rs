@@ -9,7 +9,9 @@ mod groups;
 
 use std::collections::BTreeMap;
 
-use pliant_model::{ClusterId, Estimate, JobId, Platform, Procs, Reason, Request, Speed, Time};
+use pliant_model::{
+    ClusterId, Estimate, JobId, Platform, Procs, Reason, Request, Span, Speed, Time, Walltimes,
+};
 
 use self::groups::Groups;
 use crate::UnknownName;
@@ -65,10 +67,10 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// The submission for an estimate.
-    fn submission(&self, estimate: Estimate) -> Submission {
+    /// The submission in a shape.
+    fn submission(&self, (procs, walltime): (Procs, Span)) -> Submission {
         let Request { id: job, submit, owner, .. } = self.request;
-        Submission { job, procs: estimate.procs, walltime: estimate.walltime, submit, owner }
+        Submission { job, procs, walltime, submit, owner }
     }
 }
 
@@ -187,13 +189,26 @@ impl Federation {
 
     /// The estimate of a cluster for a request; none if the cluster accepts no requests or the request does not fit.
     pub fn estimate(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<Estimate> {
-        let is_avoided = || self.excluded.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
-        if !self.clusters[cluster.index()].open || is_avoided() {
-            return None;
-        }
+        let walltimes = self.walltimes(request, cluster)?;
         let state = &mut self.clusters[cluster.index()];
-        let walltimes = request.on(state.procs, state.speed)?;
         state.scheduler.estimate(now, &walltimes, state.tuner)
+    }
+
+    /// The shape that the cluster gives a request: that of its estimate. A request of one size needs no plan, which is worth
+    /// much under policies without reservations.
+    pub fn shape(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<(Procs, Span)> {
+        let walltimes = self.walltimes(request, cluster)?;
+        if walltimes.least() == walltimes.most() {
+            return Some((walltimes.least(), walltimes.at(walltimes.least())));
+        }
+        self.estimate(now, request, cluster).map(|estimate| estimate.shape())
+    }
+
+    /// The walltimes of a request on a cluster; none if the cluster accepts no requests or the request does not fit.
+    fn walltimes<'a>(&self, request: &'a Request, cluster: ClusterId) -> Option<Walltimes<'a>> {
+        let ClusterState { open, procs, speed, .. } = self.clusters[cluster.index()];
+        let is_avoided = || self.excluded.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
+        if open && !is_avoided() { request.on(procs, speed) } else { None }
     }
 
     /// The cluster that completes a request first (MCT), except `except` and completions after `latest`. Ties go to the
@@ -249,9 +264,9 @@ impl Federation {
     }
 
     /// Submits a request in the shape of a present estimate and tracks it while it waits.
-    pub fn submit(&mut self, now: Time, tracked: Tracked, estimate: Estimate) {
+    pub fn submit(&mut self, now: Time, tracked: Tracked, shape: (Procs, Span)) {
         let job = tracked.request.id;
-        let submission = tracked.submission(estimate);
+        let submission = tracked.submission(shape);
         self.scheduler(tracked.cluster).submit(now, submission);
         self.waiting.insert(job, tracked);
     }
@@ -273,7 +288,8 @@ impl Federation {
 
     /// Submits a sibling job of a waiting request in the shape of a present estimate.
     pub fn submit_sibling(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
-        let Some(submission) = self.waiting.get(&job).map(|tracked| tracked.submission(estimate)) else {
+        let Some(submission) = self.waiting.get(&job).map(|tracked| tracked.submission(estimate.shape()))
+        else {
             return;
         };
         self.scheduler(cluster).submit(now, submission);

@@ -102,3 +102,61 @@ fn share_out(free: &[u32], shape: Shape, chosen: Vec<usize>) -> Vec<(u32, u32)> 
     };
     chosen.into_iter().enumerate().map(share).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use pliant_model::Procs;
+
+    use super::*;
+
+    fn shape(cores: u32) -> Shape {
+        Shape::of(Procs(cores))
+    }
+
+    /// The chosen (node, cores) of nodes with four cores each, of which these are free.
+    #[track_caller]
+    fn check(free: &[u32], shape: Shape, expected: Option<&[(u32, u32)]>) {
+        let cores = vec![4; free.len()];
+        assert_eq!(choose(free, &cores, shape).as_deref(), expected, "{shape:?} of {free:?}");
+    }
+
+    #[test]
+    fn the_smallest_run_of_neighbours_that_suffices_is_taken() {
+        check(&[2, 2, 0, 2, 0, 1], shape(2), Some(&[(3, 2)]));
+        check(&[2, 0, 2], shape(2), Some(&[(0, 2)]));
+        check(&[4, 0, 1, 1], Shape { nodes: Some(2), ..shape(2) }, Some(&[(2, 1), (3, 1)]));
+    }
+
+    #[test]
+    fn without_one_the_largest_run_is_taken_then_the_next() {
+        check(&[2, 0, 2, 2], shape(5), Some(&[(2, 2), (3, 2), (0, 1)]));
+        check(&[1, 0, 1], shape(2), Some(&[(0, 1), (2, 1)]));
+        check(&[1, 0, 1], shape(3), None);
+        check(&[0, 0], shape(1), None);
+    }
+
+    #[test]
+    fn each_node_gives_as_many_cores_as_asked_for_at_least() {
+        check(&[4, 4], Shape { nodes: Some(2), ..shape(4) }, Some(&[(0, 3), (1, 1)]));
+        check(&[1, 2, 3], Shape { per_node: Procs(2), ..shape(4) }, Some(&[(1, 2), (2, 2)]));
+        check(&[4, 4], Shape { nodes: Some(2), per_node: Procs(2), ..shape(4) }, Some(&[(0, 2), (1, 2)]));
+    }
+
+    #[test]
+    fn an_exclusive_job_takes_whole_nodes() {
+        check(&[3, 4], Shape { exclusive: true, ..shape(2) }, Some(&[(1, 4)]));
+        check(&[3, 3], Shape { exclusive: true, ..shape(2) }, None);
+        check(&[3, 4], Shape { exclusive: true, nodes: Some(2), ..shape(2) }, None);
+    }
+
+    #[test]
+    fn if_the_first_nodes_of_a_fixed_number_have_too_few_cores_emptier_ones_are_taken() {
+        check(&[1, 3], Shape { nodes: Some(1), ..shape(3) }, Some(&[(1, 3)]));
+        check(&[2, 1, 3], Shape { nodes: Some(2), ..shape(5) }, Some(&[(2, 3), (0, 2)]));
+        // No number of free cores is common to two nodes that suffice: those with the most.
+        check(&[1, 1, 4], Shape { nodes: Some(2), ..shape(5) }, Some(&[(0, 1), (2, 4)]));
+        check(&[1, 1, 4], Shape { nodes: Some(2), ..shape(6) }, None);
+        check(&[1, 1, 4], Shape { nodes: Some(3), ..shape(6) }, Some(&[(0, 1), (1, 1), (2, 4)]));
+        check(&[1, 1, 4], Shape { nodes: Some(4), ..shape(4) }, None);
+    }
+}

@@ -286,4 +286,34 @@ mod tests {
             "behind the others by their additional usage"
         );
     }
+
+    /// Ranks compare shares, also those of users with little usage.
+    #[test]
+    fn the_least_satisfied_user_comes_first_however_short_the_usage() {
+        let mut accounts = Accounts::new(Fairness::Satisfaction, 1);
+        let mut use_core = |user, from, until| {
+            accounts.request_added(TimeMs(from), user, 1);
+            accounts.started(TimeMs(from), user, true);
+            accounts.stopped(TimeMs(until), user, TimeMs(from));
+        };
+        use_core(ALICE, 0, 100);
+        use_core(BOB, 400, 401);
+        // Alice was alone for 400 ms, and half of the next 10 ms is each user's.
+        let now = TimeMs(410);
+        let shares = [ALICE, BOB].map(|user| accounts.share(now, user).unwrap());
+        assert_eq!(shares.map(|share| (share.usage.0, share.fair_share.0)), [(100, 405), (1, 5)]);
+        assert!(accounts.rank(now, BOB) < accounts.rank(now, ALICE));
+    }
+
+    /// In the first moments, and with very different weights, a fair share is less than a part of a millisecond.
+    #[test]
+    fn with_no_fair_share_yet_a_user_without_usage_comes_first() {
+        let mut accounts = Accounts::new(Fairness::Satisfaction, 1);
+        accounts.request_added(TimeMs(0), ALICE, 1);
+        accounts.request_added(TimeMs(0), BOB, 4_095);
+        accounts.started(TimeMs(0), ALICE, true);
+        let rank = |user| accounts.rank(TimeMs(1), user);
+        assert_eq!([ALICE, BOB].map(|user| accounts.fair_share(TimeMs(1), &accounts.users[&user])), [0, 0]);
+        assert!(rank(BOB) < rank(ALICE), "{} {}", rank(BOB), rank(ALICE));
+    }
 }

@@ -421,3 +421,6 @@ mod pairs {
         Ok(Vec::deserialize(from)?.into_iter().collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

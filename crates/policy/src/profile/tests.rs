@@ -75,10 +75,27 @@ fn play(steps: &[Step], mut look: impl FnMut(&mut Profile, &Seconds, usize, Opti
             Step::Advance { by } => {
                 now += by;
                 profile.advance(Time(now as i64));
+                let second = profile.iter().nth(1);
+                assert!(second.is_none_or(|(time, _)| time.0 > now as i64), "the past costs nothing");
             }
         }
         assert_eq!(profile.check(), Ok(()));
         look(&mut profile, &seconds, now, freed);
+    }
+}
+
+#[test]
+fn the_past_is_dropped_however_many_blocks_it_fills() {
+    let mut profile = Profile::new(Procs(CAPACITY), Time::ZERO);
+    (0..1_000).for_each(|at| profile.reserve(Time(2 * at), Time(2 * at + 1), Procs(1)));
+    assert!(profile.blocks.len() > 30);
+    let before: Vec<(Time, Procs)> = profile.iter().collect();
+    for now in [3, 500, 501, 1_501, 1_999, 5_000] {
+        profile.advance(Time(now));
+        assert_eq!(profile.check(), Ok(()));
+        let later = before.iter().filter(|(time, _)| time.0 > now);
+        assert!(profile.iter().skip(1).eq(later.copied()), "{now}");
+        assert_eq!(profile.steps(), profile.iter().count());
     }
 }
 

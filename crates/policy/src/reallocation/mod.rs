@@ -117,5 +117,5 @@ fn move_job(
         tracked.reason = Reason::Moved(reason);
         moves.push(Move { job: tracked.request.id, from, to: cluster, before, estimate, reason });
     }
-    federation.submit(now, tracked, estimate);
+    federation.submit(now, tracked, estimate.shape());
 }

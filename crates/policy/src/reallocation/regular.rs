@@ -80,5 +80,5 @@ fn go(
         reason: Reason::Moved(reason),
         ..tracked
     };
-    federation.submit(now, moved, estimate);
+    federation.submit(now, moved, estimate.shape());
 }

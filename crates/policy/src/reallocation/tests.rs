@@ -28,7 +28,7 @@ fn submit(federation: &mut Federation, cluster: u32, request: Request) {
     let cluster = ClusterId(cluster);
     let estimate = federation.estimate(Time::ZERO, &request, cluster).unwrap();
     let reason = Reason::Mapped(MapReason::Given);
-    federation.submit(Time::ZERO, Tracked { request, cluster, moves: 0, reason }, estimate);
+    federation.submit(Time::ZERO, Tracked { request, cluster, moves: 0, reason }, estimate.shape());
 }
 
 /// Clusters of so many processors, each wholly busy from 0 until the given time.

@@ -4,15 +4,15 @@
 //!
 //! The user's walltime remains the limit: no job is ended because of a wrong prediction.
 //! A job is planned for the time that [`Runtimes`] predict when it is submitted, at most the user's, and for the user's
-//! while nothing is known. One that outlives its plan is planned longer, by ever larger steps up to the limit
-//! ([`corrected`], the cited papers' incremental correction), and the jobs behind it are planned again
+//! while nothing is known ([`Fallback`]). One that outlives its plan is planned longer ([`Correction`]), usually by ever
+//! larger steps up to the limit, and the jobs behind it are planned again
 //! ([`crate::batch::BatchScheduler::extend_running`]): a plan by predictions is an expectation, not a promise.
 
 use std::num::NonZeroUsize;
 
 use pliant_model::{Job, Span};
 
-use super::{Categories, Estimator, Level, Runtimes, Settings};
+use super::{Categories, Estimator, Level, Predicted, Runtimes, Settings};
 
 crate::named_enum! {
     /// What plans are made by.
@@ -26,6 +26,29 @@ crate::named_enum! {
     }
 }
 
+crate::named_enum! {
+    /// What a job is planned for whose category has too few jobs.
+    Fallback, "fallback of predictions", {
+        /// What the next broader category makes likely.
+        Broader = "broader",
+        /// What its user asks for, as in EASY++.
+        Walltime = "walltime",
+    }
+}
+
+crate::named_enum! {
+    /// How the plan of a job is extended that outlived it.
+    Correction, "correction of exceeded plans", {
+        /// By a minute, then by ever longer steps, as in EASY++.
+        Steps = "steps",
+        /// To the first plan and a minute, then to the first plan and ever longer steps, as in the simulator of Gaussier
+        /// et al. 2015.
+        Offsets = "offsets",
+        /// To the time limit at once.
+        Walltime = "walltime",
+    }
+}
+
 /// How a job's runtime is predicted.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Prediction {
@@ -35,24 +58,44 @@ pub struct Prediction {
     pub estimator: Estimator,
     /// Which jobs count.
     pub settings: Settings,
+    /// What is taken if the narrowest category has too few jobs.
+    pub fallback: Fallback,
+    /// What follows if the prediction is too short.
+    pub correction: Correction,
 }
 
 impl Default for Prediction {
     /// EASY++'s: the mean of the user's last two jobs.
     fn default() -> Prediction {
-        let settings = Settings { window: NonZeroUsize::MIN.saturating_add(1), least: NonZeroUsize::MIN };
-        Prediction { level: Level::User, estimator: Estimator::RecentMean, settings }
+        Prediction {
+            level: Level::User,
+            estimator: Estimator::RecentMean,
+            settings: Settings { window: NonZeroUsize::MIN.saturating_add(1), least: NonZeroUsize::MIN },
+            fallback: Fallback::Broader,
+            correction: Correction::Steps,
+        }
     }
 }
 
 /// Extensions of a plan that its job exceeded, s: the first is a minute, the last days.
 const EXTENSIONS_S: [i64; 11] = [60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000];
 
-/// How long a job is planned for that has outlived `planned` after it was extended so many times already; at most `limit`,
-/// and longer than `planned` unless that is the limit.
-pub fn corrected(planned: Span, limit: Span, times: usize) -> Span {
-    let step = EXTENSIONS_S[times.min(EXTENSIONS_S.len() - 1)];
-    Span(planned.0.saturating_add(step)).min(limit.max(planned))
+impl Correction {
+    /// How long a job is planned for that has outlived `planned` after it was extended so many times already; at most
+    /// `limit`, and longer than `planned` unless that is the limit.
+    pub fn corrected(self, planned: Span, limit: Span, times: usize) -> Span {
+        let last = EXTENSIONS_S.len() - 1;
+        let step = EXTENSIONS_S[times.min(last)];
+        let longer = match self {
+            Correction::Steps => planned.0.saturating_add(step),
+            Correction::Offsets if (1..=last).contains(&times) => {
+                planned.0.saturating_add(step - EXTENSIONS_S[times - 1])
+            }
+            Correction::Offsets => planned.0.saturating_add(step),
+            Correction::Walltime => limit.0,
+        };
+        Span(longer).min(limit.max(planned)).max(planned)
+    }
 }
 
 /// Plans for jobs by those that have ended.
@@ -81,9 +124,10 @@ impl Predictor {
 
     /// How long a job is planned for whose user asked for `walltime`, in the same terms.
     pub fn planned(&self, of: &Categories<i32>, walltime: Span) -> Span {
-        let Prediction { level, estimator, .. } = self.prediction;
+        let Prediction { level, estimator, fallback, .. } = self.prediction;
         let found = self.runtimes.predict(of, level, estimator);
-        found.map_or(walltime, |found| found.runtime.min(walltime))
+        let counts = |found: &Predicted| fallback == Fallback::Broader || found.level == level;
+        found.filter(counts).map_or(walltime, |found| found.runtime.min(walltime))
     }
 }
 
@@ -107,12 +151,30 @@ mod tests {
     }
 
     #[test]
+    fn with_the_walltime_as_fallback_only_the_own_category_counts() {
+        let least = NonZeroUsize::new(2).unwrap();
+        let usual = Prediction::default();
+        let settings = Settings { least, ..usual.settings };
+        let mut predictor = Predictor::new(Prediction { settings, fallback: Fallback::Walltime, ..usual });
+        let of = |user| Categories { executable: None, user, group: Some(1) };
+        let mut check = |user, expected| {
+            assert_eq!(predictor.planned(&of(user), Span(3600)), Span(expected), "{user:?}");
+            predictor.ended(&of(user), Span(100));
+        };
+        check(Some(7), 3600);
+        check(Some(7), 3600);
+        check(Some(7), 100);
+        check(Some(8), 3600);
+        check(None, 3600);
+    }
+
+    #[test]
     fn a_plan_that_is_outlived_grows_up_to_the_limit_and_no_further() {
-        let grown = |limit: i64| {
+        let grown_by = |correction: Correction, limit: i64| {
             let mut planned = vec![Span(5)];
             for times in 0.. {
                 let last = planned[times];
-                let next = corrected(last, Span(limit), times);
+                let next = correction.corrected(last, Span(limit), times);
                 if next == last {
                     return planned.into_iter().map(|span| span.0).collect::<Vec<_>>();
                 }
@@ -120,9 +182,14 @@ mod tests {
             }
             unreachable!("the steps do not shrink")
         };
+        let grown = |limit| grown_by(Correction::Steps, limit);
         assert_eq!(grown(5), [5]);
         assert_eq!(grown(3), [5], "never shorter");
         assert_eq!(grown(1300), [5, 65, 365, 1265, 1300]);
         assert_eq!(grown(1_500_000).len(), 15, "to seventeen days");
+        assert_eq!(grown_by(Correction::Offsets, 1300), [5, 65, 305, 905, 1300]);
+        assert_eq!(grown_by(Correction::Offsets, 1_500_000).len(), 16);
+        assert_eq!(grown_by(Correction::Walltime, 1300), [5, 1300]);
+        assert_eq!(grown_by(Correction::Walltime, 3), [5], "never shorter");
     }
 }

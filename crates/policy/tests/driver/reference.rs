@@ -9,6 +9,8 @@ pub(crate) enum Rule {
     InOrder(Fold),
     /// EASY, at submissions and terminations.
     Easy,
+    /// The same, but the shortest of the jobs that may overtake the head goes first.
+    EasyShortest,
     /// EASY's rule at terminations; at submissions only for a job at the head. The head
     /// is shaped again each time.
     AtReleases(Fold),
@@ -133,7 +135,7 @@ impl Reference<'_> {
         let needed = loop {
             let Some(head) = self.line.first().copied() else { return };
             let procs = match self.rule {
-                Rule::Easy => self.jobs[head].procs,
+                Rule::Easy | Rule::EasyShortest => self.jobs[head].procs,
                 Rule::AtReleases(fold) => self.fold(now, fold, self.jobs[head]),
                 Rule::InOrder(fold) => match self.head {
                     Some((id, procs)) if id == head => procs,
@@ -149,15 +151,17 @@ impl Reference<'_> {
         if matches!(self.rule, Rule::InOrder(_)) {
             return;
         }
-        let mut position = 1;
-        while position < self.line.len() {
-            let job = self.jobs[self.line[position]];
+        let mut behind = self.line[1..].to_vec();
+        if self.rule == Rule::EasyShortest {
+            behind.sort_by_key(|id| self.jobs[*id].walltime);
+        }
+        for id in behind {
+            let job = self.jobs[id];
             let shadow = self.when_free(now, needed);
             let extra = self.free(shadow) - needed;
             if job.procs <= self.free(now) && (now + job.walltime <= shadow || job.procs <= extra) {
+                let position = self.line.iter().position(|other| *other == id).unwrap();
                 self.start(now, position, job.procs);
-            } else {
-                position += 1;
             }
         }
     }

@@ -249,7 +249,7 @@ fn a_federation_moves_jobs_between_snapshots() {
     assert_eq!((estimate.start, estimate.procs), (Time(6600), Procs(8)));
     let reason = Reason::Mapped(MapReason::Given);
     let tracked = Tracked { request: request.clone(), cluster: full, moves: 0, reason };
-    federation.submit(Time::ZERO, tracked, estimate);
+    federation.submit(Time::ZERO, tracked, estimate.shape());
     let regular = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
     assert_eq!(reallocate(&regular, &mut federation, Time(60)).len(), 1);
     assert_eq!(federation.waiting()[&request.id].cluster, free);

@@ -19,17 +19,17 @@ const MOVE_BINS: usize = 120;
 
 /// Every reason and what it means to a reader; a job refers to it by position.
 const REASONS: [(&str, &str); 7] = [
-    ("mct", "first choice, as this cluster promised the earliest completion"),
+    ("mct", "the first choice: this cluster had the earliest estimated completion"),
     ("random", "drawn at random among the clusters that can run it"),
     ("given", "named by its user or the log, or the only cluster there is"),
     ("local", "submitted straight to this cluster, outside the federation"),
     (
         "moved-earlier",
-        "moved here while it waited, as the expected completion was earlier by at least the threshold",
+        "moved here while it waited: the estimated completion here was earlier by at least the threshold",
     ),
     (
         "resubmitted",
-        "all waiting jobs were cancelled and resubmitted; this cluster promised the earliest completion",
+        "all waiting jobs were cancelled and submitted again; this cluster had the earliest estimated completion",
     ),
     ("first-start", "a sibling of it waited here, and was the first to start"),
 ];

@@ -12,7 +12,7 @@ use pliant_policy::batch::order::Aging;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::runtimes::Level;
-use pliant_policy::runtimes::predicted::Basis;
+use pliant_policy::runtimes::predicted::{Basis, Correction, Fallback};
 use pliant_policy::tuning::Tuner;
 use pliant_trace::CalendarMonth;
 use pliant_trace::generate::Month;
@@ -39,6 +39,7 @@ pub(super) struct File {
     pub(super) dedicated_shares: Option<Spanned<Vec<Spanned<f64>>>>,
     pub(super) moldable: Option<Spanned<Vec<Keyword<Moldable>>>>,
     pub(super) platforms: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) batches: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) reference: Option<Spanned<String>>,
     pub(super) tuner: Option<Keyword<Tuner>>,
     pub(super) mapping: Option<Keyword<Mapping>>,
@@ -100,6 +101,8 @@ pub(super) struct PolicyTable {
     pub(super) quantile: Option<Spanned<f64>>,
     pub(super) last_jobs: Option<Spanned<i64>>,
     pub(super) least_jobs: Option<Spanned<i64>>,
+    pub(super) fallback: Option<Spanned<Keyword<Fallback>>>,
+    pub(super) correction: Option<Spanned<Keyword<Correction>>>,
 }
 
 impl PolicyTable {
@@ -117,6 +120,8 @@ impl PolicyTable {
             self.quantile.as_ref().map(Spanned::span),
             self.last_jobs.as_ref().map(Spanned::span),
             self.least_jobs.as_ref().map(Spanned::span),
+            self.fallback.as_ref().map(Spanned::span),
+            self.correction.as_ref().map(Spanned::span),
         ];
         spans.into_iter().flatten().min_by_key(|span| span.start)
     }

@@ -193,6 +193,7 @@ impl PlatformChoice {
             Self::Named(word) => {
                 platform::built_in(word).map_or_else(|| platform::load(&base.join(word), local_policy), Ok)
             }
+            Self::Under { platform, batch } => Ok(platform.load(base)?.with_batch(batch)),
         }
     }
 
@@ -201,6 +202,7 @@ impl PlatformChoice {
         match self {
             Self::Named(word) if !platform::BUILT_IN.contains(&word.as_str()) => Some(Path::new(word)),
             Self::Named(_) | Self::Procs(_) => None,
+            Self::Under { platform, .. } => platform.file(),
         }
     }
 
@@ -211,6 +213,7 @@ impl PlatformChoice {
             Self::Named(word) => Path::new(word)
                 .file_stem()
                 .map_or_else(|| word.clone(), |stem| stem.to_string_lossy().into_owned()),
+            Self::Under { platform, batch } => format!("{}-{batch}", platform.label()),
         }
     }
 }

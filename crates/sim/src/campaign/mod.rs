@@ -139,6 +139,13 @@ pub enum PlatformChoice {
     Procs(u32),
     /// A built-in platform by its name, or a platform file by its path.
     Named(String),
+    /// A platform with all clusters under one local batch policy.
+    Under {
+        /// The platform.
+        platform: Box<PlatformChoice>,
+        /// The registered name of the policy.
+        batch: String,
+    },
 }
 
 /// One policy of the matrix.

@@ -1,4 +1,5 @@
-//! The keys of the basis of plans: `plan_by`, `level`, `estimator`, `quantile`, `last_jobs`, `least_jobs`.
+//! The keys of the basis of plans: `plan_by`, `level`, `estimator`, `quantile`, `last_jobs`, `least_jobs`, `fallback`,
+//! `correction`.
 
 use std::num::NonZeroUsize;
 
@@ -54,6 +55,8 @@ impl Reader<'_> {
                 window: count(&given.last_jobs, usual.settings.window)?,
                 least: count(&given.least_jobs, usual.settings.least)?,
             },
+            fallback: given.fallback.as_ref().map_or(usual.fallback, |word| word.get_ref().0),
+            correction: given.correction.as_ref().map_or(usual.correction, |word| word.get_ref().0),
         })
     }
 
@@ -81,6 +84,8 @@ impl Reader<'_> {
 mod tests {
     use std::path::Path;
 
+    use pliant_policy::runtimes::predicted::{Correction, Fallback};
+
     use super::super::{SimulationCampaign, VariantPolicies};
     use super::*;
 
@@ -102,12 +107,15 @@ mod tests {
         assert_eq!(planned(""), Ok(PlanBy::Walltimes));
         assert_eq!(planned("plan_by = \"runtimes\""), Ok(PlanBy::Runtimes));
         assert_eq!(planned("plan_by = \"predictions\""), Ok(PlanBy::Predictions(Prediction::default())));
-        let keys = "plan_by = \"predictions\"\nlevel = \"executable\"\nestimator = \"mean\"\nlast_jobs = 7\nleast_jobs = 3";
+        let keys = "plan_by = \"predictions\"\nlevel = \"executable\"\nestimator = \"mean\"\nlast_jobs = 7\nleast_jobs = 3\n\
+                    fallback = \"walltime\"\ncorrection = \"offsets\"";
         let count = |count| NonZeroUsize::new(count).unwrap();
         let expected = Prediction {
             level: pliant_policy::runtimes::Level::Executable,
             estimator: pliant_policy::runtimes::Estimator::Mean,
             settings: Settings { window: count(7), least: count(3) },
+            fallback: Fallback::Walltime,
+            correction: Correction::Offsets,
         };
         assert_eq!(planned(keys), Ok(PlanBy::Predictions(expected)));
     }
@@ -120,6 +128,14 @@ mod tests {
         };
         check("level = \"user\"", "expected keys of predictions with plans by predictions, found walltimes");
         check("plan_by = \"runtimes\"\nlast_jobs = 2", "found runtimes");
+        check(
+            "correction = \"steps\"",
+            "expected keys of predictions with plans by predictions, found walltimes",
+        );
+        check(
+            "plan_by = \"predictions\"\nfallback = \"user\"",
+            "expected a fallback of predictions (broader, walltime)",
+        );
         check(
             "plan_by = \"predictions\"\nquantile = 0.5",
             "expected `quantile` with `estimator = \"quantile\"`",

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pliant_policy::batch;
 use pliant_trace::CalendarMonth;
 use pliant_trace::generate::LOAD_MAX;
 use pliant_trace::platform::BUILT_IN;
@@ -24,7 +25,7 @@ impl Reader<'_> {
             self.name(&given.name)?;
             let optional = self.optional(given)?;
             let sequence = self.sequence(file, given)?;
-            let platforms = self.platforms(file, table.span(), given)?;
+            let platforms = self.under_batches(file, self.platforms(file, table.span(), given)?)?;
             for (suffix, source) in self.jobs(table.span(), given)? {
                 let name = format!("{}{suffix}", given.name.get_ref());
                 if workloads.iter().any(|other| other.name == name) {
@@ -61,7 +62,7 @@ impl Reader<'_> {
                     let hint = "generated jobs need no repair and have no calendar: remove the key";
                     return Err(self.at(span, problem, hint));
                 }
-                Ok(vec![(String::new(), self.generated(generate, given)?)])
+                self.generated(generate, given)
             }
             (Some(_), Some(generate)) => {
                 let problem = "expected either `file` or `generate`, found both".to_owned();
@@ -119,34 +120,53 @@ impl Reader<'_> {
         Ok(loads.into_iter().map(|load| (suffix(load), Some(load))).collect())
     }
 
-    fn generated(&self, generate: &Spanned<Keyword<Generator>>, given: &WorkloadTable) -> Checked<JobSource> {
-        let recipe = Recipe {
-            generator: generate.get_ref().0,
-            month: given.month.as_ref().map(|name| name.get_ref().0),
-            jobs: value(&given.jobs),
-            days: value(&given.days),
-            load: self.load_of_generator(given)?,
-            walltime_max_s: value(&given.walltime_max_s),
-        };
-        recipe.check().map_err(|ParameterError { key, problem }| {
-            let keys = given.generator_keys();
-            let span = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, span)| span);
-            let hint = "docs/reference/files/generators.md describes generators";
-            self.at(span.unwrap_or_else(|| generate.span()), problem, hint)
-        })?;
-        let (seed, per_seed) = (value(&given.seed).unwrap_or(1), value(&given.per_seed).unwrap_or(false));
-        Ok(JobSource::Generated { recipe, seed, per_seed })
+    /// The sources of a generator: with its own load or each `load`.
+    fn generated(
+        &self,
+        generate: &Spanned<Keyword<Generator>>,
+        given: &WorkloadTable,
+    ) -> Checked<Vec<(String, JobSource)>> {
+        let mut sources = Vec::new();
+        for (suffix, load) in self.loads(given)? {
+            let recipe = Recipe {
+                generator: generate.get_ref().0,
+                month: given.month.as_ref().map(|name| name.get_ref().0),
+                jobs: value(&given.jobs),
+                days: value(&given.days),
+                load,
+                walltime_max_s: value(&given.walltime_max_s),
+            };
+            recipe.check().map_err(|ParameterError { key, problem }| {
+                let keys = given.generator_keys();
+                let span = keys.into_iter().find(|(name, _)| *name == key).and_then(|(_, span)| span);
+                let hint = "docs/reference/files/generators.md describes generators";
+                self.at(span.unwrap_or_else(|| generate.span()), problem, hint)
+            })?;
+            let (seed, per_seed) = (value(&given.seed).unwrap_or(1), value(&given.per_seed).unwrap_or(false));
+            sources.push((suffix, JobSource::Generated { recipe, seed, per_seed }));
+        }
+        Ok(sources)
     }
 
-    fn load_of_generator(&self, given: &WorkloadTable) -> Checked<Option<f64>> {
-        match given.load.as_ref().map(|load| (load, load.get_ref())) {
-            None => Ok(None),
-            Some((_, Loads::One(load))) => Ok(Some(*load)),
-            Some((load, Loads::List(_))) => {
-                let problem = "expected a number with `generate`, found a list".to_owned();
-                Err(self.at(load.span(), problem, "write one [[workload]] for each load"))
-            }
+    /// The platforms as they are or, with `batches`, under each of these local batch policies.
+    fn under_batches(&self, file: &File, platforms: Vec<PlatformChoice>) -> Checked<Vec<PlatformChoice>> {
+        let Some(given) = &file.batches else { return Ok(platforms) };
+        self.filled(given, given.get_ref().is_empty(), "batches = [\"cbf\", \"easy\"]")?;
+        let names: Vec<&String> = given.get_ref().iter().map(Spanned::get_ref).collect();
+        self.distinct(given, &names)?;
+        for one in given.get_ref() {
+            let hint = "`pliant policies` lists the batch policies";
+            batch::by_name(one.get_ref())
+                .map_err(|unknown| self.at(one.span(), unknown.to_string(), hint))?;
         }
+        let under = |platform: &PlatformChoice| {
+            let choice = |batch: &&String| PlatformChoice::Under {
+                platform: Box::new(platform.clone()),
+                batch: (*batch).clone(),
+            };
+            names.iter().map(choice).collect::<Vec<_>>()
+        };
+        Ok(platforms.iter().flat_map(under).collect())
     }
 
     fn platforms(
@@ -251,6 +271,34 @@ mod tests {
     }
 
     #[test]
+    fn platforms_are_used_under_each_batch_policy() {
+        let labels = |batches: &str| {
+            let text = format!(
+                "name = \"c\"\nseeds = [1]\nbatches = {batches}\n[[workload]]\nname = \"w\"\ngenerate = \"lublin\"\n\
+                 load = [0.4, 0.6]\nprocs = 9\n[[policy]]\nname = \"p\"\n"
+            );
+            let campaign = SimulationCampaign::parse(&text, Path::new("c.toml"));
+            let campaign = campaign.map_err(|error| error.to_string())?;
+            assert_eq!(campaign.workloads[1].name, "w-load-0.6");
+            let of_platform = |one: &PlatformChoice| {
+                let platform = one.load(Path::new("")).unwrap();
+                (one.label(), platform.clusters()[0].batch.clone())
+            };
+            Ok(campaign.workloads[1].platforms.iter().map(of_platform).collect::<Vec<_>>())
+        };
+        let pair = |label: &str, batch: &str| (label.to_owned(), batch.to_owned());
+        let expected = vec![pair("9-procs-easy", "easy"), pair("9-procs-cbf-replan", "cbf-replan")];
+        assert_eq!(labels("[\"easy\", \"cbf-replan\"]"), Ok(expected));
+        let check = |batches: &str, problem: &str| {
+            let error: String = labels(batches).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        };
+        check("[]", "`batches`: expected at least one, found none");
+        check("[\"cbf\", \"cbf\"]", "`batches`: expected each value once, found \"cbf\" twice");
+        check("[\"slurm\"]", "expected a batch policy (fcfs, cbf, cbf-replan, ");
+    }
+
+    #[test]
     fn invalid_workloads_and_sizes_are_refused() {
         let check = |workload: &str, policy: &str, problem: &str| {
             let error = read(workload, policy).unwrap_err();
@@ -267,11 +315,7 @@ mod tests {
         check(&months("1996-13", "2"), "", "expected a month such as 1996-10, found `1996-13`");
         check(&months("1996-10", "0"), "", "expected a whole number from 1 to 1200, found 0");
         let lublin = "generate = \"lublin\"\n";
-        check(
-            &format!("{lublin}load = [0.5]"),
-            "",
-            "`load`: expected a number with `generate`, found a list",
-        );
+        check(&format!("{lublin}load = [0.5, 2000]"), "", "`load`: expected a load above 0 and at most 1000");
         check(
             &format!("{lublin}months = {{ from = \"1996-10\", count = 2 }}"),
             "",

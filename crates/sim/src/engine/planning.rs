@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use pliant_model::{ClusterId, Job, JobId, Request, Span, Time};
 use pliant_policy::federation::Tracked;
 use pliant_policy::runtimes::Categories;
-use pliant_policy::runtimes::predicted::{Basis, Predictor, categories, corrected};
+use pliant_policy::runtimes::predicted::{Basis, Correction, Predictor, categories};
 use rustc_hash::FxHashMap;
 
 use super::{Engine, Submitted};
@@ -128,7 +128,10 @@ where
             let Limits { start, end, planned, limit, extensions } = limits;
             let longer = match self.planning.by {
                 PlanBy::Runtimes => end - start,
-                PlanBy::Walltimes | PlanBy::Predictions(_) => corrected(planned, limit, extensions),
+                PlanBy::Predictions(prediction) => {
+                    prediction.correction.corrected(planned, limit, extensions)
+                }
+                PlanBy::Walltimes => Correction::Steps.corrected(planned, limit, extensions),
             };
             by_cluster.push((cluster, job, start + longer));
             if start + longer < end {

@@ -81,3 +81,23 @@ fn contract(weights: &Weights, size_max: usize) -> Clustering {
     }
     Clustering::of_labels(&labels)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Edge, Task, TaskGraph, TaskId};
+
+    /// Tasks 0 and 1 belong together. Task 2 belongs to task 1 but not to task 0: the sum decides, as in the cost.
+    #[test]
+    fn a_cluster_weighs_the_sum_of_what_its_tasks_do() {
+        let clusters = |against: f64| {
+            let task = |at: usize| Task { name: format!("t{at}"), rcr: 1.0 };
+            let edges = [(0, 1, 10.0), (1, 2, 9.0), (0, 2, against)];
+            let edges = edges.map(|(one, other, rqoc)| Edge { ends: [TaskId(one), TaskId(other)], rqoc });
+            let graph = TaskGraph::new(1.0, None, (0..3).map(task).collect(), edges.to_vec());
+            contract(&Weights::of(&graph.expect("it is connected"), 0.5), usize::MAX).count()
+        };
+        // By eq. 5 ln 9, which is 2.20, against ln (0.2 / 0.8), which is -1.39, and ln (0.05 / 0.95), which is -2.94.
+        assert_eq!([clusters(2.0), clusters(0.5)], [1, 2]);
+    }
+}

@@ -3,6 +3,7 @@
 use pliant_client::{ExplorationCalls, RequestEvent};
 use pliant_control::optional::server::RequestState;
 use pliant_policy::optional::Kind;
+use pliant_testing::claims::holds;
 use pliant_wire::Call;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -12,16 +13,20 @@ use super::server;
 use crate::harness::{CommandUser, Federation, MASTER, TIMEOUT, document, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_are_kept_and_shares_are_shown() {
+async fn c004_20_results_are_kept_and_shares_are_shown() {
     let federation = Federation::start(&[server("lyon", "cores = 2")]).await;
     let alice = CommandUser::new(&federation, "alice");
     let (code, said, stderr) =
-        alice.run("explore say --vary text=one,two,three --min 1 --deadline 10s --out kept");
+        alice.run("explore say --vary text=one,two,three --min 1 --max 3 --deadline 10s --out kept");
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(
         (&said["mandatory"]["completed"], &said["optional"]["completed"]),
         (&1.into(), &2.into()),
         "{said}"
+    );
+    holds(
+        "C004-20",
+        "pliant explore --min 1 --max 3 --deadline 10s: one mandatory request, two optional ones",
     );
     let kept =
         |number: u32| std::fs::read_to_string(alice.dir().join("kept/out").join(number.to_string())).unwrap();

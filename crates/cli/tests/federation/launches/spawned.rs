@@ -82,8 +82,8 @@ async fn an_invalid_file_spawns_nothing_and_is_reported() {
     // The first is found where the file is, the others where the launch is known.
     type Wrong<'a> = (&'a [(&'a str, &'a str)], &'a [[&'a str; 2]], &'a [&'a str]);
     let wrong: [Wrong<'_>; 4] = [
-        (pair, &[["b", "c"], ["a", "nobody"]], &["joining.toml:15:11: ", "found `a`", "at least one end"]),
-        (pair, &[["b", "c"], ["c", "nobody"]], &["neighbours of `c`", "found `nobody`"]),
+        (pair, &[["b", "c"], ["a", "missing"]], &["joining.toml:15:11: ", "found `a`", "at least one end"]),
+        (pair, &[["b", "c"], ["c", "missing"]], &["neighbours of `c`", "found `missing`"]),
         (&[("b", "0"), ("a", "0")], &[["b", "a"]], &["`a`"]),
         (&[], &[], &["task"]),
     ];

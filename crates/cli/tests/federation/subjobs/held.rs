@@ -34,8 +34,12 @@ async fn an_operator_sees_and_ends_what_an_agent_has_left() {
     };
     let (code, _, stderr) = end(&alice);
     assert!(code == 2 && stderr.contains("only an operator"), "{code}: {stderr}");
+    assert!(
+        stderr.ends_with("\n  hint: `pliant cancel LAUNCH` ends a launch of your own with all its subjobs\n"),
+        "{stderr}"
+    );
     let (code, _, stderr) = end(&bob);
-    assert!(code == 2 && stderr.contains("holds nothing there"), "{code}: {stderr}");
+    assert!(code == 2 && stderr.contains("has no subjobs at these servers"), "{code}: {stderr}");
     let (code, text, stderr) = end(&root);
     assert!(code == 0 && text.contains("ended"), "{code}: {text}{stderr}");
     let Exit::NotStarted(why) = agent.hears(&subjob.id, "is over", how_it_ended).await else {

@@ -20,7 +20,7 @@ use super::driver::Judged;
 use super::probing;
 use crate::agent::child_connection::stopped;
 use crate::agent::service::{JOURNAL, late, rejected};
-use crate::gate::{self, Gate};
+use crate::gate::{self, Gate, for_operators};
 use crate::host::Mailbox;
 use crate::host::{Replies, SharedArchive};
 
@@ -113,7 +113,10 @@ impl proto::launches_server::Launches for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let LaunchesQuery { all, limit } = request.into_inner().try_into()?;
         if all && !caller.operator {
-            return Err(Status::permission_denied("only an operator sees the launches of others"));
+            return Err(for_operators(
+                "see the launches of other users",
+                "your own launches are listed without --all",
+            ));
         }
         let owner = (!all).then_some(caller.user);
         let (open, mine) = (self.open()?, owner.clone());

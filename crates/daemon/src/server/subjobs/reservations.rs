@@ -5,6 +5,7 @@ use pliant_control::server::{ListedSubjob, Server, SubjobEvent};
 use pliant_wire::{HeldSubjobs, proto};
 use tonic::{Request, Response, Status};
 
+use crate::gate::for_operators;
 use crate::server::service::{Service, stopping};
 
 #[tonic::async_trait]
@@ -29,8 +30,9 @@ impl proto::held_subjobs_server::HeldSubjobs for Service {
     ) -> Result<Response<proto::SubjobState>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         if !caller.operator {
-            return Err(Status::permission_denied(
-                "only an operator ends what a launch holds here; `pliant cancel` ends one's launch",
+            return Err(for_operators(
+                "end single subjobs of a launch",
+                "`pliant cancel LAUNCH` ends a launch of your own with all its subjobs",
             ));
         }
         let id = SubjobId::try_from(request.into_inner())?;

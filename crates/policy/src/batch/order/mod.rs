@@ -254,6 +254,15 @@ impl Ranking {
         Standing { aged, rank, submit: job.submit, arrival }
     }
 
+    /// When a standing may change next.
+    pub(super) fn changes_at(&self, standing: &Standing) -> Time {
+        match (self.ordering.order.rank, self.ordering.aging.0) {
+            (Rank::Waiting(_) | Rank::Usage(_), _) => Time(i64::MIN),
+            (_, Some(bound)) if !standing.aged => standing.submit + bound + Span(1),
+            _ => Time::MAX,
+        }
+    }
+
     fn candidate(&self, now: Time, job: &Submission) -> Candidate {
         Candidate {
             procs: job.procs,

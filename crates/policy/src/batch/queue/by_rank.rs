@@ -1,5 +1,6 @@
-//! A queue in a queue order: a vector sorted again before decisions, since ranks change with time. It stays nearly sorted,
-//! so that sorting usually costs O(jobs).
+//! A queue in a queue order: a vector that is sorted before decisions. If ranks change with time, all jobs are ranked and
+//! sorted again; the vector stays nearly sorted, so that this usually costs O(jobs). Otherwise only new jobs are sorted in, and
+//! all jobs only when one has aged.
 
 use pliant_model::{JobId, Procs, Span, Time};
 
@@ -14,6 +15,10 @@ pub(in crate::batch) struct RankedQueue {
     jobs: Vec<Option<Ranked>>,
     waiting: usize,
     arrivals: u64,
+    /// Jobs before this position are sorted.
+    sorted: usize,
+    /// No standing changes before this time.
+    changes_at: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +27,17 @@ struct Ranked {
     standing: Standing,
 }
 
+/// The order of two waiting jobs.
+fn compare(a: &Option<Ranked>, b: &Option<Ranked>) -> std::cmp::Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => a.standing.compare(&b.standing),
+        _ => std::cmp::Ordering::Equal,
+    }
+}
+
 impl RankedQueue {
     pub(super) fn new(ranking: Ranking) -> RankedQueue {
-        RankedQueue { ranking, jobs: Vec::new(), waiting: 0, arrivals: 0 }
+        RankedQueue { ranking, jobs: Vec::new(), waiting: 0, arrivals: 0, sorted: 0, changes_at: Time::MAX }
     }
 
     /// An empty queue with the same ranking.
@@ -44,18 +57,31 @@ impl RankedQueue {
     /// Sorts the jobs for `now`.
     pub(super) fn arrange(&mut self, now: Time) {
         self.ranking.settle(now);
+        self.close_gaps();
+        if now < self.changes_at {
+            for index in self.sorted..self.jobs.len() {
+                let (before, new) = self.jobs.split_at(index);
+                let position = before.partition_point(|one| compare(one, &new[0]).is_le());
+                self.jobs[position..=index].rotate_right(1);
+            }
+        } else {
+            let ranking = &self.ranking;
+            self.changes_at = Time::MAX;
+            for one in self.jobs.iter_mut().flatten() {
+                one.standing = ranking.standing(now, &one.job, one.standing.arrival(), Some(&one.standing));
+                self.changes_at = self.changes_at.min(ranking.changes_at(&one.standing));
+            }
+            self.jobs.sort_by(compare);
+        }
+        self.sorted = self.jobs.len();
+    }
+
+    fn close_gaps(&mut self) {
         if self.jobs.len() > self.waiting {
+            let unsorted = self.jobs[self.sorted..].iter().flatten().count();
             self.jobs.retain(Option::is_some);
+            self.sorted = self.jobs.len() - unsorted;
         }
-        let ranking = &self.ranking;
-        for one in self.jobs.iter_mut().flatten() {
-            one.standing = ranking.standing(now, &one.job, one.standing.arrival(), Some(&one.standing));
-        }
-        let compare = |a: &Option<Ranked>, b: &Option<Ranked>| match (a, b) {
-            (Some(a), Some(b)) => a.standing.compare(&b.standing),
-            _ => std::cmp::Ordering::Equal,
-        };
-        self.jobs.sort_by(compare);
     }
 
     /// Number of jobs served before one that is submitted now; the queue must be arranged for `now`.
@@ -74,6 +100,7 @@ impl RankedQueue {
         let standing = self.ranking.standing(now, &job, self.arrivals, None);
         self.arrivals += 1;
         self.waiting += 1;
+        self.changes_at = self.changes_at.min(self.ranking.changes_at(&standing));
         self.jobs.push(Some(Ranked { job, standing }));
     }
 

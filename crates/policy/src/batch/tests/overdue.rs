@@ -6,7 +6,7 @@ use super::super::{Start, Submission, by_name};
 
 #[test]
 fn no_job_takes_the_processors_of_an_overdue_job() {
-    for policy in ["fcfs", "easy", "backfill", "h1", "h1-completion", "h2", "h3-head"] {
+    for policy in ["fcfs", "easy", "easy-sjbf", "backfill", "h1", "h1-completion", "h2", "h3-head"] {
         let mut cluster = (by_name(policy).expect("registered").new)(Procs(4), Time(0));
         let (procs, walltime) = (Procs(3), Span(10));
         let mut started = Vec::new();

@@ -12,7 +12,7 @@ use pliant_tig::{Grid, Metrics, TaskGraph};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::results::{self, Plan, Record, Trial, values};
+use super::results::{self, Failure, Plan, Record, Trial, values};
 use super::{Algorithm, ClusteringChoice, ClusteringRow, MappingCampaign, use_case};
 use crate::campaign::experiment::{Experiment, Files, RecordSink, Shared};
 use crate::campaign::{CampaignError, Fingerprint, Kind};
@@ -216,8 +216,11 @@ fn map(campaign: &MappingCampaign, cut: &ClusteredGraph, grids: &[Grid]) -> Vec<
             let mapping = policy.map(&cut.graph, grid, clusters);
             let map_seconds = started.elapsed().as_secs_f64();
             let cut_seconds = if policy.algorithm == Algorithm::Wase { cut.seconds } else { 0.0 };
-            let metrics = mapping.ok().map(|mapping| Metrics::of(&cut.graph, grid, clusters, &mapping));
-            Trial { measures: metrics.as_ref().map(values), map_seconds, cut_seconds }
+            let (metrics, failure) = match mapping {
+                Ok(mapping) => (Some(Metrics::of(&cut.graph, grid, clusters, &mapping)), None),
+                Err(error) => (None, Some(Failure::of(&error))),
+            };
+            Trial { measures: metrics.as_ref().map(values), failure, map_seconds, cut_seconds }
         })
     });
     trials.collect()

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use pliant_model::campaign::{self, mapping};
-use pliant_tig::Metrics;
+use pliant_tig::{MappingError, Metrics};
 use serde::{Deserialize, Serialize};
 
 use super::{Axis, Cell, ClusteringRow, Timing, UseCaseRow};
@@ -40,8 +40,37 @@ pub(in crate::campaign) enum Record {
 pub(in crate::campaign) struct Trial {
     /// Its measures ([`MEASURES`]); none if it failed.
     pub(super) measures: Option<Vec<f64>>,
+    /// Why it failed; none if it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<Failure>,
     pub(super) map_seconds: f64,
     pub(super) cut_seconds: f64,
+}
+
+/// Why a mapping failed.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::campaign) enum Failure {
+    /// No LAN was suitable for a cluster.
+    Lan,
+    /// No machine had enough power or links left for a task.
+    Machine,
+}
+
+impl Failure {
+    pub(super) fn of(error: &MappingError) -> Failure {
+        match error {
+            MappingError::Cluster { .. } => Self::Lan,
+            MappingError::Task { .. } => Self::Machine,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Lan => "lan",
+            Self::Machine => "machine",
+        }
+    }
 }
 
 /// The input of results that is not in the records.
@@ -239,20 +268,22 @@ fn timing(plan: &Plan, trials: &[Row<'_>]) -> Vec<Timing> {
     rows
 }
 
-/// One line per trial; a failed mapping has no measures.
+/// One line per trial; a failed mapping has no measures, but says why it failed.
 fn to_csv(plan: &Plan, trials: &[Row<'_>]) -> String {
     let count = trials.iter().find_map(|row| row.trial.measures.as_ref()).map_or(0, Vec::len);
     let names = &MEASURES[..count.min(MEASURES.len())];
-    let mut text = String::from("tasks,seed,cluster_size,mcr_mflops,machines,lan_hosts,policy,mapped");
+    let mut text =
+        String::from("tasks,seed,cluster_size,mcr_mflops,machines,lan_hosts,policy,mapped,failure");
     names.iter().for_each(|name| text.extend([",", name]));
     text.push('\n');
     for row in trials {
         let Row { tasks, seed, class: [least, most], mcr_mflops, machines, lan_hosts, policy, trial } = row;
         let policy = &plan.policies[*policy];
         let mapped = u8::from(trial.measures.is_some());
+        let failure = trial.failure.map_or("", Failure::name);
         let _ = write!(
             text,
-            "{tasks},{seed},{least}-{most},{mcr_mflops},{machines},{lan_hosts},{policy},{mapped}"
+            "{tasks},{seed},{least}-{most},{mcr_mflops},{machines},{lan_hosts},{policy},{mapped},{failure}"
         );
         match &trial.measures {
             None => text.extend(names.iter().map(|_| ',')),

@@ -129,7 +129,7 @@ fn errors_of_generators_have_the_key() {
     let generated = |keys: &str, message: &str| check("file = \"log.swf\"", keys, message);
     generated(
         "generate = \"federation\"\nload = 2e3",
-        "10:8: `load`: expected a number above 0 and at most 1000, found 2000",
+        "10:8: `load`: expected a load above 0 and at most 1000, found 2000",
     );
     generated(
         "generate = \"federation\"\ndays = 0.0",

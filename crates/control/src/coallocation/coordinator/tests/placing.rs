@@ -250,9 +250,11 @@ fn spawned_tasks_are_all_placed_or_none() {
         assert!(lost.not_spawned.is_some() && lost.allocation.is_none(), "none of them: {record:?}");
     }
     assert_eq!(record.state, LaunchState::Running);
-    for wrong in
-        [vec![], vec![spawned("z", &[("nobody", 1.0)])], vec![spawned("a", &[("b", 1.0)]), spawned("b", &[])]]
-    {
+    for wrong in [
+        vec![],
+        vec![spawned("z", &[("missing", 1.0)])],
+        vec![spawned("a", &[("b", 1.0)]), spawned("b", &[])],
+    ] {
         federation.handle(spawn(9, wrong));
         assert!(
             matches!(federation.answers.last(), Some(Answer::Refused(_))),
@@ -289,7 +291,7 @@ fn a_spawned_task_is_placed_near_the_neighbour_with_most_traffic() {
     let record = federation.record();
     assert_eq!(servers(&record), ["s1", "s1", "s1", "s0", "s0"]);
     assert!(record.tasks[5].not_spawned.is_some() && record.state == LaunchState::Running);
-    for wrong in [spawn(5, "e", &[("nobody", 1.0)]), spawn(6, "t0", &[("t1", 1.0)]), spawn(7, "f", &[])] {
+    for wrong in [spawn(5, "e", &[("missing", 1.0)]), spawn(6, "t0", &[("t1", 1.0)]), spawn(7, "f", &[])] {
         federation.handle(wrong);
         assert!(
             matches!(federation.answers.last(), Some(Answer::Refused(_))),

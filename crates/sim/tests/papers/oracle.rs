@@ -1,7 +1,5 @@
 //! Compares simulations of real logs, job for job, with schedules of independent simulators and, in either order of the
 //! events of one instant, with the reference implementations in [`reference`] (docs/research/validation.md).
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "schedules are files")]
 
 mod reference;
 

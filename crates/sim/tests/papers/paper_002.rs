@@ -1,11 +1,5 @@
 //! Paper 002's campaigns: their files, equal results on any number of threads, and the paper's claims on a small generated
 //! log.
-#![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "campaigns are files, and their results are folders"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pliant_model::Span;
 use pliant_sim::campaign::multi_job::{ArrivingCell, FrozenCell, LogSource, MultiJobCampaign, Results};
 use pliant_sim::campaign::{Campaign, CampaignError, Measured, Options, Results as AnyResults, Shard};
+use pliant_testing::claims::figure;
 
 fn campaign(name: &str) -> MultiJobCampaign {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns").join(name);
@@ -64,49 +59,106 @@ fn on_any_threads(campaign: &MultiJobCampaign) -> (tempfile::TempDir, Results) {
 }
 
 #[test]
-fn the_papers_campaign_in_small() {
+fn c002_3_to_10_the_papers_campaign_in_small() {
     let (_dir, results) = on_any_threads(&small("paper-002.toml"));
     assert_eq!(results.logs[0].busy_processors.len(), 10);
     assert_eq!(results.logs[0].groups, 12);
     assert!((100..=144).contains(&results.logs[0].users));
-    // C002-4: a few clusters have most of the work.
-    let work = &results.logs[0].busy_processors;
-    assert!(work[..3].iter().sum::<f64>() > work[3..].iter().sum::<f64>(), "{work:?}");
-    // C002-3: Algorithm 1 before random, in every cell.
+    // A few clusters have most of the work: by construction on the generated log.
+    assert!(share_of_three(&results.logs[0].busy_processors) > 50.0);
+    let (mut cells, mut later) = (0, 0);
     for pair in results.frozen.chunks(2) {
         assert_eq!((pair[0].policy.as_str(), pair[1].policy.as_str()), ("statistics", "random"));
         // With the printed heavy tails, the draws decide.
         let slack = if pair[0].law == "pareto-printed" { 1.3 } else { 1.0 };
         assert!(pair[0].makespan_s.mean <= slack * pair[1].makespan_s.mean, "{pair:?}");
         assert!(pair[0].makespan_s.median <= pair[0].makespan_s.p95);
+        if pair[0].law == "deterministic" {
+            cells += 1;
+            later += usize::from(pair[0].makespan_s.mean > pair[1].makespan_s.mean);
+        }
     }
-    let (starts, laws) = (10, 4);
-    let deterministic = results.frozen.iter().filter(|cell| cell.experiment == "2-log-times");
-    assert_eq!(deterministic.clone().count(), 2 * laws * 4);
-    assert!(
-        deterministic
-            .filter(|cell| cell.law == "deterministic" && cell.policy == "statistics")
-            .all(|cell| cell.makespan_s.runs == starts)
+    figure(
+        "C002-3",
+        &format!("of {cells} cells with Algorithm 1 later than random"),
+        f64::from(later as u32),
+        0.0..=0.0,
     );
-    // C002-8: the delay of random, over all numbers of jobs, grows with the pre-load.
-    let later = ["100", "1000", "5000", "10000"].map(|time| {
-        let cells: Vec<&FrozenCell> = results
-            .frozen
-            .iter()
-            .filter(|cell| cell.experiment == format!("1-equal-times-{time}"))
-            .filter(|cell| cell.law == "deterministic")
-            .collect();
-        let ratio = |pair: &[&FrozenCell]| (pair[1].makespan_s.mean / pair[0].makespan_s.mean).ln();
-        let ratios: Vec<f64> = cells.chunks(2).map(ratio).collect();
-        ratios.iter().sum::<f64>() / ratios.len() as f64
-    });
-    assert!(later.is_sorted_by(|one, next| one < next), "{later:?}");
-    // C002-9: with many jobs every cluster gets some, so random ends with the most pending work plus about a tenth of them.
-    for cell in &results.frozen {
-        let is_meant = cell.policy == "random" && cell.law == "deterministic" && cell.job_time_s.is_none();
-        if is_meant && cell.instances == 10_000 {
-            let after = cell.makespan_s.mean - cell.largest_pending_s;
-            assert!((0.9e6..1.2e6).contains(&after), "{cell:?}");
+    let (starts, laws) = (10, 4);
+    let log_times: Vec<&FrozenCell> =
+        results.frozen.iter().filter(|cell| cell.experiment == "2-log-times").collect();
+    assert_eq!(log_times.len(), 2 * laws * 4);
+    let of = |policy: &str, law: &str| -> Vec<&FrozenCell> {
+        log_times.iter().filter(|cell| cell.policy == policy && cell.law == law).copied().collect()
+    };
+    let equal = of("statistics", "deterministic");
+    assert!(equal.iter().all(|cell| cell.makespan_s.runs == starts));
+    let intervals = [5.5..=7.5, 1.8..=2.8, 0.6..=1.1, 0.3..=0.5];
+    for ((equal, gaussian), interval) in equal.iter().zip(of("statistics", "gaussian")).zip(intervals) {
+        let percent = 100.0 * (gaussian.makespan_s.mean / equal.makespan_s.mean - 1.0);
+        let what =
+            format!("% later with Gaussian than with equal jobs, {} jobs, log's pre-load", equal.instances);
+        figure("C002-6", &what, percent, interval);
+    }
+    // With many jobs every cluster gets some, so random ends with the most pending work plus about a tenth of them.
+    let many = of("random", "deterministic")[3];
+    let after = (many.makespan_s.mean - many.largest_pending_s) / 1e6;
+    figure("C002-9", "random after the largest pre-load, over a tenth of the jobs", after, 0.9..=1.1);
+    let points: Vec<(f64, f64)> =
+        equal.iter().map(|cell| (cell.instances as f64, cell.makespan_s.mean)).collect();
+    figure("C002-10", "R² of the makespans of Algorithm 1 over the jobs", r_squared(&points), 0.995..=1.0);
+}
+
+/// The share of the busiest three in all, in %.
+fn share_of_three(work: &[f64]) -> f64 {
+    100.0 * work[..3].iter().sum::<f64>() / work.iter().sum::<f64>()
+}
+
+/// How much of the variance a straight line explains.
+fn r_squared(points: &[(f64, f64)]) -> f64 {
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let sum =
+        |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|point| of(point.0 - x, point.1 - y)).sum::<f64>();
+    sum(&|x, y| x * y).powi(2) / (sum(&|x, _| x * x) * sum(&|_, y| y * y))
+}
+
+/// Figure 4 on the generated log: random over Algorithm 1 as the jobs of the pre-load become longer.
+#[test]
+fn c002_7_8_random_breaks_away_from_algorithm_1() {
+    let whole = campaign("paper-002.toml");
+    let mut campaign = small("paper-002.toml");
+    campaign.arriving.clear();
+    for (frozen, whole) in campaign.frozen.iter_mut().zip(&whole.frozen) {
+        frozen.delays.clone_from(&whole.delays);
+    }
+    campaign.frozen.retain(|frozen| frozen.name.starts_with("1-equal-times-"));
+    let dir = tempfile::tempdir().unwrap();
+    let results = run(&campaign, dir.path(), 2).unwrap();
+    let ratio = |time: i64, times: i64, instances: u64| {
+        let of = |policy: &str| {
+            let found = results.frozen.iter().find(|cell| {
+                (cell.job_time_s, cell.delay_s, cell.instances) == (Some(time), time * times, instances)
+                    && cell.policy == policy
+            });
+            found.unwrap().makespan_s.mean
+        };
+        of("random") / of("statistics")
+    };
+    // The jobs' time, how many times that the log ran, and what was found with 10 and with 10,000 instances.
+    for (claim, time, times, expected) in [
+        ("C002-7", 1_000, 1, [3.5, 1.05]),
+        ("C002-7", 1_000, 10, [18.4, 1.06]),
+        ("C002-8", 5_000, 1, [55.5, 1.14]),
+        ("C002-8", 5_000, 10, [232.0, 1.85]),
+        ("C002-8", 10_000, 1, [148.0, 1.46]),
+        ("C002-8", 10_000, 10, [419.0, 4.24]),
+    ] {
+        for (instances, expected) in [10, 10_000].into_iter().zip(expected) {
+            let what = format!(
+                "random over Algorithm 1, pre-load jobs of {time} s for {times} times that, {instances} jobs"
+            );
+            figure(claim, &what, ratio(time, times, instances), 0.9 * expected..=1.1 * expected);
         }
     }
 }
@@ -120,23 +172,122 @@ fn mean(results: &Results, experiment: &str, policy: &str) -> f64 {
     cells.iter().map(|cell| cell.makespan_s.mean).sum::<f64>() / cells.len() as f64
 }
 
-/// C002-11 and C002-15: statistics before random in scenarios 3 and 4.
+/// Makespans or responses of a policy over those of another one, in each cell of some experiments.
+fn ratios(
+    results: &Results,
+    experiments: &[&str],
+    policies: [&str; 2],
+    of: fn(&ArrivingCell) -> f64,
+) -> Vec<f64> {
+    let [over, under] = policies.map(|policy| -> Vec<&ArrivingCell> {
+        let cells = results.arriving.iter().filter(|cell| experiments.contains(&cell.experiment.as_str()));
+        cells.filter(|cell| cell.policy == policy).collect()
+    });
+    assert!(!over.is_empty() && over.len() == under.len(), "{policies:?} in {experiments:?}");
+    let key =
+        |cell: &ArrivingCell| (cell.experiment.clone(), cell.times.clone(), cell.delay_s, cell.instances);
+    over.iter()
+        .zip(under)
+        .map(|(over, under)| {
+            assert_eq!(key(over), key(under));
+            of(over) / of(under)
+        })
+        .collect()
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Scenarios 3 and 4 with the campaign's delays and instances, on the small log.
 #[test]
-fn statistics_end_before_random_in_scenarios_3_and_4() {
-    let (_dir, results) = on_any_threads(&MultiJobCampaign { frozen: Vec::new(), ..small("paper-002.toml") });
-    assert!(mean(&results, "3a", "STAT") < mean(&results, "3a", "RND"));
-    for policy in ["STAT", "STAT-user", "STAT-group"] {
-        assert!(mean(&results, "3b", policy) < mean(&results, "3b", "RND"), "{policy}");
+fn c002_11_12_15_16_statistics_end_before_random_in_scenarios_3_and_4() {
+    let mut campaign = MultiJobCampaign { frozen: Vec::new(), ..small("paper-002.toml") };
+    let whole = self::campaign("paper-002.toml");
+    for arriving in &mut campaign.arriving {
+        let of_campaign = whole.arriving.iter().find(|whole| whole.name == arriving.name).unwrap();
+        arriving.delays.clone_from(&of_campaign.delays);
+        arriving.instances.clone_from(&of_campaign.instances);
+        (arriving.starts, arriving.draws) = (6, 10);
     }
-    // C002-15 in every cell.
-    let of = |policy: &'static str| {
-        let cells = results.arriving.iter().filter(|cell| cell.experiment.starts_with("4-R"));
-        cells.filter(move |cell| cell.policy == policy)
+    let (_dir, results) = on_any_threads(&campaign);
+    let makespan = |cell: &ArrivingCell| cell.makespan_s.mean;
+    let response = |cell: &ArrivingCell| cell.response_s.mean;
+    let count = |ratios: &[f64], is: fn(f64) -> bool| {
+        f64::from(ratios.iter().filter(|ratio| is(**ratio)).count() as u32)
     };
-    assert_eq!(of("RND").count(), 8);
-    for (random, statistics) in of("RND").zip(of("STAT-user")) {
-        assert_eq!((&random.times, random.instances), (&statistics.times, statistics.instances));
-        assert!(statistics.makespan_s.mean <= random.makespan_s.mean, "{statistics:?} {random:?}");
+    // What was found: random over statistics by executable, and those by user and by group over them.
+    for (experiment, expected) in [
+        ("3a", [1.86, 1.0, 1.0]),
+        ("3b", [1.09, 1.0, 1.02]),
+        ("3b-executable", [1.52, 1.02, 1.43]),
+        ("3b-group", [1.13, 1.0, 1.04]),
+    ] {
+        let found = ratios(&results, &[experiment], ["RND", "STAT"], makespan);
+        let what =
+            format!("of {} cells with statistics by executable later than random, {experiment}", found.len());
+        figure("C002-11", &what, count(&found, |ratio| ratio < 1.0), 0.0..=0.0);
+        let note = |claim: &str, policies: [&str; 2], expected: f64| {
+            let found = median(&ratios(&results, &[experiment], policies, makespan));
+            let what = format!("{} over {}, median of makespans, {experiment}", policies[0], policies[1]);
+            figure(claim, &what, found, 0.95 * expected..=1.05 * expected);
+        };
+        note("C002-11", ["RND", "STAT"], expected[0]);
+        if experiment != "3a" {
+            note("C002-12", ["STAT-user", "STAT"], expected[1]);
+            note("C002-12", ["STAT-group", "STAT"], expected[2]);
+        }
+    }
+    let scenario_4 = ["4-R1", "4-R2"];
+    let found = ratios(&results, &scenario_4, ["RND", "STAT-user"], makespan);
+    assert_eq!(found.len(), 16);
+    figure(
+        "C002-15",
+        "of 16 cells with statistics later than random",
+        count(&found, |ratio| ratio < 1.0),
+        0.0..=0.0,
+    );
+    let found = ratios(&results, &scenario_4, ["RND", "STAT-user"], response);
+    let least = found.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = found.iter().copied().fold(0.0, f64::max);
+    figure("C002-16", "least ratio of responses", least, 1.15..=1.4);
+    figure("C002-16", "greatest ratio of responses", most, 35.0..=60.0);
+}
+
+/// Jobs of one executable that differ by 0.1 and by 4 times their mean.
+#[test]
+fn c002_17_statistics_lose_what_a_category_spreads() {
+    let mut campaign = campaign("paper-002-beyond.toml");
+    campaign.logs = [0, 4].map(|at| campaign.logs[at].clone()).to_vec();
+    for log in &mut campaign.logs {
+        let LogSource::Generated(what) = &mut log.source else { panic!("expected a generated log") };
+        (what.jobs, what.days) = (6000, 6.0);
+    }
+    campaign.policies.retain(|policy| ["exact", "mean", "random"].contains(&policy.name.as_str()));
+    campaign.arriving.truncate(1);
+    let spread = &mut campaign.arriving[0];
+    (spread.logs, spread.policies, spread.reference) = (vec![0, 1], vec![0, 1, 2], None);
+    (spread.starts, spread.draws) = (4, 4);
+    let dir = tempfile::tempdir().unwrap();
+    let results = run(&campaign, dir.path(), 2).unwrap();
+    for (log, [mean, random]) in
+        [("spread-0.1", [17.0..=25.0, 9.0..=11.5]), ("spread-4", [24.0..=33.0, 5.4..=7.0])]
+    {
+        let of = |policies: [&str; 2]| {
+            let cells = results.arriving.iter().filter(|cell| cell.log == log).cloned().collect();
+            let results = Results { arriving: cells, ..results.clone() };
+            let ratios = ratios(&results, &["spread"], policies, |cell| cell.makespan_s.mean);
+            (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+        };
+        figure(
+            "C002-17",
+            &format!("% later than with exact runtimes, {log}"),
+            100.0 * (of(["mean", "exact"]) - 1.0),
+            mean,
+        );
+        figure("C002-17", &format!("random over statistics, {log}"), of(["random", "mean"]), random);
     }
 }
 
@@ -239,14 +390,18 @@ fn errors_in_a_file_have_their_position() {
     check(log, arriving, "11:9", "expected the name of a [[log]], found `m`");
 }
 
-/// C002-13 and C002-14, on the public multi-site log instead of the paper's.
+/// C002-13 and C002-14 on LCG-2005 instead of the paper's log; and how its load is spread.
 #[test]
-fn categories_of_a_real_log_are_counted() {
+fn c002_4_13_categories_of_a_real_log_are_counted() {
     let Some(path) = pliant_testing::log("LCG.swf.gz") else { return };
     let log = pliant_trace::load(&path, &pliant_trace::LoadOptions::default()).unwrap();
     let division = pliant_sim::multi_job::Division { stretches: 1, skipped: 0, clusters: 10 };
     let divided = pliant_sim::multi_job::background(&log, division).unwrap();
     assert_eq!(divided.categories, [0, 216, 28]);
+    figure("C002-13", "groups in LCG-2005", f64::from(divided.categories[2] as u32), 28.0..=28.0);
+    let mut work = vec![0.0; 10];
+    divided.jobs.iter().for_each(|job| work[job.cluster] += job.runtime.0 as f64);
+    figure("C002-4", "% of the work of LCG's ten busiest sites on three", share_of_three(&work), 67.0..=69.0);
 }
 
 /// A log of three sites in both formats, each job with a user, a group and an executable, numbered in the order of appearance.

@@ -1,0 +1,161 @@
+//! Single decisions in a federation without reallocation: what the binary search misses, and which promises are kept.
+
+use std::collections::BTreeMap;
+
+use pliant_model::{ClusterId, JobId, MapReason, Platform, Reason, Request, Time, runtime_at};
+use pliant_policy::federation::{Federation, Tracked};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::tuning::Tuner;
+use pliant_report::summarize;
+use pliant_sim::campaign::{Generator, Moldable, Recipe, month, sim_jobs};
+use pliant_sim::{NoObserver, Policies, SimJob, simulate};
+use pliant_testing::claims;
+use pliant_trace::platform;
+
+/// What a run of decisions has counted.
+#[derive(Default)]
+struct Decisions {
+    /// Sizes of moldable jobs that the binary search chose on a cluster.
+    searched: usize,
+    /// Those with a later completion than the exact tuner's.
+    missed: usize,
+    /// The sum of their relative losses: how much longer the response is than the best one.
+    loss: f64,
+    /// Jobs that ran.
+    jobs: usize,
+    /// Jobs that started later than their first plan said.
+    delayed: usize,
+}
+
+impl Decisions {
+    fn percent(part: usize, of: usize) -> f64 {
+        100.0 * part as f64 / of as f64
+    }
+}
+
+/// The jobs of paper 000's June, with their load changed to a share of the platform's capacity.
+fn june(load: Option<f64>) -> Vec<SimJob> {
+    let recipe = Recipe {
+        generator: Generator::Grid5000,
+        month: Some(month("june").unwrap()),
+        jobs: None,
+        days: None,
+        load,
+        walltime_max_s: None,
+    };
+    let mut workload = recipe.generate(&grid5000("cbf"), 1);
+    workload.resolve_origins(&grid5000("cbf"));
+    sim_jobs(workload.jobs, Moldable::Paper, 1.0, 1)
+}
+
+fn grid5000(batch: &str) -> Platform {
+    platform::built_in("grid5000").unwrap().with_batch(batch)
+}
+
+/// Runs the jobs with the binary search, and asks the exact tuner each time as well.
+fn decide(jobs: &[SimJob], batch: &str) -> Decisions {
+    let platform = grid5000(batch);
+    let mut federation = Federation::new(&platform, Tuner::Binary, Time::ZERO).unwrap();
+    let mut decisions = Decisions::default();
+    // The cluster of each waiting job, and the start that it was promised.
+    let mut submitted: BTreeMap<JobId, (ClusterId, Time)> = BTreeMap::new();
+    // By time; terminations of one instant in the order of the starts.
+    let mut ends: BTreeMap<(Time, usize), (ClusterId, JobId)> = BTreeMap::new();
+    let mut arriving = jobs.iter().enumerate().peekable();
+    loop {
+        let starts = federation.ids().collect::<Vec<_>>().into_iter();
+        let start = starts.filter_map(|id| federation.scheduler(id).next_start()).min();
+        let arrival = arriving.peek().map(|(_, job)| job.job.submit);
+        let end = ends.first_key_value().map(|((at, _), _)| *at);
+        let Some(now) = [start, arrival, end].into_iter().flatten().min() else { return decisions };
+        while let Some(entry) = ends.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (cluster, job) = entry.remove();
+            federation.scheduler(cluster).finish(now, job);
+        }
+        while let Some((index, one)) = arriving.next_if(|(_, job)| job.job.submit <= now) {
+            let id = JobId(index as u32);
+            let request = Request::new(id, now, one.job.procs, one.job.walltime, one.speedup.clone());
+            decisions.compare(&mut federation, &platform, now, &request);
+            let Some((cluster, estimate)) = federation.earliest(now, &request, None, Time::MAX) else {
+                continue;
+            };
+            let reason = Reason::Mapped(MapReason::EarliestCompletion);
+            federation.submit(now, Tracked { request, cluster, moves: 0, reason }, estimate.shape());
+            submitted.insert(id, (cluster, estimate.start));
+        }
+        for cluster in federation.ids() {
+            let mut started = Vec::new();
+            federation.scheduler(cluster).start_due(now, &mut started);
+            for start in started {
+                let (cluster, promised) = submitted.remove(&start.job).unwrap();
+                decisions.jobs += 1;
+                decisions.delayed += usize::from(now > promised);
+                let end = now + runtime_at(&jobs[start.job.index()].job, start.walltime);
+                ends.insert((end, decisions.jobs), (cluster, start.job));
+                federation.started(start.job);
+            }
+        }
+    }
+}
+
+impl Decisions {
+    /// Compares both tuners on every cluster where the request may have several sizes.
+    fn compare(&mut self, federation: &mut Federation, platform: &Platform, now: Time, request: &Request) {
+        for (id, cluster) in federation.ids().zip(platform.clusters()) {
+            let Some(walltimes) = request.on(cluster.procs, cluster.speed) else { continue };
+            if walltimes.least() == walltimes.most() {
+                continue;
+            }
+            let mut completion = |tuner| {
+                let estimate = federation.scheduler(id).estimate(now, &walltimes, tuner);
+                (estimate.unwrap().completion() - now).0 as f64
+            };
+            let (found, best) = (completion(Tuner::Binary), completion(Tuner::Exact));
+            self.searched += 1;
+            if found > best {
+                self.missed += 1;
+                self.loss += found / best - 1.0;
+            }
+        }
+    }
+}
+
+#[test]
+fn c000_4_the_binary_search_often_misses_the_best_size() {
+    for (load, missed, loss) in [(None, 48.0..=53.0, 90.0..=105.0), (Some(0.1), 14.0..=18.0, 60.0..=80.0)] {
+        let found = decide(&june(load), "cbf");
+        let load = load.map_or("own load".to_owned(), |load| format!("load {load}"));
+        let missed_percent = Decisions::percent(found.missed, found.searched);
+        claims::figure("C000-4", &format!("missed % of the sizes, June, {load}"), missed_percent, missed);
+        let loss_percent = 100.0 * found.loss / found.missed as f64;
+        claims::figure("C000-4", &format!("mean loss % of these, June, {load}"), loss_percent, loss);
+    }
+}
+
+#[test]
+fn c000_26_only_planning_anew_delays_promised_starts() {
+    for (batch, expected) in [("cbf", 0.0..=0.0), ("cbf-replan", 0.5..=1.2)] {
+        let found = decide(&june(None), batch);
+        let percent = Decisions::percent(found.delayed, found.jobs);
+        claims::figure(
+            "C000-26",
+            &format!("% of the jobs that start late, June, {batch}"),
+            percent,
+            expected,
+        );
+    }
+}
+
+#[test]
+fn c000_29_minmin_gains_with_the_window() {
+    let jobs = june(None);
+    for (window, expected) in [(20, 22_463.0), (200, 21_538.0), (usize::MAX, 21_389.0)] {
+        let regular = Reallocation { window, ..Reallocation::new(Algorithm::Regular, Heuristic::MinMin) };
+        let policies = Policies { tuner: Tuner::Binary, reallocation: Some(regular), ..Policies::default() };
+        let run = simulate(&grid5000("cbf"), &jobs, &policies, &mut NoObserver).unwrap();
+        let window = if window == usize::MAX { "all jobs".to_owned() } else { format!("{window} jobs") };
+        let mean = summarize(&run).mean_response_s;
+        let what = format!("mean response in s, June, MinMin-reg with a window of {window}");
+        claims::figure("C000-29", &what, mean, expected - 1.0..=expected + 1.0);
+    }
+}
