@@ -172,10 +172,12 @@ start_munge() {
 start_accounts() {
     local database=$dir/accounts/socket client
     client=(mariadb --no-defaults --socket="$database" --user=root)
-    [ -d accounts/data ] || mariadb-install-db --no-defaults --user=root --datadir="$dir/accounts/data" \
-        --auth-root-authentication-method=normal >log/database 2>&1 || fail "mariadb-install-db: $(tail -1 log/database)"
+    # In a folder that it shared with another database, each would take the other's temporary tables.
+    mkdir -p accounts/tmp
+    [ -d accounts/data ] || mariadb-install-db --no-defaults --user=root --datadir="$dir/accounts/data" --tmpdir="$dir/accounts/tmp" \
+        --auth-root-authentication-method=normal >log/database 2>&1 || fail "mariadb-install-db: $(grep -m1 ERROR log/database || tail -1 log/database)"
     begin database mariadbd --no-defaults --user=root --datadir="$dir/accounts/data" --socket="$database" \
-        --skip-networking --innodb-buffer-pool-size=32M --pid-file="$dir/accounts/mariadbd.pid"
+        --tmpdir="$dir/accounts/tmp" --skip-networking --innodb-buffer-pool-size=32M --pid-file="$dir/accounts/mariadbd.pid"
     within 60 "${client[@]}" -e 'SELECT 1' >/dev/null 2>&1 || fail "mariadbd: $(tail -1 log/database.out)"
     # The client library knows no socket but by this variable.
     export MYSQL_UNIX_PORT=$database
