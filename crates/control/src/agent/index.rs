@@ -49,7 +49,7 @@ impl Agent {
             if self.is_below(record.server()) {
                 self.update_index(now, record, commands);
             } else {
-                self.archive_departed(record, commands);
+                self.archive_departed(now, record, commands);
             }
         }
         let sequence = self.children[child].sequence;
@@ -59,7 +59,8 @@ impl Agent {
     /// True if the agent knows a later status of the job. Two agents may report a job that has moved from one to the other,
     /// and the updates of the first one may be late.
     fn is_late(&self, record: &JobRecord) -> bool {
-        self.jobs.get(&record.handle).is_some_and(|known| known.progress() > record.progress())
+        let known = self.jobs.get(&record.handle);
+        known.is_some_and(|known| known.progress() > record.progress()) || self.departed.is_late(record)
     }
 
     /// True if this agent receives the status updates of a server. The master agent receives those of every server.
@@ -69,9 +70,10 @@ impl Agent {
 
     /// Archives a job that has gone to a server below another agent: this agent gets no further status updates of it. The
     /// record is kept for good, because earlier servers of the job may still report it.
-    fn archive_departed(&mut self, record: JobRecord, commands: &mut Vec<Command>) {
+    fn archive_departed(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
         let gone = self.jobs.remove(&record.handle);
         self.waiting -= usize::from(gone.is_some_and(|gone| gone.state == JobState::Queued));
+        self.departed.insert(now, &record);
         commands.push(Command::Archive(Box::new(record)));
     }
 
@@ -133,12 +135,14 @@ impl Agent {
             self.jobs.remove(handle);
             self.ended_moved.pop_front();
         }
+        self.departed.forget(now);
     }
 
     /// When [`Agent::forget`] has to run next.
     pub(super) fn next_forgotten(&self) -> Option<Time> {
         let ended = self.ended.front().map(|(at, _)| *at + KEPT_AFTER_END);
-        ended.into_iter().chain(self.ended_moved.front().map(|(at, _)| *at + MOVED_KEPT_AFTER_END)).min()
+        let moved = self.ended_moved.front().map(|(at, _)| *at + MOVED_KEPT_AFTER_END);
+        [ended, moved, self.departed.next_forgotten()].into_iter().flatten().min()
     }
 
     /// The last moves, oldest first.

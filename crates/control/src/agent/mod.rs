@@ -6,6 +6,7 @@
 //! every server (`discovery`). Status updates of jobs go up, from the journal of one daemon into that of the next
 //! (`index`).
 
+mod departed;
 mod discovery;
 mod index;
 mod offers;
@@ -228,7 +229,7 @@ pub enum Command {
         /// The result.
         found: DiscoveryResult,
     },
-    /// ReallocationReport a reallocation cycle to the caller that requested it.
+    /// Report a reallocation cycle to the caller that requested it.
     ReportReallocation {
         /// The caller.
         to: Token,
@@ -247,12 +248,12 @@ pub enum Command {
         /// The child's sequence number of the last one.
         sequence: u64,
     },
-    /// ReallocationReport a job's status to the parent, until it acknowledges.
+    /// Report a job's status to the parent, until it acknowledges.
     ReportStatus(Box<JobRecord>),
-    /// ReallocationReport the servers of this agent to the parent.
+    /// Report the servers of this agent to the parent.
     Announce,
-    /// ReallocationReport to the parent that processors have become free early, although no job of the federation has ended. This is of
-    /// use at once or not at all.
+    /// Report to the parent that processors have become free early, although no job of the federation has ended. This is of use at once
+    /// or not at all.
     Freed,
     /// Keep the record of a job that has ended, or has gone to a server below another agent, for good. A later status
     /// update with less progress ([`JobRecord::progress`]) is outdated.
@@ -284,6 +285,8 @@ pub struct Agent {
     ended: VecDeque<(Time, Handle)>,
     /// Ended jobs that were moved, which are kept longer.
     ended_moved: VecDeque<(Time, Handle)>,
+    /// Jobs that have gone to servers below other agents.
+    departed: departed::DepartedJobs,
     /// The number of waiting jobs in memory.
     waiting: usize,
     /// Since when any job has been waiting.
@@ -315,6 +318,7 @@ impl Agent {
             jobs: BTreeMap::new(),
             ended: VecDeque::new(),
             ended_moved: VecDeque::new(),
+            departed: departed::DepartedJobs::default(),
             waiting: 0,
             waits_since: Time(i64::MIN),
             operator_change: None,

@@ -6,6 +6,7 @@ use pliant_model::Time;
 use pliant_policy::runtimes::CalibratedDump;
 use serde::{Deserialize, Serialize};
 
+use super::departed::DepartedJobs;
 use super::runtimes;
 use super::{Agent, AgentConfig, Child, Command, Event, ReallocationChange, ReportedMove};
 use crate::job::{JobRecord, JobState};
@@ -20,6 +21,8 @@ pub struct AgentState {
     ended: VecDeque<(Time, Handle)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     ended_moved: VecDeque<(Time, Handle)>,
+    #[serde(default, skip_serializing_if = "DepartedJobs::is_empty")]
+    departed: DepartedJobs,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operator_change: Option<ReallocationChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,6 +44,7 @@ impl Agent {
             jobs,
             ended,
             ended_moved,
+            departed,
             operator_change,
             last_cycle,
             waits_since,
@@ -58,6 +62,7 @@ impl Agent {
             jobs,
             ended,
             ended_moved,
+            departed,
             waiting,
             waits_since,
             operator_change,
@@ -94,6 +99,7 @@ impl Machine for Agent {
             jobs: self.jobs.values().cloned().collect(),
             ended: self.ended.clone(),
             ended_moved: self.ended_moved.clone(),
+            departed: self.departed.clone(),
             operator_change: self.operator_change,
             last_cycle: self.last_cycle,
             waits_since: Some(self.waits_since),

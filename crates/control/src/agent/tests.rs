@@ -335,6 +335,53 @@ fn a_job_moved_to_another_agents_server_is_archived() {
     }
 }
 
+/// A server reports late what a job that has departed did there before.
+#[test]
+fn a_late_status_update_does_not_restore_a_departed_job() {
+    use crate::replay::Machine;
+    let mut bench = Bench::new(false);
+    for server in ["a", "b"] {
+        bench.attach(server);
+    }
+    let update = |child: &str, sequence, hops: &[(&str, &str)]| {
+        let hops = hops.iter().zip(1..).map(|((from, to), at)| hop(from, to, at)).collect();
+        let record = Box::new(JobRecord { hops, ..*record(7, JobState::Queued) });
+        Event::StatusUpdate { child: name(child), sequence, record }
+    };
+    let handle = record(7, JobState::Queued).handle;
+    let departed = [("a", "b"), ("b", "a"), ("a", "c")];
+    bench.handle(update("a", 1, &departed));
+    for restored in [false, true] {
+        if restored {
+            let state = serde_json::to_string(&bench.agent.dump(bench.now)).unwrap();
+            bench.agent =
+                Agent::from_state(bench.agent.config.clone(), serde_json::from_str(&state).unwrap());
+        }
+        for (sequence, hops) in [(1, 1), (2, 2)] {
+            let sequence = sequence + 2 * u64::from(restored);
+            let commands = bench.handle(update("b", sequence, &departed[..hops]));
+            assert_eq!(commands, [Command::Acknowledge { child: name("b"), sequence }]);
+        }
+        assert_eq!((bench.agent.job(&handle), bench.agent.waiting), (None, 0));
+    }
+    // It comes back, and departs once more.
+    let returned = [departed[0], departed[1], departed[2], ("c", "b"), ("b", "c")];
+    bench.now = Time(100);
+    bench.handle(update("b", 5, &returned[..4]));
+    assert!(bench.agent.job(&handle).is_some());
+    bench.handle(update("b", 6, &returned));
+    // Each departure is forgotten after a week, the first one without the second.
+    let week = 7 * 86_400;
+    for (at, is_forgotten) in [(week, false), (week + 100, true)] {
+        assert_eq!(bench.agent.next_due(), Some(Time(at)));
+        bench.now = Time(at);
+        bench.handle(Event::Due);
+        assert_eq!(bench.agent.departed.is_empty(), is_forgotten, "at {at}");
+        bench.handle(update("a", 2 + u64::from(is_forgotten), &returned[..4]));
+        assert_eq!(bench.agent.job(&handle).is_some(), is_forgotten, "at {at}");
+    }
+}
+
 /// Cycles are not journaled: a current cycle must not change when the next one is due.
 #[test]
 fn cycles_leave_no_state_that_is_not_in_the_journal() {
