@@ -72,7 +72,8 @@ impl Service {
         // A batch says what it runs by itself, and goes to no other server.
         let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let program = Program { prepared, submitted, batch, inputs, shared, request: id.to_string() };
+        let program =
+            Program { prepared, submitted, batch, inputs, shared, account: None, request: id.to_string() };
         let owner = caller.user.clone();
         let submit = Submit {
             key,

@@ -47,7 +47,8 @@ impl Service {
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
-        let program = Program { prepared, submitted: Some(what), batch, inputs, shared: None, request };
+        let program =
+            Program { prepared, submitted: Some(what), batch, inputs, shared: None, account: None, request };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },

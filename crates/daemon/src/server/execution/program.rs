@@ -33,6 +33,10 @@ pub(crate) struct Program {
     /// The key of the uploads that it shares with other batches of its multi-job; those of the submission if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shared: Option<Key>,
+    /// The operating-system account as which it runs; the server's own if there is none. What was chosen at acceptance stays, even
+    /// if the mapping of users to accounts changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) account: Option<String>,
     /// Ties the log lines of one submission together.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) request: String,

@@ -48,7 +48,15 @@ pub(super) fn request_work(
         Cause::TooLarge.because(format!("expected a service for one core, found one for {needed}"))
     })?;
     let (owner, inputs, request) = (user.clone(), inputs.to_vec(), request.to_owned());
-    let program = Box::new(Program { prepared, submitted: None, batch: None, inputs, shared: None, request });
+    let program = Box::new(Program {
+        prepared,
+        submitted: None,
+        batch: None,
+        inputs,
+        shared: None,
+        account: None,
+        request,
+    });
     Ok(RequestWork::Program { program, walltime, owner })
 }
 

@@ -208,6 +208,14 @@ impl Service {
         prepared.check_inputs(&inputs).map_err(refused)?;
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let submitted = Some(what).filter(|what| matches!(what, SubmittedWork::Script(_)));
-        Ok(TaskWork { prepared, submitted, batch: None, inputs, shared: None, request: String::new() })
+        Ok(TaskWork {
+            prepared,
+            submitted,
+            batch: None,
+            inputs,
+            shared: None,
+            account: None,
+            request: String::new(),
+        })
     }
 }

@@ -30,7 +30,15 @@ pub(in crate::server) fn program(arguments: &[String]) -> Program {
     let (name, text) = ("run.sh".to_owned(), "#!/bin/sh\n".to_owned());
     let script = pliant_wire::Script { name, text, work, arguments: arguments.to_vec() };
     let submitted = Some(SubmittedWork::Script(script));
-    Program { prepared, submitted, batch: None, inputs: Vec::new(), shared: None, request: String::new() }
+    Program {
+        prepared,
+        submitted,
+        batch: None,
+        inputs: Vec::new(),
+        shared: None,
+        account: None,
+        request: String::new(),
+    }
 }
 
 pub(in crate::server) fn subjob() -> SubjobRun {
