@@ -77,6 +77,7 @@ pub(crate) fn exit(exit: &Exit) -> Value {
         Exit::Code(code) => json!({ "how": "code", "code": code }),
         Exit::Signal(signal) => json!({ "how": "signal", "signal": signal }),
         Exit::OverWalltime => json!({ "how": "over-walltime" }),
+        Exit::OverLimit(why) => json!({ "how": "over-limit", "why": why }),
         Exit::Cancelled => json!({ "how": "cancelled" }),
         Exit::NotStarted(why) => json!({ "how": "not-started", "why": why }),
         Exit::Lost(why) => json!({ "how": "lost", "why": why }),
@@ -94,6 +95,7 @@ pub(crate) fn short(exit: Option<&Exit>) -> String {
         None => "-".to_owned(),
         Some(Exit::Code(code)) => code.to_string(),
         Some(Exit::NotStarted(_)) => "not started".to_owned(),
+        Some(Exit::OverLimit(_)) => "over a limit".to_owned(),
         Some(Exit::Lost(_)) => "lost".to_owned(),
         Some(other) => other.to_string(),
     }

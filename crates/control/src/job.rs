@@ -105,6 +105,8 @@ pub enum Exit {
     Signal(i32),
     /// The job exceeded its walltime and was killed.
     OverWalltime,
+    /// The job used more memory, processes or disk space than it may and was killed: what it exceeded.
+    OverLimit(String),
     /// The job was cancelled.
     Cancelled,
     /// The program could not be started; the reason.
@@ -131,6 +133,7 @@ impl fmt::Display for Exit {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
             Self::OverWalltime => write!(f, "over its walltime"),
+            Self::OverLimit(what) => write!(f, "over a limit: {what}"),
             Self::Cancelled => write!(f, "cancelled"),
             Self::NotStarted(why) => write!(f, "could not be started: {why}"),
             Self::Lost(why) => write!(f, "lost: {why}"),

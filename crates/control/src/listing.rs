@@ -254,7 +254,7 @@ impl ListedJob {
             (State::TimedOut, _) => Exit::OverWalltime,
             (State::Expired, _) => Exit::NotStarted("its deadline could not be kept".to_owned()),
             (State::NodeFailed, _) => lost("a node failed"),
-            (State::OutOfMemory, _) => lost("out of memory"),
+            (State::OutOfMemory, _) => Exit::OverLimit("memory, the batch system says".to_owned()),
             (State::Preempted, _) => lost("preempted"),
             (State::Completed, None) => Exit::Code(0),
             (_, Some(Status::Code(code))) => Exit::Code(code),

@@ -18,6 +18,7 @@ one_of! {
         Code <=> Code(as_is()),
         Signal <=> Signal(as_is()),
         OverWalltime(TrueFlag) <=> OverWalltime,
+        OverLimit <=> OverLimit(TEXT),
         Cancelled(TrueFlag) <=> Cancelled,
         NotStarted <=> NotStarted(TEXT),
         Lost <=> Lost(TEXT),

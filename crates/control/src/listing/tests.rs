@@ -153,7 +153,7 @@ fn exits_are_derived_from_states_and_statuses() {
     check(State::Cancelled, Some(Status::Signal(15)), Some(Exit::Cancelled));
     check(State::TimedOut, Some(Status::Code(0)), Some(Exit::OverWalltime));
     check(State::NodeFailed, Some(Status::Code(0)), lost("a node failed"));
-    check(State::OutOfMemory, None, lost("out of memory"));
+    check(State::OutOfMemory, None, Some(Exit::OverLimit("memory, the batch system says".to_owned())));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! relative to the file.
 
 mod agent;
+mod job_limits;
 mod optional;
 mod probes;
 mod server;
@@ -13,6 +14,7 @@ use pliant_config::ConfigError;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{AgentFile, ReallocationFile};
+pub use job_limits::JobLimitsFile;
 pub use optional::{OptionalFile, OrderFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};

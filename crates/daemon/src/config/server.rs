@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::agent::history_days;
+use super::job_limits::JobLimitsFile;
 use super::{ADVERTISE, HttpFile, LimitsFile, OptionalFile, check_advertised, wrong_value};
 use pliant_site::BatchSystemSettings;
 
@@ -116,6 +117,9 @@ pub struct ClusterFile {
     /// Whether what else runs on this host counts as its load, for launches.
     #[serde(default = "yes")]
     pub host_load: bool,
+    /// What each job may use.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: JobLimitsFile,
     /// How long a job may take to end once it was asked to, in seconds.
     #[serde(default = "grace_s")]
     pub grace_s: u32,
@@ -125,6 +129,10 @@ pub struct ClusterFile {
     /// The OAR cluster in front of which the server stands, in place of the embedded batch system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oar: Option<oar::Settings>,
+}
+
+fn is_default(limits: &JobLimitsFile) -> bool {
+    *limits == JobLimitsFile::default()
 }
 
 fn waiting_per_user() -> u32 {
@@ -195,6 +203,7 @@ impl ServerFile {
         self.cluster.speed()?;
         self.cluster.tuner()?;
         self.cluster.local_policy()?;
+        self.cluster.limits.check()?;
         if let Some(share) = self.cluster.cpu_share
             && !(0.01..=1.0).contains(&share)
         {
@@ -245,7 +254,7 @@ impl ClusterFile {
 
     /// What the batch system does itself is not said here.
     fn check_external(&self, settings: &BatchSystemSettings) -> Result<(), (&'static str, String)> {
-        let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, .. } = self;
+        let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, limits, .. } = self;
         let said = [
             ("cluster.procs", *procs != 0),
             ("cluster.batch", *batch != cbf()),
@@ -254,6 +263,7 @@ impl ClusterFile {
             ("cluster.pin", *pin),
             ("cluster.first_core", *first_core != 0),
             ("cluster.cpu_share", cpu_share.is_some()),
+            ("cluster.limits", !is_default(limits)),
             ("cluster.oar", self.oar.is_some() && self.slurm.is_some()),
         ];
         let table = match settings {

@@ -162,10 +162,12 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>) -> Result<Host, Daem
     let folder = file.state.join("staging");
     let opened = tokio::task::spawn_blocking(move || Store::open(&folder, staging::Limits::default()));
     let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
+    let mut cluster = file.cluster.clone();
+    cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
     Ok(Host {
         server: file.name.clone(),
         state: file.state.clone(),
-        cluster: file.cluster.clone(),
+        cluster,
         store,
         supervisor,
         runtime: tokio::runtime::Handle::current(),

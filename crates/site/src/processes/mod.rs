@@ -55,11 +55,13 @@
 //! both left the group and overwrote its environment escapes this, as does one that runs as another user.
 
 mod allotted;
+mod cgroup;
 mod control;
 mod folder;
 mod gate;
 mod group;
 mod inputs;
+mod limits;
 mod output;
 mod ports;
 mod record;
@@ -71,11 +73,13 @@ mod tasks;
 mod throttle;
 mod watch;
 
+pub use cgroup::{check as check_cgroup, delegated as delegated_cgroup};
 pub use control::{
     Ending, Lost, ProcessState, Running, SpawnError, ask_end, find, recorded, spawn, terminate,
 };
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
+pub use limits::{JobLimits, disk_usage};
 pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};

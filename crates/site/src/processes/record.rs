@@ -1,5 +1,7 @@
 //! What a supervisor leaves in its job's folder: that the job was started, and how it ended.
 
+use std::path::PathBuf;
+
 use pliant_wire::Outcome;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,9 @@ pub(super) struct Started {
     /// Process id of the job's first process, which is also the id of its process group. Filled in right after the
     /// job was started.
     pub(super) group: Option<i32>,
+    /// The folder of its cgroup, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cgroup: Option<PathBuf>,
     /// The boot of this host in which that was: process ids mean nothing in another.
     pub(super) boot_id: String,
     /// Milliseconds since the Unix epoch.
@@ -25,6 +30,9 @@ pub struct Exit {
     pub outcome: Outcome,
     /// Whether it was ended for exceeding its walltime. Not set for a job that was cancelled before.
     pub over_walltime: bool,
+    /// Which limit it exceeded, for its owner, if it was ended for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_limit: Option<String>,
     /// Whether it was ended on request. Not set for a job that was over its walltime before.
     pub cancelled: bool,
     /// When the supervisor was about to start it, in milliseconds since the Unix epoch.
@@ -47,6 +55,9 @@ pub struct Exit {
 impl Exit {
     /// Whether the job ran to its own end and reported success.
     pub fn is_success(&self) -> bool {
-        self.outcome == Outcome::ExitCode(0) && !self.over_walltime && !self.cancelled
+        self.outcome == Outcome::ExitCode(0)
+            && !self.over_walltime
+            && self.over_limit.is_none()
+            && !self.cancelled
     }
 }

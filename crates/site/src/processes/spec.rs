@@ -7,6 +7,7 @@ use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use super::folder::{Folder, FolderError};
+use super::limits::JobLimits;
 
 /// One job, ready to be run on this host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct RunSpec {
     /// Bytes that are kept of standard output and of standard error, each. What comes beyond is dropped and a notice
     /// ends the file; the job goes on.
     pub max_output_bytes: u64,
+    /// What the job may use.
+    #[serde(default)]
+    pub limits: JobLimits,
 }
 
 impl RunSpec {
@@ -165,6 +169,7 @@ mod tests {
             cores: Some(vec![0]),
             cpu_share: Some(0.5),
             max_output_bytes: 0,
+            limits: JobLimits::default(),
         }
     }
 

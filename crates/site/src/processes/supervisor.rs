@@ -17,6 +17,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::FOLDER_VARIABLE;
 use super::allotted;
+use super::cgroup::Cgroup;
 use super::folder::{Folder, FolderError};
 use super::group::ProcessGroup;
 use super::output::Copy;
@@ -76,6 +77,7 @@ pub fn supervise(dir: &Path) -> Result<(), SuperviseError> {
     let started = || Started {
         supervisor: getpid().as_raw_nonzero().get(),
         group: None,
+        cgroup: None,
         boot_id: boot_id(),
         started_unix_ms: unix_ms(),
     };
@@ -160,6 +162,7 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     let mut exit = Exit {
         outcome: Outcome::NotStarted(String::new()),
         over_walltime: false,
+        over_limit: None,
         cancelled: false,
         started_unix_ms: started.started_unix_ms,
         ended_unix_ms: started.started_unix_ms,
@@ -175,11 +178,12 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
             return Err(NotStarted::lasting("cancelled before it was started"));
         }
         let spec = prepare(folder)?;
+        let cgroup = cgroup(&spec)?;
         // Its walltime begins when it is started, however long that was tried.
         let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
-        Ok((start(folder, &spec)?, spec, begin, begin_unix_ms))
+        Ok((start(folder, &spec, cgroup.as_ref())?, spec, cgroup, begin, begin_unix_ms))
     });
-    let (job, spec, begin, begin_unix_ms) = match began {
+    let (job, spec, cgroup, begin, begin_unix_ms) = match began {
         Ok(began) => began,
         Err(NotStarted { reason, .. }) => {
             exit.cancelled = is_cancelled(folder, signals);
@@ -189,15 +193,21 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     };
     let group = Some(job.group.leader().as_raw_nonzero().get());
     // Needed only if we die, and then processes are found by their environment, too: the job goes on without.
-    if let Err(error) = folder.complete_claim(&Started { group, ..started }) {
+    let of_cgroup = cgroup.as_ref().map(|cgroup| cgroup.folder().to_owned());
+    if let Err(error) = folder.complete_claim(&Started { group, cgroup: of_cgroup, ..started }) {
         complain(&error);
     }
-    let watch = Watch { folder, spec: &spec, signals, group: job.group, started_at: begin };
-    let Watched { outcome, over_walltime, cancelled, ended_at, cpu_s, max_rss_kb } = watch.run();
+    let cgroup = cgroup.as_ref();
+    let watch = Watch { folder, spec: &spec, signals, group: job.group, cgroup, started_at: begin };
+    let Watched { outcome, over_walltime, over_limit, cancelled, ended_at, cpu_s, max_rss_kb } = watch.run();
+    if let Some(cgroup) = cgroup {
+        cgroup.remove();
+    }
     let elapsed_ms = u64::try_from((ended_at - begin).as_millis()).unwrap_or(u64::MAX);
     Exit {
         outcome,
         over_walltime,
+        over_limit,
         cancelled,
         started_unix_ms: begin_unix_ms,
         // Not below the start, if the clock was set back meanwhile.
@@ -260,6 +270,17 @@ fn pin(cores: &[u32]) -> Result<(), String> {
     }
 }
 
+/// The cgroup of the job, if the server has one delegated to it.
+fn cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
+    let Some(base) = &spec.limits.cgroup else { return Ok(None) };
+    let name = format!("job-{}", getpid().as_raw_nonzero());
+    let failed = |error: io::Error| NotStarted {
+        reason: format!("its cgroup cannot be made: {error}"),
+        may_pass: may_pass(&error),
+    };
+    Cgroup::create(base, &name, &spec.limits).map(Some).map_err(failed)
+}
+
 /// A started job.
 struct Job {
     group: ProcessGroup,
@@ -268,7 +289,7 @@ struct Job {
 }
 
 /// Starts the job in a process group of its own.
-fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
+fn start(folder: &Folder, spec: &RunSpec, cgroup: Option<&Cgroup>) -> Result<Job, NotStarted> {
     // Checked: there is a program.
     let [program, arguments @ ..] = spec.program.as_slice() else {
         return Err(NotStarted::lasting("no program"));
@@ -286,7 +307,7 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed =
         |error: io::Error| NotStarted { reason: why(program, spec, &error), may_pass: may_pass(&error) };
-    let mut child = spawn(&mut command).map_err(failed)?;
+    let mut child = spawn_in(cgroup, &mut command).map_err(failed)?;
     let copies = (child.stdout.take(), child.stderr.take());
     let (Some(stdout), Some(stderr)) = copies else { return Err(NotStarted::lasting("no pipes")) };
     let max_bytes = spec.max_output_bytes;
@@ -301,6 +322,23 @@ fn start(folder: &Folder, spec: &RunSpec) -> Result<Job, NotStarted> {
             // It may have done something: it is not started again, whatever the reason.
             Err(NotStarted::lasting(format!("cannot copy its output: {error}")))
         }
+    }
+}
+
+/// Starts a program in a cgroup: it is in there from its first instruction on.
+fn spawn_in(cgroup: Option<&Cgroup>, command: &mut Command) -> io::Result<Child> {
+    let Some(cgroup) = cgroup else { return spawn(command) };
+    cgroup.enter()?;
+    let spawned = spawn(command);
+    match (cgroup.leave(), spawned) {
+        (Ok(()), spawned) => spawned,
+        (Err(error), Ok(mut child)) => {
+            // A supervisor must not end with its job.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error)
+        }
+        (Err(_), failed) => failed,
     }
 }
 

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::FOLDER_VARIABLE;
+use super::cgroup::Cgroup;
 use super::folder::Folder;
 use super::record::Started;
 use super::table::{self, Process};
@@ -25,6 +26,13 @@ pub(super) fn boot_id() -> String {
 pub(super) fn kill(folder: &Folder, started: Option<&Started>) -> usize {
     let begin = Instant::now();
     let mut killed = BTreeSet::new();
+    // Whatever it did, no process leaves its cgroup.
+    let of_this_boot = started.filter(|started| started.boot_id == boot_id());
+    let cgroup = of_this_boot.and_then(|started| Cgroup::left_behind(started.cgroup.as_deref()?));
+    if let Some(cgroup) = &cgroup {
+        cgroup.kill();
+        cgroup.remove();
+    }
     loop {
         let own = getpid().as_raw_nonzero().get();
         let is_ours = |process: &Process| {

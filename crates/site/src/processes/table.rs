@@ -17,6 +17,8 @@ pub(super) struct Process {
     pub(super) session: i32,
     /// It has ended and its parent has not noticed.
     pub(super) is_zombie: bool,
+    /// Its threads.
+    pub(super) threads: u64,
     /// CPU time of its threads, in clock ticks.
     pub(super) own_ticks: u64,
     /// CPU time of the children it waited for, with theirs, in clock ticks.
@@ -37,18 +39,19 @@ impl Process {
         let pid = std::str::from_utf8(&stat[..name_begin]).ok()?.trim().parse().ok()?;
         let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
         // Numbered from `state`, which is field 3 of the manual.
-        let fields: Vec<&str> = rest.split_ascii_whitespace().take(15).collect();
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(18).collect();
         let number = |index: usize| fields.get(index - 3)?.parse::<i32>().ok();
-        // The children's times are signed in the manual, though never below zero.
-        let ticks = |index: usize| fields.get(index - 3)?.parse::<u64>().ok();
+        // The children's times and the threads are signed in the manual, though never below zero.
+        let unsigned = |index: usize| fields.get(index - 3)?.parse::<u64>().ok();
         Some(Process {
             pid,
             parent: number(4)?,
             group: number(5)?,
             session: number(6)?,
             is_zombie: matches!(*fields.first()?, "Z" | "X"),
-            own_ticks: ticks(14)? + ticks(15)?,
-            children_ticks: ticks(16)? + ticks(17)?,
+            threads: unsigned(20)?,
+            own_ticks: unsigned(14)? + unsigned(15)?,
+            children_ticks: unsigned(16)? + unsigned(17)?,
         })
     }
 
@@ -87,6 +90,13 @@ fn descendants_among(processes: Vec<Process>, of: i32) -> Vec<Process> {
     found.into_iter().map(|index| processes[index].clone()).collect()
 }
 
+/// Pages of memory that a process has resident, and how many of these it shares with others or with a file. None if it has gone.
+pub(super) fn resident_pages(pid: i32) -> Option<(u64, u64)> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let mut fields = statm.split_ascii_whitespace().skip(1).map(str::parse);
+    Some((fields.next()?.ok()?, fields.next()?.ok()?))
+}
+
 /// Whether a process was started with this in its environment. False if that cannot be read.
 pub(super) fn has_variable(pid: i32, name: &str, value: &Path) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
@@ -100,7 +110,8 @@ mod tests {
 
     fn process(pid: i32, parent: i32) -> Process {
         let (group, session) = (pid, pid);
-        Process { pid, parent, group, session, is_zombie: false, own_ticks: 0, children_ticks: 0 }
+        let threads = 1;
+        Process { pid, parent, group, session, is_zombie: false, threads, own_ticks: 0, children_ticks: 0 }
     }
 
     #[test]

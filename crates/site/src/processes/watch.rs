@@ -11,10 +11,12 @@ use pliant_wire::Outcome;
 use rustix::process::{Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 
+use super::cgroup::Cgroup;
 use super::folder::Folder;
 use super::group::ProcessGroup;
+use super::limits::LimitWatch;
 use super::spec::RunSpec;
-use super::table;
+use super::table::{self, Process};
 use super::throttle::Throttle;
 
 /// How often a cancellation is looked for that came without a signal.
@@ -24,6 +26,8 @@ const SUSPENDED: Duration = Duration::from_secs(2);
 /// How often killing is repeated, and how long at most, for a process that the kernel does not let go.
 const KILL_PERIOD: Duration = Duration::from_millis(20);
 const KILL_AT_MOST: Duration = Duration::from_secs(5);
+/// How often processes are stopped before they are killed, until no new ones appear.
+const STOP_ROUNDS: u32 = 50;
 
 /// The signals that a supervisor listens to.
 #[derive(Debug)]
@@ -72,6 +76,7 @@ impl Signals {
 pub(super) struct Watched {
     pub(super) outcome: Outcome,
     pub(super) over_walltime: bool,
+    pub(super) over_limit: Option<String>,
     pub(super) cancelled: bool,
     /// When its first process was gone.
     pub(super) ended_at: Instant,
@@ -80,9 +85,10 @@ pub(super) struct Watched {
 }
 
 /// Why a job is being ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum Reason {
     OverWalltime,
+    OverLimit(String),
     Cancelled,
 }
 
@@ -93,6 +99,8 @@ pub(super) struct Watch<'a> {
     pub(super) signals: &'a mut Signals,
     /// Its processes, but for those that left the group.
     pub(super) group: ProcessGroup,
+    /// The cgroup that all of its processes are in, if it has one.
+    pub(super) cgroup: Option<&'a Cgroup>,
     pub(super) started_at: Instant,
 }
 
@@ -103,6 +111,9 @@ impl Watch<'_> {
             .spec
             .cpu_share
             .map(|share| Throttle::new(getpid(), self.group.leader(), share, self.started_at));
+        let limits = &self.spec.limits;
+        let mut limit_watch =
+            LimitWatch::new(limits, getpid(), self.folder.work(), self.cgroup, self.started_at);
         // A walltime beyond what the clock can express is none.
         let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
@@ -144,6 +155,14 @@ impl Watch<'_> {
                     if let Some(deadline) = deadline {
                         wake_in = wake_in.min(deadline - now);
                     }
+                    let (exceeded, look_in) = limit_watch.look(now);
+                    if let Some(what) = exceeded {
+                        // At once: it would use more until then.
+                        self.kill_all();
+                        ending = Some((Reason::OverLimit(what), now.checked_add(CANCEL_PERIOD)));
+                        continue;
+                    }
+                    wake_in = look_in.map_or(wake_in, |look_in| wake_in.min(look_in));
                     if let Some(throttle) = &mut throttle {
                         wake_in = wake_in.min(throttle.tick(now));
                     }
@@ -164,11 +183,16 @@ impl Watch<'_> {
         let ended_at = Instant::now();
         self.end_rest();
         let (cpu_s, max_rss_kb) = usage();
-        let reason = ending.map(|(reason, _)| reason);
+        let by_kernel = || self.cgroup.and_then(Cgroup::exceeded).map(Reason::OverLimit);
+        let reason = ending.map(|(reason, _)| reason).or_else(by_kernel);
         Watched {
             outcome,
             over_walltime: reason == Some(Reason::OverWalltime),
             cancelled: reason == Some(Reason::Cancelled),
+            over_limit: match reason {
+                Some(Reason::OverLimit(what)) => Some(what),
+                _ => None,
+            },
             ended_at,
             cpu_s,
             max_rss_kb,
@@ -177,14 +201,34 @@ impl Watch<'_> {
 
     /// KILL for the group and for whatever left it. Failures mean that nothing is left.
     fn kill_all(&self) {
+        if self.cgroup.is_some_and(Cgroup::kill) {
+            return;
+        }
+        self.stop_all();
         self.group.kill();
         let leader = self.group.leader().as_raw_nonzero().get();
-        for process in table::descendants(getpid()) {
-            // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or not in use.
-            if let (false, true, Some(pid)) = (process.is_zombie, process.pid != leader, process.id()) {
-                let _ = kill_process(pid, Signal::KILL);
+        self.signal_descendants(Signal::KILL, |process| process.pid != leader);
+    }
+
+    /// Stops all processes, so that none starts others while they are killed one by one: the processes of a fork bomb are more at
+    /// the end of each round than at its beginning.
+    fn stop_all(&self) {
+        let mut stopped = 0;
+        for _ in 0..STOP_ROUNDS {
+            let now = self.signal_descendants(Signal::STOP, |_| true);
+            if now <= stopped {
+                return;
             }
+            stopped = now;
         }
+    }
+
+    /// Signals those of the job's processes that a function selects, and says how many there are.
+    fn signal_descendants(&self, signal: Signal, is_meant: impl Fn(&Process) -> bool) -> usize {
+        let processes = table::descendants(getpid());
+        let alive = processes.iter().filter(|process| !process.is_zombie && is_meant(process));
+        // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or not in use.
+        alive.filter_map(Process::id).map(|pid| _ = kill_process(pid, signal)).count()
     }
 
     /// After the leader's end: kills and reaps until nothing is left.
@@ -195,10 +239,9 @@ impl Watch<'_> {
         let begin = Instant::now();
         // `Err` is ECHILD: no children, and a descendant without a parent is our child.
         while self.reap_any() && begin.elapsed() < KILL_AT_MOST {
-            for process in table::descendants(getpid()) {
-                if let (false, Some(pid)) = (process.is_zombie, process.id()) {
-                    let _ = kill_process(pid, Signal::KILL);
-                }
+            if !self.cgroup.is_some_and(Cgroup::kill) {
+                self.stop_all();
+                self.signal_descendants(Signal::KILL, |_| true);
             }
             if self.reap_any() {
                 self.signals.wait(KILL_PERIOD);

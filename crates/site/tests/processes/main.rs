@@ -6,6 +6,7 @@ mod scratch;
 mod ends;
 mod found_again;
 mod gets;
+mod limits;
 mod started_once;
 mod unreadable;
 

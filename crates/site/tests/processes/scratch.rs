@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_site::processes::{Ending, Exit, ProcessState, RunSpec, Running, find, spawn};
+use pliant_site::processes::{Ending, Exit, JobLimits, ProcessState, RunSpec, Running, find, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -142,6 +142,7 @@ pub(crate) fn program(arguments: &[&str]) -> RunSpec {
         cores: None,
         cpu_share: None,
         max_output_bytes: 1_000_000,
+        limits: JobLimits::default(),
     }
 }
 

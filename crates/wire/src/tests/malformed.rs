@@ -54,7 +54,7 @@ fn jobs() {
         (
             |job| job.exit = Some(proto::Exit { how: None }),
             "exit",
-            "code, signal, over_walltime, cancelled, not_started or lost",
+            "code, signal, over_walltime, over_limit, cancelled, not_started or lost",
             NOTHING,
         ),
         (

@@ -72,10 +72,11 @@ pub(in crate::server) fn complaint(line: &str, dir: &Path) -> String {
 
 /// How a recorded job ended, as the federation reports it, and how long it ran in milliseconds.
 pub(in crate::server) fn end_of(recorded: processes::Exit) -> (Exit, Option<u64>) {
-    let exit = match recorded.outcome {
+    let exit = match (recorded.over_limit, recorded.outcome) {
         _ if recorded.cancelled => Exit::Cancelled,
         _ if recorded.over_walltime => Exit::OverWalltime,
-        outcome => exit_of(outcome),
+        (Some(what), _) => Exit::OverLimit(what),
+        (None, outcome) => exit_of(outcome),
     };
     let has_run = !matches!(exit, Exit::NotStarted(_));
     (exit, has_run.then_some(recorded.elapsed_ms))

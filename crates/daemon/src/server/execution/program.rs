@@ -102,6 +102,7 @@ impl Allocation {
             cores: self.pinned.clone(),
             cpu_share: host.cluster.cpu_share.map(|share| share * f64::from(self.cores)),
             max_output_bytes: OUTPUT_BYTES_MAX,
+            limits: host.cluster.limits.of(self.cores),
         }
     }
 }

@@ -1,0 +1,230 @@
+//! What a job may use on this host, and what happens to one that uses more.
+//!
+//! A supervisor looks every [`PERIOD`] at what its job uses, and ends the job with the reason when that is more than
+//! [`JobLimits`] allows. With a [`Cgroup`] the kernel holds the job to its memory and its processes as well, so that nothing
+//! can grow between two looks; without one a job can exceed them for a fraction of a second.
+//!
+//! Memory is what the job's processes alone have resident, and the largest part that one of them shares with others (files that
+//! it has mapped, shared memory). A page that a process shares with its parent since a fork counts for both.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use super::cgroup::Cgroup;
+use super::table::{self, Process};
+
+/// Between two looks at memory and processes.
+const PERIOD: Duration = Duration::from_millis(250);
+/// Between two looks at the disk, at least.
+const DISK_PERIOD: Duration = Duration::from_secs(2);
+/// How much longer than a look takes the supervisor rests before the next one.
+const REST: u32 = 20;
+
+/// What a job may use on this host; none is no limit.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobLimits {
+    /// Bytes of memory of all of its processes together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Bytes of the files in its folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+    /// Files and folders in its folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_files: Option<u64>,
+    /// The folder of a cgroup (version 2) that was delegated to the server, below which the job gets one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<PathBuf>,
+}
+
+impl JobLimits {
+    /// Whether processes are to be watched.
+    fn of_processes(&self) -> bool {
+        self.memory_bytes.is_some() || self.processes.is_some()
+    }
+
+    /// Whether files are to be watched.
+    fn of_disk(&self) -> bool {
+        self.disk_bytes.is_some() || self.disk_files.is_some()
+    }
+
+    /// What is exceeded, for the job's owner.
+    fn exceeded_by(&self, usage: &Usage) -> Option<String> {
+        let over = |limit: Option<u64>, used: u64, what: &str| {
+            let limit = limit.filter(|limit| used > *limit)?;
+            Some(format!("{used} {what}, {limit} are allowed"))
+        };
+        over(self.memory_bytes, usage.memory_bytes, "bytes of memory")
+            .or_else(|| over(self.processes, usage.processes, "processes and threads"))
+            .or_else(|| over(self.disk_bytes, usage.disk_bytes, "bytes of files"))
+            .or_else(|| over(self.disk_files, usage.disk_files, "files"))
+    }
+}
+
+/// What a job uses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Usage {
+    memory_bytes: u64,
+    processes: u64,
+    disk_bytes: u64,
+    disk_files: u64,
+}
+
+impl Usage {
+    /// What these processes use.
+    fn of(processes: &[Process]) -> Usage {
+        let page_bytes = rustix::param::page_size() as u64;
+        let (mut own, mut shared, mut threads) = (0, 0, 0);
+        for process in processes.iter().filter(|process| !process.is_zombie) {
+            threads += process.threads;
+            if let Some((resident, common)) = table::resident_pages(process.pid) {
+                own += resident.saturating_sub(common);
+                shared = shared.max(common);
+            }
+        }
+        Usage { memory_bytes: (own + shared) * page_bytes, processes: threads, ..Usage::default() }
+    }
+}
+
+/// Watches what a job uses.
+pub(super) struct LimitWatch<'a> {
+    limits: &'a JobLimits,
+    supervisor: Pid,
+    work: PathBuf,
+    cgroup: Option<&'a Cgroup>,
+    next: Instant,
+    disk_next: Instant,
+    disk: Usage,
+}
+
+impl<'a> LimitWatch<'a> {
+    /// A watch over the descendants of a supervisor and over the work folder of its job.
+    pub(super) fn new(
+        limits: &'a JobLimits,
+        supervisor: Pid,
+        work: PathBuf,
+        cgroup: Option<&'a Cgroup>,
+        now: Instant,
+    ) -> LimitWatch<'a> {
+        LimitWatch { limits, supervisor, work, cgroup, next: now, disk_next: now, disk: Usage::default() }
+    }
+
+    /// What the job exceeds, if it does; and when to look again, if ever.
+    pub(super) fn look(&mut self, now: Instant) -> (Option<String>, Option<Duration>) {
+        if !self.limits.of_processes() && !self.limits.of_disk() {
+            return (None, None);
+        }
+        if now >= self.next {
+            if let Some(killed) = self.cgroup.and_then(Cgroup::exceeded) {
+                return (Some(killed), None);
+            }
+            if let Some(exceeded) = self.exceeded(now) {
+                return (Some(exceeded), None);
+            }
+            let took = now.elapsed();
+            self.next = now + PERIOD.max(took * REST);
+        }
+        (None, Some(self.next.saturating_duration_since(now)))
+    }
+
+    fn exceeded(&mut self, now: Instant) -> Option<String> {
+        let mut usage = match self.limits.of_processes() {
+            true => Usage::of(&table::descendants(self.supervisor)),
+            false => Usage::default(),
+        };
+        if self.limits.of_disk() && now >= self.disk_next {
+            let begin = Instant::now();
+            let most = self.limits.disk_files.unwrap_or(u64::MAX);
+            (self.disk.disk_bytes, self.disk.disk_files) = disk_usage(&self.work, most);
+            self.disk_next = now + DISK_PERIOD.max(begin.elapsed() * REST);
+        }
+        (usage.disk_bytes, usage.disk_files) = (self.disk.disk_bytes, self.disk.disk_files);
+        self.limits.exceeded_by(&usage)
+    }
+}
+
+/// Bytes on disk and number of the files and folders below a folder, links not followed; it stops counting soon after `most` files.
+/// What cannot be read is not counted.
+pub fn disk_usage(folder: &Path, most: u64) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    const BLOCK_BYTES: u64 = 512;
+    let (mut bytes, mut files) = (0, 0);
+    let mut unvisited = vec![folder.to_owned()];
+    while let Some(folder) = unvisited.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            files += 1;
+            // A file with several names counts once for each: it is cheaper than to remember them.
+            bytes += metadata.blocks() * BLOCK_BYTES;
+            if metadata.is_dir() {
+                unvisited.push(entry.path());
+            }
+            if files > most {
+                return (bytes, files);
+            }
+        }
+    }
+    (bytes, files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_limit_that_is_exceeded_is_named() {
+        let limits = JobLimits {
+            memory_bytes: Some(1000),
+            processes: Some(5),
+            disk_bytes: Some(100),
+            disk_files: Some(3),
+            cgroup: None,
+        };
+        let within = Usage { memory_bytes: 1000, processes: 5, disk_bytes: 100, disk_files: 3 };
+        let check = |usage: Usage, expected: Option<&str>| {
+            assert_eq!(limits.exceeded_by(&usage).as_deref(), expected);
+        };
+        check(within, None);
+        check(Usage { memory_bytes: 1001, ..within }, Some("1001 bytes of memory, 1000 are allowed"));
+        check(Usage { processes: 6, ..within }, Some("6 processes and threads, 5 are allowed"));
+        check(Usage { disk_bytes: 101, ..within }, Some("101 bytes of files, 100 are allowed"));
+        check(Usage { disk_files: 4, ..within }, Some("4 files, 3 are allowed"));
+        assert_eq!(JobLimits::default().exceeded_by(&Usage { memory_bytes: u64::MAX, ..within }), None);
+    }
+
+    #[test]
+    fn files_are_counted_and_links_are_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (inside, outside) = (scratch.path().join("inside"), scratch.path().join("outside"));
+        for folder in [&inside, &outside] {
+            fs::create_dir_all(folder.join("deep")).unwrap();
+            fs::write(folder.join("deep/file"), vec![7; 100_000]).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+        let (bytes, files) = disk_usage(&inside, u64::MAX);
+        assert_eq!(files, 3, "a folder, a file and a link");
+        assert!((100_000..200_000).contains(&bytes), "{bytes}");
+        assert_eq!(disk_usage(&inside, 1).1, 2, "it stops when there are too many");
+        assert_eq!(disk_usage(&scratch.path().join("none"), 1), (0, 0));
+    }
+
+    #[test]
+    fn this_process_uses_memory() {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let before = Usage::of(&[Process::read(pid).unwrap()]);
+        let hoard = vec![1_u8; 32 << 20];
+        let after = Usage::of(&[Process::read(pid).unwrap()]);
+        let grown = after.memory_bytes.saturating_sub(before.memory_bytes);
+        assert!(grown > 24 << 20, "{grown} bytes after {} more", hoard.len());
+        assert!(after.processes >= 1);
+    }
+}
