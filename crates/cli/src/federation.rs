@@ -9,6 +9,7 @@ use pliant_client::ClientFile;
 use pliant_client::{Client, ClientError};
 use pliant_config::ConfigError;
 use pliant_control::names::Handle;
+use pliant_control::shared_folder::SharedFileSystems;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -36,6 +37,8 @@ pub(crate) struct Access {
 pub(crate) struct Session {
     runtime: Runtime,
     pub(crate) client: Client,
+    /// The file systems that this machine shares with clusters.
+    pub(crate) shared: SharedFileSystems,
 }
 
 impl Access {
@@ -50,7 +53,7 @@ impl Access {
             let _entered = runtime.enter();
             Client::new(&file)?
         };
-        Ok(Session { runtime, client })
+        Ok(Session { runtime, client, shared: file.shared })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pliant_config::{ConfigError, read};
+use pliant_control::shared_folder::SharedFileSystems;
 use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,9 @@ pub struct ClientFile {
     pub agent: Vec<AgentAddress>,
     /// The user's certificate.
     pub tls: Credentials,
+    /// The file systems that this machine shares with clusters.
+    #[serde(default, skip_serializing_if = "SharedFileSystems::is_empty")]
+    pub shared: SharedFileSystems,
 }
 
 impl ClientFile {
@@ -26,6 +30,11 @@ impl ClientFile {
         if file.agent.is_empty() {
             let message = "expected at least one [[agent]] with name and address, found none".to_owned();
             return Err(ConfigError::Value { path: path.to_owned(), key: "agent", message, hint: None });
+        }
+        if let Some(misplaced) = file.shared.misplaced() {
+            let message =
+                format!("expected absolute paths without `..`, found {:?}", misplaced.display().to_string());
+            return Err(ConfigError::Value { path: path.to_owned(), key: "shared", message, hint: None });
         }
         Ok(file)
     }

@@ -66,7 +66,12 @@ impl SubmitOrder {
             SubmittedWork::Service { name, arguments } => {
                 DiscoverySubject::Service { name: name.clone(), arguments: arguments.clone() }
             }
-            SubmittedWork::Script(script) => DiscoverySubject::Work(script.work.clone()),
+            SubmittedWork::Script(script) => match &script.folder {
+                None => DiscoverySubject::Work(script.work.clone()),
+                Some(folder) => {
+                    DiscoverySubject::InPlace { work: script.work.clone(), folder: folder.clone() }
+                }
+            },
             // Any of its instances will do.
             SubmittedWork::Batch(batch) => DiscoverySubject::Service {
                 name: batch.service.clone(),

@@ -36,6 +36,7 @@ pub mod replay;
 pub mod runtime_sample;
 pub mod server;
 pub mod server_info;
+pub mod shared_folder;
 
 /// True if a number is 0: serialization then omits the field.
 pub fn is_zero(number: &u32) -> bool {

@@ -346,7 +346,14 @@ fn declarations_that_are_refused() {
 }
 
 fn script<'a>(name: &'a FileName, content: &'a [u8], arguments: &'a [String]) -> Script<'a> {
-    Script { name, content, arguments, speedup: "amdahl:0.9,64".parse().unwrap(), walltime: Span(1800) }
+    Script {
+        name,
+        content,
+        arguments,
+        speedup: "amdahl:0.9,64".parse().unwrap(),
+        walltime: Span(1800),
+        folder: None,
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ one_of! {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Snapshots(empty()) <=> Snapshots,
         Move <=> Move(boxed(nested())),
+        InPlace(proto::WorkInPlace) <=> InPlace { work: required("the work"), folder: SHARED_FOLDER },
     } => (expected: "work or service")
 }
 
@@ -87,7 +88,7 @@ pub fn asked(
 ) -> Result<DiscoveryQuery, Malformed> {
     let what: DiscoverySubject = required(WORK_OR_SERVICE).decode("what", request.what)?;
     match what {
-        DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
+        DiscoverySubject::Work(_) | DiscoverySubject::InPlace { .. } | DiscoverySubject::Service { .. } => {}
         DiscoverySubject::Snapshots => {
             return Err(Malformed::text("what", WORK_OR_SERVICE, "what only agents ask"));
         }

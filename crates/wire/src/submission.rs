@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Key;
 use pliant_control::reason::DiscoverySummary;
+use pliant_control::shared_folder::SharedFolder;
 use pliant_model::Time;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,8 @@ message! {
         work: Work = required("the work"),
         /// What it is started with.
         arguments: Vec<String> = list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
+        /// The folder of the user's own in which it runs; a folder of the job's if there is none.
+        folder: Option<SharedFolder> = unless_empty(SHARED_FOLDER),
     }
 }
 

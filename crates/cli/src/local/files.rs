@@ -228,6 +228,9 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 const TLS: &str = "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";
 
+/// All of the federation is on one machine.
+const SHARED: &str = "[shared]\n\"/\" = \"this-machine\"\n";
+
 fn agent_file(ports: &Ports) -> String {
     let Ports { address, http } = ports;
     format!(
@@ -236,7 +239,7 @@ fn agent_file(ports: &Ports) -> String {
 }
 
 fn client_file(agent: &Ports) -> String {
-    format!("[[agent]]\nname = \"{AGENT}\"\naddress = \"{}\"\n\n{TLS}", agent.address)
+    format!("[[agent]]\nname = \"{AGENT}\"\naddress = \"{}\"\n\n{TLS}\n{SHARED}", agent.address)
 }
 
 fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed) -> String {
@@ -251,7 +254,7 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed
          cpu_share = {share:.4}\n\n\
          # For `pliant explore`: beside the processors.\n\
          [optional]\ncores = {EXPLORING}\n\n\
-         {TLS}\n[http]\nlisten = \"{http}\"\n\n{}",
+         {TLS}\n{SHARED}\n[http]\nlisten = \"{http}\"\n\n{}",
         agent.address,
         services(speed),
     )

@@ -7,6 +7,7 @@ use clap::Args;
 use pliant_client::{SubmissionStep, SubmitOrder};
 use pliant_control::job::{JobRecord, Work};
 use pliant_control::names::{Key, Name};
+use pliant_control::shared_folder::SharedFileSystems;
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
 use pliant_wire::{Script, SubmittedWork, bounds};
@@ -56,6 +57,10 @@ pub(crate) struct Arguments {
     /// The walltime of the script at speed 1, on 1 processor or on the number that the model names.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
+    /// Runs the script in this folder, on a server that shares its file system ([shared] of the client's file). No files are
+    /// sent or fetched.
+    #[arg(long, value_name = "DIR", conflicts_with = "inputs")]
+    chdir: Option<PathBuf>,
     /// The arguments of the script.
     #[arg(last = true, value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
@@ -85,6 +90,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let session = arguments.access.open()?;
     let mut order = arguments.order()?;
+    arguments.set_folder(&mut order.what, &session.shared)?;
     let mut sent = arguments.key.map(|_| SubmissionNote::open(&order)).transpose()?;
     order.sent_to = sent.as_mut().map(SubmissionNote::server).transpose()?.flatten();
     let accepted = submit(&session, &order, sent.as_mut())?;
@@ -240,6 +246,7 @@ impl Arguments {
             ("--speedup", self.speedup.is_some()),
             ("--rigid", self.rigid.is_some()),
             ("--time", self.time.is_some()),
+            ("--chdir", self.chdir.is_some()),
             ("arguments after --", !self.script_arguments.is_empty()),
         ];
         let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
@@ -249,6 +256,33 @@ impl Arguments {
             false => "the server knows the sizes and walltimes of its services".to_owned(),
         };
         Err(Failure::input(problem).hint(hint))
+    }
+
+    /// Has the script run in the folder of `--chdir`.
+    fn set_folder(&self, what: &mut SubmittedWork, shared: &SharedFileSystems) -> Result<(), Failure> {
+        let (Some(dir), SubmittedWork::Script(script)) = (&self.chdir, what) else { return Ok(()) };
+        let wrong = |error| {
+            let problem = format!("--chdir: expected a folder, found {}: {error}", dir.display());
+            Failure::input(problem).hint("name one that is there")
+        };
+        let resolved = dir.canonicalize().map_err(wrong)?;
+        if !resolved.is_dir() {
+            return Err(wrong(std::io::ErrorKind::NotADirectory.into()));
+        }
+        // As it was written, then with its links resolved.
+        let written = std::path::absolute(dir).unwrap_or_default();
+        let found = shared.folder_at(&written).or_else(|| shared.folder_at(&resolved));
+        script.folder = Some(found.ok_or_else(|| {
+            let known: Vec<String> = shared.iter().map(|(path, _)| path.display().to_string()).collect();
+            let expected = if known.is_empty() { "none is named".to_owned() } else { known.join(", ") };
+            let problem = format!(
+                "--chdir: expected a folder on a shared file system ({expected}), found {}",
+                resolved.display()
+            );
+            Failure::input(problem)
+                .hint("[shared] of the client's file names them; without --chdir, send files with --in")
+        })?);
+        Ok(())
     }
 
     fn script(&self, path: &Path) -> Result<Script, Failure> {
@@ -269,7 +303,7 @@ impl Arguments {
             (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
         };
         let work = Work { procs, walltime, speedup };
-        Ok(Script { name, text, work, arguments: self.script_arguments.clone() })
+        Ok(Script { name, text, work, arguments: self.script_arguments.clone(), folder: None })
     }
 }
 

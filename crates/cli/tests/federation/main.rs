@@ -12,6 +12,7 @@ mod documents;
 mod explorations;
 mod faults;
 mod handoff_calls;
+mod in_place;
 mod kill;
 mod launches;
 mod monitoring;

@@ -31,6 +31,7 @@ use crate::names::Token;
 use crate::names::{Handle, Name};
 use crate::reason::Reason;
 use crate::server_info::ServerInfo;
+use crate::shared_folder::SharedFolder;
 
 pub use index::ReportedMove;
 pub use offers::ExplorationServer;
@@ -67,6 +68,13 @@ pub enum ChildKind {
 pub enum DiscoverySubject {
     /// Work of a given shape: a user's own script.
     Work(Work),
+    /// The same in a folder of the user's own: for servers that share its file system.
+    InPlace {
+        /// The shape of the work.
+        work: Work,
+        /// The folder in which it runs.
+        folder: SharedFolder,
+    },
     /// A service with arguments; each server that offers it knows its shape.
     Service {
         /// The service's name.

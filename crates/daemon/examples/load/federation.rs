@@ -96,7 +96,7 @@ impl Federation {
     /// A user's or operator's way in.
     pub(crate) fn client(&self, role: Role, name: &str, agent: &AgentAddress) -> Outcome<Client> {
         let tls = Credentials::in_folder(&self.folder(role, name)?);
-        Ok(Client::new(&ClientFile { agent: vec![agent.clone()], tls })?)
+        Ok(Client::new(&ClientFile { agent: vec![agent.clone()], tls, shared: Default::default() })?)
     }
 
     /// The certificate of a server that is none of our processes.

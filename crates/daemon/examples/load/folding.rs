@@ -74,6 +74,7 @@ fn script(text: &str, procs: u32, walltime: Span) -> SubmittedWork {
         text: text.into(),
         work,
         arguments: Vec::new(),
+        folder: None,
     })
 }
 

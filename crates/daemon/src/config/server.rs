@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pliant_config::{ConfigError, read, resolve_relative};
 use pliant_control::batch::external;
 use pliant_control::names::Name;
+use pliant_control::shared_folder::SharedFileSystems;
 use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_site::oar;
@@ -66,6 +67,9 @@ pub struct ServerFile {
     /// Limits on its users.
     #[serde(default)]
     pub limits: LimitsFile,
+    /// The file systems that its cluster shares with its users.
+    #[serde(default)]
+    pub shared: SharedFileSystems,
     /// What it offers, as it stands in the file.
     #[serde(default)]
     service: Vec<Spanned<Declared>>,
@@ -199,6 +203,7 @@ impl ServerFile {
             }
             None => {}
         }
+        check_shared(&self.shared)?;
         self.optional.as_ref().map_or(Ok(()), OptionalFile::check)?;
         self.cluster.speed()?;
         self.cluster.tuner()?;
@@ -242,6 +247,17 @@ impl ServerFile {
     /// Where clients reach it.
     pub fn address(&self) -> String {
         self.advertise.clone().unwrap_or_else(|| self.listen.to_string())
+    }
+}
+
+/// Paths of shared file systems are those of the machine.
+fn check_shared(shared: &SharedFileSystems) -> Result<(), (&'static str, String)> {
+    match shared.misplaced() {
+        None => Ok(()),
+        Some(path) => Err((
+            "shared",
+            format!("expected absolute paths without `..`, found {:?}", path.display().to_string()),
+        )),
     }
 }
 

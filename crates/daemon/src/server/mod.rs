@@ -276,7 +276,7 @@ fn offer(file: &ServerFile, procs: Procs, address: String, pliant: String) -> Se
         optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
     };
     let margin = batch_margin(file.cluster.grace_s, info.speed);
-    ServiceOffer { info, catalogue, pliant, margin }
+    ServiceOffer { info, catalogue, pliant, margin, shared: Arc::new(file.shared.clone()) }
 }
 
 fn unusable<E: std::error::Error + Send + Sync + 'static>(what: &'static str) -> impl Fn(E) -> DaemonError {

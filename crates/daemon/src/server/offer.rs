@@ -1,5 +1,6 @@
 //! What a server makes of a request: the same for a question and for a submission.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use pliant_control::names::{Name, User};
 use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
+use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
 use pliant_model::{Procs, Span};
 use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
@@ -33,6 +35,8 @@ pub(super) struct ServiceOffer {
     ///
     /// [`batch_margin`]: pliant_site::services::batch_margin
     pub(super) margin: Span,
+    /// The file systems that it shares with its users.
+    pub(super) shared: Arc<SharedFileSystems>,
 }
 
 /// What a request runs.
@@ -77,11 +81,18 @@ impl ServiceOffer {
                     arguments: &script.arguments,
                     speedup: SpeedupSpec { speedup, procs },
                     walltime,
+                    folder: script.folder.as_ref().map(|folder| self.in_place(folder)).transpose()?,
                 };
                 let prepared = self.catalogue.prepare_script(&given, None, None)?;
                 Ok(PreparedWork { prepared, batch: None })
             }
         }
+    }
+
+    /// Where a folder of a user's own is on this cluster.
+    fn in_place(&self, folder: &SharedFolder) -> Result<PathBuf, Refusal> {
+        let file_system = || folder.file_system.clone();
+        self.shared.path_of(folder).ok_or_else(|| Refusal::NotShared { file_system: file_system() })
     }
 
     /// The runtime of a service by its finished runs, if it is learned.
@@ -99,7 +110,10 @@ impl ServiceOffer {
         let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
         match what {
             DiscoverySubject::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
-            DiscoverySubject::Work(_) => Err(refused(Refusal::NoScripts)),
+            DiscoverySubject::InPlace { work, folder } if self.catalogue.takes_scripts() => {
+                self.in_place(folder).map(|_| work.clone()).map_err(refused)
+            }
+            DiscoverySubject::Work(_) | DiscoverySubject::InPlace { .. } => Err(refused(Refusal::NoScripts)),
             DiscoverySubject::Snapshots | DiscoverySubject::Move(_) => {
                 Err(Cause::Invalid.because("it is no work"))
             }
@@ -254,11 +268,16 @@ impl ServerChild {
                 let outcome = self.propose_move(proposal.clone()).await.map_err(stopping)?;
                 return Ok(DiscoveryResult { outcome: Some(outcome), ..DiscoveryResult::default() });
             }
-            DiscoverySubject::Work(_) | DiscoverySubject::Service { .. } => {}
+            DiscoverySubject::Work(_)
+            | DiscoverySubject::InPlace { .. }
+            | DiscoverySubject::Service { .. } => {}
         }
         let learned = match &ask.subject {
             DiscoverySubject::Service { name, .. } => self.offer.learned(name, &self.mailbox).await,
-            DiscoverySubject::Work(_) | DiscoverySubject::Snapshots | DiscoverySubject::Move(_) => None,
+            DiscoverySubject::Work(_)
+            | DiscoverySubject::InPlace { .. }
+            | DiscoverySubject::Snapshots
+            | DiscoverySubject::Move(_) => None,
         };
         let work = self.offer.work(&ask.subject, &ask.caller.user, learned)?;
         let info = self.offer.info.clone();

@@ -276,7 +276,9 @@ impl World {
         let daemon = &mut self.servers[index].daemon;
         let now = daemon.clock.now(now);
         let found = match &ask.subject {
-            DiscoverySubject::Work(work) => daemon.node.machine.answer(now, &info, &ask.caller.user, work),
+            DiscoverySubject::Work(work) | DiscoverySubject::InPlace { work, .. } => {
+                daemon.node.machine.answer(now, &info, &ask.caller.user, work)
+            }
             DiscoverySubject::Snapshots => DiscoveryResult {
                 snapshots: vec![daemon.node.machine.snapshot(now, &info)],
                 ..DiscoveryResult::default()

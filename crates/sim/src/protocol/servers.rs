@@ -25,7 +25,7 @@ impl Driver<'_> {
             DiscoverySubject::Move(proposal) => {
                 return self.deliver_move_proposal(now, index, discovery, proposal.clone());
             }
-            DiscoverySubject::Work(work) => {
+            DiscoverySubject::Work(work) | DiscoverySubject::InPlace { work, .. } => {
                 self.servers[index].node.machine.answer(now, &info, &ask.caller.user, work)
             }
             DiscoverySubject::Service { .. } => {

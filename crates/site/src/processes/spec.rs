@@ -1,7 +1,7 @@
 //! What to run, as the server writes it and the supervisor reads it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,9 @@ pub struct RunSpec {
     /// Bytes that are kept of standard output and of standard error, each. What comes beyond is dropped and a notice
     /// ends the file; the job goes on.
     pub max_output_bytes: u64,
+    /// The folder in which it runs, if that is one of its user's own and not the job's work folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
     /// What the job may use.
     #[serde(default)]
     pub limits: JobLimits,
@@ -169,6 +172,7 @@ mod tests {
             cores: Some(vec![0]),
             cpu_share: Some(0.5),
             max_output_bytes: 0,
+            folder: None,
             limits: JobLimits::default(),
         }
     }

@@ -299,14 +299,28 @@ fn start(folder: &Folder, spec: &RunSpec, cgroup: Option<&Cgroup>) -> Result<Job
     if !work.is_dir() {
         return Err(NotStarted::lasting("there is no work folder"));
     }
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(&work).process_group(0);
+    let (place, program) = match &spec.folder {
+        None => (&work, Path::new(program).to_owned()),
+        // A relative path is one from the work folder all the same.
+        Some(place) if program.contains('/') => (place, work.join(program)),
+        Some(place) => (place, Path::new(program).to_owned()),
+    };
+    if !place.is_dir() {
+        return Err(NotStarted::lasting(format!(
+            "{}: there is no such folder on the cluster",
+            place.display()
+        )));
+    }
+    let mut command = Command::new(&program);
+    command.args(arguments).current_dir(place).process_group(0);
     command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8");
     command.envs(allotted::variables()).envs(&spec.env);
     command.env(FOLDER_VARIABLE, folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let failed =
-        |error: io::Error| NotStarted { reason: why(program, spec, &error), may_pass: may_pass(&error) };
+    let failed = |error: io::Error| NotStarted {
+        reason: why(&program.to_string_lossy(), spec, &error),
+        may_pass: may_pass(&error),
+    };
     let mut child = spawn_in(cgroup, &mut command).map_err(failed)?;
     let copies = (child.stdout.take(), child.stderr.take());
     let (Some(stdout), Some(stderr)) = copies else { return Err(NotStarted::lasting("no pipes")) };

@@ -98,6 +98,7 @@ impl Service {
             inputs: inputs.into_iter().collect(),
             scale,
             bounds: Bounds { max_output_bytes: Some(bytes), ..self.bounds },
+            folder: None,
         };
         let batch = Batch {
             command: self.command.iter().filter_map(fill).collect(),

@@ -1,6 +1,7 @@
 //! A request that can be run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use pliant_control::job::Work;
 use pliant_model::{Procs, Span};
@@ -28,6 +29,9 @@ pub struct Prepared {
     pub scale: f64,
     /// How much it may send and leave behind.
     pub bounds: Bounds,
+    /// The folder of the user's own in which it runs, on this cluster; the job's work folder if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
 }
 
 /// How much a job may send and leave behind; as much as the server takes where nothing is said.
@@ -68,6 +72,9 @@ impl Prepared {
     pub fn check_inputs(&self, files: &[FileSpec]) -> Result<(), Refusal> {
         if let Some(name) = self.inputs.iter().find(|name| files.iter().all(|file| file.name != **name)) {
             return Err(Refusal::MissingInput { name: name.clone() });
+        }
+        if self.folder.is_some() && !files.is_empty() {
+            return Err(Refusal::InputsInPlace);
         }
         let found = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
         match self.bounds.max_input_bytes.filter(|allowed| found > *allowed) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pliant_control::names::Name;
 use pliant_control::reason::Cause;
 use pliant_model::Span;
 use pliant_staging::FileName;
@@ -71,6 +72,13 @@ pub enum Refusal {
     },
     /// The server runs no scripts.
     NoScripts,
+    /// The server does not have the file system of the folder in which the script is to run.
+    NotShared {
+        /// The file system.
+        file_system: Name,
+    },
+    /// Files were submitted with a script that runs in a folder of the user's own.
+    InputsInPlace,
     /// The script cannot be run.
     Script(ScriptProblem),
     /// A script's speedup model uses more processors than the server gives.
@@ -81,11 +89,11 @@ impl Refusal {
     /// What stands in the way.
     pub fn cause(&self) -> Cause {
         match self {
-            Self::Service { .. } | Self::NoScripts => Cause::NotOffered,
+            Self::Service { .. } | Self::NoScripts | Self::NotShared { .. } => Cause::NotOffered,
             Self::TooLong { .. } => Cause::TooLong,
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
-            Self::MissingInput { .. } | Self::InputBytes { .. } => Cause::Invalid,
+            Self::MissingInput { .. } | Self::InputBytes { .. } | Self::InputsInPlace => Cause::Invalid,
         }
     }
 
@@ -101,6 +109,8 @@ impl Refusal {
             Self::Dash { .. } => "a value that begins with `-` would be read as an option".to_owned(),
             Self::TooLong { .. } => "ask for less, or on another server".to_owned(),
             Self::MissingInput { .. } | Self::InputBytes { .. } => String::new(),
+            Self::NotShared { .. } => "submit it to a server that shares it, or without --chdir".to_owned(),
+            Self::InputsInPlace => "put them into the folder of --chdir".to_owned(),
             Self::NoScripts => "use one of its services, or another server".to_owned(),
             Self::Script(problem) => problem.hint().to_owned(),
             Self::Speedup(error) => error.hint(),
@@ -147,6 +157,12 @@ impl fmt::Display for Refusal {
                 write!(f, "expected at most {allowed} bytes of input, found {found}")
             }
             Self::NoScripts => write!(f, "expected a service, found a script on a server that runs none"),
+            Self::NotShared { file_system } => {
+                write!(f, "expected a folder on a file system of the server, found one on `{file_system}`")
+            }
+            Self::InputsInPlace => {
+                write!(f, "expected no input files for a script in a folder of the user's own, found some")
+            }
             Self::Script(problem) => problem.fmt(f),
             Self::Speedup(error) => error.fmt(f),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use pliant_control::job::Work;
 use pliant_model::{Procs, Span};
@@ -26,6 +27,8 @@ pub struct Script<'a> {
     pub speedup: SpeedupSpec,
     /// Its walltime at speed 1, on the processors of the speedup.
     pub walltime: Span,
+    /// The folder of the user's own in which it runs.
+    pub folder: Option<PathBuf>,
 }
 
 /// What is wrong with a script.
@@ -75,6 +78,7 @@ impl Script<'_> {
             inputs: Vec::new(),
             scale: 1.0,
             bounds: Bounds::default(),
+            folder: self.folder.clone(),
         })
     }
 

@@ -102,6 +102,7 @@ impl Service {
             inputs: self.inputs(&values),
             scale,
             bounds: self.bounds,
+            folder: None,
         })
     }
 

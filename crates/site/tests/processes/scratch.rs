@@ -142,6 +142,7 @@ pub(crate) fn program(arguments: &[&str]) -> RunSpec {
         cores: None,
         cpu_share: None,
         max_output_bytes: 1_000_000,
+        folder: None,
         limits: JobLimits::default(),
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::string::FromUtf8Error;
 
 use pliant_control::names::{Handle, Key, Name, User};
+use pliant_control::shared_folder::SharedFolder;
 use pliant_staging::{Checksum, FileName, NameError, ResultName};
 #[cfg(test)]
 use proptest::prelude::*;
@@ -147,6 +148,10 @@ formatted! {
     /// The ID of a job.
     HANDLE: Handle, |field, found| parsed(field, "a job ID like `lyon.17`", &found),
         Handle::to_string, "[a-z0-9]{1,9}\\.([1-9][0-9]{0,8}|4294967295)";
+    /// A folder on a shared file system.
+    SHARED_FOLDER: SharedFolder,
+        |field, found| parsed(field, "a folder on a shared file system like `site-a:alice/run`", &found),
+        SharedFolder::to_string, "[a-z0-9]{1,9}:([a-zé ]{1,9}(/[a-z._ ]?[a-z]{1,9}){0,3})?";
     /// The name of an input file.
     FILE_NAME: FileName, file_name, FileName::to_string, "[a-zé][a-z0-9._ -]{0,8}(/[a-z][a-z0-9]{0,8}){0,3}";
     /// The name of a result.

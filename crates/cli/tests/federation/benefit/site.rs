@@ -133,5 +133,11 @@ fn moldable(job: &Moldable, lines: &Path) -> SubmittedWork {
     let nap = format!("sleep $(awk \"BEGIN {{ print {} * $PLIANT_WALLTIME_S / 1000 }}\")", job.share);
     let text = format!("#!/bin/sh\n{}\n", noting(lines, &nap));
     let work = job.work.clone();
-    SubmittedWork::Script(Script { name: "moldable.sh".to_owned(), text, work, arguments: Vec::new() })
+    SubmittedWork::Script(Script {
+        name: "moldable.sh".to_owned(),
+        text,
+        work,
+        arguments: Vec::new(),
+        folder: None,
+    })
 }

@@ -50,6 +50,12 @@ impl CommandUser {
         CommandUser { config: federation.client_file(Role::User, name), ..self }
     }
 
+    /// Adds tables to the user's client file.
+    pub(crate) fn add_to_file(&self, tables: &str) {
+        let text = std::fs::read_to_string(&self.config).unwrap();
+        std::fs::write(&self.config, text + tables).unwrap();
+    }
+
     /// The working directory.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()

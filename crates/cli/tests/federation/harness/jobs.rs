@@ -53,6 +53,7 @@ pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) 
         text: format!("#!/bin/sh\n{text}\n"),
         work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
         arguments: Vec::new(),
+        folder: None,
     })
 }
 

@@ -87,7 +87,8 @@ impl Program {
         env.insert("PLIANT_CORES".to_owned(), allocation.cores.to_string());
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
         let program = self.prepared.argv(procs, walltime);
-        RunSpec { program, env, max_output_bytes: self.max_output_bytes(), ..allocation.spec(host) }
+        let folder = self.prepared.folder.clone();
+        RunSpec { program, env, max_output_bytes: self.max_output_bytes(), folder, ..allocation.spec(host) }
     }
 }
 
@@ -102,6 +103,7 @@ impl Allocation {
             cores: self.pinned.clone(),
             cpu_share: host.cluster.cpu_share.map(|share| share * f64::from(self.cores)),
             max_output_bytes: OUTPUT_BYTES_MAX,
+            folder: None,
             limits: host.cluster.limits.of(self.cores),
         }
     }

@@ -191,7 +191,7 @@ impl Service {
             Program::Script { name, text, arguments } => {
                 // Its size is that of its subjob.
                 let work = Work { procs: Procs::ONE, walltime, speedup: Speedup::Rigid };
-                SubmittedWork::Script(Script { name, text, work, arguments })
+                SubmittedWork::Script(Script { name, text, work, arguments, folder: None })
             }
         };
         let refused = |refusal: Refusal| match refusal.hint() {
