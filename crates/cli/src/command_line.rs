@@ -1,11 +1,11 @@
-//! The command line: verbs in groups, and hints for commands of other systems.
+//! The command line: its verbs, which the help lists in groups.
 
 use std::fmt::Write;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::failure::Failure;
+use crate::examples;
+use crate::hints::equivalent;
 use crate::output::Output;
 use crate::usage_error::{usage_failure, with_config_behind_verbs};
 use crate::{daemon, verbs};
@@ -134,6 +134,7 @@ pub(crate) enum Campaign {
 struct Group {
     heading: &'static str,
     verbs: &'static [&'static str],
+    /// The verb whose example stands for the group.
     example: &'static str,
 }
 
@@ -144,22 +145,22 @@ const GROUPS: [Group; 4] = [
             "submit", "sweep", "explore", "launch", "queue", "status", "explain", "logs", "wait", "fetch",
             "cancel",
         ],
-        example: "pliant submit --script job.sh --time 10m --speedup amdahl:0.9,16 --out results",
+        example: "submit",
     },
     Group {
         heading: "Federation",
         verbs: &["servers", "users", "reallocate", "what-if"],
-        example: "pliant servers --services",
+        example: "servers",
     },
     Group {
         heading: "Simulation",
         verbs: &["demo", "simulate", "campaign", "trace", "map", "report", "policies"],
-        example: "pliant simulate --workload site.swf.gz --procs 1024 --batch cbf --out results",
+        example: "simulate",
     },
     Group {
         heading: "Administration",
         verbs: &["up", "down", "agent", "server", "ca", "completions"],
-        example: "pliant up",
+        example: "up",
     },
 ];
 
@@ -182,9 +183,9 @@ impl CommandLine {
     }
 }
 
-/// The command, with its verbs in groups.
+/// The command, with its verbs in groups and an example for each.
 pub(crate) fn command() -> Command {
-    let command = CommandLine::command();
+    let command = examples::added(CommandLine::command());
     let template = help_template(&command);
     command.help_template(template)
 }
@@ -204,39 +205,11 @@ fn help_template(command: &Command) -> String {
             let name = verb.get_name();
             let _ = writeln!(text, "  {literal}{name:width$}{literal:#}  {about}{aliases}");
         }
+        let example = examples::of(example).unwrap_or_default();
         let _ = writeln!(text, "  {:width$}  e.g. {literal}{example}{literal:#}", "");
     }
     let _ = writeln!(text, "\n{header}Options:{header:#}");
     text + "{options}\n\n`pliant VERB --help` describes a verb.{after-help}"
-}
-
-/// Commands of other systems, and the verb that does the same.
-const EQUIVALENTS: [(&str, &str); 14] = [
-    ("sbatch", "pliant submit --script FILE --time TIME"),
-    ("srun", "pliant submit --script FILE --time TIME --wait"),
-    ("squeue", "pliant queue"),
-    ("scancel", "pliant cancel JOB"),
-    ("sinfo", "pliant servers"),
-    ("sacct", "pliant queue --ended"),
-    ("scontrol", "pliant status JOB"),
-    ("sreport", "pliant users"),
-    ("qsub", "pliant submit --script FILE --time TIME"),
-    ("qstat", "pliant queue"),
-    ("qdel", "pliant cancel JOB"),
-    ("oarsub", "pliant submit --script FILE --time TIME"),
-    ("oarstat", "pliant queue"),
-    ("oardel", "pliant cancel JOB"),
-];
-
-/// The failure for a command of another system, with the verb that does the same as a hint.
-fn equivalent(error: &clap::Error) -> Option<Failure> {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
-    }
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let (_, verb) = EQUIVALENTS.iter().find(|(name, _)| name == given)?;
-    let failure = Failure::input(format!("expected a verb of pliant, found `{given}`"));
-    Some(failure.hint(format!("`{verb}` does that; `pliant --help` lists the verbs")))
 }
 
 #[cfg(test)]
@@ -256,25 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn each_example_and_each_equivalent_is_understood() {
+    fn the_command_is_consistent() {
         command().debug_assert();
-        for Group { example, .. } in GROUPS {
-            let parsed = command().try_get_matches_from(example.split(' '));
-            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
-        }
-        let valued = |word: &str| match word {
-            "TIME" => "10m".to_owned(),
-            "JOB" => "lyon.1".to_owned(),
-            word => word.to_owned(),
-        };
-        for (given, verb) in EQUIVALENTS {
-            let parsed = command().try_get_matches_from(verb.split(' ').map(valued));
-            assert!(parsed.is_ok(), "{verb}: {}", parsed.unwrap_err());
-            let error = command().try_get_matches_from(["pliant", given]).unwrap_err();
-            assert!(equivalent(&error).is_some_and(|failure| failure.code == 2), "{given}");
-        }
-        let unknown = command().try_get_matches_from(["pliant", "sumbit"]).unwrap_err();
-        assert!(equivalent(&unknown).is_none());
     }
 
     #[test]

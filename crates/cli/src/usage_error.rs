@@ -7,6 +7,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
+use crate::hints::equivalent_option;
 
 /// The option that all verbs of a federation have, and that may also precede the verb.
 const CONFIG: &str = "--config";
@@ -67,16 +68,22 @@ pub(crate) fn usage_failure(
         return None;
     }
     let (verb, path) = verb_path(command, arguments);
-    let misplaced = text_of(error, ContextKind::InvalidArg)
-        .filter(|_| error.kind() == ErrorKind::UnknownArgument)
-        .and_then(|option| behind_verb(verb, arguments, option));
-    let misplaced = misplaced.map(|of| format!("options follow the verb: `{path} {of} ...`"));
-    let hint = misplaced.or_else(|| suggestion(error, &path)).unwrap_or_else(|| match error.kind() {
-        ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
-            format!("`{path} --help` lists the verbs")
-        }
-        _ => format!("`{path} --help` describes the options"),
-    });
+    let unknown =
+        text_of(error, ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+    let misplaced = unknown
+        .and_then(|option| behind_verb(verb, arguments, option))
+        .map(|of| format!("options follow the verb: `{path} {of} ...`"));
+    let other = || {
+        let option = equivalent_option(verb, unknown?)?;
+        Some(format!("`{option}` does that; `{path} --help` describes the options"))
+    };
+    let hint =
+        misplaced.or_else(other).or_else(|| suggestion(error, &path)).unwrap_or_else(|| match error.kind() {
+            ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
+                format!("`{path} --help` lists the verbs")
+            }
+            _ => format!("`{path} --help` describes the options"),
+        });
     Some(Failure::input(message(error, &path)).hint(hint))
 }
 
@@ -163,10 +170,7 @@ fn suggestion(error: &clap::Error, path: &str) -> Option<String> {
             _ => format!("`{suggested}` is similar"),
         });
     }
-    match error.get(ContextKind::Suggested) {
-        Some(ContextValue::StyledStrs(tips)) => tips.first().map(ToString::to_string),
-        _ => None,
-    }
+    None
 }
 
 #[cfg(test)]
@@ -198,6 +202,26 @@ mod tests {
             "pliant submit pi --tim 5m",
             "unexpected argument '--tim' found",
             "--time is an option with a similar name",
+        );
+        check(
+            "pliant launch app.toml --threshold 0.5",
+            "unexpected argument '--threshold' found",
+            "`--similarity` does that; `pliant launch --help` describes the options",
+        );
+        check(
+            "pliant launch app.toml --walltime 1h",
+            "unexpected argument '--walltime' found",
+            "`--time` does that; `pliant launch --help` describes the options",
+        );
+        check(
+            "pliant submit pi --threshold 5",
+            "unexpected argument '--threshold' found",
+            "`pliant submit --help` describes the options",
+        );
+        check(
+            "pliant queue --json",
+            "unexpected argument '--json' found",
+            "`--format json` does that; `pliant queue --help` describes the options",
         );
         check(
             "pliant submit --script x --time 5",

@@ -278,7 +278,7 @@ impl Federation {
     /// Makes the film; where each task was.
     fn launch(&self, application: &Path, mapping: &str) -> Result<Places, Failure> {
         let application = application.display().to_string();
-        let words = ["launch", &application, "--mapper", mapping, "--from", LANS[0].0, "--walltime", "1h"];
+        let words = ["launch", &application, "--mapper", mapping, "--from", LANS[0].0, "--time", "1h"];
         let launch = self.pliant(&words)?;
         let task =
             |task: &Value| Some((task["task"].as_str()?.to_owned(), task["server"].as_str()?.to_owned()));

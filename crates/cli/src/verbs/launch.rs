@@ -70,7 +70,7 @@ struct NewLaunch {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The walltime of the tasks.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    #[arg(long = "time", value_name = "TIME", default_value = "1h", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     walltime: Span,
     /// How long the servers of a launch may wait for each other with reserved machines, at most 1d.
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
