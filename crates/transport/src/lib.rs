@@ -6,6 +6,8 @@
 //! through [`Acceptor`] or [`incoming`] and finds the [`Caller`] in the extensions of each request; a client binds
 //! to a daemon's role and name, not to its address ([`channel`]).
 //!
+//! New certificate files count for new connections without a restart, too, once they fit together.
+//!
 //! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
 //! refused by the handshake; [`ServerTls::check`] checks open connections, also for certificates that have expired since. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
 
@@ -22,6 +24,7 @@ mod files;
 mod incoming;
 mod peer;
 mod register;
+mod reloading;
 mod revocation_verifier;
 mod role;
 #[cfg(test)]
@@ -39,5 +42,6 @@ pub use error::AuthorityError;
 pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
 pub use register::CertificateRecord;
+pub use reloading::Validity;
 pub use role::{Identity, NameError, Role, UnknownRole};
 pub use tls::{CertificateLapse, ClientTls, ServerTls};

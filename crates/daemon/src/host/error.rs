@@ -103,7 +103,7 @@ impl DaemonError {
         if own.role == role && own.name == name.as_str() {
             return Ok(());
         }
-        Err(DaemonError::Certificate { expected: (role, name.clone()), found: own.clone() })
+        Err(DaemonError::Certificate { expected: (role, name.clone()), found: own })
     }
 }
 
