@@ -177,7 +177,11 @@ impl fmt::Display for TlsError {
                 write!(f, "{}: expected a certificate of {expected}, found one of {found}", path.display())
             }
             Self::Untrusted { path, source } => {
-                write!(f, "{}: expected a certificate that is valid in the federation: {source}", path.display())
+                write!(
+                    f,
+                    "{}: expected a certificate that is valid in the federation: {source}",
+                    path.display()
+                )
             }
             Self::OldList { path, known, found } => {
                 write!(f, "{}: expected number {known} or more, found {found}", path.display())

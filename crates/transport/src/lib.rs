@@ -21,27 +21,33 @@ mod credentials;
 mod dates;
 mod error;
 mod files;
+mod holder;
 mod incoming;
 mod peer;
 mod register;
 mod reloading;
 mod revocation_verifier;
 mod role;
+mod signing_request;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod trust;
 
 pub use accept::{Acceptor, ConnectionRefusal};
-pub use authority::{Authority, CertificateRequest, DAYS_DEFAULT, IssuedCertificate, Revocation};
+pub use authority::{
+    Authority, CertificateRequest, DAYS_DEFAULT, IssuedCertificate, Revocation, RolloverStatus,
+};
 pub use channel::{ConnectError, ConnectReason, Timeouts, channel, channel_from, not_sent};
 pub use clock::Clock;
 pub use connections::{AgentAddress, Connections};
 pub use credentials::{Credentials, TlsError};
 pub use error::AuthorityError;
+pub use holder::{InstalledCertificate, WrittenRequest, install, request_certificate, request_renewal};
 pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
-pub use register::CertificateRecord;
+pub use register::{CertificateRecord, RolloverStep};
 pub use reloading::Validity;
 pub use role::{Identity, NameError, Role, UnknownRole};
+pub use signing_request::SigningRequest;
 pub use tls::{CertificateLapse, ClientTls, ServerTls};

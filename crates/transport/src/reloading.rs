@@ -86,11 +86,7 @@ impl<C> ReloadingConfig<C> {
             return Err(CertificateLapse::Expired { peer: peer.clone() });
         }
         let trust = self.state.lock().used.trust.clone();
-        if trust.is_revoked(peer) {
-            Err(CertificateLapse::Revoked { peer: peer.clone() })
-        } else {
-            Ok(())
-        }
+        if trust.is_revoked(peer) { Err(CertificateLapse::Revoked { peer: peer.clone() }) } else { Ok(()) }
     }
 
     /// The configuration with the newest files.
@@ -131,7 +127,10 @@ impl<C> ReloadingConfig<C> {
             Err(error) => {
                 if known.is_none() {
                     let hint = error.hint();
-                    tracing::warn!(hint, "new certificate files not taken, the earlier ones stay in use: {error}");
+                    tracing::warn!(
+                        hint,
+                        "new certificate files not taken, the earlier ones stay in use: {error}"
+                    );
                 }
                 state.refused = Some((stamps, Instant::now()));
             }
@@ -152,7 +151,12 @@ impl<C> ReloadingConfig<C> {
 }
 
 impl<C> Used<C> {
-    fn build(stamps: Stamps, trust: Trust, holder: CertifiedKey, build: Build<C>) -> Result<Used<C>, TlsError> {
+    fn build(
+        stamps: Stamps,
+        trust: Trust,
+        holder: CertifiedKey,
+        build: Build<C>,
+    ) -> Result<Used<C>, TlsError> {
         let list = trust.list();
         let config = build(&trust, list.clone(), &holder)
             .map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })?;

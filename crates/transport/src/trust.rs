@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pliant_model::Time;
-use rustls::{CertificateError, RootCertStore};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::{CertificateError, RootCertStore};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
@@ -58,8 +58,11 @@ struct State {
 impl Trust {
     pub(super) fn load(credentials: &Credentials) -> Result<Trust, TlsError> {
         let roots = Arc::new(Roots::read(&credentials.ca)?);
-        let watched =
-            credentials.crl.as_deref().map(|path| WatchedFile::load(path, &roots).map(Arc::new)).transpose()?;
+        let watched = credentials
+            .crl
+            .as_deref()
+            .map(|path| WatchedFile::load(path, &roots).map(Arc::new))
+            .transpose()?;
         Ok(Trust { roots, watched })
     }
 
@@ -196,7 +199,8 @@ impl RevocationList {
             if !roots.have_signed(&list) {
                 continue;
             }
-            let list = RevocationList::parsed(&list).ok_or_else(|| wrong("the list has no number".to_owned()))?;
+            let list =
+                RevocationList::parsed(&list).ok_or_else(|| wrong("the list has no number".to_owned()))?;
             newest = Some(match newest {
                 Some(other) => list.and(other),
                 None => list,
