@@ -47,7 +47,7 @@ pub use holder::{InstalledCertificate, WrittenRequest, install, request_certific
 pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
 pub use register::{CertificateRecord, RolloverStep};
-pub use reloading::Validity;
+pub use reloading::{Validity, ValidityLeft};
 pub use role::{Identity, NameError, Role, UnknownRole};
 pub use signing_request::SigningRequest;
 pub use tls::{CertificateLapse, ClientTls, ServerTls};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pliant_model::Time;
+use pliant_model::{Span, Time};
 use rustls::pki_types::UnixTime;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -54,6 +54,23 @@ pub struct Validity {
     pub own: Time,
     /// The last second of the authority's certificate; of two, that of the longer one.
     pub authority: Time,
+}
+
+/// How long certificates are still valid by the system's clock; below zero they have expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ValidityLeft {
+    /// The own certificate.
+    pub own: Span,
+    /// The authority's.
+    pub authority: Span,
+}
+
+impl Validity {
+    /// How long that is from now on.
+    pub fn left(&self) -> ValidityLeft {
+        let now = Time(unix_now());
+        ValidityLeft { own: self.own - now, authority: self.authority - now }
+    }
 }
 
 impl<C> ReloadingConfig<C> {

@@ -21,6 +21,9 @@ const QUANTILES: [u32; 5] = [5, 25, 50, 75, 95];
 /// The tolerated difference between the clocks of this machine and the agent, in seconds.
 const CLOCK_APART_S: u64 = 5;
 
+/// Certificates that expire within this time are shown.
+const EXPIRES_SOON: Span = Span(30 * 86_400);
+
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Shows the errors of estimates, by quantile.
@@ -50,6 +53,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let session = arguments.access.open()?;
     let federation = session.run(session.client.servers())?;
     let asked_at = now();
+    let own_until = session.client.certificate_not_after();
     let accuracy = match arguments.accuracy {
         true => Some(session.run(session.client.accuracy(arguments.last))?),
         false => None,
@@ -69,9 +73,15 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let runtimes = runtimes.as_ref().map(servers_runtimes::text);
         let links = links.as_deref().map(|links| servers_links::text(links, asked_at));
         let sections: Vec<String> = accuracy.into_iter().chain(offers).chain(runtimes).chain(links).collect();
-        if sections.is_empty() { federation_text(&federation, asked_at) } else { sections.join("\n") }
+        match sections.is_empty() {
+            true => {
+                federation_text(&federation, asked_at) + &certificates_text(&federation, own_until, asked_at)
+            }
+            false => sections.join("\n"),
+        }
     };
     let mut value = value(&federation, accuracy.as_deref(), offers.as_deref());
+    value["own_certificate_not_after_s"] = json!(own_until);
     if let Some(runtimes) = &runtimes {
         value["runtimes"] = servers_runtimes::value(runtimes);
     }
@@ -112,6 +122,7 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
             "queued": server.queued,
             "active": server.active,
             "clock_ahead_s": server.clock_ahead,
+            "certificate_not_after_s": server.certificate_not_after,
             "scripts": info.scripts,
             "services": info.services.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         });
@@ -133,11 +144,13 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
             "attached": agent.attached,
             "since_s": agent.since,
             "clock_ahead_s": agent.clock_ahead,
+            "certificate_not_after_s": agent.certificate_not_after,
         })
     });
     json!({
         "servers": federation.servers.iter().map(server).collect::<Vec<Value>>(),
         "agents": agents.collect::<Vec<Value>>(),
+        "certificate_not_after_s": federation.certificate_not_after,
     })
 }
 
@@ -211,6 +224,23 @@ fn clocks_text(federation: &Federation, now: Time) -> String {
         federation.now.map(|theirs| now - theirs).filter(|ahead| ahead.0.unsigned_abs() > CLOCK_APART_S);
     let apart = servers.chain(agents).chain([("this machine".to_owned(), own)]);
     apart.filter_map(|(whose, ahead)| Some(line(&whose, ahead?))).collect()
+}
+
+/// A line for each certificate that expires soon. `own` is that of the caller.
+fn certificates_text(federation: &Federation, own: Time, now: Time) -> String {
+    let servers =
+        federation.servers.iter().map(|server| (server.info.name.to_string(), server.certificate_not_after));
+    let agents =
+        federation.agents.iter().map(|agent| (format!("agent {}", agent.name), agent.certificate_not_after));
+    let asked = ("the agent".to_owned(), federation.certificate_not_after);
+    let all = servers.chain(agents).chain([asked, ("this user".to_owned(), Some(own))]);
+    let soon =
+        all.filter_map(|(whose, until)| Some((whose, until? - now))).filter(|(_, left)| *left < EXPIRES_SOON);
+    soon.map(|(whose, left)| match left.0 {
+        ..=0 => format!("the certificate of {whose} has expired\n"),
+        _ => format!("the certificate of {whose} expires in {}\n", rough(left)),
+    })
+    .collect()
 }
 
 fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
@@ -338,12 +368,37 @@ tours
     }
 
     #[test]
+    fn certificates_that_expire_soon_are_reported() {
+        let agent = |name: &str, days: Option<i64>| AgentStatus {
+            name: name.parse().unwrap(),
+            attached: true,
+            since: Time(0),
+            clock_ahead: None,
+            certificate_not_after: days.map(|days| Time(1000 + days * 86_400)),
+        };
+        let agents = vec![
+            agent("paris", None),
+            agent("nice", Some(29)),
+            agent("lyon", Some(31)),
+            agent("tours", Some(-1)),
+        ];
+        let until = Some(Time(1000 + 365 * 86_400));
+        let federation = Federation { agents, certificate_not_after: until, ..Federation::default() };
+        let nice = "the certificate of agent nice expires in 29d\n";
+        let tours = "the certificate of agent tours has expired\n";
+        assert_eq!(certificates_text(&federation, Time(i64::MAX / 2), Time(1000)), format!("{nice}{tours}"));
+        let own = "the certificate of this user expires in 1h\n";
+        assert_eq!(certificates_text(&Federation::default(), Time(4600), Time(1000)), own);
+    }
+
+    #[test]
     fn only_clocks_that_differ_are_reported() {
         let agent = |name: &str, ahead: Option<i64>| AgentStatus {
             name: name.parse().unwrap(),
             attached: true,
             since: Time(0),
             clock_ahead: ahead.map(Span),
+            certificate_not_after: None,
         };
         let agents = vec![agent("paris", None), agent("nice", Some(3600)), agent("lyon", Some(-63))];
         let federation = Federation { agents, now: Some(Time(1000)), ..Federation::default() };
