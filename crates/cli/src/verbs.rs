@@ -33,6 +33,7 @@ pub(crate) mod run_job;
 pub(crate) mod run_tasks;
 pub(crate) mod server;
 pub(crate) mod servers;
+mod servers_certificates;
 mod servers_links;
 mod servers_runtimes;
 pub(crate) mod simulate;

@@ -7,7 +7,7 @@ use pliant_model::{Span, Time};
 use pliant_wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds};
 use serde_json::{Value, json};
 
-use super::{servers_links, servers_runtimes};
+use super::{servers_certificates, servers_links, servers_runtimes};
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
 use crate::numbers::whole;
@@ -20,9 +20,6 @@ const QUANTILES: [u32; 5] = [5, 25, 50, 75, 95];
 
 /// The tolerated difference between the clocks of this machine and the agent, in seconds.
 const CLOCK_APART_S: u64 = 5;
-
-/// Certificates that expire within this time are shown.
-const EXPIRES_SOON: Span = Span(30 * 86_400);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -75,7 +72,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let sections: Vec<String> = accuracy.into_iter().chain(offers).chain(runtimes).chain(links).collect();
         match sections.is_empty() {
             true => {
-                federation_text(&federation, asked_at) + &certificates_text(&federation, own_until, asked_at)
+                federation_text(&federation, asked_at)
+                    + &servers_certificates::text(&federation, own_until, asked_at)
             }
             false => sections.join("\n"),
         }
@@ -226,23 +224,6 @@ fn clocks_text(federation: &Federation, now: Time) -> String {
     apart.filter_map(|(whose, ahead)| Some(line(&whose, ahead?))).collect()
 }
 
-/// A line for each certificate that expires soon. `own` is that of the caller.
-fn certificates_text(federation: &Federation, own: Time, now: Time) -> String {
-    let servers =
-        federation.servers.iter().map(|server| (server.info.name.to_string(), server.certificate_not_after));
-    let agents =
-        federation.agents.iter().map(|agent| (format!("agent {}", agent.name), agent.certificate_not_after));
-    let asked = ("the agent".to_owned(), federation.certificate_not_after);
-    let all = servers.chain(agents).chain([asked, ("this user".to_owned(), Some(own))]);
-    let soon =
-        all.filter_map(|(whose, until)| Some((whose, until? - now))).filter(|(_, left)| *left < EXPIRES_SOON);
-    soon.map(|(whose, left)| match left.0 {
-        ..=0 => format!("the certificate of {whose} has expired\n"),
-        _ => format!("the certificate of {whose} expires in {}\n", rough(left)),
-    })
-    .collect()
-}
-
 fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
     if accuracy.is_empty() {
         return "No job has ended yet.\n".to_owned();
@@ -365,30 +346,6 @@ tours
   takes no scripts
 ";
         assert_eq!(offers_text(&offers), expected);
-    }
-
-    #[test]
-    fn certificates_that_expire_soon_are_reported() {
-        let agent = |name: &str, days: Option<i64>| AgentStatus {
-            name: name.parse().unwrap(),
-            attached: true,
-            since: Time(0),
-            clock_ahead: None,
-            certificate_not_after: days.map(|days| Time(1000 + days * 86_400)),
-        };
-        let agents = vec![
-            agent("paris", None),
-            agent("nice", Some(29)),
-            agent("lyon", Some(31)),
-            agent("tours", Some(-1)),
-        ];
-        let until = Some(Time(1000 + 365 * 86_400));
-        let federation = Federation { agents, certificate_not_after: until, ..Federation::default() };
-        let nice = "the certificate of agent nice expires in 29d\n";
-        let tours = "the certificate of agent tours has expired\n";
-        assert_eq!(certificates_text(&federation, Time(i64::MAX / 2), Time(1000)), format!("{nice}{tours}"));
-        let own = "the certificate of this user expires in 1h\n";
-        assert_eq!(certificates_text(&Federation::default(), Time(4600), Time(1000)), own);
     }
 
     #[test]
