@@ -91,7 +91,7 @@ pub(crate) enum Verb {
     /// Runs an agent, which finds servers for clients.
     Agent(daemon::Options),
     /// Runs a server, which submits jobs to one cluster.
-    Server(daemon::Options),
+    Server(verbs::server::Arguments),
     /// Issues and revokes the certificates of a federation.
     Ca(verbs::ca::Arguments),
     /// Prints the completions of a shell, for its startup file.

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use clap::Args;
 use pliant_config::ConfigError;
+use pliant_daemon::config::warnings;
 use pliant_daemon::host::DaemonError;
 use pliant_telemetry::{LogFormat, logging};
+use pliant_transport::Credentials;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -44,6 +46,7 @@ pub(crate) fn configured<F>(
     output: Output,
     options: &Options,
     read: impl FnOnce(&Path) -> Result<F, ConfigError>,
+    tls: impl FnOnce(&F) -> &Credentials,
 ) -> Result<Option<F>, Failure> {
     let Some(path) = options.config.as_ref().or(options.check.as_ref()) else {
         return Err(Failure::input("expected --config FILE or --check FILE, found neither"));
@@ -52,10 +55,14 @@ pub(crate) fn configured<F>(
     if options.check.is_none() {
         return Ok(Some(file));
     }
+    let warnings = warnings(tls(&file));
+    for warning in &warnings {
+        Failure::input(format!("{}: {warning}", path.display())).warn();
+    }
     output.print(
         "check",
         || format!("{} is valid\n", path.display()),
-        json!({ "file": path, "valid": true }),
+        json!({ "file": path, "valid": true, "warnings": warnings }),
     )?;
     Ok(None)
 }
@@ -111,7 +118,7 @@ fn write_ready(path: &Path, address: SocketAddr) -> std::io::Result<()> {
 }
 
 /// A wrong configuration ends with code 2, so that service managers do not restart the daemon.
-fn failed(error: DaemonError) -> Failure {
+pub(crate) fn failed(error: DaemonError) -> Failure {
     let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
     match error.hint() {
         Some(hint) => failure.hint(hint),

@@ -2,6 +2,8 @@
 
 pub(crate) mod agent;
 pub(crate) mod ca;
+mod ca_request;
+mod ca_rollover;
 pub(crate) mod campaign_merge;
 pub(crate) mod campaign_run;
 pub(crate) mod campaign_show;
@@ -31,6 +33,7 @@ pub(crate) mod run_job;
 pub(crate) mod run_tasks;
 pub(crate) mod server;
 pub(crate) mod servers;
+mod servers_certificates;
 mod servers_links;
 mod servers_runtimes;
 pub(crate) mod simulate;

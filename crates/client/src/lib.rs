@@ -27,6 +27,7 @@ use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
 use pliant_control::multi_job::Expectation;
 use pliant_control::names::{Handle, Name};
+use pliant_model::Time;
 use pliant_telemetry::RequestId;
 use pliant_transport::Connections;
 use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel};
@@ -110,6 +111,11 @@ impl Client {
     /// The name in the certificate.
     pub fn user(&self) -> String {
         self.tls.own().name.clone()
+    }
+
+    /// The last second in which the certificate is valid.
+    pub fn certificate_not_after(&self) -> Time {
+        self.tls.own().not_after
     }
 
     /// True if the certificate is an operator's.

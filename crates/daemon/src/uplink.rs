@@ -17,7 +17,7 @@ use pliant_control::agent::{ChildKind, DiscoveryQuery};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Archive, StatusUpdate};
-use pliant_model::Procs;
+use pliant_model::{Procs, Time};
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;
 use pliant_transport::Clock;
@@ -76,6 +76,9 @@ pub(crate) trait Child: Send + Sync + 'static {
 
     /// The free processors of these servers, as far as they are known.
     fn free(&self) -> Vec<(Name, Procs)>;
+
+    /// The last second of the own certificate, and of those of the servers below, as far as they are known.
+    fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>);
 
     /// The server, if it does not know yet which job numbers are in use.
     fn unnumbered(&self) -> Option<Name>;
@@ -256,7 +259,9 @@ impl<C: Child> ParentConnection<C> {
                     if last_contact.elapsed() > SILENCE {
                         return Ok("the parent is silent".to_owned());
                     }
-                    let beat = FromChild::Heartbeat { now: Some(self.clock.now()), free: self.child.free() };
+                    let (certificate, certificates) = self.child.certificates();
+                    let (now, free) = (Some(self.clock.now()), self.child.free());
+                    let beat = FromChild::Heartbeat { now, free, certificate, certificates };
                     // If the window is full, enough is under way that shows that we are up.
                     let _ = sender.try_send((&beat).into());
                     if self.said.is_empty() && let Some(server) = self.child.unnumbered() {

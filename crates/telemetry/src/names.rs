@@ -113,6 +113,8 @@ table! {
         "Time since the last heartbeat from a peer.";
     CLOCK_AHEAD_SECONDS = "pliant_clock_ahead_seconds", Kind::Gauge, Seconds, ["peer"],
         "How far the clock of a child is ahead of this agent's; below zero it is behind.";
+    CERTIFICATE_EXPIRY_SECONDS = "pliant_certificate_expiry_seconds", Kind::Gauge, Seconds, ["certificate"],
+        "Time until a certificate expires, of the daemon (own) or of the authority; below zero it has expired.";
     LAUNCHES_ENDED = "pliant_launches_ended_total", Kind::Counter, Count, ["outcome"],
         "Ended launches, by outcome.";
     PROBES = "pliant_probes_total", Kind::Counter, Count, ["outcome"],

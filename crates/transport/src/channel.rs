@@ -249,6 +249,8 @@ impl Connector {
     }
 
     async fn connect(&self) -> Result<CheckedConnection, ConnectReason> {
+        // If it is replaced between the two lines, the connection ends early rather than late.
+        let own = self.tls.own();
         let config = self.tls.config().map_err(ConnectReason::Own)?;
         let socket = self.socket().await.map_err(ConnectReason::Unreachable)?;
         socket.set_nodelay(true).map_err(ConnectReason::Unreachable)?;
@@ -269,7 +271,7 @@ impl Connector {
         // Looks at the first bytes without taking them: an HTTP/2 server speaks first, once it has accepted us.
         match stream.fill_buf().await {
             Ok([]) => Err(ConnectReason::ConnectionRefusal(io::ErrorKind::UnexpectedEof.into())),
-            Ok(_) => Ok(CheckedConnection::new(stream, self.tls.clone(), found)),
+            Ok(_) => Ok(CheckedConnection::new(stream, self.tls.clone(), own, found)),
             Err(error) => Err(ConnectReason::ConnectionRefusal(error)),
         }
     }

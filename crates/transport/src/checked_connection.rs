@@ -1,5 +1,5 @@
-//! A connection that ends when the certificate of the daemon is not valid any more. A handshake checks it once, and connections
-//! stay open for weeks.
+//! A connection that ends when the certificate of the daemon is not valid any more, or the own one is about to expire and there is
+//! a new one. A handshake shows them once, and connections stay open for weeks.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,19 +17,29 @@ use super::tls::ClientTls;
 /// How often the certificate is checked. Keep-alive packets cause reads on silent connections.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
+/// So long before the own certificate expires a connection with the new one takes over: more than clocks may differ.
+const HANDS_OVER_S: i64 = 3_600;
+
 /// A connection to a daemon.
 pub(super) struct CheckedConnection {
     stream: TlsStream<TcpStream>,
     tls: Arc<ClientTls>,
     daemon: Peer,
+    /// What was shown to it.
+    own: Peer,
     /// The time of the last check.
     checked: Instant,
 }
 
 impl CheckedConnection {
-    /// A connection whose handshake has just shown that certificate.
-    pub(super) fn new(stream: TlsStream<TcpStream>, tls: Arc<ClientTls>, daemon: Peer) -> CheckedConnection {
-        CheckedConnection { stream, tls, daemon, checked: Instant::now() }
+    /// A connection whose handshake has just shown the certificates of `own` and `daemon`.
+    pub(super) fn new(
+        stream: TlsStream<TcpStream>,
+        tls: Arc<ClientTls>,
+        own: Peer,
+        daemon: Peer,
+    ) -> CheckedConnection {
+        CheckedConnection { stream, tls, daemon, own, checked: Instant::now() }
     }
 
     fn check(&mut self) -> io::Result<()> {
@@ -41,6 +51,11 @@ impl CheckedConnection {
             tracing::warn!(daemon = %self.daemon, reason = %lapsed, "connection given up");
             io::Error::new(io::ErrorKind::ConnectionAborted, lapsed)
         })?;
+        if self.tls.has_replaced(&self.own, HANDS_OVER_S) {
+            tracing::info!(daemon = %self.daemon, serial = %self.own.serial, "connection ended: its certificate was renewed");
+            let renewed = "the certificate of the connection was renewed";
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, renewed));
+        }
         self.checked = Instant::now();
         Ok(())
     }

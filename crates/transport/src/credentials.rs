@@ -15,7 +15,7 @@ use super::peer::{IdentityError, Peer};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Credentials {
-    /// The certificate of the federation's authority.
+    /// The certificate of the federation's authority; two while it is being replaced.
     pub ca: PathBuf,
     /// Its own certificate.
     pub cert: PathBuf,
@@ -86,6 +86,38 @@ pub enum TlsError {
         /// Its holder.
         found: Peer,
     },
+    /// The new files are those of another participant.
+    Foreign {
+        /// The certificate.
+        path: PathBuf,
+        /// Whose it should be.
+        expected: Peer,
+        /// Its holder.
+        found: Peer,
+    },
+    /// The new certificate is not valid in the federation.
+    Untrusted {
+        /// The certificate.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+    /// A revocation list is older than one that was read before.
+    OldList {
+        /// Which.
+        path: PathBuf,
+        /// The number of that one.
+        known: u64,
+        /// The number of this one.
+        found: u64,
+    },
+    /// A revocation list has the number of one that was read before, and not its content.
+    OtherList {
+        /// Which.
+        path: PathBuf,
+        /// The number.
+        number: u64,
+    },
     /// The files do not fit together.
     Unusable {
         /// The certificate.
@@ -107,6 +139,11 @@ impl TlsError {
             ),
             Self::Identity { .. } => Some("use a certificate that `pliant ca issue` made"),
             Self::NotADaemon { .. } => Some("issue a certificate for the role agent or server"),
+            Self::Foreign { .. } => Some("put this participant's own files there"),
+            Self::Untrusted { .. } => Some("`ca` must name the authority that signed the certificate"),
+            Self::OldList { .. } | Self::OtherList { .. } => {
+                Some("if the authority was restored from a copy, revoke again what the copy lacks")
+            }
             Self::Unusable { .. } => {
                 Some("use the key.pem that `pliant ca issue` wrote with the certificate")
             }
@@ -136,6 +173,24 @@ impl fmt::Display for TlsError {
                     path.display()
                 )
             }
+            Self::Foreign { path, expected, found } => {
+                write!(f, "{}: expected a certificate of {expected}, found one of {found}", path.display())
+            }
+            Self::Untrusted { path, source } => {
+                write!(
+                    f,
+                    "{}: expected a certificate that is valid in the federation: {source}",
+                    path.display()
+                )
+            }
+            Self::OldList { path, known, found } => {
+                write!(f, "{}: expected number {known} or more, found {found}", path.display())
+            }
+            Self::OtherList { path, number } => write!(
+                f,
+                "{}: expected the content of list {number} as it was read before, found another one",
+                path.display()
+            ),
             Self::Unusable { path, source } => write!(f, "{}: cannot be used: {source}", path.display()),
         }
     }
@@ -146,7 +201,7 @@ impl std::error::Error for TlsError {
         match self {
             Self::Io { source, .. } => Some(source),
             Self::Identity { source, .. } => Some(source),
-            Self::Unusable { source, .. } => Some(source),
+            Self::Unusable { source, .. } | Self::Untrusted { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -178,24 +233,12 @@ impl CertifiedKey {
     }
 }
 
-/// The one certificate of an authority.
-pub(super) fn authority(path: &Path) -> Result<CertificateDer<'static>, TlsError> {
-    let mut found = certificates(path)?;
-    match (found.pop(), found.len()) {
-        (Some(certificate), 0) => Ok(certificate),
-        (_, more) => Err(TlsError::Content {
-            path: path.to_owned(),
-            expected: "the certificate of one authority",
-            problem: format!("found {}", more + 1),
-        }),
-    }
-}
-
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|source| TlsError::Io { path: path.to_owned(), source })
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// The certificates of a file, at least one.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use pliant_config::ContentError;
 
+use super::credentials::TlsError;
 use super::dates::date;
-use super::role::NameError;
+use super::role::{Identity, NameError};
 
 /// A request that an authority refuses or fails.
 #[derive(Debug)]
@@ -79,6 +80,52 @@ pub enum AuthorityError {
     Keys {
         /// The folder of the authority.
         dir: PathBuf,
+        /// The file of the key.
+        key: String,
+    },
+    /// A request for a certificate cannot be accepted.
+    Request {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// A request asks for the certificate of another holder than the operator.
+    OtherHolder {
+        /// Whose certificate the request asks for.
+        requested: Identity,
+        /// Whose certificate the operator asks for.
+        found: Identity,
+    },
+    /// The key of a request has been certified, for another holder or in a certificate that was revoked.
+    UsedKey {
+        /// `ROLE/NAME` of that certificate.
+        holder: String,
+        /// Whether that certificate was revoked.
+        is_revoked: bool,
+    },
+    /// A certificate is not of a key in the holder's folder.
+    OtherKey {
+        /// Its file.
+        certificate: PathBuf,
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A key of a holder cannot be made or used.
+    Key(rcgen::Error),
+    /// The files of a holder cannot be used.
+    Own(TlsError),
+    /// A step of a replacement is not the next one.
+    Rollover {
+        /// What has to be there.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// The old root cannot be dropped, since there are holders who have no certificate of the new one.
+    NotRenewed {
+        /// `ROLE/NAME` of each.
+        holders: Vec<String>,
     },
     /// A key or certificate of the authority cannot be used, or nothing can be signed with it.
     Signing {
@@ -99,6 +146,17 @@ impl AuthorityError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Io { .. } | Self::Federation(_) | Self::Name(_) => return None,
+            Self::Own(error) => return error.hint().map(str::to_owned),
+            Self::Request { .. } => "`pliant ca request ROLE NAME` makes a request on the holder's machine",
+            Self::OtherHolder { .. } => {
+                "ask its sender; nothing was signed. The name decides whose jobs the holder sees"
+            }
+            Self::UsedKey { is_revoked: true, .. } => "the holder has to make a new key: `pliant ca request`",
+            Self::UsedKey { .. } => "each holder makes a key of their own: `pliant ca request`",
+            Self::OtherKey { .. } => "name the folder in which `pliant ca request` made the key",
+            Self::Key(_) => "key.pem must hold a key that Pliant made",
+            Self::Rollover { .. } => "`pliant ca rollover --ca DIR` shows how far it is",
+            Self::NotRenewed { .. } => "renew their certificates, or lock them out with --force",
             Self::Exists { .. } => {
                 "choose another folder; an authority whose key is lost is replaced, not repaired"
             }
@@ -113,7 +171,7 @@ impl AuthorityError {
             Self::Ambiguous { .. } => "say ROLE/NAME or the serial",
             Self::Occupied { .. } => "choose another folder, or renew with --renew",
             Self::Keys { .. } | Self::Signing { .. } => {
-                "ca.pem and ca.key must be the pair that `pliant ca init` made"
+                "ca.pem and the key must be a pair that `pliant ca` made: restore the folder from a copy"
             }
         };
         Some(hint.to_owned())
@@ -167,8 +225,34 @@ impl fmt::Display for AuthorityError {
             Self::Occupied { path } => {
                 write!(f, "{}: expected no file, found one", path.display())
             }
-            Self::Keys { dir } => {
-                write!(f, "{}: expected ca.key to be the key of ca.pem, found another one", dir.display())
+            Self::Keys { dir, key } => {
+                write!(f, "{}: expected {key} to be a key of ca.pem, found another one", dir.display())
+            }
+            Self::Request { path, problem } => {
+                write!(f, "{}: expected a request for a certificate (PEM): {problem}", path.display())
+            }
+            Self::OtherHolder { requested, found } => {
+                write!(f, "expected a request for a certificate of {found}, found one of {requested}")
+            }
+            Self::UsedKey { holder, is_revoked } => {
+                let state = if *is_revoked { " that was revoked" } else { "" };
+                write!(f, "expected a key without a certificate of somebody else or a revoked one, ")?;
+                write!(f, "found that of a certificate of {holder}{state}")
+            }
+            Self::OtherKey { certificate, dir } => {
+                write!(
+                    f,
+                    "{}: expected a certificate of a key in {}, found one of another key",
+                    certificate.display(),
+                    dir.display()
+                )
+            }
+            Self::Key(source) => write!(f, "cannot make or use a key: {source}"),
+            Self::Own(error) => write!(f, "{error}"),
+            Self::Rollover { expected, found } => write!(f, "expected {expected}, found {found}"),
+            Self::NotRenewed { holders } => {
+                write!(f, "expected certificates of the new root for all holders, found none of ")?;
+                write!(f, "{}", holders.join(", "))
             }
             Self::Signing { dir, source } => {
                 write!(f, "{}: cannot sign with the authority's key: {source}", dir.display())
@@ -184,6 +268,8 @@ impl std::error::Error for AuthorityError {
             Self::Federation(error) => Some(error),
             Self::Name(error) => Some(error),
             Self::Signing { source, .. } => Some(source),
+            Self::Key(source) => Some(source),
+            Self::Own(source) => Some(source),
             Self::Register(error) => Some(error),
             _ => None,
         }

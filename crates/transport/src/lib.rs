@@ -6,6 +6,8 @@
 //! through [`Acceptor`] or [`incoming`] and finds the [`Caller`] in the extensions of each request; a client binds
 //! to a daemon's role and name, not to its address ([`channel`]).
 //!
+//! New certificate files count for new connections without a restart, too, once they fit together.
+//!
 //! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
 //! refused by the handshake; [`ServerTls::check`] checks open connections, also for certificates that have expired since. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
 
@@ -19,25 +21,33 @@ mod credentials;
 mod dates;
 mod error;
 mod files;
+mod holder;
 mod incoming;
 mod peer;
 mod register;
+mod reloading;
 mod revocation_verifier;
 mod role;
+mod signing_request;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod trust;
 
 pub use accept::{Acceptor, ConnectionRefusal};
-pub use authority::{Authority, CertificateRequest, DAYS_DEFAULT, IssuedCertificate, Revocation};
+pub use authority::{
+    Authority, CertificateRequest, DAYS_DEFAULT, IssuedCertificate, Revocation, RolloverStatus,
+};
 pub use channel::{ConnectError, ConnectReason, Timeouts, channel, channel_from, not_sent};
 pub use clock::Clock;
 pub use connections::{AgentAddress, Connections};
 pub use credentials::{Credentials, TlsError};
 pub use error::AuthorityError;
+pub use holder::{InstalledCertificate, WrittenRequest, install, request_certificate, request_renewal};
 pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
-pub use register::CertificateRecord;
+pub use register::{CertificateRecord, RolloverStep};
+pub use reloading::{Validity, ValidityLeft};
 pub use role::{Identity, NameError, Role, UnknownRole};
+pub use signing_request::SigningRequest;
 pub use tls::{CertificateLapse, ClientTls, ServerTls};

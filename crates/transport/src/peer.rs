@@ -141,9 +141,10 @@ impl fmt::Display for Peer {
     }
 }
 
-const SCHEME: &str = "pliant:";
+pub(super) const SCHEME: &str = "pliant:";
 
-fn identity(uri: &str) -> Result<Identity, IdentityError> {
+/// The identity that a URI of a certificate or request says.
+pub(super) fn identity(uri: &str) -> Result<Identity, IdentityError> {
     let odd = |problem: String| IdentityError::Invalid { found: uri.to_owned(), problem };
     let path = uri.strip_prefix("pliant://").and_then(|path| path.split_once('/'));
     let (role, name) = path.ok_or_else(|| odd("it has no role and name".to_owned()))?;

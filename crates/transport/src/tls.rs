@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -18,6 +17,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::credentials::{CertifiedKey, Credentials, TlsError};
 use super::dates::date;
 use super::peer::Peer;
+use super::reloading::{ReloadingConfig, Validity};
 use super::revocation_verifier::RevocationVerifier;
 use super::trust::{RevocationList, Trust};
 
@@ -78,15 +78,26 @@ impl ServerTls {
     /// Reads a daemon's files.
     pub fn load(credentials: &Credentials) -> Result<ServerTls, TlsError> {
         let side = ReloadingConfig::load(credentials, server_config)?;
-        if !side.holder.peer.role.is_daemon() {
-            return Err(TlsError::NotADaemon { path: side.holder.path, found: side.holder.peer });
+        let own = side.own();
+        if !own.role.is_daemon() {
+            return Err(TlsError::NotADaemon { path: credentials.cert.clone(), found: own });
         }
         Ok(ServerTls { side })
     }
 
-    /// The own identity.
-    pub fn own(&self) -> &Peer {
-        &self.side.holder.peer
+    /// The own identity, with the certificate in use.
+    pub fn own(&self) -> Peer {
+        self.side.own()
+    }
+
+    /// Until when the own certificate and the authority's are valid.
+    pub fn validity(&self) -> Validity {
+        self.side.validity()
+    }
+
+    /// Looks whether the files have changed, and uses the new ones for new connections. Each new connection does so, too.
+    pub fn refresh(&self) {
+        self.side.refresh();
     }
 
     /// Checks that the certificate of an open connection is still valid. Costs a check of the list's file; to be called
@@ -107,9 +118,21 @@ impl ClientTls {
         Ok(ClientTls { side, turns: Semaphore::new(CONNECTING_MAX) })
     }
 
-    /// The own identity.
-    pub fn own(&self) -> &Peer {
-        &self.side.holder.peer
+    /// The own identity, with the certificate in use.
+    pub fn own(&self) -> Peer {
+        self.side.own()
+    }
+
+    /// See [`ServerTls::refresh`].
+    pub fn refresh(&self) {
+        self.side.refresh();
+    }
+
+    /// Whether there is a newer certificate than that one, which expires within so many seconds.
+    pub(super) fn has_replaced(&self, own: &Peer, within_s: i64) -> bool {
+        self.refresh();
+        let expires_soon = unix_now() > own.not_after.0.saturating_sub(within_s);
+        expires_soon && self.own().serial != own.serial
     }
 
     /// Waits until a connection may be made. The turn is over when what is returned is dropped.
@@ -127,50 +150,10 @@ impl ClientTls {
     }
 }
 
-/// A TLS configuration that follows the revocation list, of clients and servers.
-struct ReloadingConfig<C> {
-    trust: Trust,
-    holder: CertifiedKey,
-    build: Build<C>,
-    built: Mutex<(Option<Arc<RevocationList>>, Arc<C>)>,
-}
-
-type Build<C> = fn(&Trust, Option<Arc<RevocationList>>, &CertifiedKey) -> Result<C, rustls::Error>;
-
-impl<C> ReloadingConfig<C> {
-    fn load(credentials: &Credentials, build: Build<C>) -> Result<ReloadingConfig<C>, TlsError> {
-        let trust = Trust::load(credentials)?;
-        let holder = CertifiedKey::read(credentials)?;
-        let list = trust.list();
-        let config = build(&trust, list.clone(), &holder)
-            .map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })?;
-        Ok(ReloadingConfig { trust, holder, build, built: Mutex::new((list, Arc::new(config))) })
-    }
-
-    fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
-        // By the system's clock, as the handshake.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        if now.as_secs() as i64 > peer.not_after.0 {
-            return Err(CertificateLapse::Expired { peer: peer.clone() });
-        }
-        if self.trust.is_revoked(peer) {
-            Err(CertificateLapse::Revoked { peer: peer.clone() })
-        } else {
-            Ok(())
-        }
-    }
-
-    /// The configuration with the newest list.
-    fn config(&self) -> Result<Arc<C>, TlsError> {
-        let list = self.trust.list();
-        let mut built = self.built.lock();
-        if built.0.as_ref().map(Arc::as_ptr) != list.as_ref().map(Arc::as_ptr) {
-            let config = (self.build)(&self.trust, list.clone(), &self.holder)
-                .map_err(|source| TlsError::Unusable { path: self.holder.path.clone(), source })?;
-            *built = (list, Arc::new(config));
-        }
-        Ok(built.1.clone())
-    }
+/// The system's time, by which handshakes judge certificates, in seconds since the Unix epoch.
+pub(super) fn unix_now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_secs() as i64
 }
 
 fn server_config(
@@ -180,7 +163,7 @@ fn server_config(
 ) -> Result<ServerConfig, rustls::Error> {
     let provider = provider();
     let verifier: Arc<dyn ClientCertVerifier> =
-        WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+        WebPkiClientVerifier::builder_with_provider(trust.roots().store.clone(), provider.clone())
             .build()
             .map_err(verifier_error)?;
     let verifier = Arc::new(RevocationVerifier { verifier, list });
@@ -201,7 +184,7 @@ fn client_config(
 ) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
     let verifier: Arc<dyn ServerCertVerifier> =
-        WebPkiServerVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
+        WebPkiServerVerifier::builder_with_provider(trust.roots().store.clone(), provider.clone())
             .build()
             .map_err(verifier_error)?;
     let verifier = Arc::new(RevocationVerifier { verifier, list });
@@ -217,12 +200,12 @@ fn client_config(
 
 /// Of the suites of TLS 1.3 the one with SHA-256 comes first, which processors compute themselves: in a handshake keys are
 /// derived some twenty times, and SHA-384 takes several times as long.
-fn provider() -> Arc<CryptoProvider> {
+pub(super) fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }
 
-fn verifier_error(error: VerifierBuilderError) -> rustls::Error {
+pub(super) fn verifier_error(error: VerifierBuilderError) -> rustls::Error {
     rustls::Error::General(error.to_string())
 }

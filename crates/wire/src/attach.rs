@@ -60,6 +60,10 @@ pub enum FromChild {
         now: Option<Time>,
         /// The free processors of the servers that the child is or has below it, as far as they are known.
         free: Vec<(Name, Procs)>,
+        /// The last second of the child's certificate.
+        certificate: Option<Time>,
+        /// The last second of the certificates of the servers below it, as far as they are known.
+        certificates: Vec<(Name, Time)>,
     },
     /// Processors are free earlier than planned although no job of the federation has ended.
     Freed,
@@ -102,6 +106,10 @@ message! {
     proto::FreeProcs <=> (Name, Procs) (server: NAME, procs: ANY_PROCS)
 }
 
+message! {
+    proto::CertificateValidity <=> (Name, Time) (server: NAME, not_after: TIME)
+}
+
 enumeration! {
     proto::hello::Kind <=> ChildKind: "1 (server) or 2 (agent)" { Server, Agent }
 }
@@ -122,10 +130,12 @@ one_of! {
         Heartbeat(proto::Heartbeat) <=> Heartbeat {
             now: optional(TIME),
             free: list(nested(), bounds::SERVERS_MAX),
+            certificate_not_after <=> certificate: optional(TIME),
+            certificates: list(nested(), bounds::SERVERS_MAX),
         },
         Freed(empty()) <=> Freed,
         Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
-    } => (else: FromChild::Heartbeat { now: None, free: Vec::new() })
+    } => (else: FromChild::Heartbeat { now: None, free: Vec::new(), certificate: None, certificates: Vec::new() })
 
     proto::Down { message: proto::down::Message } <=> FromParent {
         Question(proto::Question) <=> Question {

@@ -31,6 +31,8 @@ message! {
         /// Its processors that no job uses, neither of the federation nor of a local user, as it last reported; none if it is
         /// down or has not reported.
         free_procs <=> free: Option<Procs> = optional(ANY_PROCS),
+        /// The last second of its certificate, as it last reported; none if it is down or has not reported.
+        certificate_not_after: Option<Time> = optional(TIME),
     }
 
     /// A child of an agent that is an agent.
@@ -44,6 +46,8 @@ message! {
         since: Time = TIME,
         /// As in [`ServerStatus`].
         clock_ahead_s <=> clock_ahead: Option<Span> = optional(DIFFERENCE),
+        /// As in [`ServerStatus`].
+        certificate_not_after: Option<Time> = optional(TIME),
     }
 
     /// The daemons of a federation.
@@ -55,6 +59,8 @@ message! {
         agents: Vec<AgentStatus> = list(nested(), bounds::SERVERS_MAX),
         /// The time by the agent's clock.
         now: Option<Time> = optional(TIME),
+        /// The last second of the certificate of the agent that was asked.
+        certificate_not_after: Option<Time> = optional(TIME),
     }
 
     /// Which jobs a client asks for.

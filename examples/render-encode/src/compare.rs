@@ -207,7 +207,16 @@ impl Federation {
         let log = File::create(self.dir.join(name).join("log"))?;
         let file = self.dir.join(name).join(format!("{verb}.toml"));
         let mut command = Command::new(&self.pliant);
-        command.args([verb, "--config"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // Its jobs are this user's own.
+        let allow_root = (verb == "server").then_some("--allow-root");
+        command
+            .arg(verb)
+            .args(allow_root)
+            .arg("--config")
+            .arg(file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         self.daemons.push(command.spawn()?);
         Ok(())
     }

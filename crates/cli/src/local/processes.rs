@@ -157,6 +157,7 @@ fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daem
         .arg(own.join(format!("{verb}.toml")))
         .arg("--ready-file")
         .arg(&ready)
+        .args(as_root(verb))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(output)
@@ -183,6 +184,11 @@ fn launch(folder: &Folder, verb: &str, name: &str, ports: &Ports) -> Result<Daem
     let started_ticks = started_ticks(pid).unwrap_or_default();
     let Ports { address, http } = ports.clone();
     Ok(Daemon { name: name.to_owned(), verb: verb.to_owned(), pid, started_ticks, address, http })
+}
+
+/// A federation of one user on one machine runs as that user, also if that is root.
+fn as_root(verb: &str) -> Option<&'static str> {
+    (verb == "server" && rustix::process::geteuid().is_root()).then_some("--allow-root")
 }
 
 /// Stops the daemons of a folder and ends their jobs; nothing runs afterwards.

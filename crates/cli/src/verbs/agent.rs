@@ -8,6 +8,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 pub(crate) fn run(output: Output, options: &Options) -> Result<(), Failure> {
-    let Some(file) = daemon::configured(output, options, AgentFile::read)? else { return Ok(()) };
+    let Some(file) = daemon::configured(output, options, AgentFile::read, |file| &file.tls)? else {
+        return Ok(());
+    };
     daemon::run(options, |stop, ready| agent::serve(file, stop, ready))
 }

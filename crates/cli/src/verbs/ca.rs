@@ -12,6 +12,7 @@ use pliant_transport::{
 };
 use serde_json::{Value, json};
 
+use super::{ca_request, ca_rollover};
 use crate::failure::Failure;
 use crate::numbers::whole;
 use crate::output::Output;
@@ -29,10 +30,18 @@ enum Verb {
     Init(Init),
     /// Issues a certificate with its key.
     Issue(Issue),
+    /// Makes a key, and a request for its certificate; the key stays on this machine.
+    Request(ca_request::Request),
+    /// Signs the certificate that a request asks for.
+    Sign(ca_request::Sign),
+    /// Puts a signed certificate into use, in the folder of its key.
+    Install(ca_request::Install),
     /// Revokes certificates; daemons refuse their holders once they have the new list.
     Revoke(Revoke),
     /// Lists all certificates.
     List(List),
+    /// Replaces the root of the authority, in steps, while the federation runs.
+    Rollover(ca_rollover::Rollover),
 }
 
 #[derive(Args)]
@@ -87,7 +96,7 @@ struct List {
     ca: PathBuf,
 }
 
-fn role() -> impl TypedValueParser<Value = Role> {
+pub(super) fn role() -> impl TypedValueParser<Value = Role> {
     PossibleValuesParser::new(Role::ALL.map(Role::name)).try_map(|word| word.parse::<Role>())
 }
 
@@ -96,6 +105,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     match &arguments.verb {
         Verb::Init(init) => run_init(output, init, now),
         Verb::Issue(issue) => run_issue(output, issue, now),
+        Verb::Request(request) => ca_request::run_request(output, request),
+        Verb::Sign(sign) => ca_request::run_sign(output, sign, now),
+        Verb::Install(install) => ca_request::run_install(output, install),
+        Verb::Rollover(rollover) => ca_rollover::run(output, rollover, now),
         Verb::Revoke(revoke) => run_revoke(output, revoke, now),
         Verb::List(list) => run_list(output, list, now),
     }
@@ -195,7 +208,7 @@ fn run_list(output: Output, arguments: &List, now: Time) -> Result<(), Failure> 
     output.print("ca-list", text, value)
 }
 
-fn described(record: &CertificateRecord, now: Time) -> Value {
+pub(super) fn described(record: &CertificateRecord, now: Time) -> Value {
     json!({
         "serial": record.serial.as_str(),
         "role": record.role.name(),

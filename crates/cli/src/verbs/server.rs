@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::Args;
 use pliant_daemon::config::ServerFile;
 use pliant_daemon::server;
 
@@ -9,8 +10,20 @@ use crate::daemon::{self, Options};
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub(crate) fn run(output: Output, options: &Options) -> Result<(), Failure> {
-    let Some(file) = daemon::configured(output, options, ServerFile::read)? else { return Ok(()) };
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// Lets the server and all its jobs run as root.
+    #[arg(long)]
+    allow_root: bool,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let options = &arguments.options;
+    let file = daemon::configured(output, options, ServerFile::read, |file| &file.tls)?;
+    let Some(file) = file else { return Ok(()) };
+    server::refuse_root(&file, arguments.allow_root).map_err(daemon::failed)?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::system(format!("cannot find this program's own path: {error}")))?;
     let supervisor = vec![program.into_os_string(), OsString::from("run-job")];

@@ -7,7 +7,7 @@ use pliant_model::{Span, Time};
 use pliant_wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds};
 use serde_json::{Value, json};
 
-use super::{servers_links, servers_runtimes};
+use super::{servers_certificates, servers_links, servers_runtimes};
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
 use crate::numbers::whole;
@@ -50,6 +50,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let session = arguments.access.open()?;
     let federation = session.run(session.client.servers())?;
     let asked_at = now();
+    let own_until = session.client.certificate_not_after();
     let accuracy = match arguments.accuracy {
         true => Some(session.run(session.client.accuracy(arguments.last))?),
         false => None,
@@ -69,9 +70,16 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let runtimes = runtimes.as_ref().map(servers_runtimes::text);
         let links = links.as_deref().map(|links| servers_links::text(links, asked_at));
         let sections: Vec<String> = accuracy.into_iter().chain(offers).chain(runtimes).chain(links).collect();
-        if sections.is_empty() { federation_text(&federation, asked_at) } else { sections.join("\n") }
+        match sections.is_empty() {
+            true => {
+                federation_text(&federation, asked_at)
+                    + &servers_certificates::text(&federation, own_until, asked_at)
+            }
+            false => sections.join("\n"),
+        }
     };
     let mut value = value(&federation, accuracy.as_deref(), offers.as_deref());
+    value["own_certificate_not_after_s"] = json!(own_until);
     if let Some(runtimes) = &runtimes {
         value["runtimes"] = servers_runtimes::value(runtimes);
     }
@@ -112,6 +120,7 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
             "queued": server.queued,
             "active": server.active,
             "clock_ahead_s": server.clock_ahead,
+            "certificate_not_after_s": server.certificate_not_after,
             "scripts": info.scripts,
             "services": info.services.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         });
@@ -133,11 +142,13 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
             "attached": agent.attached,
             "since_s": agent.since,
             "clock_ahead_s": agent.clock_ahead,
+            "certificate_not_after_s": agent.certificate_not_after,
         })
     });
     json!({
         "servers": federation.servers.iter().map(server).collect::<Vec<Value>>(),
         "agents": agents.collect::<Vec<Value>>(),
+        "certificate_not_after_s": federation.certificate_not_after,
     })
 }
 
@@ -344,6 +355,7 @@ tours
             attached: true,
             since: Time(0),
             clock_ahead: ahead.map(Span),
+            certificate_not_after: None,
         };
         let agents = vec![agent("paris", None), agent("nice", Some(3600)), agent("lyon", Some(-63))];
         let federation = Federation { agents, now: Some(Time(1000)), ..Federation::default() };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use support::{folder, run};
 
 /// The pages about the command, with the verbs of each. A page about several verbs has a section of each, by its name.
-const PAGES: [(&str, &[&str]); 10] = [
+const PAGES: [(&str, &[&str]); 11] = [
     ("submit", &["submit"]),
     ("jobs", &["queue", "status", "explain", "wait", "cancel", "fetch", "logs"]),
     ("sweep", &["sweep"]),
@@ -23,9 +23,19 @@ const PAGES: [(&str, &[&str]); 10] = [
     ("simulate", &["simulate", "report", "demo", "policies"]),
     ("trace", &["trace info", "trace convert", "trace generate"]),
     ("campaign", &["campaign run", "campaign merge", "campaign show", "map"]),
+    ("administration", &["up", "down", "agent", "server", "completions"]),
     (
-        "administration",
-        &["up", "down", "agent", "server", "ca init", "ca issue", "ca revoke", "ca list", "completions"],
+        "ca",
+        &[
+            "ca init",
+            "ca issue",
+            "ca request",
+            "ca sign",
+            "ca install",
+            "ca revoke",
+            "ca list",
+            "ca rollover",
+        ],
     ),
 ];
 

@@ -8,6 +8,7 @@ mod schemas;
 
 mod basics;
 mod benefit;
+mod certificates;
 mod documents;
 mod explorations;
 mod faults;

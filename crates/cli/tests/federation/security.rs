@@ -197,8 +197,10 @@ async fn identities_are_not_confused() {
     federation.stop("lyon");
     federation.certify(&federation.folder("lyon"), Role::Server, "paris");
     let mut server = Command::new(env!("CARGO_BIN_EXE_pliant"));
-    let output =
-        server.arg("server").arg("--config").arg(federation.folder("lyon").join("server.toml")).output();
+    let output = server
+        .args(["server", "--allow-root", "--config"])
+        .arg(federation.folder("lyon").join("server.toml"))
+        .output();
     let output = output.unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");

@@ -36,11 +36,15 @@ pub(crate) const OF_FEDERATIONS: [&str; 21] = [
 ];
 
 /// The documents of the other verbs: one test validates each of them.
-pub(crate) const OF_LOCAL_VERBS: [&str; 19] = [
+pub(crate) const OF_LOCAL_VERBS: [&str; 23] = [
     "ca-init",
+    "ca-install",
     "ca-issue",
     "ca-list",
+    "ca-request",
     "ca-revoke",
+    "ca-rollover",
+    "ca-sign",
     "campaign-merge",
     "campaign-run",
     "campaign-show",

@@ -9,7 +9,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::Archive;
-use pliant_model::Span;
+use pliant_model::{Span, Time};
 use pliant_transport::Clock;
 use pliant_transport::{self as transport, Role, ServerTls};
 use pliant_wire::{FromChild, FromParent, Pieces, proto};
@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::child_connections::ChildConnections;
+use super::child_connections::{ChildConnections, ReportedCertificates};
 use super::numbers::Numbers;
 use crate::gate;
 use crate::host::{Mailbox, Stopped};
@@ -216,13 +216,14 @@ impl ChildConnection {
             FromChild::Hello { .. } => {
                 return Err(Status::invalid_argument("expected one greeting, found another"));
             }
-            FromChild::Heartbeat { now, free } => {
+            FromChild::Heartbeat { now, free, certificate, certificates } => {
                 if let Some(now) = now {
                     self.connections.clock(&child, now - self.clock.now());
                 }
                 let own = |server: &Name| self.kind == ChildKind::Agent || *server == child;
                 let free = free.into_iter().filter(|(server, _)| own(server)).collect();
                 self.connections.report_free(&child, free);
+                self.connections.report_certificates(&child, self.validity(certificate, certificates));
                 return Ok(());
             }
             FromChild::Freed => Event::Freed { child },
@@ -237,6 +238,15 @@ impl ChildConnection {
             }
         };
         self.mailbox.send(event).map_err(|_| stopped())
+    }
+
+    /// What the child says of certificates; a server speaks for its own only.
+    fn validity(&self, own: Option<Time>, below: Vec<(Name, Time)>) -> ReportedCertificates {
+        let own = own.map(|not_after| (self.child.clone(), not_after)).into_iter().collect();
+        match self.kind {
+            ChildKind::Server => ReportedCertificates { servers: own, ..ReportedCertificates::default() },
+            ChildKind::Agent => ReportedCertificates { agents: own, servers: below.into_iter().collect() },
+        }
     }
 
     /// What is known of a job that has ended or gone elsewhere long ago, if a child reports late that it waits or runs: its

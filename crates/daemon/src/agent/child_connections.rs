@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pliant_control::names::Name;
-use pliant_model::{Procs, Span};
+use pliant_model::{Procs, Span, Time};
 use pliant_telemetry::names;
 use pliant_transport::Peer;
 use pliant_wire::{FromParent, proto};
@@ -35,6 +35,15 @@ struct Table {
     skews: BTreeMap<Name, Skew>,
     /// What each connected child last reported: the free processors of servers.
     free: BTreeMap<Name, BTreeMap<Name, Procs>>,
+    /// What each connected child last reported of certificates.
+    certificates: BTreeMap<Name, ReportedCertificates>,
+}
+
+/// The last second of the certificates of agents and of servers.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct ReportedCertificates {
+    pub(super) agents: BTreeMap<Name, Time>,
+    pub(super) servers: BTreeMap<Name, Time>,
 }
 
 impl ChildConnections {
@@ -50,6 +59,7 @@ impl ChildConnections {
         table.last += 1;
         let number = table.last;
         table.free.remove(&child);
+        table.certificates.remove(&child);
         table.open.insert(child, (number, sender));
         Ok(number)
     }
@@ -60,6 +70,7 @@ impl ChildConnections {
         if table.open.get(child).is_some_and(|(present, _)| *present == number) {
             table.open.remove(child);
             table.free.remove(child);
+            table.certificates.remove(child);
             // A daemon that has stopped knows no children anyway.
             let _ = notify();
         }
@@ -120,6 +131,24 @@ impl ChildConnections {
     pub(super) fn free(&self) -> BTreeMap<Name, Procs> {
         let table = self.0.lock();
         table.free.values().flatten().map(|(server, procs)| (server.clone(), *procs)).collect()
+    }
+
+    /// A connected child reports until when certificates are valid.
+    pub(super) fn report_certificates(&self, child: &Name, reported: ReportedCertificates) {
+        let mut table = self.0.lock();
+        if table.open.contains_key(child) {
+            table.certificates.insert(child.clone(), reported);
+        }
+    }
+
+    /// Until when certificates of children and of the servers below them are valid, as they last reported.
+    pub(super) fn certificates(&self) -> ReportedCertificates {
+        let mut all = ReportedCertificates::default();
+        for reported in self.0.lock().certificates.values().cloned() {
+            all.agents.extend(reported.agents);
+            all.servers.extend(reported.servers);
+        }
+        all
     }
 
     /// Updates the metric of the time since the last contact with each child.

@@ -1,10 +1,13 @@
 //! A local agent as the child of its parent.
 
+use std::sync::Arc;
+
 use pliant_control::agent::{Agent, ChildKind, DiscoveryQuery, Event, Requester};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
-use pliant_model::Procs;
+use pliant_model::{Procs, Time};
 use pliant_telemetry::RequestId;
+use pliant_transport::ClientTls;
 
 use super::child_connections::ChildConnections;
 use super::driver::ParentRequests;
@@ -20,6 +23,7 @@ pub(super) struct AgentChild {
     pub(super) parent_requests: ParentRequests,
     pub(super) numbers: Numbers,
     pub(super) connections: ChildConnections,
+    pub(super) tls: Arc<ClientTls>,
 }
 
 impl Child for AgentChild {
@@ -54,6 +58,10 @@ impl Child for AgentChild {
 
     fn free(&self) -> Vec<(Name, Procs)> {
         self.connections.free().into_iter().collect()
+    }
+
+    fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {
+        (Some(self.tls.own().not_after), self.connections.certificates().servers.into_iter().collect())
     }
 
     fn acknowledged(&self, sequence: u64) {

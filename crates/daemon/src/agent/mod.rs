@@ -93,7 +93,15 @@ pub async fn serve(
         let (name, journal) = (file.name.clone(), host.journal_id());
         let (mailbox, numbers, connections) = (mailbox.clone(), numbers.clone(), connections.clone());
         let uplink = Uplink {
-            child: Arc::new(AgentChild { name, journal, mailbox, parent_requests, numbers, connections }),
+            child: Arc::new(AgentChild {
+                name,
+                journal,
+                mailbox,
+                parent_requests,
+                numbers,
+                connections,
+                tls: front.certificates.client.clone(),
+            }),
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
             contact,

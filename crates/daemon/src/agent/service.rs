@@ -28,7 +28,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::child_connection::{attach, stopped};
-use super::child_connections::ChildConnections;
+use super::child_connections::{ChildConnections, ReportedCertificates};
 use super::history;
 use super::numbers::Numbers;
 use super::runtimes;
@@ -89,8 +89,11 @@ impl proto::agent_server::Agent for Service {
     ) -> Result<Response<proto::ServersReply>, Status> {
         let _pass = self.gate.user(&request)?;
         let (apart, free) = (self.connections.clocks_apart(), self.connections.free());
-        let federation = self.mailbox.ask(move |agent, now| federation(agent, now, &apart, &free)).await;
-        let federation = federation.map_err(|_| stopped())?;
+        let certificates = self.connections.certificates();
+        let federation =
+            self.mailbox.ask(move |agent, now| federation(agent, now, &apart, &free, &certificates)).await;
+        let mut federation = federation.map_err(|_| stopped())?;
+        federation.certificate_not_after = Some(self.tls.own().not_after);
         Ok(Response::new((&federation).into()))
     }
 
@@ -324,12 +327,14 @@ pub(super) fn rejected(why: Rejected) -> Status {
     }
 }
 
-/// Everybody, at that time, how far the clocks of children are ahead if they are `apart`, and the `free` processors of servers.
+/// Everybody, at that time, how far the clocks of children are ahead if they are `apart`, the `free` processors of servers,
+/// and until when `certificates` are valid.
 fn federation(
     agent: &mut Agent,
     now: Time,
     apart: &BTreeMap<Name, Span>,
     free: &BTreeMap<Name, Procs>,
+    certificates: &ReportedCertificates,
 ) -> Federation {
     let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
     for job in agent.jobs() {
@@ -342,7 +347,17 @@ fn federation(
         let (queued, active) = counts.get(&info.name).copied().unwrap_or_default();
         let clock_ahead = ahead(&info.name, attached && *via == info.name);
         let free = free.get(&info.name).copied().filter(|_| attached);
-        ServerStatus { info: info.clone(), via: via.clone(), attached, queued, active, clock_ahead, free }
+        let certificate_not_after = certificates.servers.get(&info.name).copied().filter(|_| attached);
+        ServerStatus {
+            info: info.clone(),
+            via: via.clone(),
+            attached,
+            queued,
+            active,
+            clock_ahead,
+            free,
+            certificate_not_after,
+        }
     };
     let servers = agent.servers().map(status).collect();
     let agents = agent.children().filter(|(_, kind, ..)| *kind == ChildKind::Agent).map(
@@ -351,9 +366,10 @@ fn federation(
             attached,
             since,
             clock_ahead: ahead(name, attached),
+            certificate_not_after: certificates.agents.get(name).copied().filter(|_| attached),
         },
     );
-    Federation { servers, agents: agents.collect(), now: Some(now) }
+    Federation { servers, agents: agents.collect(), now: Some(now), certificate_not_after: None }
 }
 
 /// Which jobs a caller asks for, and may see.

@@ -11,7 +11,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use pliant_config::ConfigError;
+use pliant_transport::Credentials;
 use serde::{Deserialize, Serialize};
+
+use crate::host::without_list;
 
 pub use agent::{AgentFile, ReallocationFile};
 pub use job_limits::JobLimitsFile;
@@ -56,6 +59,11 @@ impl Default for LimitsFile {
             message_bytes: 2 << 20,
         }
     }
+}
+
+/// What is allowed in a daemon's file and unwise.
+pub fn warnings(tls: &Credentials) -> Vec<String> {
+    without_list(tls).into_iter().collect()
 }
 
 /// Others must be able to go where they are sent; otherwise, which key is wrong and why.

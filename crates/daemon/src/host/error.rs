@@ -31,6 +31,9 @@ pub enum DaemonError {
         /// What it says.
         found: Peer,
     },
+    /// It runs as root, and its jobs would, too.
+    #[error("expected a user other than root, found root: all jobs would run as root")]
+    Root,
     /// It cannot listen.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -74,7 +77,7 @@ impl DaemonError {
     /// True if its configuration is wrong: starting it again will not help.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) => true,
+            Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) | Self::Root => true,
             Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => is_wrong(error),
             Self::Machine(MachineError::Restore { .. } | MachineError::Unreadable { .. }) => true,
             _ => false,
@@ -85,6 +88,7 @@ impl DaemonError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Tls(error) => error.hint(),
+            Self::Root => Some("run the server as a user of its own, or give --allow-root"),
             Self::Certificate { .. } => Some("issue one with `pliant ca issue`, or correct `name`"),
             Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => error.hint(),
             Self::Machine(MachineError::Unreadable { .. }) => Some(
@@ -103,7 +107,7 @@ impl DaemonError {
         if own.role == role && own.name == name.as_str() {
             return Ok(());
         }
-        Err(DaemonError::Certificate { expected: (role, name.clone()), found: own.clone() })
+        Err(DaemonError::Certificate { expected: (role, name.clone()), found: own })
     }
 }
 

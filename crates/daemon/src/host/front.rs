@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 
+use super::certificate_watch::{watch, without_list};
 use super::pages::pages;
 use super::thread::{MachineThread, supervise};
 use super::transport::Routes;
@@ -35,6 +36,9 @@ impl Certificates {
         let server = Arc::new(ServerTls::load(tls)?);
         let client = Arc::new(ClientTls::load(tls)?);
         DaemonError::check_name(&server, role, name)?;
+        if let Some(warning) = without_list(tls) {
+            tracing::warn!("{warning}");
+        }
         Ok(Certificates { server, client })
     }
 }
@@ -47,7 +51,7 @@ pub(crate) struct Front {
     pub(crate) gate: Gate,
     /// True once the daemon is to end.
     pub(crate) halted: watch::Receiver<bool>,
-    /// What else it does; aborted at its end.
+    /// What else it does, such as watching its certificates; aborted at its end.
     pub(crate) tasks: JoinSet<()>,
     listener: TcpListener,
     halt: watch::Sender<bool>,
@@ -70,7 +74,8 @@ impl Front {
         let address = listener.local_addr().map_err(failed)?;
         let (halt, halted) = watch::channel(false);
         let (gate, connections_max) = (Gate::new(limits), limits.connections);
-        let tasks = JoinSet::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watch(certificates.server.clone(), certificates.client.clone()));
         Ok(Front { address, certificates, gate, halted, tasks, listener, halt, connections_max })
     }
 

@@ -2,6 +2,7 @@
 //! its events and carries out what follows; `Replies` are the calls that wait for its answers; the `Front` listens,
 //! guards calls, and ends everything of a daemon together.
 
+mod certificate_watch;
 pub(crate) mod crash_points;
 mod error;
 mod front;
@@ -18,6 +19,7 @@ mod runtime;
 mod thread;
 mod transport;
 
+pub(crate) use certificate_watch::without_list;
 pub use error::DaemonError;
 pub(crate) use front::{Certificates, Front};
 pub(crate) use health::JournalHealth;

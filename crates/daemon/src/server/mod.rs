@@ -16,6 +16,7 @@ mod offered;
 mod open_call;
 mod peer_servers;
 mod prospects;
+mod root;
 mod sealing;
 mod service;
 mod subjobs;
@@ -47,6 +48,8 @@ use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
 use subjobs::{Coordinators, SubjobDriver, TaskPorts};
 use tokio::sync::{broadcast, watch};
+
+pub use root::refuse_root;
 
 use crate::config::{OptionalFile, ServerFile};
 use crate::host::{
@@ -104,6 +107,7 @@ pub async fn serve(
         replies: replies.clone(),
         numbered: is_numbered,
         free: free.clone(),
+        tls: client_tls.clone(),
     };
     let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
     // With an archive of its own: it does not wait for listings of jobs.

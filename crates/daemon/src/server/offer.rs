@@ -13,10 +13,11 @@ use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
 use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
-use pliant_model::{Procs, Span};
+use pliant_model::{Procs, Span, Time};
 use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
+use pliant_transport::ClientTls;
 use pliant_wire::{InstanceCall, SubmittedWork};
 use tokio::sync::watch;
 
@@ -141,6 +142,7 @@ pub(super) struct ServerChild {
     pub(super) numbered: watch::Sender<bool>,
     /// The processors that no job uses.
     pub(super) free: FreeProcs,
+    pub(super) tls: Arc<ClientTls>,
 }
 
 /// The free processors of a cluster, as its driver last knew them.
@@ -195,6 +197,10 @@ impl Child for ServerChild {
 
     fn free(&self) -> Vec<(Name, Procs)> {
         vec![(self.name(), self.free.get())]
+    }
+
+    fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {
+        (Some(self.tls.own().not_after), Vec::new())
     }
 
     fn acknowledged(&self, sequence: u64) {

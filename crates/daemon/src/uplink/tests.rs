@@ -110,6 +110,10 @@ impl Child for Lyon {
         vec![(self.name(), Procs(3))]
     }
 
+    fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {
+        (Some(Time(7)), Vec::new())
+    }
+
     fn unnumbered(&self) -> Option<Name> {
         None
     }
@@ -183,8 +187,9 @@ impl Bench {
         loop {
             let message = self.parent.recv().await.expect("the connection holds");
             match FromChild::try_from(message).unwrap() {
-                FromChild::Heartbeat { now, free } => {
+                FromChild::Heartbeat { now, free, certificate, certificates } => {
                     assert!(now.is_some());
+                    assert_eq!((certificate, certificates), Lyon.certificates());
                     assert_eq!(free, Lyon.free());
                 }
                 message => return message,

@@ -149,9 +149,9 @@ fn a_revocation_list_that_is_named_must_be_there() {
     let error = ServerTls::load(&Credentials { crl: gone.clone(), ..files.clone() }).err().unwrap();
     assert!(matches!(&error, TlsError::Io { path, .. } if Some(path) == gone.as_ref()), "{error}");
     let unlisted = ServerTls::load(&Credentials { crl: None, ..files.clone() }).unwrap();
-    assert!(unlisted.check(unlisted.own()).is_ok(), "nothing is revoked where no list is named");
+    assert!(unlisted.check(&unlisted.own()).is_ok(), "nothing is revoked where no list is named");
     let listed = ServerTls::load(&files).unwrap();
-    assert!(listed.check(listed.own()).is_err());
+    assert!(listed.check(&listed.own()).is_err());
     // A key that is not the certificate's.
     let key = federation.issue(Role::Server, "beta").key;
     let error = ServerTls::load(&Credentials { key, ..files }).err().unwrap();

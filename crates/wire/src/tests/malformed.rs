@@ -314,7 +314,7 @@ fn messages_of_children() {
         (update(None), "status_update.job", "a job", NOTHING),
         (update(Some(proto::Job { procs: 0, ..job() })), "status_update.job.procs", PROCS, "0"),
         (
-            up::Message::Heartbeat(proto::Heartbeat { now: Some(i64::MAX), free: Vec::new() }),
+            up::Message::Heartbeat(proto::Heartbeat { now: Some(i64::MAX), ..Default::default() }),
             "heartbeat.now",
             TIME,
             "9223372036854775807",

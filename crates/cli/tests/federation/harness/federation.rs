@@ -281,6 +281,8 @@ impl Federation {
             .arg(folder.join(format!("{verb}.toml")))
             .arg("--ready-file")
             .arg(&ready)
+            // Jobs run as who runs the tests.
+            .args((verb == "server").then_some("--allow-root"))
             .args(&self.options)
             .envs(self.environment.clone())
             .stdin(Stdio::null())

@@ -5,27 +5,29 @@
 //! it may name a certificate that was never handed out, never the other way round, and a revocation that did not reach
 //! `crl.pem` is in the next list.
 
+pub(crate) mod params;
+mod rollover;
+mod roots;
+mod serials;
+
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use pliant_model::{Time, check_name};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData,
-    RevocationReason, RevokedCertParams, SanType, SerialNumber,
-};
-use rustls::pki_types::DnsName;
-use sha2::{Digest, Sha256};
-use x509_parser::pem::parse_x509_pem;
+use rcgen::{KeyPair, PublicKeyData};
 
 use super::credentials::Credentials;
-use super::dates::instant;
 use super::error::{AuthorityError, io};
 use super::files::{FileReaders, lock, replace};
-use super::peer::Serial;
-use super::register::{CertificateRecord, Register};
-use super::role::{DOMAIN, Identity, Role};
+use super::register::{CertificateRecord, KEY_FILE, Register};
+use super::role::Identity;
+use super::signing_request::SigningRequest;
+use params::{authority_params, holder_params};
+use roots::Root;
+
+pub use rollover::RolloverStatus;
+pub(crate) use serials::fingerprint;
 
 /// Days that a certificate lasts if nothing is said.
 pub const DAYS_DEFAULT: u32 = 365;
@@ -33,8 +35,6 @@ pub const DAYS_DEFAULT: u32 = 365;
 /// Days that an authority lasts.
 const AUTHORITY_DAYS: i64 = 3_650;
 const DAY_S: i64 = 86_400;
-/// How far clocks of a federation may be behind for a new certificate to be valid at once, in seconds.
-const SLACK_S: i64 = 3_600;
 
 /// A certificate to be issued.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,9 +62,9 @@ pub struct IssuedCertificate {
     pub record: CertificateRecord,
     /// The certificate.
     pub cert_pem: String,
-    /// Its key, for the holder alone.
-    pub key_pem: String,
-    /// The authority's certificate.
+    /// Its key, for the holder alone; none of one that the holder made.
+    pub key_pem: Option<String>,
+    /// The authority's certificate; two while it is being replaced.
     pub ca_pem: String,
     /// The revocation list of this moment.
     pub crl_pem: String,
@@ -94,25 +94,25 @@ impl Authority {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io(dir, "create the folder"))?;
         let authority = Authority { dir: dir.to_owned() };
         let _lock = lock(dir).map_err(io(dir, "lock the folder"))?;
-        if [authority.key_path(), authority.ca_path(), authority.register_path()]
+        if [authority.key_path(KEY_FILE), authority.ca_path(), authority.register_path()]
             .iter()
             .any(|path| path.exists())
         {
             return Err(AuthorityError::Exists { dir: dir.to_owned() });
         }
         let not_after = now.seconds() + AUTHORITY_DAYS * DAY_S;
-        let key = KeyPair::generate().map_err(authority.signing())?;
-        let params = authority_params(federation, now, not_after);
-        let certificate = params.self_signed(&key).map_err(authority.signing())?;
+        let (key, certificate) = authority.new_root(federation, now, not_after)?;
         let mut register = Register {
             federation: federation.to_owned(),
             not_after,
             crl_number: 0,
+            key: KEY_FILE.to_owned(),
+            rollover: None,
             certificates: Vec::new(),
         };
-        write(&authority.key_path(), &key.serialize_pem(), FileReaders::Owner)?;
-        write(&authority.ca_path(), &certificate.pem(), FileReaders::All)?;
-        authority.publish(&mut register, &Issuer::new(params, key), now)?;
+        write(&authority.key_path(KEY_FILE), &key, FileReaders::Owner)?;
+        write(&authority.ca_path(), &certificate, FileReaders::All)?;
+        authority.publish(&mut register, now)?;
         Ok(authority)
     }
 
@@ -127,42 +127,57 @@ impl Authority {
 
     /// Signs a new key's certificate. Nothing but the register keeps a trace of it.
     pub fn issue(&self, order: &CertificateRequest, now: Time) -> Result<IssuedCertificate, AuthorityError> {
+        let key = KeyPair::generate().map_err(self.signing())?;
+        let issued = self.certify(order, &key, now)?;
+        Ok(IssuedCertificate { key_pem: Some(key.serialize_pem()), ..issued })
+    }
+
+    /// Signs the certificate of a key that its holder made. The request says whose it is to be, and the order has to say the same.
+    pub fn sign(
+        &self,
+        request: &SigningRequest,
+        order: &CertificateRequest,
+        now: Time,
+    ) -> Result<IssuedCertificate, AuthorityError> {
+        if request.identity != order.identity {
+            let (requested, found) = (request.identity.clone(), order.identity.clone());
+            return Err(AuthorityError::OtherHolder { requested, found });
+        }
+        self.certify(order, &request.key, now)
+    }
+
+    fn certify(
+        &self,
+        order: &CertificateRequest,
+        key: &impl PublicKeyData,
+        now: Time,
+    ) -> Result<IssuedCertificate, AuthorityError> {
         let _lock = lock(&self.dir).map_err(io(&self.dir, "lock the folder"))?;
         let mut register = Register::read(&self.register_path())?;
-        let taken = register
-            .certificates
-            .iter()
-            .rfind(|record| record.revoked.is_none() && record.is_of(&order.identity) && !order.renew);
-        if let Some(record) = taken {
-            return Err(AuthorityError::Taken { holder: record.holder(), not_after: record.not_after });
-        }
+        let digest = fingerprint(key);
+        check_holder(&register, order, &digest)?;
         let most = ((register.not_after - now.seconds()) / DAY_S).max(0);
         let days = i64::from(order.days);
         if !(1..=most).contains(&days) {
             return Err(AuthorityError::Days { found: order.days, most });
         }
-        let key = KeyPair::generate().map_err(self.signing())?;
         let record = CertificateRecord {
-            serial: serial(&key),
+            serial: serials::serial(&digest, &register, now),
             role: order.identity.role(),
             name: order.identity.name().to_owned(),
             issued: now.seconds(),
             not_after: now.seconds() + days * DAY_S,
+            key: Some(digest),
             revoked: None,
         };
         let params = holder_params(order, &record)?;
-        let certificate = params.signed_by(&key, &self.issuer()?).map_err(self.signing())?;
+        let root = Root::signing(self, &register)?;
+        let certificate = params.signed_by(key, &root.issuer).map_err(self.signing())?;
         let ca_pem = read(&self.ca_path())?;
         let crl_pem = read(&self.crl_path())?;
         register.certificates.push(record.clone());
         register.write(&self.register_path())?;
-        Ok(IssuedCertificate {
-            record,
-            cert_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
-            ca_pem,
-            crl_pem,
-        })
+        Ok(IssuedCertificate { record, cert_pem: certificate.pem(), key_pem: None, ca_pem, crl_pem })
     }
 
     /// Issues, and writes what the holder needs into a folder: `ca.pem`, `cert.pem`, `key.pem` and `crl.pem`. Files
@@ -181,7 +196,9 @@ impl Authority {
             }
         }
         let issued = self.issue(order, now)?;
-        write(&credentials.key, &issued.key_pem, FileReaders::Owner)?;
+        if let Some(key) = &issued.key_pem {
+            write(&credentials.key, key, FileReaders::Owner)?;
+        }
         write(&credentials.cert, &issued.cert_pem, FileReaders::All)?;
         write(&credentials.ca, &issued.ca_pem, FileReaders::All)?;
         if let Some(path) = &credentials.crl {
@@ -217,7 +234,7 @@ impl Authority {
             record.revoked.get_or_insert(now.seconds());
             records.push(record.clone());
         }
-        self.publish(&mut register, &self.issuer()?, now)?;
+        self.publish(&mut register, now)?;
         Ok(Revocation { records, newly, crl_number: register.crl_number })
     }
 
@@ -241,45 +258,34 @@ impl Authority {
         self.dir.join("crl.pem")
     }
 
-    fn key_path(&self) -> PathBuf {
-        self.dir.join("ca.key")
+    fn key_path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
     }
 
     fn register_path(&self) -> PathBuf {
         self.dir.join("register.toml")
     }
 
-    fn issuer(&self) -> Result<Issuer<'static, KeyPair>, AuthorityError> {
-        let key = KeyPair::from_pem(&read(&self.key_path())?).map_err(self.signing())?;
-        let certificate = read(&self.ca_path())?;
-        let public = parse_x509_pem(certificate.as_bytes())
-            .ok()
-            .and_then(|(_, pem)| Some(pem.parse_x509().ok()?.public_key().raw.to_vec()));
-        if public != Some(key.subject_public_key_info()) {
-            return Err(AuthorityError::Keys { dir: self.dir.clone() });
-        }
-        Issuer::from_ca_cert_pem(&certificate, key).map_err(self.signing())
+    /// The key and the certificate of a new root, both PEM.
+    fn new_root(&self, name: &str, now: Time, not_after: i64) -> Result<(String, String), AuthorityError> {
+        let key = KeyPair::generate().map_err(self.signing())?;
+        let certificate = authority_params(name, now, not_after).self_signed(&key).map_err(self.signing())?;
+        Ok((key.serialize_pem(), certificate.pem()))
     }
 
-    /// Writes the register with a new list number, then the list.
-    fn publish(
-        &self,
-        register: &mut Register,
-        issuer: &Issuer<'_, KeyPair>,
-        now: Time,
-    ) -> Result<(), AuthorityError> {
+    /// Writes the register with a new list number, then the certificates of the roots and the list that each of them signs.
+    fn publish(&self, register: &mut Register, now: Time) -> Result<(), AuthorityError> {
+        let roots = Root::all(self, register)?;
         register.crl_number += 1;
-        let list = CertificateRevocationListParams {
-            this_update: instant(now.seconds() - SLACK_S).to_datetime(),
-            next_update: instant(register.not_after).to_datetime(),
-            crl_number: SerialNumber::from(register.crl_number),
-            issuing_distribution_point: None,
-            revoked_certs: register.certificates.iter().filter_map(revoked).collect(),
-            key_identifier_method: KeyIdMethod::Sha256,
-        };
-        let list = list.signed_by(issuer).and_then(|list| list.pem()).map_err(self.signing())?;
+        let mut lists = String::new();
+        for root in &roots {
+            let list = params::list_params(register, root.not_after, now).signed_by(&root.issuer);
+            lists += &list.and_then(|list| list.pem()).map_err(self.signing())?;
+        }
         register.write(&self.register_path())?;
-        write(&self.crl_path(), &list, FileReaders::All)
+        let certificates: String = roots.iter().map(|root| root.certificate.as_str()).collect();
+        write(&self.ca_path(), &certificates, FileReaders::All)?;
+        write(&self.crl_path(), &lists, FileReaders::All)
     }
 
     fn signing(&self) -> impl Fn(rcgen::Error) -> AuthorityError {
@@ -296,82 +302,22 @@ fn write(path: &Path, text: &str, readers: FileReaders) -> Result<(), AuthorityE
     replace(path, text.as_bytes(), readers).map_err(io(path, "write"))
 }
 
-fn authority_params(federation: &str, now: Time, not_after: i64) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = common_name(federation);
-    params.not_before = instant(now.seconds() - SLACK_S).to_datetime();
-    params.not_after = instant(not_after).to_datetime();
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    params
-}
-
-fn holder_params(
+/// Whether the holder may have a certificate of that key.
+fn check_holder(
+    register: &Register,
     order: &CertificateRequest,
-    record: &CertificateRecord,
-) -> Result<CertificateParams, AuthorityError> {
-    let identity = &order.identity;
-    let mut params = CertificateParams::default();
-    params.distinguished_name = common_name(identity.name());
-    params.serial_number = record.serial.to_bytes().map(SerialNumber::from);
-    params.not_before = instant(record.issued - SLACK_S).to_datetime();
-    params.not_after = instant(record.not_after).to_datetime();
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    let text = |text: String| text.as_str().try_into().map_err(|_| extra(&text, "it is not plain ASCII"));
-    params.subject_alt_names = vec![SanType::URI(text(identity.uri())?)];
-    if identity.role().is_daemon() {
-        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
-        params.subject_alt_names.push(SanType::DnsName(text(identity.domain())?));
+    fingerprint: &str,
+) -> Result<(), AuthorityError> {
+    let of_key = |record: &&CertificateRecord| record.key.as_deref() == Some(fingerprint);
+    for record in register.certificates.iter().filter(of_key) {
+        if !record.is_of(&order.identity) || record.revoked.is_some() {
+            let is_revoked = record.revoked.is_some();
+            return Err(AuthorityError::UsedKey { holder: record.holder(), is_revoked });
+        }
     }
-    for name in &order.extra_names {
-        params.subject_alt_names.push(extra_name(identity.role(), name)?);
+    let valid = |record: &&CertificateRecord| record.revoked.is_none() && record.is_of(&order.identity);
+    match register.certificates.iter().rfind(valid).filter(|_| !order.renew) {
+        Some(record) => Err(AuthorityError::Taken { holder: record.holder(), not_after: record.not_after }),
+        None => Ok(()),
     }
-    Ok(params)
-}
-
-fn common_name(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
-}
-
-fn extra(found: &str, problem: &'static str) -> AuthorityError {
-    AuthorityError::ExtraName { found: found.to_owned(), problem }
-}
-
-fn extra_name(role: Role, name: &str) -> Result<SanType, AuthorityError> {
-    if !role.is_daemon() {
-        return Err(extra(name, "only agents and servers have addresses"));
-    }
-    if let Ok(address) = name.parse() {
-        return Ok(SanType::IpAddress(address));
-    }
-    let lower = name.to_ascii_lowercase();
-    if DnsName::try_from(lower.as_str()).is_err() {
-        return Err(extra(name, "it is neither a DNS name nor an address"));
-    }
-    // It would stand for another daemon.
-    if lower.trim_end_matches('.').rsplit('.').next() == Some(DOMAIN) {
-        return Err(extra(name, "names that end in .pliant stand for roles"));
-    }
-    Ok(SanType::DnsName(lower.as_str().try_into().map_err(|_| extra(name, "it is not plain ASCII"))?))
-}
-
-/// A number from the new key: as unpredictable as the key, and never the same for two. Its first bit is clear and
-/// its second set, so that it is positive and as long in a certificate as here.
-fn serial(key: &KeyPair) -> Serial {
-    let mut digest = Sha256::digest(key.subject_public_key_info());
-    digest[0] = digest[0] & 0x3f | 0x40;
-    Serial::from_bytes(&digest[..16])
-}
-
-fn revoked(record: &CertificateRecord) -> Option<RevokedCertParams> {
-    Some(RevokedCertParams {
-        serial_number: SerialNumber::from(record.serial.to_bytes()?),
-        revocation_time: instant(record.revoked?).to_datetime(),
-        reason_code: Some(RevocationReason::Unspecified),
-        invalidity_date: None,
-    })
 }
