@@ -1,21 +1,21 @@
 #!/bin/bash
-# A real OAR cluster on one Debian host, to try and test Pliant with. Not for production: everything is on loopback,
-# every node is this host, and its cores are a number only.
+# A real OAR cluster on one Debian host, to test Pliant. Not for production: everything is on loopback,
+# every node is this host, and its number of cores is made up.
 #
 #   oar.sh start DIR [--nodes 4] [--cpus 4]
 #   oar.sh status DIR      usable nodes, the folder of its commands (oarsub, oarstat, ...), and the user for its jobs
 #   oar.sh stop DIR        ends what was started from DIR, and nothing else
 #
-# Needs root and Debian; installs Debian's own packages if they are missing. DIR is new, or made by an earlier start.
-# Several clusters can run at once. OAR takes no jobs of root's and starts jobs in the user's login shell: there is a
-# user for them, pliant-jobs (a system user without password and home, with /bin/sh). It stays; besides, only a link in
-# /run is made outside DIR, and removed at the stop.
-# Exit codes: 0 done, 1 failed, 2 wrong call, 3 cannot be done on this machine.
+# Needs root and Debian; installs Debian's own packages if they are missing. DIR is new, or of an earlier start.
+# Several clusters can run at once. OAR accepts no jobs of root and starts jobs in the user's login shell, so the script
+# creates a user for them: pliant-jobs, a system user without password and home, with /bin/sh. The user stays. Outside DIR
+# there is also a link in /run, which `stop` removes.
+# Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not possible on this machine.
 set -euo pipefail
 export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 
-FIRST_PORT=12000 LAST_PORT=19000 # below those that the system and slurm.sh take
-PATIENCE_S=60
+FIRST_PORT=12000 LAST_PORT=19000 # below the ports of the system and of slurm.sh
+TIMEOUT_S=60
 HOME_OF_OAR=/usr/lib/oar
 USER_OF_JOBS=pliant-jobs
 COMMANDS=(oarsub oarstat oardel oarhold oarresume oarnodes)
@@ -51,7 +51,7 @@ drawn() { head -c 2000 /dev/urandom | tr -dc a-z0-9 | cut -c "1-$1"; }
 
 # --- Running OAR's programs with a configuration of our own ------------------------------------------------------
 
-# The daemon and the commands of an operator, as OAR's user. What they listen on is loopback (Loopback.pm).
+# The daemon and the commands of an operator, as OAR's user. They listen on loopback only (Loopback.pm).
 be_oar() {
     as_oar=(setpriv --reuid=oar --regid=oar --init-groups env -i "PATH=$PATH:$HOME_OF_OAR/oardodo" HOME=/var/lib/oar USER=oar
         SHELL=/bin/bash OARUSER=oar OARDO_USER=oar "OARDO_UID=$(id -u oar)" OARDIR=$HOME_OF_OAR "OARCONFFILE=$conf"
@@ -102,7 +102,7 @@ while [[ ${1:-} == -* ]]; do
     case $1 in -[bcDeFiIJLlmOopQRSWw]) shift 2 ;; *) shift ;; esac
 done
 shift
-# Where a job runs nobody knows of Loopback.pm.
+# The process that runs a job does not load Loopback.pm.
 unset PERL5OPT
 exec bash --noprofile --norc -c "$*"
 SHELL
@@ -190,8 +190,8 @@ all_usable() { lives almighty && listens && [ "$(usable_nodes)" = "$nodes" ]; }
 report() { echo "$(usable_nodes)/$nodes $dir/bin $USER_OF_JOBS"; }
 has_no_jobs() { ! timeout 10 "$dir/bin/oarstat" 2>/dev/null | grep -q '^[0-9]'; }
 
-# What runs a job has left the daemon that started it. It, and what the daemon starts, has our configuration in its
-# environment, a job has our files, and what a job starts descends from it.
+# Processes that run jobs are no children of the daemon that started them. They, and children of the daemon, have our
+# configuration in their environment. A job has our files open, and its own processes descend from it.
 left_behind() {
     local roots
     roots=$(grep -lzE "^(OARCONFFILE=$conf\$|OAR_NODEFILE=$dir/)" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3 || true)
@@ -199,7 +199,7 @@ left_behind() {
     descendants $roots
 }
 
-# What the daemon forks survives it, keeps its port, and has no environment any more: it is of the same session.
+# Forked processes of the daemon survive it, keep its port, and have no environment. They are in the same session.
 forked() { local pid; [ -s run/almighty ] && read -r pid _ <run/almighty && ps -o user=,pid= -s "$pid" 2>/dev/null | awk '$1 == "oar" {print $2}'; }
 
 lock() { exec 9<"$settings"; flock -w 300 9 || fail "another start or stop works in $dir"; }
@@ -212,7 +212,7 @@ start() {
     lock
     mkdir -p log run
     (
-        # One of several that start at once installs.
+        # Of several scripts that start at once, one installs.
         exec 8>/run/lock/pliant-oar-packages
         flock -w 300 8
         install_packages oar-server oar-server-pgsql oar-user oar-user-pgsql oar-node postgresql libjson-perl procps
@@ -235,14 +235,14 @@ start() {
     fill_database
     lives almighty || kill -KILL $(forked) 2>/dev/null || true
     begin almighty "${as_oar[@]}" $HOME_OF_OAR/Almighty
-    within $PATIENCE_S all_usable || { report >&2; fail "not usable after $PATIENCE_S s: see $dir/log"; }
+    within $TIMEOUT_S all_usable || { report >&2; fail "not usable after $TIMEOUT_S s: see $dir/log"; }
     report
 }
 
 stop() {
     [ -f "$settings" ] || fail "$dir was not made by this script"
     lock
-    # It may have died before it had settings, or anything that runs.
+    # The start may have failed before there were settings or processes.
     [ -s "$settings" ] && . "$settings"
     send CONT $(started_here) # a test may have stopped one
     if lives almighty; then
@@ -252,9 +252,9 @@ stop() {
     kill -KILL $(forked) 2>/dev/null || true
     [ -z "$conf" ] || within 10 swept || fail "jobs still there: $(left_behind | tr '\n' ' ')"
     send INT database
-    within 10 nobody_lives || { send KILL $(started_here); within 10 nobody_lives || fail "still there: $(started_here)"; }
+    within 10 none_lives || { send KILL $(started_here); within 10 none_lives || fail "still there: $(started_here)"; }
     [ -z "$conf" ] || rm -f "$conf"
-    # The logs stay, for whoever wants to know what happened.
+    # The logs stay, to find the causes of failures.
     rm -rf run database runtime bin perl node oar.conf password filled
     : >"$settings"
 }

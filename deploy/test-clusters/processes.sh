@@ -1,5 +1,6 @@
-# The processes of a test cluster, known by number and time of start, so that a number used again is never signalled.
-# For scripts that work in the cluster's folder, which has `run/` and `log/`. `launcher` may hold words to start with.
+# The processes of a test cluster. A process is identified by its number and the time of its start, so that another process
+# with the same number never gets a signal. The scripts that include this file work in the cluster's folder, which has `run/`
+# and `log/`. `launcher` may hold the first words of each command.
 
 born() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 lives() { # lives NAME
@@ -7,7 +8,7 @@ lives() { # lives NAME
     [ -s "run/$1" ] && read -r pid start <"run/$1" && [ "$(born "$pid")" = "$start" ] && ! grep -q ') Z ' "/proc/$pid/stat"
 } 2>/dev/null
 started_here() { local file; for file in run/*; do [ -f "$file" ] && lives "${file#run/}" && echo "${file#run/}"; done; true; }
-nobody_lives() { [ -z "$(started_here)" ]; }
+none_lives() { [ -z "$(started_here)" ]; }
 begin() { # begin NAME COMMAND...
     local name=$1
     shift
@@ -27,7 +28,7 @@ within() { # within SECONDS COMMAND...: until it succeeds
     until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
 }
 
-descendants() { # descendants PID...: they, and all that descends from them
+descendants() { # descendants PID...: these processes and all of their descendants
     local all parent more
     all=$(printf '%s\n' "$@")
     more=$all
@@ -38,8 +39,8 @@ descendants() { # descendants PID...: they, and all that descends from them
     done
     echo "$all"
 }
-# What a script's `left_behind` finds is killed; succeeds once it finds nothing. Stopped first: what multiplies would be
-# ahead of us.
+# Kills the processes that the script's `left_behind` finds, and succeeds when it finds none. It stops them first, because a
+# process that forks could escape.
 swept() {
     local found
     found=$(left_behind)
@@ -64,7 +65,7 @@ free_ports() { # free_ports COUNT FIRST LAST: the first of so many free ports in
     return 1
 }
 
-install_packages() { # install_packages NAME...: Debian's, if they are missing; in run level 1 none starts its daemon
+install_packages() { # install_packages NAME...: Debian's, if they are missing; in run level 1 no package starts its daemon
     local missing=() name
     for name; do
         dpkg-query -W -f '${Status}\n' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")

@@ -1,19 +1,19 @@
 #!/bin/bash
-# Real Slurm clusters on one Debian host, to try and test Pliant with. Not for production: everything is on loopback,
-# every node is this host, and memory is not shared out.
+# Real Slurm clusters on one Debian host, to test Pliant. Not for production: everything is on loopback,
+# every node is this host, and memory is not divided.
 #
 #   slurm.sh start DIR [--clusters 3] [--nodes 4] [--cpus 4] [--backfill-s 1] [--accounting]
 #   slurm.sh status DIR      one line per cluster: name, usable nodes, its slurm.conf
 #   slurm.sh stop DIR        ends what was started from DIR, and nothing else
 #
-# Needs root and Debian; installs Debian's own packages if they are missing. DIR is new, or made by an earlier start.
-# Exit codes: 0 done, 1 failed, 2 wrong call, 3 cannot be done on this machine.
+# Needs root and Debian; installs Debian's own packages if they are missing. DIR is new, or of an earlier start.
+# Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not possible on this machine.
 set -euo pipefail
 export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 unset SLURM_CONF
 
-FIRST_PORT=20000 LAST_PORT=32000 # below those that the system hands out
-PATIENCE_S=90
+FIRST_PORT=20000 LAST_PORT=32000 # below the ports that the system assigns
+TIMEOUT_S=90
 
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "error: $*" >&2; exit 1; }
@@ -41,7 +41,7 @@ done
 
 mkdir -p "$dir" || fail "cannot make $dir"
 dir=$(cd "$dir" && pwd -P)
-# Sockets are made in it, whose names the system bounds; Slurm's file knows no quotes.
+# The folder has sockets, and the system limits the length of their names. Slurm's file has no quotes.
 [[ $dir =~ ^[A-Za-z0-9/._-]{1,80}$ ]] || fail "expected a folder of at most 80 letters, digits and / . _ -, found $dir"
 cd "$dir"
 settings=$dir/settings
@@ -50,8 +50,8 @@ names() { local all=(alpha beta gamma delta epsilon zeta eta theta) i; for ((i =
 
 # --- Processes ----------------------------------------------------------------------------------------------------
 
-# Step daemons and jobs leave the daemon that started them. A step daemon keeps a log of ours open; a job has our
-# slurm.conf and a job's number in its environment; what a job starts descends from it.
+# Step daemons and jobs are no children of the daemon that started them. A step daemon has a log of ours open. A job has
+# our slurm.conf and its number in its environment, and its own processes descend from it.
 left_behind() {
     local roots pid
     roots=$(for pid in $(grep -lx slurmstepd /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3); do
@@ -71,7 +71,7 @@ packages() {
     [ $accounting = no ] || echo slurmdbd slurm-wlm-mysql-plugin mariadb-server
 }
 
-# Slurm's daemons listen where the name of their host leads. Where that is not loopback, they are shown another name.
+# Slurm's daemons listen on the address of their host's name. If that is not loopback, they get another name.
 find_host() {
     host=$(hostname -s) launcher=()
     address=$(getent ahostsv4 "$(hostname)" | awk '{print $1; exit}')
@@ -85,7 +85,7 @@ find_host() {
     esac
 }
 
-# Each cluster takes a controller's port and one for each node, in a row; the database of accounts the first of all.
+# Each cluster has consecutive ports: one for its controller and one for each node. The database of accounts has the first port of all.
 choose_ports() {
     local count=$((1 + clusters * (nodes + 1)))
     base=$(free_ports $count $FIRST_PORT $LAST_PORT) || fail "no $count free ports in a row between $FIRST_PORT and $LAST_PORT"
@@ -172,14 +172,14 @@ start_munge() {
 start_accounts() {
     local database=$dir/accounts/socket client
     client=(mariadb --no-defaults --socket="$database" --user=root)
-    # In a folder that it shared with another database, each would take the other's temporary tables.
+    # Two databases with one folder would take each other's temporary tables.
     mkdir -p accounts/tmp
     [ -d accounts/data ] || mariadb-install-db --no-defaults --user=root --datadir="$dir/accounts/data" --tmpdir="$dir/accounts/tmp" \
         --auth-root-authentication-method=normal >log/database 2>&1 || fail "mariadb-install-db: $(grep -m1 ERROR log/database || tail -1 log/database)"
     begin database mariadbd --no-defaults --user=root --datadir="$dir/accounts/data" --socket="$database" \
         --tmpdir="$dir/accounts/tmp" --skip-networking --innodb-buffer-pool-size=32M --pid-file="$dir/accounts/mariadbd.pid"
     within 60 "${client[@]}" -e 'SELECT 1' >/dev/null 2>&1 || fail "mariadbd: $(tail -1 log/database.out)"
-    # The client library knows no socket but by this variable.
+    # The client library finds the socket by this variable only.
     export MYSQL_UNIX_PORT=$database
     begin accounts env SLURM_CONF="$dir/accounts/slurmdbd.conf" slurmdbd -D
     within 30 accounts_answer || fail "slurmdbd: $(tail -1 log/accounts)"
@@ -188,7 +188,7 @@ start_accounts() {
         SLURM_CONF=$dir/$name/slurm.conf sacctmgr -i add cluster "$name" >/dev/null 2>&1 || true
     done
 }
-# Until its controller has reported there, a cluster's jobs are booked without their names.
+# Until its controller has registered with the database, a cluster's jobs are recorded without their names.
 all_registered() {
     local name
     for name in $(names); do
@@ -230,7 +230,7 @@ start() {
         done
     done
     [ $accounting = no ] || within 30 all_registered || fail "not in the accounts: see $dir/log"
-    within $PATIENCE_S all_usable || { report >&2; fail "not usable after $PATIENCE_S s: see $dir/log"; }
+    within $TIMEOUT_S all_usable || { report >&2; fail "not usable after $TIMEOUT_S s: see $dir/log"; }
     report
 }
 
@@ -239,7 +239,7 @@ stop() {
     [ -f "$settings" ] || fail "$dir was not made by this script"
     exec 9<"$settings"
     flock -w 300 9 || fail "another start or stop works in $dir"
-    # It may have died before it had settings, or anything that runs.
+    # The start may have failed before there were settings or processes.
     [ -s "$settings" ] && . "$settings"
     send CONT $(started_here) # a test may have stopped one
     for name in $(names); do
@@ -250,9 +250,9 @@ stop() {
     done
     unset SLURM_CONF
     send TERM $(started_here)
-    within 10 nobody_lives || { send KILL $(started_here); within 10 nobody_lives || fail "still there: $(started_here)"; }
+    within 10 none_lives || { send KILL $(started_here); within 10 none_lives || fail "still there: $(started_here)"; }
     within 10 swept || fail "jobs still there: $(left_behind | tr '\n' ' ')"
-    # The logs stay, for whoever wants to know what happened.
+    # The logs stay, to find the causes of failures.
     rm -rf run munge accounts
     for name in $(names); do rm -rf "${dir:?}/$name"; done
     : >"$settings"

@@ -54,7 +54,8 @@ pub(crate) fn run(binary: Option<&Path>, out: &Path) -> Result<(), Failure> {
     fill(&root, &binary)?;
     let package = format!("pliant_{VERSION}_{}.deb", debian_architecture());
     debian_package(&root, &binary, &out.join(&package))?;
-    let tarball = tarball(&tree, &binary, &out)?;
+    let needed = needed(&binary)?;
+    let tarball = tarball(&tree, &binary, &needed, &out)?;
     remove(&tree)?;
     let sums = Step::new("sha256sum", &[&package, &tarball]).dir(&out);
     let sums = sums
@@ -62,8 +63,19 @@ pub(crate) fn run(binary: Option<&Path>, out: &Path) -> Result<(), Failure> {
         .ok_or(Failure::Missing { what: "sha256sum", hint: "it is in the package coreutils" })?;
     write(&out.join("SHA256SUMS"), &sums, 0o644)?;
     print!("{sums}");
+    eprintln!("the program needs {needed}");
     eprintln!("packages in {}", out.display());
     Ok(())
+}
+
+/// What a system must have to run the program, in words.
+fn needed(binary: &Path) -> Result<String, Failure> {
+    let program = fs::read(binary).map_err(|error| unreadable(binary, &error))?;
+    let architecture = std::env::consts::ARCH;
+    Ok(match libc_version(&program) {
+        Some((major, minor)) => format!("Linux on {architecture} with glibc {major}.{minor} or later"),
+        None => format!("Linux on {architecture}, and no C library"),
+    })
 }
 
 /// The files of the Debian package below `root`.
@@ -152,7 +164,7 @@ fn debian_package(root: &Path, binary: &Path, package: &Path) -> Result<(), Fail
 }
 
 /// The tarball: the program, its manual, completions, units and examples in one folder.
-fn tarball(tree: &Path, binary: &Path, out: &Path) -> Result<String, Failure> {
+fn tarball(tree: &Path, binary: &Path, needed: &str, out: &Path) -> Result<String, Failure> {
     let source = workspace_root();
     let name = format!("pliant-{VERSION}-linux-{}", std::env::consts::ARCH);
     let root = tree.join(&name);
@@ -173,14 +185,25 @@ fn tarball(tree: &Path, binary: &Path, out: &Path) -> Result<String, Failure> {
         let file = unit.file_name().unwrap_or_default().to_owned();
         copy(&unit, &root.join("deploy/systemd").join(file), 0o644)?;
     }
-    for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"] {
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"] {
         copy(&source.join(file), &root.join(file), 0o644)?;
     }
+    let readme = source.join("README.md");
+    let readme = fs::read_to_string(&readme).map_err(|error| unreadable(&readme, &error))?;
+    write(&root.join("README.md"), &format!("{readme}{}", this_build(needed)), 0o644)?;
     let file = format!("{name}.tar.gz");
     let to = out.join(&file);
     let owner = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"];
     Step::new("tar", &[&owner[..], &["-C", text(tree), "-czf", text(&to), &name]].concat()).run()?;
     Ok(file)
+}
+
+/// What the README of the tarball says of the program in it.
+fn this_build(needed: &str) -> String {
+    format!(
+        "\n## The program in this tarball\n`bin/pliant` needs {needed}. `ldd --version` shows the version of a system.\n\
+         For an older system, build Pliant on that system or in a container of it.\n"
+    )
 }
 
 fn completions(binary: &Path, shell: &str) -> Result<String, Failure> {

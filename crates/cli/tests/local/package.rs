@@ -59,6 +59,7 @@ fn the_debian_package_is_installed_used_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let package = packages(dir.path());
     done(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(dir.path()));
+    readme_names_the_c_library(dir.path());
     let installed = Installed;
     done(Command::new("dpkg").arg("--install").arg(&package));
 
@@ -89,6 +90,14 @@ fn the_debian_package_is_installed_used_and_removed() {
     assert!(!Path::new("/usr/bin/pliant").exists());
     // Files of its jobs may belong to it.
     done(Command::new("getent").args(["passwd", "pliant"]));
+}
+
+/// The tarball says which C library its program needs.
+fn readme_names_the_c_library(dir: &Path) {
+    let mut files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let tarball = files.find(|path| path.extension().is_some_and(|end| end == "gz")).unwrap();
+    let readme = done(Command::new("tar").arg("-xzOf").arg(tarball).args(["--wildcards", "*/README.md"]));
+    assert!(readme.contains("with glibc 2."), "{readme}");
 }
 
 /// Starts a federation with the installed program, runs a job on it, and stops it.
