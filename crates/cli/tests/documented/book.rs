@@ -144,6 +144,20 @@ fn pages_that_the_code_names_exist() {
 }
 
 #[test]
+fn every_drawing_is_whole_and_on_a_page() {
+    let root = root();
+    let mut pages = files(&root.join("docs"), &[".md"]);
+    pages.extend([root.join("README.md"), root.join("examples/threshold-pivoting/README.md")]);
+    let pages: Vec<String> = pages.iter().map(|page| fs::read_to_string(page).unwrap()).collect();
+    for path in files(&root.join("docs/img"), &[".svg"]) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(pages.iter().any(|page| page.contains(&format!("img/{name})"))), "{name} is on no page");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("<svg ") && text.trim_end().ends_with("</svg>"), "{name} is cut off");
+    }
+}
+
+#[test]
 fn no_page_is_too_long() {
     let root = root();
     let book = files(&root.join("docs"), &[".md"]).into_iter().map(|path| (path, PAGE_LINES));
