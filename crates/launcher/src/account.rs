@@ -29,28 +29,28 @@ impl Account {
     /// # Errors
     /// The account is unknown, not allowed or banned, the caller's own or one of the system's.
     pub(crate) fn allowed(name: &str, config: &Config, caller: u32) -> Result<Account, Error> {
-        let refused = |reason: &str| Error::Account { account: name.to_owned(), reason: reason.to_owned() };
+        let refused = |expected: &str| Error::refused("account", name, expected);
         if !is_name(name) {
-            return Err(refused("expected a name of letters, digits, `.`, `_`, `-`, `@`, `+`, `$` and `\\`"));
+            return Err(refused("letters, digits, `.`, `_`, `-`, `@`, `+`, `$` and `\\`"));
         }
         if !config.allow.as_ref().is_none_or(|allow| allow.iter().any(|allowed| allowed == name)) {
-            return Err(refused("is not in `allow` of the launcher's file"));
+            return Err(refused("one in `allow` of the launcher's file"));
         }
-        let entry = entry(name)?.ok_or_else(|| refused("there is no such account"))?;
+        let entry = entry(name)?.ok_or_else(|| refused("one that exists"))?;
         if entry.name.to_bytes() != name.as_bytes() {
-            return Err(refused("is another name of an account; expected the name that it has itself"));
+            return Err(refused("the name that the account has itself"));
         }
-        refusal(&entry, config.uid_min, caller).map_or(Ok(()), |reason| Err(refused(&reason)))?;
+        requirement(&entry, config.uid_min, caller).map_or(Ok(()), |expected| Err(refused(&expected)))?;
         // By uid: an account may have several names.
         for denied in &config.deny {
             if denied == name || self::entry(denied)?.is_some_and(|denied| denied.uid == entry.uid) {
-                return Err(refused("is banned by `deny` of the launcher's file"));
+                return Err(refused("one that `deny` of the launcher's file does not ban"));
             }
         }
         let groups = c_library::groups(&entry.name, entry.gid)
             .map_err(Error::system(format!("look up the groups of {name:?}")))?;
         if groups.iter().any(|group| matches!(*group, 0 | UNCHANGED)) {
-            return Err(refused("is in the group of root, as which nothing is done"));
+            return Err(refused("one outside the group of root"));
         }
         let Entry { uid, gid, home, shell, .. } = entry;
         Ok(Account { name: name.to_owned(), uid, gid, groups, home, shell })
@@ -60,10 +60,10 @@ impl Account {
 /// The uid of the user who may call the launcher.
 pub(crate) fn caller(config: &Config) -> Result<u32, Error> {
     let entry = entry(&config.caller)?.map(|entry| entry.uid);
-    entry.filter(|uid| !matches!(*uid, 0 | UNCHANGED)).ok_or_else(|| Error::Account {
-        account: config.caller.clone(),
-        reason: "`caller` of the launcher's file is no user, or root".to_owned(),
-    })
+    let expected = "a user other than root as `caller` in the launcher's file";
+    entry
+        .filter(|uid| !matches!(*uid, 0 | UNCHANGED))
+        .ok_or_else(|| Error::refused("caller", &config.caller, expected))
 }
 
 fn entry(name: &str) -> Result<Option<Entry>, Error> {
@@ -71,15 +71,13 @@ fn entry(name: &str) -> Result<Option<Entry>, Error> {
     look_up().map_err(Error::system(format!("look up the account {name:?}")))
 }
 
-/// Why nothing is done as an account, whatever the lists of the file say.
-fn refusal(entry: &Entry, uid_min: u32, caller: u32) -> Option<String> {
+/// What an account has to be and is not, whatever the lists of the file say.
+fn requirement(entry: &Entry, uid_min: u32, caller: u32) -> Option<String> {
     match (entry.uid, entry.gid) {
-        (0, _) | (_, 0) => Some("is root, or in its group".to_owned()),
-        (UNCHANGED | NOBODY, _) | (_, UNCHANGED) => Some("is nobody's account".to_owned()),
-        (uid, _) if uid == caller => Some("is the account of the caller itself".to_owned()),
-        (uid, _) if uid < uid_min => {
-            Some(format!("has the uid {uid}; expected at least {uid_min} (`uid_min`)"))
-        }
+        (0, _) | (_, 0) => Some("one that is neither root nor in its group".to_owned()),
+        (UNCHANGED | NOBODY, _) | (_, UNCHANGED) => Some("one of a person, not nobody's".to_owned()),
+        (uid, _) if uid == caller => Some("another one than the caller's own".to_owned()),
+        (uid, _) if uid < uid_min => Some(format!("one with a uid from {uid_min} (`uid_min`; it has {uid})")),
         _ => None,
     }
 }
@@ -92,7 +90,7 @@ mod tests {
     fn accounts_of_the_system() {
         let check = |uid: u32, gid: u32, refused: bool| {
             let entry = Entry { name: CString::default(), uid, gid, home: "/".into(), shell: "".into() };
-            assert_eq!(refusal(&entry, 1000, 1500).is_some(), refused, "{uid} {gid}");
+            assert_eq!(requirement(&entry, 1000, 1500).is_some(), refused, "{uid} {gid}");
         };
         check(1000, 1000, false);
         check(1501, 5, false);

@@ -7,8 +7,15 @@ use std::path::PathBuf;
 /// A refusal, or a call of the system that failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The program is not installed as it has to be.
-    Installation(&'static str),
+    /// What was found is not what the file, or the launcher itself, allows.
+    Refused {
+        /// What is not allowed: a part of the request, or of the installation.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
     /// A file or folder that others than root could change.
     Unprotected {
         /// The file or folder.
@@ -23,31 +30,8 @@ pub enum Error {
         /// What is wrong in it.
         cause: ConfigError,
     },
-    /// The calling user is not the one in the configuration file.
-    Caller {
-        /// The user in the file.
-        expected: String,
-        /// The uid of the calling user.
-        uid: u32,
-    },
     /// There is no request on standard input.
     Request(io::Error),
-    /// The account is not one as which anything is done.
-    Account {
-        /// The name in the request.
-        account: String,
-        /// Why not.
-        reason: String,
-    },
-    /// Another value of the request is not allowed.
-    Value {
-        /// The value's name.
-        name: &'static str,
-        /// The value.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
     /// A call of the system failed.
     System {
         /// What was being done.
@@ -64,9 +48,9 @@ impl Error {
         move |cause| Error::System { action, cause: cause.into() }
     }
 
-    /// A value that is not allowed.
-    pub(crate) fn value(name: &'static str, found: impl fmt::Debug, expected: impl Into<String>) -> Error {
-        Error::Value { name, found: format!("{found:?}"), expected: expected.into() }
+    /// Something that is not allowed.
+    pub(crate) fn refused(what: &'static str, found: impl fmt::Debug, expected: impl Into<String>) -> Error {
+        Error::Refused { what, found: format!("{found:?}"), expected: expected.into() }
     }
 }
 
@@ -74,15 +58,12 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Installation(problem) => f.write_str(problem),
+            Error::Refused { what, found, expected } => {
+                write!(f, "{what}: expected {expected}, found {found}")
+            }
             Error::Unprotected { path, found } => write!(f, "{path:?}: {found}"),
             Error::Config { path, cause } => write!(f, "{}:{cause}", path.display()),
-            Error::Caller { expected, uid } => {
-                write!(f, "expected a call by the user `{expected}` (`caller` in the file), found uid {uid}")
-            }
             Error::Request(cause) => write!(f, "no request on standard input: {cause}"),
-            Error::Account { account, reason } => write!(f, "account {account:?}: {reason}"),
-            Error::Value { name, found, expected } => write!(f, "{name}: expected {expected}, found {found}"),
             Error::System { action, cause } => write!(f, "cannot {action}: {cause}"),
         }
     }

@@ -37,7 +37,7 @@ impl<'a> JobFolder<'a> {
         let expected = || {
             let folders = &config.folders;
             let name = "and a name of letters, digits, `.`, `_` and `-`";
-            Error::value(
+            Error::refused(
                 "folder",
                 path,
                 format!("one of `folders` of the launcher's file ({folders:?}) {name}"),
@@ -83,7 +83,7 @@ impl<'a> JobFolder<'a> {
         let owner = stat(&folder)?.st_uid;
         if owner != account.uid {
             let expected = format!("a folder that belongs to {:?}", account.name);
-            return Err(Error::value("folder", self.path, format!("{expected} (found uid {owner})")));
+            return Err(Error::refused("folder", self.path, format!("{expected} (found uid {owner})")));
         }
         fchmod(&folder, Mode::RWXU).map_err(cannot())?;
         Ok(folder)
@@ -110,7 +110,8 @@ fn open_folder(at: &OwnedFd, name: impl rustix::path::Arg + Copy) -> Result<Owne
     }
     let handle = openat(at, name, flags | OFlags::PATH, Mode::empty())?;
     // The link in /proc leads to this folder, wherever its name leads by now.
-    chmodat(CWD, format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU, AtFlags::empty())?;
+    chmodat(CWD, format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU, AtFlags::empty())
+        .map_err(|_| Errno::ACCESS)?;
     openat(&handle, ".", flags | OFlags::RDONLY, Mode::empty())
 }
 
@@ -198,7 +199,7 @@ impl Emptying<'_> {
 /// Opens a descriptor's folder for the program that is run.
 pub(crate) fn enter(folder: &Path) -> Result<(), Error> {
     if !folder.is_absolute() {
-        return Err(Error::value("folder", folder, "an absolute path"));
+        return Err(Error::refused("folder", folder, "an absolute path"));
     }
     rustix::process::chdir(folder).map_err(Error::system(format!("change to {folder:?}")))
 }

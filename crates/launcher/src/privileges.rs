@@ -34,9 +34,8 @@ pub(crate) fn prepare() -> Result<u32, Error> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let caller = getuid();
     if !geteuid().is_root() || caller.is_root() {
-        return Err(Error::Installation(
-            "expected to run set-user-id for a user other than root; the program has to belong to root and to have mode 4750",
-        ));
+        let expected = "to be called by a user other than root, to belong to root and to have mode 4750";
+        return Err(Error::refused("pliant-launcher", (caller.as_raw(), geteuid().as_raw()), expected));
     }
     rustix::process::chdir("/").map_err(Error::system("change to /"))?;
     close_descriptors()?;
@@ -102,7 +101,7 @@ fn finish(account: &Account) -> Result<(), Error> {
     set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
     match is_account(account) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Error::Installation("root's rights were not given up; this kernel cannot be used")),
+        Ok(false) => Err(Error::refused("kernel", "some left", "that all of root's rights are given up")),
         Err(cause) => Err(Error::System { action: "verify the account".to_owned(), cause }),
     }
 }

@@ -60,7 +60,8 @@ fn serve(config: &Path) -> Result<(), Error> {
     let caller = privileges::prepare()?;
     let config = Config::load(config)?;
     if account::caller(&config)? != caller {
-        return Err(Error::Caller { expected: config.caller, uid: caller });
+        let expected = format!("a call by the user {:?} (`caller` in the file)", config.caller);
+        return Err(Error::refused("caller", caller, expected));
     }
     let request = privileges::as_caller(request)?.map_err(Error::Request)?;
     let account = Account::allowed(request.account(), &config, caller)?;
@@ -97,7 +98,7 @@ fn check_program(program: &[OsString], config: &Config) -> Result<(), Error> {
     // Bytes are compared: `Path` takes several spellings for equal.
     if !config.programs.iter().any(|program| program.as_os_str() == name) {
         let expected = format!("one of `programs` of the launcher's file ({:?})", config.programs);
-        return Err(Error::value("program", name, expected));
+        return Err(Error::refused("program", name, expected));
     }
     protected::open(Path::new(name), Kind::File).map(drop)
 }
@@ -119,7 +120,7 @@ fn check_environment(environment: &[(OsString, OsString)]) -> Result<(), Error> 
     };
     match environment.iter().find(is_refused) {
         None => Ok(()),
-        Some((name, _)) => Err(Error::value(
+        Some((name, _)) => Err(Error::refused(
             "environment",
             name,
             "no variable that loads or runs another program; a job can set it itself",
@@ -177,7 +178,7 @@ impl Target {
     fn of(number: i32) -> Result<Target, Error> {
         let id = number.checked_abs().filter(|id| *id > 1).and_then(Pid::from_raw);
         let id = id.ok_or_else(|| {
-            Error::value("processes", number, "a process above 1 or a process group below -1")
+            Error::refused("processes", number, "a process above 1 or a process group below -1")
         })?;
         Ok(if number > 0 { Target::Process(id) } else { Target::Group(id) })
     }
