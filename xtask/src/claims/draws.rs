@@ -29,15 +29,17 @@ impl Estimate {
 
     /// The share, in percent, of the runs that have a property. Each draw has the share of its own runs, from 0 to 1.
     pub(super) fn of_shares(months: &[Vec<f64>]) -> Estimate {
-        let draws: usize = months.iter().map(Vec::len).sum();
+        let mut draws = months.iter().flatten().copied();
+        let first = draws.next().unwrap_or(f64::NAN);
+        let count = draws.clone().count() + 1;
         let Estimate { mean, low, high } = Estimate::of(months);
         // If all draws agree, the months say nothing about the spread. This bound is exact for independent draws
-        // (Clopper and Pearson).
-        let bound = 1.0 - 0.025_f64.powf(1.0 / draws as f64);
-        let (low, high) = match mean {
-            0.0 => (0.0, bound),
-            1.0 => (1.0 - bound, 1.0),
-            _ => (low.max(0.0), high.min(1.0)),
+        // (Clopper and Pearson): each run that has the property in all of them may lack it, and the reverse.
+        let (low, high) = if draws.all(|draw| draw == first) {
+            let bound = 1.0 - 0.025_f64.powf(1.0 / count as f64);
+            (mean * (1.0 - bound), mean + (1.0 - mean) * bound)
+        } else {
+            (low.max(0.0), high.min(1.0))
         };
         Estimate { mean: 100.0 * mean, low: 100.0 * low, high: 100.0 * high }
     }
@@ -129,6 +131,7 @@ mod tests {
         // 1 - 0.025^(1/60) is 6 %.
         assert_eq!(share(&vec![vec![0.0; 10]; 6]), "0 [0, 6]");
         assert_eq!(share(&vec![vec![1.0; 10]; 6]), "100 [94, 100]");
+        assert_eq!(share(&vec![vec![0.5; 10]; 6]), "50 [47, 53]");
     }
 
     #[test]

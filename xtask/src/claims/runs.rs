@@ -57,7 +57,8 @@ impl Runs {
         let [workload, platform, share, seed, policy] =
             ["workload", "platform", "dedicated_share", "seed", "policy"].map(column);
         let (workload, platform, share, seed, policy) = (workload?, platform?, share?, seed?, policy?);
-        let measures = ["impacted_percent", "reallocations_percent", "early_percent", "relative_mean_response"];
+        let measures =
+            ["impacted_percent", "reallocations_percent", "early_percent", "relative_mean_response"];
         let [impacted, moves, early, response] = measures.map(column);
         let (impacted, moves, early, response) = (impacted?, moves?, early?, response?);
         let mut runs = Runs(BTreeMap::new());
@@ -167,7 +168,8 @@ impl Setting {
             let responses = || draws.values().map(|draw| draw[policy].response);
             responses().fold(f64::NEG_INFINITY, f64::max) - responses().fold(f64::INFINITY, f64::min)
         };
-        let of_month = |draws| mean(&policies.iter().map(|policy| spread(draws, *policy)).collect::<Vec<_>>());
+        let of_month =
+            |draws| mean(&policies.iter().map(|policy| spread(draws, *policy)).collect::<Vec<_>>());
         self.months.values().map(of_month).collect()
     }
 }

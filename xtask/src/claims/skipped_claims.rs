@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn only_files_count() {
-        let notes = "file\tpapers::paper_001::c001_2_to_3_log\tNASA is not there\nprogram\tp::c001_5_x\tno browser\n";
+        let notes =
+            "file\tpapers::paper_001::c001_2_to_3_log\tNASA is not there\nprogram\tp::c001_5_x\tno browser\n";
         assert_eq!(parse(notes).into_iter().collect::<Vec<_>>(), ["C001-2", "C001-3"]);
     }
 }
