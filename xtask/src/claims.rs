@@ -1,12 +1,20 @@
 //! `cargo xtask claims`: the claims of the papers, each with its verdict and with the figures that tests find.
 //!
 //! The claims and verdicts are rows of the tables in `docs/research/paper-*.md`. Tests pass their figures to
-//! `pliant_testing::claims`.
+//! `pliant_testing::claims`. With `--campaign` the figures are those of a finished campaign ([`campaign`]).
 
-use std::collections::BTreeMap;
+mod campaign;
+mod draws;
+mod runs;
+mod skipped_claims;
+mod verdict;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Write;
+use std::path::Path;
 
+use self::verdict::{Judgement, VERDICTS, contradiction};
 use crate::notes::Notes;
 use crate::skipped::{self, Skipped};
 use crate::step::{Failure, Step, workspace_root};
@@ -16,9 +24,6 @@ const VARIABLE: &str = "PLIANT_CLAIMS";
 
 /// The papers.
 pub(crate) const PAPERS: [&str; 5] = ["000", "001", "002", "003", "004"];
-
-/// The verdicts with which the last column of a row begins.
-const VERDICTS: [&str; 4] = ["yes", "in part", "no", "not checkable"];
 
 /// A row of a table of claims.
 #[derive(PartialEq, Eq, Debug)]
@@ -34,14 +39,16 @@ struct Figure {
     what: String,
     /// What was found, and the interval in which it must be.
     found: Option<(f64, f64, f64)>,
+    /// Whether the figure is for or against the claim, if it decides.
+    judgement: Judgement,
 }
 
 /// The claims of some papers with their figures.
 struct Ledger {
     claims: Vec<Claim>,
     figures: BTreeMap<String, Vec<Figure>>,
-    /// True if tests were skipped because a file, such as a log, is absent.
-    absent: bool,
+    /// Claims with tests that were skipped because a file, such as a log, is absent.
+    absent: BTreeSet<String>,
 }
 
 /// Runs the tests that settle the claims of one paper or of all, and prints the ledger.
@@ -61,8 +68,9 @@ pub(crate) fn run(paper: Option<&str>) -> Result<(), Failure> {
         .env(VARIABLE, notes.path())
         .env(skipped::VARIABLE, skipped.path())
         .run();
-    let skipped = Skipped::parse(&skipped.take()?);
-    let ledger = Ledger { claims, figures: figures(&notes.take()?), absent: skipped.files() > 0 };
+    let skipped = skipped.take()?;
+    let ledger = Ledger { claims, figures: figures(&notes.take()?), absent: skipped_claims::parse(&skipped) };
+    let skipped = Skipped::parse(&skipped);
     // A reader that closes the pipe early has read enough.
     let _ = write!(std::io::stdout(), "{ledger}");
     eprintln!("{skipped}");
@@ -70,6 +78,11 @@ pub(crate) fn run(paper: Option<&str>) -> Result<(), Failure> {
         0 => tests,
         rows => Err(Failure::Claims { rows }),
     }
+}
+
+/// Prints the figures of a finished campaign, and compares them with the pages.
+pub(crate) fn run_campaign(folder: &Path) -> Result<(), Failure> {
+    campaign::run(folder)
 }
 
 /// The rows of the tables of claims on a page.
@@ -88,16 +101,17 @@ fn figures(notes: &str) -> BTreeMap<String, Vec<Figure>> {
     let mut of_claims: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
     for line in notes.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
-        let (claim, figure) = match fields[..] {
-            [claim, what] => (claim, Figure { what: what.to_owned(), found: None }),
-            [claim, what, found, low, high] => {
+        let (claim, what, found, judgement) = match fields[..] {
+            [claim, what] => (claim, what, None, Judgement(None)),
+            [claim, what, found, low, high, ref judged @ ..] => {
                 // Tests write them as numbers.
                 let number = |text: &str| text.parse().unwrap_or(f64::NAN);
                 let found = Some((number(found), number(low), number(high)));
-                (claim, Figure { what: what.to_owned(), found })
+                (claim, what, found, Judgement(judged.first().map(|judged| *judged == "for")))
             }
             _ => continue,
         };
+        let figure = Figure { what: what.to_owned(), found, judgement };
         let of_claim = of_claims.entry(claim.to_owned()).or_default();
         if !of_claim.contains(&figure) {
             of_claim.push(figure);
@@ -133,10 +147,14 @@ impl Ledger {
         match claim.verdict() {
             None => Some("the last column begins with none of: yes, in part, no, not checkable"),
             Some("not checkable") => None,
-            Some(_) if figures.is_empty() && self.absent => None,
+            Some(_) if figures.is_empty() && self.absent.contains(&claim.id) => None,
             Some(_) if figures.is_empty() => Some("no test has noted a figure"),
             Some(_) if !figures.iter().all(Figure::is_inside) => Some("a figure is outside of its interval"),
-            Some(_) => None,
+            Some(verdict) => {
+                let judgements = figures.iter().map(|figure| figure.judgement);
+                let decided: Vec<Judgement> = judgements.filter(|judgement| judgement.0.is_some()).collect();
+                contradiction(verdict, &decided)
+            }
         }
     }
 
@@ -151,17 +169,23 @@ impl fmt::Display for Ledger {
         for claim in &self.claims {
             writeln!(f, "{:9} {}", claim.id, claim.says)?;
             writeln!(f, "          holds: {}", claim.holds)?;
-            for Figure { what, found } in self.of(claim) {
+            for Figure { what, found, judgement } in self.of(claim) {
+                let judged = match judgement.0 {
+                    Some(true) => ", for the claim",
+                    Some(false) => ", against the claim",
+                    None => "",
+                };
                 match found {
                     None => writeln!(f, "          {what}")?,
                     Some((found, low, high)) => {
                         let found = (found * 1000.0).round() / 1000.0;
-                        writeln!(f, "          {what}: {found} (expected {low} to {high})")?;
+                        writeln!(f, "          {what}: {found} (expected {low} to {high}){judged}")?;
                     }
                 }
             }
-            if self.absent && self.of(claim).is_empty() && claim.verdict() != Some("not checkable") {
-                writeln!(f, "          not run: a file is absent")?;
+            if self.absent.contains(&claim.id) {
+                let some = if self.of(claim).is_empty() { "not run" } else { "a test of it not run" };
+                writeln!(f, "          {some}: a file is absent")?;
             }
             if let Some(problem) = self.problem(claim) {
                 writeln!(f, "          FAILED: {problem}")?;
@@ -192,7 +216,7 @@ mod tests {
     #[test]
     fn a_ledger_joins_rows_and_figures() {
         let notes = "C000-1\tgolden test\nC000-2\tshare\t0.5\t0.4\t0.6\nC000-2\tshare\t0.5\t0.4\t0.6\n";
-        let ledger = Ledger { claims: rows(PAGE), figures: figures(notes), absent: false };
+        let ledger = Ledger { claims: rows(PAGE), figures: figures(notes), absent: BTreeSet::new() };
         assert_eq!(ledger.claims.len(), 4);
         let problems: Vec<bool> = ledger.claims.iter().map(|claim| ledger.problem(claim).is_some()).collect();
         assert_eq!(problems, [false, false, false, true]);
@@ -206,16 +230,38 @@ mod tests {
 
     #[test]
     fn figures_outside_and_claims_without_figures_fail() {
-        let failures =
-            |notes: &str| Ledger { claims: rows(PAGE), figures: figures(notes), absent: false }.failures();
+        let failures = |notes: &str| {
+            Ledger { claims: rows(PAGE), figures: figures(notes), absent: BTreeSet::new() }.failures()
+        };
         // The row without a verdict always fails.
         assert_eq!(failures("C000-1\tgolden test\nC000-2\tshare\t0.7\t0.4\t0.6\n"), 2);
         assert_eq!(failures("C000-1\tgolden test\nC000-2\tshare\tNaN\t0.4\t0.6\n"), 2);
         assert_eq!(failures("C000-1\tgolden test\n"), 2);
         assert_eq!(failures("C000-1\tgolden test\nC000-2\tshare\t0.5\t0.4\t0.6\nC000-9\tother\n"), 2);
-        let absent = Ledger { claims: rows(PAGE), figures: figures("C000-1\tgolden test\n"), absent: true };
-        assert_eq!(absent.failures(), 1);
-        assert!(absent.to_string().contains("not run: a file is absent"));
+    }
+
+    #[test]
+    fn only_claims_whose_own_file_is_absent_need_no_figure() {
+        let of = |absent: &str| {
+            let absent = BTreeSet::from([absent.to_owned()]);
+            Ledger { claims: rows(PAGE), figures: figures("C000-1\tgolden test\n"), absent }
+        };
+        assert_eq!((of("C000-2").failures(), of("C000-1").failures()), (1, 2));
+        assert!(of("C000-2").to_string().contains("          not run: a file is absent"));
+        assert!(of("C000-1").to_string().contains("          a test of it not run: a file is absent"));
+    }
+
+    #[test]
+    fn a_verdict_against_its_figures_fails() {
+        let failures = |first: &str, second: &str| {
+            let notes = format!("C000-1\tgain\t1\t0\t2\t{first}\nC000-2\tshare\t1\t0\t2\t{second}\n");
+            let ledger = Ledger { claims: rows(PAGE), figures: figures(&notes), absent: BTreeSet::new() };
+            (ledger.failures(), ledger.to_string())
+        };
+        let (count, text) = failures("for", "against");
+        assert_eq!(count, 1);
+        assert!(text.contains("gain: 1 (expected 0 to 2), for the claim"), "{text}");
+        assert_eq!((failures("against", "against").0, failures("for", "for").0), (2, 2));
     }
 
     #[test]

@@ -65,6 +65,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Fuzz { seconds } => fuzz::run(seconds),
         Verb::Dist { binary, out } => dist::run(binary.as_deref(), &out),
         Verb::Claims { paper } => claims::run(paper.as_deref()),
+        Verb::Campaign { folder } => claims::run_campaign(&folder),
         Verb::Paper004 => paper::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
         Verb::Mutants(selection) => mutants::run(&selection),

@@ -32,7 +32,11 @@ Usage: cargo xtask VERB
                    fewer, the longer are the queues; needs root, Debian and some minutes a round. --sizes compares how moldable
                    jobs are sized instead (tuners exact and slack), on Pliant's own batch system and then on Slurm
   claims [PAPER]   run the tests that settle the claims of the papers, or of one (000 to 004), and print each claim with its
-                   verdict and its figures; fails if a figure has left its interval, or a claim has no figure
+                   verdict and its figures; fails if a figure has left its interval, if a claim has no figure, or if a verdict
+                   contradicts its figures
+  claims --campaign DIR
+                   print the figures of paper 000's tables from the results of a finished campaign in DIR, with intervals
+                   (paper-000-batch-systems or paper-000-loads of campaigns/), and fail if they are not those of its page
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), and compare with their simulation
   dist [--binary FILE] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
@@ -85,6 +89,11 @@ pub(crate) enum Verb {
     Claims {
         /// The only paper; none: all.
         paper: Option<String>,
+    },
+    /// Prints the figures of paper 000's tables.
+    Campaign {
+        /// The folder of a finished campaign.
+        folder: PathBuf,
     },
     /// Runs the scenarios of paper 004.
     Paper004,
@@ -154,6 +163,10 @@ impl Verb {
             "fuzz" => {
                 let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;
                 (Verb::Fuzz { seconds }, "fuzz", rest.get(1..).unwrap_or_default())
+            }
+            "claims" if rest.first().is_some_and(|option| option == "--campaign") => {
+                let (folder, rest) = value("--campaign", rest)?;
+                (Verb::Campaign { folder: folder.unwrap_or_default().into() }, "claims", rest)
             }
             "claims" => {
                 let paper = rest.first().filter(|one| PAPERS.contains(&one.as_str())).cloned();
@@ -311,6 +324,7 @@ mod tests {
         check("fuzz 5", Ok(Verb::Fuzz { seconds: 5 }));
         check("claims", Ok(Verb::Claims { paper: None }));
         check("claims 002", Ok(Verb::Claims { paper: Some("002".to_owned()) }));
+        check("claims --campaign out", Ok(Verb::Campaign { folder: "out".into() }));
         check("paper-004 --live", Ok(Verb::Paper004));
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
@@ -357,6 +371,8 @@ mod tests {
         check("soak --seeds many", not_a_number("--seeds", "many"));
         check("soak --seeds 5 --from", not_a_number("--from", ""));
         check("dist --out", Err(UsageError::Value { option: "--out" }));
+        check("claims --campaign", Err(UsageError::Value { option: "--campaign" }));
+        check("claims --campaign out 000", unexpected("claims", "000"));
         check("mutants --crate", Err(UsageError::Value { option: "--crate" }));
         check("mutants --crate cli", Err(UsageError::Crate("cli".to_owned())));
         check("mutants --crate tig 5", unexpected("mutants", "5"));

@@ -16,14 +16,21 @@ const CLAIMS: &str = "PLIANT_CLAIMS";
 ///
 /// If the figure is outside of its interval, or the note cannot be written.
 pub fn figure(claim: &str, what: &str, found: f64, interval: RangeInclusive<f64>) {
-    let (low, high) = (*interval.start(), *interval.end());
-    let shown = format!("{claim}: {what}: {found} (expected {low} to {high})");
-    println!("{shown}");
-    note(CLAIMS, &format!("{claim}\t{what}\t{found}\t{low}\t{high}"));
-    assert!(interval.contains(&found), "{shown}");
+    check(claim, what, found, interval, "");
 }
 
-/// Notes a ratio of durations. It differs between machines and runs, so it has no interval.
+/// Checks a figure of a claim as [`figure`] does, and notes whether it is for or against the claim. `cargo xtask claims` fails
+/// if the verdict on the page contradicts such figures.
+///
+/// # Panics
+///
+/// As [`figure`].
+pub fn judged(claim: &str, what: &str, found: f64, interval: RangeInclusive<f64>, is_for_the_claim: bool) {
+    let judgement = if is_for_the_claim { "for" } else { "against" };
+    check(claim, what, found, interval, &format!("\t{judgement}"));
+}
+
+/// Notes a duration or a ratio of durations. It differs between machines and runs, so it has no interval.
 ///
 /// # Panics
 ///
@@ -40,4 +47,12 @@ pub fn timed(claim: &str, what: &str, found: f64) {
 pub fn holds(claim: &str, what: &str) {
     println!("{claim}: {what}");
     note(CLAIMS, &format!("{claim}\t{what}"));
+}
+
+fn check(claim: &str, what: &str, found: f64, interval: RangeInclusive<f64>, judgement: &str) {
+    let (low, high) = (*interval.start(), *interval.end());
+    let shown = format!("{claim}: {what}: {found} (expected {low} to {high})");
+    println!("{shown}");
+    note(CLAIMS, &format!("{claim}\t{what}\t{found}\t{low}\t{high}{judgement}"));
+    assert!(interval.contains(&found), "{shown}");
 }

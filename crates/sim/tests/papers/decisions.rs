@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::time::Instant;
 
 use pliant_model::{ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Time, runtime_at};
 use pliant_policy::federation::{Federation, Tracked};
@@ -22,6 +23,8 @@ struct Decisions {
     missed: usize,
     /// The sum of their relative losses: how much longer the response is than the best one.
     loss: f64,
+    /// Those of `searched` and `missed` that were chosen while a job waited on the cluster.
+    behind_others: (usize, usize),
     /// Jobs that ran.
     jobs: usize,
     /// Jobs that started later than their first plan said.
@@ -111,10 +114,13 @@ impl Decisions {
                 (estimate.unwrap().completion() - now).0 as f64
             };
             let (found, best) = (completion(Tuner::Binary), completion(Tuner::Exact));
+            let is_behind_others = usize::from(federation.scheduler(id).queue_length() > 0);
             self.searched += 1;
+            self.behind_others.0 += is_behind_others;
             if found > best {
                 self.missed += 1;
                 self.loss += found / best - 1.0;
+                self.behind_others.1 += is_behind_others;
             }
         }
     }
@@ -122,26 +128,113 @@ impl Decisions {
 
 #[test]
 fn c000_4_the_binary_search_often_misses_the_best_size() {
-    for (load, missed, loss) in [(None, 48.0..=53.0, 90.0..=105.0), (Some(0.1), 14.0..=18.0, 60.0..=80.0)] {
+    for (load, missed, loss, behind) in
+        [(None, 48.0..=53.0, 90.0..=105.0, 68.0..=72.0), (Some(0.1), 14.0..=18.0, 60.0..=80.0, 11.0..=14.0)]
+    {
         let load_name = load.map_or("own load".to_owned(), |load| format!("load {load}"));
         let found = decide(&june(load, 1), &grid5000("cbf"));
-        check_missed(&found, &format!("June, {load_name}"), missed, loss);
+        check_missed(&found, &format!("June, {load_name}"), missed, loss, behind);
     }
 }
 
 #[test]
-fn c000_4_on_a_real_log() {
-    let Some(log) = pliant_testing::log("KTH-SP2-1996-2.1-cln.swf.gz") else { return };
-    let jobs = sim_jobs(load(&log, &LoadOptions::default()).unwrap().jobs, Moldable::Paper, 1.0, 1);
-    let found = decide(&jobs, &Platform::single(Procs(100), "cbf").unwrap());
-    check_missed(&found, "KTH-SP2", 54.0..=60.0, 105.0..=118.0);
+fn c000_4_on_real_logs() {
+    check_logs(&LOGS);
 }
 
-fn check_missed(found: &Decisions, name: &str, missed: RangeInclusive<f64>, loss: RangeInclusive<f64>) {
+#[test]
+#[ignore = "takes two minutes: cargo nextest run -p pliant-sim -E 'test(c000_4_)' --run-ignored all"]
+fn c000_4_on_two_overloaded_logs() {
+    check_logs(&OVERLOADED_LOGS);
+}
+
+fn check_logs(logs: &[Log]) {
+    for Log { name, file, procs, missed, loss, behind } in logs {
+        let Some(log) = pliant_testing::log(file) else { continue };
+        let jobs = sim_jobs(load(&log, &LoadOptions::default()).unwrap().jobs, Moldable::Paper, 1.0, 1);
+        let found = decide(&jobs, &Platform::single(Procs(*procs), "cbf").unwrap());
+        check_missed(&found, name, missed.clone(), loss.clone(), behind.clone());
+    }
+}
+
+/// A log with the processors of its machine and the expected percentages.
+struct Log {
+    name: &'static str,
+    file: &'static str,
+    procs: u32,
+    missed: RangeInclusive<f64>,
+    loss: RangeInclusive<f64>,
+    behind: RangeInclusive<f64>,
+}
+
+const LOGS: [Log; 3] = [
+    Log {
+        name: "KTH-SP2",
+        file: "KTH-SP2-1996-2.1-cln.swf.gz",
+        procs: 100,
+        missed: 54.0..=60.0,
+        loss: 105.0..=118.0,
+        behind: 99.0..=100.0,
+    },
+    Log {
+        name: "CTC-SP2",
+        file: "CTC-SP2-1996-3.1-cln.swf.gz",
+        procs: 338,
+        missed: 66.0..=72.0,
+        loss: 235.0..=255.0,
+        behind: 99.0..=100.0,
+    },
+    Log {
+        name: "SDSC-BLUE",
+        file: "SDSC-BLUE-2000-4.2-cln.swf.gz",
+        procs: 1152,
+        missed: 28.0..=32.0,
+        loss: 230.0..=250.0,
+        behind: 50.0..=56.0,
+    },
+];
+
+const OVERLOADED_LOGS: [Log; 2] = [
+    Log {
+        name: "SDSC-SP2",
+        file: "SDSC-SP2-1998-4.2-cln.swf.gz",
+        procs: 128,
+        missed: 62.0..=68.0,
+        loss: 480.0..=515.0,
+        behind: 99.0..=100.0,
+    },
+    Log {
+        name: "HPC2N",
+        file: "HPC2N-2002-2.2-cln.swf.gz",
+        procs: 240,
+        missed: 64.0..=70.0,
+        loss: 580.0..=620.0,
+        behind: 99.0..=100.0,
+    },
+];
+
+fn check_missed(
+    found: &Decisions,
+    name: &str,
+    missed: RangeInclusive<f64>,
+    loss: RangeInclusive<f64>,
+    behind: RangeInclusive<f64>,
+) {
     let missed_percent = Decisions::percent(found.missed, found.searched);
-    claims::figure("C000-4", &format!("missed % of the sizes, {name}"), missed_percent, missed);
+    let is_rare = missed_percent < 10.0;
+    claims::judged("C000-4", &format!("missed % of the sizes, {name}"), missed_percent, missed, is_rare);
     let loss_percent = 100.0 * found.loss / found.missed as f64;
     claims::figure("C000-4", &format!("mean loss % of these, {name}"), loss_percent, loss);
+    let (searched, missed) = found.behind_others;
+    let behind_percent = Decisions::percent(searched, found.searched);
+    claims::figure(
+        "C000-4",
+        &format!("% of the sizes chosen while a job waits, {name}"),
+        behind_percent,
+        behind,
+    );
+    let behind_missed_percent = Decisions::percent(missed, searched);
+    claims::figure("C000-4", &format!("missed % of these, {name}"), behind_missed_percent, 48.0..=72.0);
 }
 
 #[test]
@@ -149,12 +242,8 @@ fn c000_26_only_planning_anew_delays_promised_starts() {
     for (batch, expected) in [("cbf", 0.0..=0.0), ("cbf-replan", 0.5..=1.2)] {
         let found = decide(&june(None, 1), &grid5000(batch));
         let percent = Decisions::percent(found.delayed, found.jobs);
-        claims::figure(
-            "C000-26",
-            &format!("% of the jobs that start late, June, {batch}"),
-            percent,
-            expected,
-        );
+        let what = format!("% of the jobs that start late, June, {batch}");
+        claims::judged("C000-26", &what, percent, expected, percent == 0.0);
     }
 }
 
@@ -169,6 +258,29 @@ fn by_window(jobs: &[SimJob]) -> [f64; 3] {
         let run = simulate(&grid5000("cbf"), jobs, &policies, &mut NoObserver).unwrap();
         summarize(&run).mean_response_s
     })
+}
+
+/// Durations of simulations, of a build for tests: the least of three each.
+#[test]
+fn c000_22_durations() {
+    let jobs = june(None, 1);
+    let regular = |heuristic| Reallocation::new(Algorithm::Regular, heuristic);
+    let mut settings =
+        vec![("no moves".to_owned(), None), ("MCT-reg".to_owned(), Some(regular(Heuristic::Mct)))];
+    for (name, window) in WINDOWS {
+        let reallocation = Reallocation { window, ..regular(Heuristic::MinMin) };
+        settings.push((format!("MinMin-reg, {name}"), Some(reallocation)));
+    }
+    for (name, reallocation) in settings {
+        let policies = Policies { tuner: Tuner::Binary, reallocation, ..Policies::default() };
+        let duration_ms = || {
+            let begun = Instant::now();
+            simulate(&grid5000("cbf"), &jobs, &policies, &mut NoObserver).unwrap();
+            begun.elapsed().as_secs_f64() * 1000.0
+        };
+        let least = (0..3).map(|_| duration_ms()).fold(f64::INFINITY, f64::min);
+        claims::timed("C000-22", &format!("ms to simulate June, {name}"), least);
+    }
 }
 
 #[test]
