@@ -122,7 +122,7 @@ pub(crate) enum Trace {
 
 #[derive(Subcommand)]
 pub(crate) enum Campaign {
-    /// Runs a campaign, or what is left of it.
+    /// Runs a campaign, or resumes it.
     Run(verbs::campaign_run::Arguments),
     /// Joins the folders of shards.
     Merge(verbs::campaign_merge::Arguments),

@@ -57,7 +57,7 @@ enum LaunchVerb {
     List(launch_list::Arguments),
     /// Adds tasks to a running launch.
     Spawn(Box<launch_spawn::Arguments>),
-    /// Lists the subjobs of launches at servers, and ends subjobs whose agent is gone.
+    /// Lists the subjobs of launches at servers, and ends subjobs whose agent does not come back.
     Subjobs(launch_subjobs::Arguments),
 }
 

@@ -89,6 +89,7 @@ pub(super) fn script() -> proto::Script {
         text: b"#!/bin/sh\ntrue\n".to_vec(),
         work: Some(work()),
         arguments: vec!["one".to_owned()],
+        folder: "site-a:alice/run".to_owned(),
     }
 }
 
