@@ -91,9 +91,9 @@ pub enum TlsError {
         /// The certificate.
         path: PathBuf,
         /// Whose it should be.
-        expected: Peer,
+        expected: Box<Peer>,
         /// Its holder.
-        found: Peer,
+        found: Box<Peer>,
     },
     /// The new certificate is not valid in the federation.
     Untrusted {

@@ -87,7 +87,7 @@ pub fn install(
     if files.cert.exists() {
         let expected = CertifiedKey::read(&files).map_err(AuthorityError::Own)?.peer;
         if (expected.role, &expected.name) != (peer.role, &peer.name) {
-            let path = certificate.to_owned();
+            let (path, expected, peer) = (certificate.to_owned(), Box::new(expected), Box::new(peer));
             return Err(AuthorityError::Own(TlsError::Foreign { path, expected, found: peer }));
         }
     }

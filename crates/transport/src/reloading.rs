@@ -159,7 +159,7 @@ impl<C> ReloadingConfig<C> {
         let holder = CertifiedKey::read(&self.credentials)?;
         let (expected, found) = (&used.holder.peer, &holder.peer);
         if (expected.role, &expected.name) != (found.role, &found.name) {
-            let (expected, found) = (expected.clone(), found.clone());
+            let (expected, found) = (Box::new(expected.clone()), Box::new(found.clone()));
             return Err(TlsError::Foreign { path: holder.path, expected, found });
         }
         verify(&trust, &holder)?;

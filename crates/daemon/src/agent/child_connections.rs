@@ -207,6 +207,27 @@ mod tests {
     }
 
     #[test]
+    fn certificates_are_known_of_connected_children_and_servers_below_them() {
+        let connections = ChildConnections::default();
+        let [paris, lyon, nice]: [Name; 3] = ["paris", "lyon", "nice"].map(|name| name.parse().unwrap());
+        let report = |agents: &[(&Name, i64)], servers: &[(&Name, i64)]| {
+            let map =
+                |all: &[(&Name, i64)]| all.iter().map(|(name, at)| ((*name).clone(), Time(*at))).collect();
+            ReportedCertificates { agents: map(agents), servers: map(servers) }
+        };
+        let of_paris = report(&[(&paris, 1)], &[(&lyon, 2)]);
+        connections.report_certificates(&paris, of_paris.clone());
+        assert_eq!(connections.certificates(), ReportedCertificates::default(), "it is not connected");
+        let open = |child: &Name| connections.open(child.clone(), mpsc::channel(1).0, || Ok(())).unwrap();
+        let (number, _) = (open(&paris), open(&nice));
+        connections.report_certificates(&paris, of_paris);
+        connections.report_certificates(&nice, report(&[], &[(&nice, 3)]));
+        assert_eq!(connections.certificates(), report(&[(&paris, 1)], &[(&lyon, 2), (&nice, 3)]));
+        connections.close(&paris, number, || Ok(()));
+        assert_eq!(connections.certificates(), report(&[], &[(&nice, 3)]));
+    }
+
+    #[test]
     fn the_machine_is_notified_of_connections_in_the_order_of_the_table() {
         let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
