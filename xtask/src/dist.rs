@@ -1,4 +1,4 @@
-//! Packages: a Debian package and a tarball with the program, its manual, completions, systemd units and examples.
+//! Packages: a Debian package and a tarball with the program and its launcher, the manual, completions, systemd units and examples.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,12 +15,27 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d/pliant.fish"),
 ];
 
-/// Run after the package was unpacked. The user stays when the package is removed, since files may belong to it.
+/// The set-user-id launcher in a Debian system, and the file that says what it may do.
+const LAUNCHER: &str = "usr/lib/pliant/pliant-launcher";
+const LAUNCHER_FILE: &str = "etc/pliant/launcher.toml";
+
+/// Run after the package was unpacked. The user stays when the package is removed, since files may belong to it. The launcher is set-user-id
+/// from here on only, when its group exists, and unless the administrator has decided otherwise.
 const POSTINST: &str = "\
 #!/bin/sh
 set -e
 if [ \"$1\" = configure ] && ! getent passwd pliant >/dev/null; then
     useradd --system --user-group --home-dir /var/lib/pliant --no-create-home --shell /usr/sbin/nologin pliant
+fi
+if [ \"$1\" = configure ]; then
+    launcher=/usr/lib/pliant/pliant-launcher
+    if ! dpkg-statoverride --list $launcher >/dev/null 2>&1; then
+        chown root:pliant $launcher
+        chmod 4750 $launcher
+    fi
+    if [ ! -e /var/spool/pliant ]; then
+        install -d -m 0711 -o pliant -g pliant /var/spool/pliant
+    fi
 fi
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload || true
@@ -36,26 +51,45 @@ if [ -d /run/systemd/system ]; then
 fi
 ";
 
+/// The programs of a package.
+struct Programs {
+    pliant: PathBuf,
+    launcher: PathBuf,
+}
+
+impl Programs {
+    /// The optimised programs, which are built first; or `binary`, and the launcher as it is quickly built.
+    fn build(binary: Option<&Path>) -> Result<Programs, Failure> {
+        let profile = if binary.is_some() { "dev" } else { "dist" };
+        let build = ["build", "--profile", profile, "--locked", "-p"];
+        let pliant = match binary {
+            Some(binary) => absolute(binary)?,
+            None => {
+                Step::cargo(&[&build[..], &["pliant", "--all-features"]].concat()).run()?;
+                target().join("dist/pliant")
+            }
+        };
+        // Not with the program above: what that needs of rustix must not come into the launcher.
+        Step::cargo(&[&build[..], &["pliant-launcher", "--bin", "pliant-launcher"]].concat()).run()?;
+        let folder = if binary.is_some() { "debug" } else { "dist" };
+        Ok(Programs { pliant, launcher: target().join(folder).join("pliant-launcher") })
+    }
+}
+
 /// Writes the packages into `out`, with the program `binary`, or the optimised one, which is built first.
 pub(crate) fn run(binary: Option<&Path>, out: &Path) -> Result<(), Failure> {
-    let binary = match binary {
-        Some(binary) => absolute(binary)?,
-        None => {
-            Step::cargo(&["build", "--profile", "dist", "--locked", "-p", "pliant", "--all-features"])
-                .run()?;
-            target().join("dist/pliant")
-        }
-    };
+    let programs = Programs::build(binary)?;
+    let binary = &programs.pliant;
     make_dir(out)?;
     let out = absolute(out)?;
     let tree = out.join("tree");
     remove(&tree)?;
     let root = tree.join("debian");
-    fill(&root, &binary)?;
+    fill(&root, &programs)?;
     let package = format!("pliant_{VERSION}_{}.deb", debian_architecture());
-    debian_package(&root, &binary, &out.join(&package))?;
-    let needed = needed(&binary)?;
-    let tarball = tarball(&tree, &binary, &needed, &out)?;
+    debian_package(&root, binary, &out.join(&package))?;
+    let needed = needed(binary)?;
+    let tarball = tarball(&tree, &programs, &needed, &out)?;
     remove(&tree)?;
     let sums = Step::new("sha256sum", &[&package, &tarball]).dir(&out);
     let sums = sums
@@ -79,11 +113,12 @@ fn needed(binary: &Path) -> Result<String, Failure> {
 }
 
 /// The files of the Debian package below `root`.
-fn fill(root: &Path, binary: &Path) -> Result<(), Failure> {
+fn fill(root: &Path, programs: &Programs) -> Result<(), Failure> {
     let source = workspace_root();
-    copy(binary, &root.join("usr/bin/pliant"), 0o755)?;
-    strip(&root.join("usr/bin/pliant"));
-    make_dir(&root.join("etc/pliant"))?;
+    let binary = &programs.pliant;
+    install(binary, &root.join("usr/bin/pliant"), 0o755)?;
+    install(&programs.launcher, &root.join(LAUNCHER), 0o750)?;
+    copy(&source.join("deploy/launcher.toml"), &root.join(LAUNCHER_FILE), 0o644)?;
     for unit in ["pliant-agent@.service", "pliant-server@.service"] {
         copy(
             &source.join("deploy/systemd").join(unit),
@@ -158,18 +193,21 @@ fn debian_package(root: &Path, binary: &Path, package: &Path) -> Result<(), Fail
         architecture = debian_architecture(),
     );
     write(&root.join("DEBIAN/control"), &control, 0o644)?;
+    write(&root.join("DEBIAN/conffiles"), &format!("/{LAUNCHER_FILE}\n"), 0o644)?;
     write(&root.join("DEBIAN/postinst"), POSTINST, 0o755)?;
     write(&root.join("DEBIAN/postrm"), POSTRM, 0o755)?;
     Step::new("dpkg-deb", &["--root-owner-group", "--build", text(root), text(package)]).run()
 }
 
 /// The tarball: the program, its manual, completions, units and examples in one folder.
-fn tarball(tree: &Path, binary: &Path, needed: &str, out: &Path) -> Result<String, Failure> {
+fn tarball(tree: &Path, programs: &Programs, needed: &str, out: &Path) -> Result<String, Failure> {
     let source = workspace_root();
+    let binary = &programs.pliant;
     let name = format!("pliant-{VERSION}-linux-{}", std::env::consts::ARCH);
     let root = tree.join(&name);
-    copy(binary, &root.join("bin/pliant"), 0o755)?;
-    strip(&root.join("bin/pliant"));
+    install(binary, &root.join("bin/pliant"), 0o755)?;
+    install(&programs.launcher, &root.join("lib/pliant-launcher"), 0o755)?;
+    copy(&source.join("deploy/launcher.toml"), &root.join("deploy/launcher.toml"), 0o644)?;
     for (shell, _) in COMPLETIONS {
         write(
             &root.join("completions").join(format!("pliant.{shell}")),
@@ -212,6 +250,13 @@ fn completions(binary: &Path, shell: &str) -> Result<String, Failure> {
         what: "completions that the program prints",
         hint: "is --binary this version?",
     })
+}
+
+/// Copies a program.
+fn install(program: &Path, to: &Path, mode: u32) -> Result<(), Failure> {
+    copy(program, to, mode)?;
+    strip(to);
+    set_mode(to, mode)
 }
 
 /// Removes what only debuggers need. Without the tool the program stays as it is.
@@ -314,6 +359,15 @@ mod tests {
         check(b"", None);
         check(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0", Some((2, 34)));
         check(b"GLIBC_PRIVATE\0", None);
+    }
+
+    #[test]
+    fn the_scripts_of_the_package_are_shell() {
+        for script in [POSTINST, POSTRM] {
+            assert!(Step::new("sh", &["-n", "-c", script]).succeeds(), "{script}");
+        }
+        // In the tree, in the script and in the server's default it is one path.
+        assert!(POSTINST.contains(&format!("launcher=/{LAUNCHER}\n")));
     }
 
     #[test]

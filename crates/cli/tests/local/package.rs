@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use pliant_testing::{Needed, skip};
 use serde_json::Value;
@@ -84,10 +84,13 @@ fn the_debian_package_is_installed_used_and_removed() {
             done(Command::new("systemd-analyze").args(["verify", &unit]));
         }
     }
+    the_launcher_is_installed();
     use_federation(dir.path());
 
     drop(installed);
-    assert!(!Path::new("/usr/bin/pliant").exists());
+    for file in ["/usr/bin/pliant", "/usr/lib/pliant/pliant-launcher", "/etc/pliant/launcher.toml"] {
+        assert!(!Path::new(file).exists(), "{file}");
+    }
     // Files of its jobs may belong to it.
     done(Command::new("getent").args(["passwd", "pliant"]));
 }
@@ -98,6 +101,25 @@ fn readme_names_the_c_library(dir: &Path) {
     let tarball = files.find(|path| path.extension().is_some_and(|end| end == "gz")).unwrap();
     let readme = done(Command::new("tar").arg("-xzOf").arg(tarball).args(["--wildcards", "*/README.md"]));
     assert!(readme.contains("with glibc 2."), "{readme}");
+}
+
+/// The launcher is set-user-id for the group of servers, and its file lets it do nothing yet.
+fn the_launcher_is_installed() {
+    for (file, expected) in [
+        ("/usr/lib/pliant/pliant-launcher", "root:pliant 4750"),
+        ("/etc/pliant/launcher.toml", "root:root 644"),
+        ("/var/spool/pliant", "pliant:pliant 711"),
+    ] {
+        assert_eq!(done(Command::new("stat").args(["-c", "%U:%G %a", file])).trim_end(), expected, "{file}");
+    }
+    assert!(fs::read_to_string("/etc/pliant/launcher.toml").unwrap().contains("\nallow = []"));
+    // It has read the file and knows its caller when it looks for a request.
+    let call =
+        ["--reuid", "pliant", "--regid", "pliant", "--clear-groups", "/usr/lib/pliant/pliant-launcher"];
+    let Output { status, stderr, .. } = run(Command::new("setpriv").args(call).stdin(Stdio::null()));
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert_eq!(status.code(), Some(125), "{stderr}");
+    assert!(stderr.starts_with("pliant-launcher: no request on standard input"), "{stderr}");
 }
 
 /// Starts a federation with the installed program, runs a job on it, and stops it.

@@ -56,12 +56,8 @@ fn a_folder_is_emptied(site: &Site) {
         touch pliant-emptied-1; mkdir -p pliant-emptied-2/x
         perl -e 'for (1..300) { mkdir \"d\"; chdir \"d\"; open(F, \">f\"); close F }'
         for i in $(seq 1 3000); do echo > many.$i; done";
-    let filled = run("ptl-alice", &["/bin/sh", "-c", "exec perl -e 1"], "/");
-    done(site, &filled);
-    shell(
-        &format!("exec setpriv --reuid ptl-alice --regid ptl-alice --clear-groups bash -ec \"$FILL\"")
-            .replace("\"$FILL\"", &quoted(fill)),
-    );
+    let as_alice = "exec setpriv --reuid ptl-alice --regid ptl-alice --clear-groups bash -ec";
+    shell(&format!("{as_alice} '{}'", fill.replace('\'', "'\\''")));
     done(site, &empty("ptl-alice", job("full")));
     assert_eq!(shell("ls -A spool/full; stat -c '%U %a' spool/full"), "ptl-alice 700\n");
     assert_eq!(fs::read_to_string(path("home/ptl-alice/keep")).unwrap(), "ptl-alice");
@@ -84,10 +80,6 @@ fn a_folder_is_emptied(site: &Site) {
         let left = shell("ls spool/full/mount; umount spool/full/mount");
         assert_eq!((code, left.as_str()), (Some(125), "keep\n"));
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn a_program_is_run(site: &Site) {
