@@ -158,7 +158,8 @@ fn c001_9_fifo_on_10_000_jobs() {
 fn c001_13_more_jobs() {
     for seed in [1, 3] {
         let jobs = rigid(uniform(5_000, UNIFORM_LONGEST_S, seed).jobs);
-        let [fifo, backfill, h3] = ["fcfs", "backfill", "h3"].map(|batch| makespan_s(&run(batch, &jobs)) as f64);
+        let [fifo, backfill, h3] =
+            ["fcfs", "backfill", "h3"].map(|batch| makespan_s(&run(batch, &jobs)) as f64);
         let points = 100.0 * (backfill - h3) / fifo;
         let what = format!("points of makespan that h3 gains over backfill, 5,000 jobs, seed {seed}");
         judged("C001-13", &what, points, -0.8..=0.0, points > 0.0);
