@@ -6,6 +6,8 @@
 //! through [`Acceptor`] or [`incoming`] and finds the [`Caller`] in the extensions of each request; a client binds
 //! to a daemon's role and name, not to its address ([`channel`]).
 //!
+//! Signatures beside TLS, with the same keys and certificates: [`ClientTls::sign`], [`ServerTls::signer`].
+//!
 //! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
 //! refused by the handshake; [`ServerTls::check`] checks open connections, also for certificates that have expired since. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
 
@@ -24,6 +26,7 @@ mod peer;
 mod register;
 mod revocation_verifier;
 mod role;
+mod signing;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -40,4 +43,5 @@ pub use incoming::{Caller, Connection, Limits, guard, incoming};
 pub use peer::{IdentityError, Peer, Serial};
 pub use register::CertificateRecord;
 pub use role::{Identity, NameError, Role, UnknownRole};
+pub use signing::{Revocations, SignatureError, ValidAt};
 pub use tls::{CertificateLapse, ClientTls, ServerTls};

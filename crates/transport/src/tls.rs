@@ -3,12 +3,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use pliant_control::signed::Signature;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
@@ -19,6 +21,7 @@ use super::credentials::{CertifiedKey, Credentials, TlsError};
 use super::dates::date;
 use super::peer::Peer;
 use super::revocation_verifier::RevocationVerifier;
+use super::signing::{Revocations, SignatureError, ValidAt, is_signed, sign};
 use super::trust::{RevocationList, Trust};
 
 /// The protocol inside TLS: HTTP/2.
@@ -62,6 +65,8 @@ impl std::error::Error for CertificateLapse {}
 /// The side that accepts connections. Cheap to share.
 pub struct ServerTls {
     side: ReloadingConfig<ServerConfig>,
+    /// Verifies that the authority issued a certificate.
+    issued: Arc<dyn ClientCertVerifier>,
 }
 
 /// The side that makes connections. Cheap to share.
@@ -81,7 +86,9 @@ impl ServerTls {
         if !side.holder.peer.role.is_daemon() {
             return Err(TlsError::NotADaemon { path: side.holder.path, found: side.holder.peer });
         }
-        Ok(ServerTls { side })
+        let issued = issued(&side.trust)
+            .map_err(|source| TlsError::Unusable { path: side.holder.path.clone(), source })?;
+        Ok(ServerTls { side, issued })
     }
 
     /// The own identity.
@@ -93,6 +100,40 @@ impl ServerTls {
     /// for every request.
     pub fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         self.side.check(peer)
+    }
+
+    /// The holder of the certificate that signed these bytes.
+    ///
+    /// # Errors
+    ///
+    /// The certificate is not the authority's or was not `valid` then, it is revoked if `revocations` count, or its key did
+    /// not sign.
+    pub fn signer(
+        &self,
+        bytes: &[u8],
+        signature: &Signature,
+        valid: ValidAt,
+        revocations: Revocations,
+    ) -> Result<Peer, SignatureError> {
+        let trust = &self.side.trust;
+        let certificate = CertificateDer::from(signature.certificate.as_slice());
+        let wrong = |why: String| SignatureError::Certificate { why };
+        let now = match valid {
+            ValidAt::Now => UnixTime::now(),
+            ValidAt::Then(at) => {
+                UnixTime::since_unix_epoch(Duration::from_secs(at.0.try_into().unwrap_or(0)))
+            }
+        };
+        let verified = self.issued.verify_client_cert(&certificate, &[], now);
+        verified.map_err(|error| wrong(error.to_string()))?;
+        let peer = Peer::from_certificate(&certificate).map_err(|error| wrong(error.to_string()))?;
+        if revocations == Revocations::Count && trust.is_revoked(&peer) {
+            return Err(SignatureError::Revoked { peer });
+        }
+        match is_signed(&certificate, bytes, &signature.bytes) {
+            true => Ok(peer),
+            false => Err(SignatureError::Signature { peer }),
+        }
     }
 
     pub(super) fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
@@ -115,6 +156,17 @@ impl ClientTls {
     /// Waits until a connection may be made. The turn is over when what is returned is dropped.
     pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
         self.turns.acquire().await.expect("it is never closed")
+    }
+
+    /// Signs some bytes with the own key.
+    ///
+    /// # Errors
+    ///
+    /// Keys of this kind cannot sign.
+    pub fn sign(&self, bytes: &[u8]) -> Result<Signature, TlsError> {
+        let CertifiedKey { path, chain, key, .. } = &self.side.holder;
+        let certificate = chain.first().expect("a holder's first certificate was read for its identity");
+        sign(certificate, key, bytes).map_err(|source| TlsError::Unusable { path: path.clone(), source })
     }
 
     /// Checks that a daemon's certificate is still valid; see [`ServerTls::check`].
@@ -173,17 +225,20 @@ impl<C> ReloadingConfig<C> {
     }
 }
 
+/// Verifies that the authority issued a certificate.
+fn issued(trust: &Trust) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
+    WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider())
+        .build()
+        .map_err(verifier_error)
+}
+
 fn server_config(
     trust: &Trust,
     list: Option<Arc<RevocationList>>,
     holder: &CertifiedKey,
 ) -> Result<ServerConfig, rustls::Error> {
     let provider = provider();
-    let verifier: Arc<dyn ClientCertVerifier> =
-        WebPkiClientVerifier::builder_with_provider(trust.roots.clone(), provider.clone())
-            .build()
-            .map_err(verifier_error)?;
-    let verifier = Arc::new(RevocationVerifier { verifier, list });
+    let verifier = Arc::new(RevocationVerifier { verifier: issued(trust)?, list });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
