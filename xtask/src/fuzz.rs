@@ -3,8 +3,8 @@
 use crate::machine;
 use crate::step::{Failure, Step, run_all};
 
-/// One per format that users hand us; each is a target of the crate `fuzz`.
-const TARGETS: &[&str] = &["swf", "gwf", "mapping_toml", "mapping_dot"];
+/// One per format that users hand us, and what the set-user-id launcher reads; each is a target of the crate `fuzz`.
+const TARGETS: &[&str] = &["swf", "gwf", "mapping_toml", "mapping_dot", "launcher"];
 
 /// Runs each target for that many seconds; building them comes on top.
 pub(crate) fn run(seconds: u32) -> Result<(), Failure> {

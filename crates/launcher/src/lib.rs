@@ -1,7 +1,7 @@
 //! `pliant-launcher` does things on a cluster as a user's account, for a server that has no such right itself.
 //!
 //! The program belongs to root, is set-user-id, and only the group of Pliant's servers may execute it. A server gives it one
-//! [`Request`] on its standard input. The launcher checks the request against `/etc/pliant/launcher.toml`, which only
+//! [`Request`] on its standard input. The launcher checks the request against `/etc/pliant/launcher.toml` ([`Config`]), which only
 //! root can write, becomes the account for good, and does what was asked for: it makes or empties the folder of a job, runs one of
 //! the programs that the file names, or signals processes.
 //!
@@ -16,9 +16,18 @@
 //! What it cannot prevent: a server that is taken over can run programs as any account that the file allows, since that is
 //! what servers do.
 
+mod account;
+mod c_library;
+mod config;
+mod error;
+mod folder;
+mod privileges;
+mod protected;
 mod request;
+mod serve;
+mod toml;
 
+pub use config::Config;
+pub use error::{ConfigError, Error};
 pub use request::{Limit, Limits, MAX_REQUEST_BYTES, Malformed, Request, Signal, StandardInput};
-
-/// The exit code of the launcher if it has not done what it was asked for.
-pub const REFUSED: u8 = 125;
+pub use serve::{REFUSED, launch};

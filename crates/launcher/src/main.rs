@@ -1,7 +1,14 @@
 //! `pliant-launcher`: see the library of the same name.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+/// The configuration file. A distribution that keeps it elsewhere names the path when it builds the program; nobody can name one when it runs.
+const CONFIG: &str = match option_env!("PLIANT_LAUNCHER_CONFIG") {
+    Some(path) => path,
+    None => "/etc/pliant/launcher.toml",
+};
+
 fn main() -> ExitCode {
-    ExitCode::from(pliant_launcher::REFUSED)
+    pliant_launcher::launch(Path::new(CONFIG))
 }

@@ -1,0 +1,113 @@
+//! The account as which something is done, and whether the file allows it.
+
+use std::ffi::{CString, OsString};
+
+use crate::c_library::{self, Entry};
+use crate::config::{Config, is_name};
+use crate::error::Error;
+
+/// The uid of `nobody`, which stands for every user whom the system cannot name.
+const NOBODY: u32 = 65_534;
+/// What calls of the system understand as "leave it as it is".
+const UNCHANGED: u32 = u32::MAX;
+
+/// An account that the file allows.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// All groups, `gid` included.
+    pub(crate) groups: Vec<u32>,
+    pub(crate) home: OsString,
+    pub(crate) shell: OsString,
+}
+
+impl Account {
+    /// The account of that name, if the file allows it and the name service has it.
+    ///
+    /// # Errors
+    /// The account is unknown, not allowed or banned, the caller's own or one of the system's.
+    pub(crate) fn allowed(name: &str, config: &Config, caller: u32) -> Result<Account, Error> {
+        let refused = |expected: &str| Error::refused("account", name, expected);
+        if !is_name(name) {
+            return Err(refused("letters, digits, `.`, `_`, `-`, `@`, `+`, `$` and `\\`"));
+        }
+        if !config.allow.as_ref().is_none_or(|allow| allow.iter().any(|allowed| allowed == name)) {
+            return Err(refused("one in `allow` of the launcher's file"));
+        }
+        let entry = entry(name)?.ok_or_else(|| refused("one that exists"))?;
+        if entry.name.to_bytes() != name.as_bytes() {
+            return Err(refused("the name that the account has itself"));
+        }
+        requirement(&entry, config.uid_min, caller).map_or(Ok(()), |expected| Err(refused(&expected)))?;
+        // By uid: an account may have several names.
+        for denied in &config.deny {
+            if denied == name || self::entry(denied)?.is_some_and(|denied| denied.uid == entry.uid) {
+                return Err(refused("one that `deny` of the launcher's file does not ban"));
+            }
+        }
+        let groups = c_library::groups(&entry.name, entry.gid)
+            .map_err(Error::system(format!("look up the groups of {name:?}")))?;
+        if groups.iter().any(|group| matches!(*group, 0 | UNCHANGED)) {
+            return Err(refused("one outside the group of root"));
+        }
+        let Entry { uid, gid, home, shell, .. } = entry;
+        Ok(Account { name: name.to_owned(), uid, gid, groups, home, shell })
+    }
+}
+
+/// The uid of the user who may call the launcher.
+pub(crate) fn caller(config: &Config) -> Result<u32, Error> {
+    let entry = entry(&config.caller)?.map(|entry| entry.uid);
+    let expected = "a user other than root as `caller` in the launcher's file";
+    entry
+        .filter(|uid| !matches!(*uid, 0 | UNCHANGED))
+        .ok_or_else(|| Error::refused("caller", &config.caller, expected))
+}
+
+fn entry(name: &str) -> Result<Option<Entry>, Error> {
+    let look_up = || c_library::account(&CString::new(name)?);
+    look_up().map_err(Error::system(format!("look up the account {name:?}")))
+}
+
+/// What an account has to be and is not, whatever the lists of the file say.
+fn requirement(entry: &Entry, uid_min: u32, caller: u32) -> Option<String> {
+    match (entry.uid, entry.gid) {
+        (0, _) | (_, 0) => Some("one that is neither root nor in its group".to_owned()),
+        (UNCHANGED | NOBODY, _) | (_, UNCHANGED) => Some("one of a person, not nobody's".to_owned()),
+        (uid, _) if uid == caller => Some("another one than the caller's own".to_owned()),
+        (uid, _) if uid < uid_min => Some(format!("one with a uid from {uid_min} (`uid_min`; it has {uid})")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_of_the_system() {
+        let check = |uid: u32, gid: u32, refused: bool| {
+            let entry = Entry { name: CString::default(), uid, gid, home: "/".into(), shell: "".into() };
+            assert_eq!(requirement(&entry, 1000, 1500).is_some(), refused, "{uid} {gid}");
+        };
+        check(1000, 1000, false);
+        check(1501, 5, false);
+        check(999, 1000, true);
+        check(0, 1000, true);
+        check(1000, 0, true);
+        check(1500, 1500, true);
+        check(65_534, 1000, true);
+        check(u32::MAX, 1000, true);
+        check(1000, u32::MAX, true);
+    }
+
+    #[test]
+    fn the_name_service_knows_root_and_its_groups() {
+        let root = entry("root").unwrap().unwrap();
+        assert_eq!((root.uid, root.gid, root.home), (0, 0, "/root".into()));
+        assert!(c_library::groups(c"root", 0).unwrap().contains(&0));
+        assert!(entry("no-such-account-of-pliant").unwrap().is_none());
+    }
+}

@@ -1,0 +1,214 @@
+//! The launcher's file: who may call it, and what it may do as which accounts.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::{ConfigError, Error};
+use crate::protected::{self, Kind};
+use crate::toml::{self, Value};
+
+/// The longest file.
+const MAX_BYTES: u64 = 1 << 16;
+/// The lowest uid if the file names none: that of the first person on most systems.
+const UID_MIN: u32 = 1000;
+
+/// The content of the launcher's file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The user whose processes may call the launcher.
+    pub caller: String,
+    /// The lowest uid of accounts, at least 1.
+    pub uid_min: u32,
+    /// The accounts as which it does something; `None` is every account from `uid_min`.
+    pub allow: Option<Vec<String>>,
+    /// Accounts as which it does nothing, under whatever name of the same uid.
+    pub deny: Vec<String>,
+    /// The folders in which folders of jobs are made and emptied.
+    pub folders: Vec<PathBuf>,
+    /// The programs that are run.
+    pub programs: Vec<PathBuf>,
+}
+
+impl Config {
+    /// Reads a file that only root can change.
+    ///
+    /// # Errors
+    /// Others than root could change the file or put another one in its place, or it says something that it cannot say.
+    pub fn load(path: &Path) -> Result<Config, Error> {
+        protected::open(path, Kind::File)?;
+        let mut text = String::new();
+        let file = fs::File::open(path).map_err(Error::system(format!("open {path:?}")))?;
+        file.take(MAX_BYTES + 1)
+            .read_to_string(&mut text)
+            .map_err(Error::system(format!("read {path:?}")))?;
+        Config::parse(&text).map_err(|cause| Error::Config { path: path.to_owned(), cause })
+    }
+
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// The text is too long, is no list of keys with values, or a key or value is not one of a launcher's file.
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        if text.len() as u64 > MAX_BYTES {
+            return Err(ConfigError { line: 1, message: format!("expected at most {MAX_BYTES} bytes") });
+        }
+        let mut caller = None;
+        let mut config = Config {
+            caller: String::new(),
+            uid_min: UID_MIN,
+            allow: None,
+            deny: Vec::new(),
+            folders: Vec::new(),
+            programs: Vec::new(),
+        };
+        for entry in toml::parse(text)? {
+            let set = match (entry.key.as_str(), entry.value) {
+                ("caller", Value::Text(name)) => account_name(name).map(|name| caller = Some(name)),
+                ("uid_min", Value::Number(uid)) => uid_min(uid).map(|uid| config.uid_min = uid),
+                ("allow", Value::List(names)) => names_of(names).map(|names| config.allow = Some(names)),
+                ("deny", Value::List(names)) => names_of(names).map(|names| config.deny = names),
+                ("folders", Value::List(paths)) => paths_of(paths).map(|paths| config.folders = paths),
+                ("programs", Value::List(paths)) => paths_of(paths).map(|paths| config.programs = paths),
+                ("caller", _) => Err("expected a text: `caller = \"pliant\"`".to_owned()),
+                ("uid_min", _) => Err("expected a number: `uid_min = 1000`".to_owned()),
+                (key @ ("allow" | "deny" | "folders" | "programs"), _) => {
+                    Err(format!("expected a list of texts: `{key} = [\"...\"]`"))
+                }
+                (key, _) => Err(format!(
+                    "unknown key `{key}`; expected caller, uid_min, allow, deny, folders or programs"
+                )),
+            };
+            set.map_err(|message| ConfigError { line: entry.line, message })?;
+        }
+        let missing = || ConfigError {
+            line: text.lines().count().max(1),
+            message: "the key `caller` is missing: the user who may call the launcher".to_owned(),
+        };
+        config.caller = caller.ok_or_else(missing)?;
+        Ok(config)
+    }
+}
+
+/// Whether a text can be the name of an account. Names of Active Directory have `\`, `+` or `@` before or behind their domain.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_first = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    name.len() <= 256
+        && name.starts_with(is_first)
+        && name.chars().all(|char| is_first(char) || matches!(char, '.' | '-' | '@' | '+' | '$' | '\\'))
+        // `chown` and others take such a text for a uid.
+        && !name.chars().all(|char| char.is_ascii_digit())
+}
+
+fn account_name(name: String) -> Result<String, String> {
+    match is_name(&name) && name != "root" {
+        true => Ok(name),
+        false => Err(format!("expected the name of an account other than root, found {name:?}")),
+    }
+}
+
+fn names_of(names: Vec<String>) -> Result<Vec<String>, String> {
+    names.into_iter().map(account_name).collect()
+}
+
+fn uid_min(uid: u64) -> Result<u32, String> {
+    match u32::try_from(uid) {
+        Ok(uid) if uid > 0 => Ok(uid),
+        _ => Err(format!("expected a uid from 1, found {uid}: nothing is ever done as root")),
+    }
+}
+
+fn paths_of(paths: Vec<String>) -> Result<Vec<PathBuf>, String> {
+    let path = |path: String| match is_plain(&path) {
+        true => Ok(PathBuf::from(path)),
+        false => Err(format!(
+            "expected an absolute path without `.`, `..`, `//` and a `/` at its end, found {path:?}"
+        )),
+    };
+    paths.into_iter().map(path).collect()
+}
+
+/// Whether a path is absolute, and spelled in the one way in which it is compared.
+fn is_plain(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|rest| {
+        !path.contains('\0') && rest.split('/').all(|name| !matches!(name, "" | "." | ".."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Result<Config, String> {
+        Config::parse(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_of_accounts() {
+        for name in [
+            "alice",
+            "a.b-c_d",
+            "EXAMPLE\\alice",
+            "EXAMPLE+alice",
+            "alice@example.org",
+            "_apt",
+            "host$",
+            "0day",
+        ] {
+            assert!(is_name(name), "{name}");
+        }
+        let long = "a".repeat(257);
+        for name in [
+            "", "-alice", ".alice", "+alice", "a b", "a:b", "a\nb", "a/b", "a\0b", "0", "1000", "älice",
+            "@x", &long,
+        ] {
+            assert!(!is_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_and_its_defaults() {
+        let text = "# comment\ncaller = \"pliant\"  # who\nallow = ['alice',\n  # and\n  \"bob\",\n]\nuid_min=500\n\
+                    folders = [\"/var/spool/pliant\"]\nprograms = [ '/usr/bin/pliant' ]\ndeny = []\n";
+        let expected = Config {
+            caller: "pliant".into(),
+            uid_min: 500,
+            allow: Some(vec!["alice".into(), "bob".into()]),
+            deny: Vec::new(),
+            folders: vec!["/var/spool/pliant".into()],
+            programs: vec!["/usr/bin/pliant".into()],
+        };
+        assert_eq!(config(text), Ok(expected));
+        let least = config("caller = 'pliant'").unwrap();
+        assert_eq!((least.uid_min, least.allow, least.programs.len()), (1000, None, 0));
+    }
+
+    #[test]
+    fn what_a_file_cannot_say() {
+        let check = |text: &str, expected: &str| assert_eq!(config(text).unwrap_err(), expected, "{text}");
+        check("", "1: the key `caller` is missing: the user who may call the launcher");
+        check("uid_min = 5\n\n", "2: the key `caller` is missing: the user who may call the launcher");
+        check("\ncaller = 5", "2: expected a text: `caller = \"pliant\"`");
+        check("caller = 'root'", "1: expected the name of an account other than root, found \"root\"");
+        check("caller = ''", "1: expected the name of an account other than root, found \"\"");
+        check("uid_min = 0", "1: expected a uid from 1, found 0: nothing is ever done as root");
+        check(
+            "uid_min = 4294967296",
+            "1: expected a uid from 1, found 4294967296: nothing is ever done as root",
+        );
+        check("uid_min = 'x'", "1: expected a number: `uid_min = 1000`");
+        check("allow = 'alice'", "1: expected a list of texts: `allow = [\"...\"]`");
+        check("deny = [\n'a:b']", "1: expected the name of an account other than root, found \"a:b\"");
+        check(
+            "allows = []",
+            "1: unknown key `allows`; expected caller, uid_min, allow, deny, folders or programs",
+        );
+        check("caller = 'a'\ncaller = 'b'", "2: the key `caller` is there twice, first in line 1");
+        for path in ["tmp", "", "/", "/a/", "/a//b", "/a/./b", "/a/../b", "./a"] {
+            let message = config(&format!("folders = ['{path}']")).unwrap_err();
+            assert!(message.contains("expected an absolute path"), "{path}: {message}");
+        }
+        let long = format!("caller = 'pliant'\n{}", "#\n".repeat(40_000));
+        check(&long, "1: expected at most 65536 bytes");
+    }
+}

@@ -1,0 +1,126 @@
+//! How the launcher gives up what it may do.
+//!
+//! The program has one thread, so that the calls of the kernel, which change one thread, change all of it.
+//!
+//! `PR_SET_NO_NEW_PRIVS` is not set on the programs that are run, as Slurm's `slurmstepd` does not set it: a job may use what its user may use
+//! after a login, set-user-id programs such as `ping`, `fusermount` and the start of a container included. Who may have them is a
+//! matter of the machine.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getgroups, getuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+use crate::account::Account;
+use crate::c_library;
+use crate::error::Error;
+
+const NONE: CapabilitySets = CapabilitySets {
+    effective: CapabilitySet::empty(),
+    permitted: CapabilitySet::empty(),
+    inheritable: CapabilitySet::empty(),
+};
+
+/// Gives this process a state of its own, in place of what its caller has prepared. Returns the caller's uid.
+///
+/// The standard library opens `/dev/null` for each of the three usual descriptors that is closed, before `main`.
+pub(crate) fn prepare() -> Result<u32, Error> {
+    c_library::clear_environment();
+    c_library::reset_signals();
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let caller = getuid();
+    if !geteuid().is_root() || caller.is_root() {
+        let expected = "to be called by a user other than root, to belong to root and to have mode 4750";
+        return Err(Error::refused("pliant-launcher", (caller.as_raw(), geteuid().as_raw()), expected));
+    }
+    rustix::process::chdir("/").map_err(Error::system("change to /"))?;
+    close_descriptors()?;
+    Ok(caller.as_raw())
+}
+
+/// Closes all but the three usual descriptors: a program that is run has no right to what its caller has left open.
+fn close_descriptors() -> Result<(), Error> {
+    let open =
+        fs::read_dir("/proc/self/fd").map_err(Error::system("list the descriptors in /proc/self/fd"))?;
+    let numbers: Vec<i32> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    numbers.into_iter().filter(|number| *number > 2).for_each(c_library::close);
+    Ok(())
+}
+
+/// Does something with the caller's rights alone. What the caller has opened is read with its rights only.
+pub(crate) fn as_caller<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
+    let (caller, root) = (getuid(), Uid::ROOT);
+    set_thread_res_uid(caller, caller, root).map_err(Error::system("take the caller's rights"))?;
+    let done = work();
+    set_thread_res_uid(caller, root, root).map_err(Error::system("take root's rights back"))?;
+    Ok(done)
+}
+
+/// Keeps the rights of the real user alone. Nothing is written for the caller before.
+pub(crate) fn give_up() -> Result<(), Error> {
+    let real = getuid();
+    set_thread_res_uid(real, real, real).map_err(Error::system("give up root's rights"))?;
+    set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))
+}
+
+/// Becomes the account, but can still write into a folder of somebody else, while `make` makes something there. What it makes belongs to the
+/// account from its first moment.
+pub(crate) fn make_as<T>(account: &Account, make: impl FnOnce() -> T) -> Result<T, Error> {
+    set_groups(account)?;
+    let uid = Uid::from_raw(account.uid);
+    set_thread_res_uid(uid, uid, Uid::ROOT).map_err(Error::system("become the account"))?;
+    let write = CapabilitySet::DAC_OVERRIDE;
+    let writing = CapabilitySets { effective: write, permitted: write, ..NONE };
+    set_capabilities(None, writing).map_err(Error::system("keep the right to write"))?;
+    let made = make();
+    set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
+    finish(account)?;
+    Ok(made)
+}
+
+/// Becomes the account for good.
+pub(crate) fn become_account(account: &Account) -> Result<(), Error> {
+    set_groups(account)?;
+    finish(account)
+}
+
+fn set_groups(account: &Account) -> Result<(), Error> {
+    let gid = Gid::from_raw(account.gid);
+    let groups: Vec<Gid> = account.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    set_thread_groups(&groups).map_err(Error::system("take the account's groups"))?;
+    set_thread_res_gid(gid, gid, gid).map_err(Error::system("take the account's first group"))
+}
+
+fn finish(account: &Account) -> Result<(), Error> {
+    let uid = Uid::from_raw(account.uid);
+    set_thread_res_uid(uid, uid, uid).map_err(Error::system("become the account"))?;
+    set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
+    match is_account(account) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::refused("kernel", "some left", "that all of root's rights are given up")),
+        Err(cause) => Err(Error::System { action: "verify the account".to_owned(), cause }),
+    }
+}
+
+/// Whether the process is the account, and can become nothing else.
+fn is_account(account: &Account) -> io::Result<bool> {
+    let root = (Uid::ROOT, Gid::ROOT);
+    let sorted = |mut groups: Vec<u32>| {
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    };
+    let groups = getgroups()?.iter().map(|group| group.as_raw()).collect();
+    Ok([getuid(), geteuid()].iter().all(|uid| uid.as_raw() == account.uid)
+        && [getgid(), getegid()].iter().all(|gid| gid.as_raw() == account.gid)
+        && sorted(groups) == sorted(account.groups.clone())
+        && capabilities(None)? == NONE
+        && set_thread_res_uid(None, root.0, None).is_err()
+        && set_thread_res_uid(root.0, None, None).is_err()
+        && set_thread_res_gid(None, root.1, None).is_err()
+        && set_thread_groups(&[root.1]).is_err())
+}

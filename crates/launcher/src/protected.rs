@@ -1,0 +1,167 @@
+//! Files and folders that only root can change.
+//!
+//! A path is walked from `/`, one component at a time, and each folder on the way belongs to root and is not writable by its group or by others.
+//! Links are followed if they belong to root, since only root can have put them into such a folder. What was checked therefore stays as it is,
+//! whoever else runs on the machine, and the path can be opened later without a race.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat};
+
+use crate::error::Error;
+
+/// As many links as Linux follows in a path.
+const LINKS_MAX: usize = 40;
+
+/// What a path has to lead to.
+pub(crate) enum Kind {
+    /// A file of root's.
+    File,
+    /// A folder of root's or of that user's.
+    Folder(u32),
+}
+
+/// The file or folder that a path leads to, opened with `O_PATH`.
+pub(crate) fn open(path: &Path, kind: Kind) -> Result<OwnedFd, Error> {
+    let mut rest: VecDeque<OsString> = VecDeque::new();
+    push_front(&mut rest, path);
+    let mut links = 0;
+    let mut at = root()?;
+    while let Some(name) = rest.pop_front() {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let next =
+            openat(&at, &*name, flags, Mode::empty()).map_err(Error::system(format!("open {path:?}")))?;
+        let stat = fstat(&next).map_err(Error::system(format!("examine {path:?}")))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            // An owner is checked by the last component too: what a link leads to may be anything.
+            let owner = if rest.is_empty() { kind.owner() } else { 0 };
+            is_protected(&stat, owner).map_err(|found| unprotected(path, &name, &found))?;
+            at = next;
+            continue;
+        }
+        links += 1;
+        if stat.st_uid != 0 || links > LINKS_MAX {
+            return Err(unprotected(
+                path,
+                &name,
+                "is a link that does not belong to root; name what it leads to",
+            ));
+        }
+        let target =
+            readlinkat(&next, "", Vec::new()).map_err(Error::system(format!("read a link of {path:?}")))?;
+        let target = OsString::from_vec(target.into_bytes());
+        if Path::new(&target).is_absolute() {
+            at = root()?;
+        }
+        push_front(&mut rest, Path::new(&target));
+    }
+    let stat = fstat(&at).map_err(Error::system(format!("examine {path:?}")))?;
+    let found = FileType::from_raw_mode(stat.st_mode);
+    let expected = kind.file_type();
+    if found != expected {
+        let found = format!(
+            "expected a {}, found another kind of file",
+            if expected == FileType::Directory { "folder" } else { "file" }
+        );
+        return Err(Error::Unprotected { path: path.to_owned(), found });
+    }
+    Ok(at)
+}
+
+impl Kind {
+    /// The user to whom it may belong, beside root.
+    fn owner(&self) -> u32 {
+        match self {
+            Kind::File => 0,
+            Kind::Folder(owner) => *owner,
+        }
+    }
+
+    fn file_type(&self) -> FileType {
+        match self {
+            Kind::File => FileType::RegularFile,
+            Kind::Folder(_) => FileType::Directory,
+        }
+    }
+}
+
+fn root() -> Result<OwnedFd, Error> {
+    let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(Error::system("open /"))?;
+    let stat = fstat(&root).map_err(Error::system("examine /"))?;
+    is_protected(&stat, 0).map_err(|found| unprotected(Path::new("/"), &OsString::from("/"), &found))?;
+    Ok(root)
+}
+
+/// Puts the components of a path before those that are still to be walked.
+fn push_front(rest: &mut VecDeque<OsString>, path: &Path) {
+    for component in path.components().rev() {
+        if matches!(component, Component::Normal(_) | Component::ParentDir) {
+            rest.push_front(component.as_os_str().to_owned());
+        }
+    }
+}
+
+fn is_protected(stat: &Stat, owner: u32) -> Result<(), String> {
+    if stat.st_uid != 0 && stat.st_uid != owner {
+        let who = if owner == 0 { String::new() } else { format!(" or to uid {owner}") };
+        return Err(format!("has to belong to root{who}, and belongs to uid {}", stat.st_uid));
+    }
+    if stat.st_mode & 0o022 != 0 {
+        let mode = stat.st_mode & 0o7777;
+        return Err(format!("is writable by its group or by others (mode {mode:04o}); `chmod go-w` it"));
+    }
+    Ok(())
+}
+
+fn unprotected(path: &Path, name: &OsString, found: &str) -> Error {
+    Error::Unprotected { path: path.to_owned(), found: format!("{name:?} {found}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_and_modes() {
+        let check = |uid: u32, mode: u32, owner: u32, expected: bool| {
+            let mut stat = fstat(std::io::stdin()).unwrap();
+            (stat.st_uid, stat.st_mode) = (uid, mode);
+            assert_eq!(is_protected(&stat, owner).is_ok(), expected, "{uid} {mode:o} {owner}");
+        };
+        check(0, 0o100_644, 0, true);
+        check(0, 0o100_664, 0, false);
+        check(0, 0o100_646, 0, false);
+        check(0, 0o041_777, 0, false);
+        check(7, 0o040_755, 0, false);
+        check(7, 0o040_711, 7, true);
+        check(0, 0o040_711, 7, true);
+        check(8, 0o040_711, 7, false);
+    }
+
+    #[test]
+    fn a_path_is_walked_by_its_components() {
+        let check = |path: &str, expected: &[&str]| {
+            let mut rest = VecDeque::from([OsString::from("z")]);
+            push_front(&mut rest, Path::new(path));
+            assert_eq!(rest, [expected, &["z"]].concat());
+        };
+        check("/a/b", &["a", "b"]);
+        check("../c/./d", &["..", "c", "d"]);
+        check("/", &[]);
+    }
+
+    #[test]
+    fn links_of_roots_are_followed() {
+        // `/proc/self` would be a link of this user's; `/proc/mounts` is one of root's, and leads to `self/mounts`.
+        assert!(open(Path::new("/proc/version"), Kind::File).is_ok());
+        assert!(open(Path::new("/proc/version"), Kind::Folder(0)).is_err());
+        assert!(open(Path::new("/proc"), Kind::File).is_err());
+        assert!(open(Path::new("/tmp/any"), Kind::File).is_err());
+        assert!(open(Path::new("/proc/no-such-file"), Kind::File).is_err());
+    }
+}

@@ -1,0 +1,247 @@
+//! From a call of the launcher to what it does.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Resource, Rlimit, getrlimit, kill_process, kill_process_group, setrlimit, setsid,
+};
+
+use crate::account::{self, Account};
+use crate::config::Config;
+use crate::error::Error;
+use crate::folder::{self, JobFolder};
+use crate::privileges;
+use crate::protected::{self, Kind};
+use crate::request::{Limit, Request, Signal, StandardInput};
+
+/// The exit code of the launcher if it has not done what it was asked for.
+pub const REFUSED: u8 = 125;
+
+/// `PATH` of a program whose request has none.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// `SHELL` of an account that has none.
+const SHELL: &str = "/bin/sh";
+
+/// The launcher: does what its caller asks for on standard input, if the file at `config` allows it.
+///
+/// A refusal is one line on standard error, and nowhere else: the caller is a daemon with a log of its own.
+pub fn launch(config: &Path) -> ExitCode {
+    // A panic would be a defect. Its message must not be written with root's rights either.
+    std::panic::set_hook(Box::new(|panic| {
+        refuse(panic);
+        std::process::exit(REFUSED.into());
+    }));
+    match serve(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            refuse(&error);
+            ExitCode::from(REFUSED)
+        }
+    }
+}
+
+/// Writes why nothing was done, with the rights of the real user: what standard error is was the caller's choice.
+fn refuse(reason: &dyn std::fmt::Display) {
+    if privileges::give_up().is_ok() {
+        let line = format!("pliant-launcher: {reason}\n");
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+}
+
+fn serve(config: &Path) -> Result<(), Error> {
+    let caller = privileges::prepare()?;
+    let config = Config::load(config)?;
+    if account::caller(&config)? != caller {
+        let expected = format!("a call by the user {:?} (`caller` in the file)", config.caller);
+        return Err(Error::refused("caller", caller, expected));
+    }
+    let request = privileges::as_caller(request)?.map_err(Error::Request)?;
+    let account = Account::allowed(request.account(), &config, caller)?;
+    match request {
+        Request::MakeFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.make(&account),
+        Request::EmptyFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.empty(&account),
+        Request::Run { program, environment, folder, input, limits, .. } => {
+            check_program(&program, &config)?;
+            check_environment(&environment)?;
+            setsid().map_err(Error::system(
+                "begin a session (the caller must not make the launcher the leader of a process group)",
+            ))?;
+            privileges::become_account(&account)?;
+            set_limits(&limits)?;
+            folder::enter(&folder)?;
+            set_input(input)?;
+            Err(run(&program, environment, &account))
+        }
+        Request::Signal { signal, processes, .. } => {
+            let targets = processes.into_iter().map(Target::of).collect::<Result<Vec<Target>, Error>>()?;
+            privileges::become_account(&account)?;
+            send(signal, &targets)
+        }
+    }
+}
+
+/// Reads the request from standard input, and nothing behind it.
+fn request() -> io::Result<Request> {
+    Request::read(File::from(rustix::stdio::stdin().try_clone_to_owned()?))
+}
+
+fn check_program(program: &[OsString], config: &Config) -> Result<(), Error> {
+    let name = program.first().map_or(OsStr::new(""), OsString::as_os_str);
+    // Bytes are compared: `Path` takes several spellings for equal.
+    if !config.programs.iter().any(|program| program.as_os_str() == name) {
+        let expected = format!("one of `programs` of the launcher's file ({:?})", config.programs);
+        return Err(Error::refused("program", name, expected));
+    }
+    protected::open(Path::new(name), Kind::File).map(drop)
+}
+
+/// Variables by which the C library or a shell loads or runs something else, or reads its input in another way. Programs have the account's rights
+/// alone, so this is a second line of defence: it keeps a program that the file names to what it is there for.
+fn check_environment(environment: &[(OsString, OsString)]) -> Result<(), Error> {
+    const STARTS: [&str; 4] = ["LD_", "MALLOC_", "BASH_FUNC_", "RESOLV_"];
+    #[rustfmt::skip]
+    const NAMES: [&str; 15] = [
+        "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "NIS_PATH", "HOSTALIASES", "LOCALDOMAIN",
+        "RES_OPTIONS", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PS4",
+    ];
+    let is_refused = |(name, value): &&(OsString, OsString)| {
+        let bytes = name.as_bytes();
+        STARTS.iter().any(|start| bytes.starts_with(start.as_bytes()))
+            || NAMES.iter().any(|refused| bytes == refused.as_bytes())
+            || value.as_bytes().starts_with(b"() {")
+    };
+    match environment.iter().find(is_refused) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::refused(
+            "environment",
+            name,
+            "no variable that loads or runs another program; a job can set it itself",
+        )),
+    }
+}
+
+/// Sets resource limits, as the account: those of the caller can only become lower. Without another request no core is dumped.
+fn set_limits(limits: &[(Limit, u64)]) -> Result<(), Error> {
+    let dump = (!limits.iter().any(|(limit, _)| *limit == Limit::CoreDump)).then_some((Limit::CoreDump, 0));
+    for (limit, value) in limits.iter().copied().chain(dump) {
+        let resource = match limit {
+            Limit::AddressSpace => Resource::As,
+            Limit::Processes => Resource::Nproc,
+            Limit::FileSize => Resource::Fsize,
+            Limit::CoreDump => Resource::Core,
+        };
+        let value = Some(getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value)));
+        setrlimit(resource, Rlimit { current: value, maximum: value })
+            .map_err(Error::system(format!("set the limit {limit:?}")))?;
+    }
+    Ok(())
+}
+
+fn set_input(input: StandardInput) -> Result<(), Error> {
+    match input {
+        StandardInput::Rest => Ok(()),
+        StandardInput::Empty => {
+            let null = File::open("/dev/null").map_err(Error::system("open /dev/null"))?;
+            rustix::stdio::dup2_stdin(null.as_fd()).map_err(Error::system("close standard input"))
+        }
+    }
+}
+
+/// Runs a program in place of this one. Comes back only if that cannot be.
+fn run(program: &[OsString], environment: Vec<(OsString, OsString)>, account: &Account) -> Error {
+    let shell = if account.shell.is_empty() { OsStr::new(SHELL) } else { account.shell.as_os_str() };
+    let name = OsStr::new(&account.name);
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]).env_clear();
+    command.env("PATH", PATH).env("HOME", &account.home).env("SHELL", shell);
+    command.env("USER", name).env("LOGNAME", name).envs(environment);
+    let cause = command.exec();
+    Error::System { action: format!("run {:?}", program[0]), cause }
+}
+
+/// A process or a process group.
+enum Target {
+    Process(Pid),
+    Group(Pid),
+}
+
+impl Target {
+    /// None of 0, 1 and -1, which stand for more than one process or for the first one.
+    fn of(number: i32) -> Result<Target, Error> {
+        let id = number.checked_abs().filter(|id| *id > 1).and_then(Pid::from_raw);
+        let id = id.ok_or_else(|| {
+            Error::refused("processes", number, "a process above 1 or a process group below -1")
+        })?;
+        Ok(if number > 0 { Target::Process(id) } else { Target::Group(id) })
+    }
+}
+
+/// Signals every target. One that has ended is fine, and one that belongs to somebody else keeps the others from nothing.
+fn send(signal: Signal, targets: &[Target]) -> Result<(), Error> {
+    let signal = match signal {
+        Signal::Term => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+        Signal::Stop => rustix::process::Signal::STOP,
+        Signal::Cont => rustix::process::Signal::CONT,
+    };
+    let sent = targets.iter().map(|target| match target {
+        Target::Process(id) => (*id, kill_process(*id, signal)),
+        Target::Group(id) => (*id, kill_process_group(*id, signal)),
+    });
+    let failed = sent.fold(None, |failed, (id, sent)| match sent {
+        Ok(()) | Err(Errno::SRCH) => failed,
+        Err(cause) => failed.or(Some((id, cause))),
+    });
+    match failed {
+        None => Ok(()),
+        Some((id, cause)) => Err(Error::system(format!("signal {}", id.as_raw_nonzero()))(cause)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables() {
+        let check = |name: &str, value: &str, allowed: bool| {
+            assert_eq!(check_environment(&[(name.into(), value.into())]).is_ok(), allowed, "{name}");
+        };
+        for name in [
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "LD_AUDIT",
+            "GLIBC_TUNABLES",
+            "MALLOC_CHECK_",
+            "BASH_ENV",
+            "ENV",
+            "IFS",
+            "BASH_FUNC_ls%%",
+        ] {
+            check(name, "x", false);
+        }
+        for name in ["PATH", "HOME", "PLIANT_JOB", "OMP_NUM_THREADS", "ENVIRONMENT", "SLURM_CONF"] {
+            check(name, "x", true);
+        }
+        check("X", "() { :; }; id", false);
+    }
+
+    #[test]
+    fn processes() {
+        let check = |number: i32, allowed: bool| assert_eq!(Target::of(number).is_ok(), allowed, "{number}");
+        for number in [0, 1, -1, i32::MIN] {
+            check(number, false);
+        }
+        for number in [2, -2, i32::MAX, -i32::MAX] {
+            check(number, true);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What the launcher reads: any request comes back from its bytes, and no bytes do harm.
+
+#[path = "support/invariants.rs"]
+mod invariants;
+#[path = "support/mutation.rs"]
+mod mutation;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use mutation::Random;
+use pliant_launcher::{Limit, MAX_REQUEST_BYTES, Malformed, Request, Signal, StandardInput};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+/// A text of the system's: no zero byte.
+fn os(least: usize) -> impl Strategy<Value = OsString> {
+    vec(1..=255u8, least..20).prop_map(OsString::from_vec)
+}
+
+fn variable() -> impl Strategy<Value = (OsString, OsString)> {
+    let name = vec(any::<u8>().prop_filter("a name", |byte| !matches!(byte, 0 | b'=')), 1..10);
+    (name.prop_map(OsString::from_vec), os(0))
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let folder = || os(0).prop_map(Into::into);
+    let limits = subsequence(Limit::ALL, 0..=Limit::ALL.len()).prop_flat_map(|limits| {
+        limits.into_iter().map(|limit| (Just(limit), any::<u64>())).collect::<Vec<_>>()
+    });
+    prop_oneof![
+        (any::<String>(), folder()).prop_map(|(account, folder)| Request::MakeFolder { account, folder }),
+        (any::<String>(), folder()).prop_map(|(account, folder)| Request::EmptyFolder { account, folder }),
+        (
+            any::<String>(),
+            vec(os(0), 0..5),
+            vec(variable(), 0..5),
+            folder(),
+            select(StandardInput::ALL),
+            limits
+        )
+            .prop_map(|(account, program, environment, folder, input, limits)| Request::Run {
+                account,
+                program,
+                environment,
+                folder,
+                input,
+                limits
+            }),
+        (any::<String>(), select(Signal::ALL), vec(any::<i32>(), 0..5))
+            .prop_map(|(account, signal, processes)| Request::Signal { account, signal, processes }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_request_comes_back_and_leaves_what_follows(request in request(), rest in vec(any::<u8>(), 0..9)) {
+        let bytes = [request.encode(), rest.clone()].concat();
+        let mut input = bytes.as_slice();
+        prop_assert_eq!(Request::read(&mut input).unwrap(), request);
+        prop_assert_eq!(input, rest);
+    }
+
+    #[test]
+    fn a_request_that_ends_early_is_none(request in request(), cut in any::<prop::sample::Index>()) {
+        let bytes = request.encode();
+        prop_assert!(Request::read(&bytes[..cut.index(bytes.len())]).is_err());
+        prop_assert!(Request::decode(&[&bytes[4..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn any_bytes(bytes in vec(any::<u8>(), 0..300), text in "[a-z_]{0,9} ?= ?[\\[\\]'\",#0-9a-z/.\n ]{0,60}") {
+        invariants::hold(&bytes);
+        invariants::hold(text.as_bytes());
+    }
+}
+
+#[test]
+fn mutated_requests_and_files() {
+    let (corpus, mut random) = (mutation::corpus(), Random(7));
+    corpus.iter().for_each(|bytes| invariants::hold(bytes));
+    for _ in 0..20_000 {
+        invariants::hold(&mutation::mutated(&corpus, &mut random));
+    }
+}
+
+#[test]
+fn what_is_no_request() {
+    fn fields(fields: &[&[u8]]) -> Vec<u8> {
+        let field = |field: &&[u8]| [&u32::try_from(field.len()).unwrap().to_le_bytes(), *field].concat();
+        fields.iter().flat_map(field).collect()
+    }
+    let check = |bytes: &[u8], expected: Malformed| assert_eq!(Request::decode(bytes), Err(expected));
+    let run = |program: &[&[u8]], environment: &[&[u8]], limits: &[&[u8]]| {
+        fields(&[b"run", b"alice", b"/", b"empty", &fields(program), &fields(environment), &fields(limits)])
+    };
+    assert!(Request::decode(&run(&[b"/bin/true"], &[b"A", b""], &[b"processes", b"1"])).is_ok());
+    check(b"", Malformed::Missing("verb"));
+    check(b"\x01\0\0", Malformed::Truncated);
+    check(b"\x05\0\0\0abcd", Malformed::Truncated);
+    check(b"\xff\xff\xff\xffabcd", Malformed::Truncated);
+    check(&fields(&[b"run"]), Malformed::Missing("account"));
+    check(&fields(&[b"Run", b"alice"]), Malformed::Field("verb"));
+    check(&fields(&[b"run", b"\xff"]), Malformed::Field("account"));
+    check(&fields(&[b"make-folder", b"alice"]), Malformed::Missing("folder"));
+    check(&fields(&[b"make-folder", b"alice", b"/a\0b"]), Malformed::Field("folder"));
+    check(&fields(&[b"make-folder", b"alice", b"/a", b""]), Malformed::Excess);
+    check(&fields(&[b"run", b"alice", b"/", b"tty"]), Malformed::Field("input"));
+    check(&run(&[b"/bin/sh\0"], &[], &[]), Malformed::Field("program"));
+    check(&run(&[], &[b"A"], &[]), Malformed::Field("environment"));
+    check(&run(&[], &[b"", b"x"], &[]), Malformed::Field("environment"));
+    check(&run(&[], &[b"A=B", b"x"], &[]), Malformed::Field("environment"));
+    check(&run(&[], &[b"A", b"x\0y"], &[]), Malformed::Field("environment"));
+    check(&run(&[], &[], &[b"stack", b"1"]), Malformed::Field("limits"));
+    check(&run(&[], &[], &[b"processes", b"-1"]), Malformed::Field("limits"));
+    check(&run(&[], &[], &[b"processes", b"1", b"processes", b"2"]), Malformed::Field("limits"));
+    check(&fields(&[b"signal", b"alice", b"hup", b""]), Malformed::Field("signal"));
+    check(&fields(&[b"signal", b"alice", b"kill", &fields(&[b"2147483648"])]), Malformed::Field("processes"));
+
+    let long = u32::try_from(MAX_REQUEST_BYTES + 1).unwrap().to_le_bytes();
+    let error = Request::read(long.as_slice()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("expected at most {MAX_REQUEST_BYTES} bytes, found {}", MAX_REQUEST_BYTES + 1)
+    );
+}

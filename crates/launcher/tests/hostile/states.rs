@@ -1,0 +1,117 @@
+//! A file, a folder or a program of the launcher's that others than root could change, or that is not what it should be.
+
+use crate::Case;
+use crate::requests::{empty, make, run};
+use crate::site::{CONFIG, Site, configure, job, shell};
+
+/// The number of calls.
+pub(crate) fn check(site: &Site) -> usize {
+    files(site) + permissions(site) + lists(site)
+}
+
+/// What the file says.
+fn files(site: &Site) -> usize {
+    let long = format!("{CONFIG}{}", "# long\n".repeat(10_000));
+    let rows: &[(&str, &str)] = &[
+        ("", "launcher.toml:1: the key `caller` is missing"),
+        ("caller = 'ptl-caller'\n[more]\n", "launcher.toml:2: expected a key, found '['"),
+        ("caller = 'ptl-caller'\nprogram = ['/bin/sh']\n", "launcher.toml:2: unknown key `program`"),
+        (
+            "caller = 'ptl-caller'\ncaller = 'ptl-mallory'\n",
+            "launcher.toml:2: the key `caller` is there twice",
+        ),
+        ("caller = 'ptl-caller'\nuid_min = 0\n", "launcher.toml:2: expected a uid from 1"),
+        ("caller = 'ptl-caller'\nuid_min = -1\n", "launcher.toml:2: expected a number"),
+        ("caller = 'ptl-caller'\nprograms = ['sh']\n", "launcher.toml:2: expected an absolute path"),
+        ("caller = 'ptl-caller'\nfolders = ['/a/../b']\n", "launcher.toml:2: expected an absolute path"),
+        ("caller = 'ptl-caller'\nallow = 'ptl-alice'\n", "launcher.toml:2: expected a list"),
+        ("caller = 'ptl-caller'\nallow = [\"ptl-al\\u0069ce\"]\n", "launcher.toml:2: expected the quote"),
+        ("caller = 'root'\n", "launcher.toml:1: expected the name of an account other than root"),
+        ("caller = 'ptl-toor'\n", "caller: expected a user other than root"),
+        ("caller = 'ptl-unknown'\n", "caller: expected a user other than root"),
+        ("caller = 'ptl-mallory'\n", "expected a call by the user \"ptl-mallory\""),
+        ("caller = 'ptl-caller'\n\0", "launcher.toml:2: expected a key"),
+        (&long, "expected at most 65536 bytes"),
+    ];
+    for (text, expected) in rows {
+        configure(text);
+        let name = &text[..text.len().min(60)];
+        Case { name, prelude: "", input: make("ptl-alice", job("new")).encode(), expected }.check(site);
+    }
+    configure(CONFIG);
+    rows.len()
+}
+
+/// Who can change what the launcher relies on: shell that spoils it, shell that mends it, the refusal.
+fn permissions(site: &Site) -> usize {
+    let writable = "writable by its group or by others";
+    let rows: &[(&str, &str, &str)] = &[
+        ("rm etc/launcher.toml", "", "No such file"),
+        ("chmod g+w etc/launcher.toml", "", writable),
+        ("chmod o+w etc/launcher.toml", "", writable),
+        ("chown ptl-caller etc/launcher.toml", "", "has to belong to root"),
+        ("rm etc/launcher.toml; mkdir etc/launcher.toml", "rmdir etc/launcher.toml", "expected a file"),
+        ("rm etc/launcher.toml; mkfifo etc/launcher.toml", "", "expected a file"),
+        (
+            "mv etc/launcher.toml etc/x; ln -s x etc/launcher.toml; chown -h ptl-caller etc/launcher.toml",
+            "rm etc/launcher.toml etc/x",
+            "does not belong to root",
+        ),
+        (
+            "rm etc/launcher.toml; ln -s ../spool/file etc/launcher.toml",
+            "rm etc/launcher.toml",
+            "has to belong to root",
+        ),
+        ("ln -sfn launcher.toml etc/launcher.toml", "rm etc/launcher.toml", "link"),
+        ("chmod o+w etc", "chmod o-w etc", writable),
+        ("chmod 1777 etc", "chmod 755 etc", writable),
+        ("chown ptl-caller etc", "chown root etc", "has to belong to root"),
+        ("chmod g+w .", "chmod g-w .", writable),
+        ("chown ptl-caller .", "chown root .", "has to belong to root"),
+        ("chmod g+w spool", "chmod g-w spool", writable),
+        ("chmod o+w spool", "chmod o-w spool", writable),
+        ("chown ptl-bob spool", "chown ptl-caller spool", "has to belong to root or to uid"),
+        ("chown ptl-alice spool", "chown ptl-caller spool", "has to belong to root or to uid"),
+        ("mv spool s; touch spool", "rm spool; mv s spool", "expected a folder"),
+        ("mv spool s", "mv s spool", "No such file"),
+        (
+            "mv spool s; ln -s s spool; chown -h ptl-caller spool",
+            "rm spool; mv s spool",
+            "does not belong to root",
+        ),
+    ];
+    for (spoil, mend, expected) in rows {
+        for request in [make("ptl-alice", job("new")), empty("ptl-alice", job("of-alice"))] {
+            shell(spoil);
+            Case { name: spoil, prelude: "", input: request.encode(), expected }.check(site);
+            if !mend.is_empty() {
+                shell(mend);
+            }
+            configure(CONFIG);
+        }
+    }
+    2 * rows.len()
+}
+
+/// The lists of accounts.
+fn lists(site: &Site) -> usize {
+    let rows: &[(&str, &str, &str)] = &[
+        ("allow = []", "ptl-alice", "one in `allow`"),
+        ("allow = ['ptl-bob']", "ptl-alice", "one in `allow`"),
+        ("allow = ['ptl-alic', 'ptl-alice2', 'PTL-ALICE']", "ptl-alice", "one in `allow`"),
+        ("allow = ['ptl-alice']\ndeny = ['ptl-alice']", "ptl-alice", "does not ban"),
+        ("allow = ['ptl-alias']\ndeny = ['ptl-banned']", "ptl-alias", "does not ban"),
+        ("allow = ['ptl-toor']", "ptl-toor", "neither root"),
+        ("allow = ['nobody']\nuid_min = 1", "nobody", "one of a person"),
+        ("allow = ['ptl-caller']\nuid_min = 1", "ptl-caller", "another one than the caller's own"),
+        ("allow = ['ptl-system']", "ptl-system", "one with a uid from 1000"),
+        ("uid_min = 4294967295", "ptl-alice", "one with a uid from 4294967295"),
+    ];
+    for (lines, account, expected) in rows {
+        configure(&format!("caller = 'ptl-caller'\nprograms = ['/bin/sh']\n{lines}\n"));
+        let request = run(account, &["/bin/sh", "-c", "id"], "/");
+        Case { name: lines, prelude: "", input: request.encode(), expected }.check(site);
+    }
+    configure(CONFIG);
+    rows.len()
+}

@@ -1,0 +1,197 @@
+//! What the file allows is done, as the account and completely.
+
+use std::fs;
+use std::process::Stdio;
+
+use pliant_launcher::{Limit, Request, Signal, StandardInput};
+
+use crate::requests::{empty, make, run, signal};
+use crate::site::{BASE, Site, configure, finish, group, job, outcome, path, shell};
+
+pub(crate) fn check(site: &Site) {
+    folders_are_made(site);
+    a_folder_is_emptied(site);
+    a_program_is_run(site);
+    limits_are_set(site);
+    processes_are_signalled(site);
+    lists_of_accounts(site);
+}
+
+fn done(site: &Site, request: &Request) -> String {
+    let (code, stdout, stderr) = outcome(&site.ask(request));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{request:?}");
+    stdout
+}
+
+fn folders_are_made(site: &Site) {
+    let about = |name: &str| shell(&format!("stat -c '%U:%G %a' {name}"));
+    done(site, &make("ptl-alice", job("1")));
+    assert_eq!(about("spool/1"), "ptl-alice:ptl-alice 700\n");
+    // Again, with something in it, and after its owner has opened it to others.
+    shell("touch spool/1/keep; chmod 777 spool/1");
+    done(site, &make("ptl-alice", job("1")));
+    assert_eq!(
+        (about("spool/1").as_str(), path("spool/1/keep").exists()),
+        ("ptl-alice:ptl-alice 700\n", true)
+    );
+    // In a folder of root's.
+    done(site, &make("ptl-bob", path("roots/rennes.7-a_b")));
+    assert_eq!(about("roots/rennes.7-a_b"), "ptl-bob:ptl-bob 700\n");
+    // Its server may remove it once it is empty.
+    done(site, &make("ptl-alice", job("2")));
+    assert_eq!(outcome(&site.call("rmdir spool/2; exit $? # $LAUNCHER", b"")).0, Some(0));
+    // A folder that a link of root's leads to.
+    shell("mv roots elsewhere; ln -s elsewhere roots");
+    done(site, &make("ptl-alice", path("roots/3")));
+    shell("rm roots; mv elsewhere roots");
+}
+
+fn a_folder_is_emptied(site: &Site) {
+    done(site, &make("ptl-alice", job("full")));
+    let fill = "
+        cd spool/full
+        mkdir -p a/b .c 'name with blanks' closed/inner read-only/inner; touch a/x a/b/y .c/.z $'new\\nline' -- -rf
+        ln -s ../../home/ptl-alice home; ln -s / root; ln -s loop loop; ln ../../home/ptl-alice/keep hard; mkfifo fifo
+        ln -s ../../../root-only a/root-only; touch read-only/inner/f closed/inner/f; chmod 000 closed; chmod 555 read-only/inner read-only
+        touch pliant-emptied-1; mkdir -p pliant-emptied-2/x
+        perl -e 'for (1..300) { mkdir \"d\"; chdir \"d\"; open(F, \">f\"); close F }'
+        for i in $(seq 1 3000); do echo > many.$i; done";
+    let filled = run("ptl-alice", &["/bin/sh", "-c", "exec perl -e 1"], "/");
+    done(site, &filled);
+    shell(
+        &format!("exec setpriv --reuid ptl-alice --regid ptl-alice --clear-groups bash -ec \"$FILL\"")
+            .replace("\"$FILL\"", &quoted(fill)),
+    );
+    done(site, &empty("ptl-alice", job("full")));
+    assert_eq!(shell("ls -A spool/full; stat -c '%U %a' spool/full"), "ptl-alice 700\n");
+    assert_eq!(fs::read_to_string(path("home/ptl-alice/keep")).unwrap(), "ptl-alice");
+    assert!(path("root-only/secret").exists());
+    // What somebody else has put there stays, is named, and keeps nothing else.
+    shell("cd spool/full; mkdir roots; touch roots/file a b");
+    let (code, _, stderr) = outcome(&site.ask(&empty("ptl-alice", job("full"))));
+    assert_eq!((code, shell("ls -A spool/full")), (Some(125), "roots\n".into()), "{stderr}");
+    assert!(
+        stderr.contains("delete \"file\"")
+            || stderr.contains("Permission denied")
+            || stderr.contains("not permitted"),
+        "{stderr}"
+    );
+    // So does what is mounted there.
+    shell("rm -r spool/full/*; mkdir spool/full/mount");
+    if shell("mount -t tmpfs none spool/full/mount 2>&1 && echo mounted || true") == "mounted\n" {
+        shell("touch spool/full/mount/keep; chown -R ptl-alice spool/full/mount");
+        let (code, ..) = outcome(&site.ask(&empty("ptl-alice", job("full"))));
+        let left = shell("ls spool/full/mount; umount spool/full/mount");
+        assert_eq!((code, left.as_str()), (Some(125), "keep\n"));
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+fn a_program_is_run(site: &Site) {
+    let (alice, project) = (site.alice, group("ptl-project"));
+    let gid = group("ptl-alice");
+    let report = "id -u; id -ru; id -g; id -G; pwd; umask; echo $*; env | sort; cat; exit 7";
+    let mut request =
+        run("ptl-alice", &["/bin/sh", "-c", report, "name", "a b", "c"], path("home/ptl-alice"));
+    if let Request::Run { environment, .. } = &mut request {
+        environment.extend(
+            [("PLIANT_JOB", "rennes.7"), ("EMPTY", "")].map(|(name, value)| (name.into(), value.into())),
+        );
+    }
+    let home = format!("{BASE}/home/ptl-alice");
+    let expected = format!(
+        "{alice}\n{alice}\n{gid}\n{gid} {project}\n{home}\n0077\na b c\n\
+         EMPTY=\nHOME={home}\nLOGNAME=ptl-alice\nPATH=/usr/local/bin:/usr/bin:/bin\nPLIANT_JOB=rennes.7\nPWD={home}\nSHELL=/bin/sh\nUSER=ptl-alice\n"
+    );
+    let input = [request.encode(), b"not for the program".to_vec()].concat();
+    assert_eq!(outcome(&site.call("", &input)), (Some(7), expected.clone(), String::new()));
+    // The rest of the input is the program's, to its last byte.
+    let Request::Run { input, environment, .. } = &mut request else { unreachable!("a run") };
+    *input = StandardInput::Rest;
+    // What is asked for comes before what is set for everybody.
+    environment.extend(
+        [("PATH", "/opt/bin:/usr/bin:/bin"), ("SHELL", "/bin/bash")]
+            .map(|(name, value)| (name.into(), value.into())),
+    );
+    let rest: Vec<u8> = (0..200_000u32).flat_map(u32::to_le_bytes).collect();
+    let output = site.call("", &[request.encode(), rest.clone()].concat());
+    let expected = expected
+        .replace("/usr/local/bin:/usr/bin:/bin", "/opt/bin:/usr/bin:/bin")
+        .replace("SHELL=/bin/sh", "SHELL=/bin/bash");
+    assert_eq!(output.stdout, [expected.into_bytes(), rest].concat());
+    // It is the process that the caller has started, in a session of its own, and its end is the program's.
+    let child = site.start("ptl-caller", "", Stdio::piped());
+    let id = child.id().to_string();
+    let request = run("ptl-alice", &["/bin/sh", "-c", "echo $$; ps -o sid=,pgid= -p $$; kill -TERM $$"], "/");
+    let (code, stdout, stderr) = outcome(&finish(child, &request.encode()));
+    assert_eq!((code, stderr.as_str()), (Some(-15), ""));
+    assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), [&id, &id, &id]);
+}
+
+fn limits_are_set(site: &Site) {
+    let report = "ulimit -H -v; ulimit -H -u; ulimit -H -f; ulimit -H -c";
+    let mut request = run("ptl-alice", &["/usr/bin/env", "bash", "-c", report], "/");
+    configure("caller = 'ptl-caller'\nprograms = ['/usr/bin/env']\n");
+    let Request::Run { limits, .. } = &mut request else { unreachable!("a run") };
+    limits.extend([
+        (Limit::AddressSpace, 1 << 30),
+        (Limit::Processes, 77),
+        (Limit::FileSize, 1 << 20),
+        (Limit::CoreDump, 1 << 20),
+    ]);
+    assert_eq!(done(site, &request), "1048576\n77\n1024\n1024\n");
+    // One above the caller's is the caller's.
+    let (code, stdout, _) = outcome(&site.call("ulimit -f 5; ulimit -u 50", &request.encode()));
+    assert_eq!((code, stdout.as_str()), (Some(0), "1048576\n50\n5\n1024\n"));
+    configure(crate::site::CONFIG);
+}
+
+fn processes_are_signalled(site: &Site) {
+    let start = || {
+        let child = site.start("ptl-caller", "", Stdio::piped());
+        let id = child.id().cast_signed();
+        let program = run("ptl-alice", &["/bin/sh", "-c", "sleep 600 & sleep 600; wait"], "/").encode();
+        (id, std::thread::spawn(move || outcome(&finish(child, &program))))
+    };
+    let state = |id: i32| shell(&format!("ps -o state= -p {id} || true")).trim().to_owned();
+    let wait = |id: i32, expected: &[&str]| {
+        (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            expected.contains(&state(id).as_str())
+        })
+    };
+    let (id, process) = start();
+    // It has become the account when it sleeps below a shell.
+    assert!((0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        shell(&format!("pgrep -s {id} sleep | wc -l")) == "2\n"
+    }));
+    done(site, &signal("ptl-alice", Signal::Stop, &[id]));
+    assert!(wait(id, &["T"]));
+    done(site, &signal("ptl-alice", Signal::Cont, &[id]));
+    assert!(wait(id, &["S"]));
+    // The group, and processes that have ended long ago.
+    done(site, &signal("ptl-alice", Signal::Kill, &[i32::MAX, -id]));
+    assert_eq!(process.join().unwrap().0, Some(-9));
+    assert!((0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        // One that nobody has waited for yet has ended, too.
+        shell(&format!("ps -o state= -s {id} | grep -vc Z || true")) == "0\n"
+    }));
+    done(site, &signal("ptl-alice", Signal::Term, &[]));
+}
+
+fn lists_of_accounts(site: &Site) {
+    let lines = "caller = 'ptl-caller'\nprograms = ['/bin/sh']\nfolders = []\n";
+    let check = |more: &str, account: &str| {
+        configure(&format!("{lines}{more}\n"));
+        assert_eq!(done(site, &run(account, &["/bin/sh", "-c", "id -un"], "/")), format!("{account}\n"));
+    };
+    check("allow = ['ptl-bob', 'ptl-alice']", "ptl-alice");
+    check("deny = ['ptl-bob']", "ptl-alice");
+    check("uid_min = 1\nallow = ['ptl-system']", "ptl-system");
+    configure(crate::site::CONFIG);
+}
