@@ -12,6 +12,9 @@ pub(super) struct Started {
     /// Process id of the job's first process, which is also the id of its process group. Filled in right after the
     /// job was started.
     pub(super) group: Option<i32>,
+    /// When the first process came to be, in clock ticks since the host was started, if the job runs as an account of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) leader_ticks: Option<u64>,
     /// The boot of this host in which that was: process ids mean nothing in another.
     pub(super) boot_id: String,
     /// Milliseconds since the Unix epoch.

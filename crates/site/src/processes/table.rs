@@ -17,6 +17,8 @@ pub(super) struct Process {
     pub(super) session: i32,
     /// It has ended and its parent has not noticed.
     pub(super) is_zombie: bool,
+    /// When it came to be, in clock ticks since the host was started.
+    pub(super) since_ticks: u64,
     /// CPU time of its threads, in clock ticks.
     pub(super) own_ticks: u64,
     /// CPU time of the children it waited for, with theirs, in clock ticks.
@@ -37,7 +39,7 @@ impl Process {
         let pid = std::str::from_utf8(&stat[..name_begin]).ok()?.trim().parse().ok()?;
         let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
         // Numbered from `state`, which is field 3 of the manual.
-        let fields: Vec<&str> = rest.split_ascii_whitespace().take(15).collect();
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
         let number = |index: usize| fields.get(index - 3)?.parse::<i32>().ok();
         // The children's times are signed in the manual, though never below zero.
         let ticks = |index: usize| fields.get(index - 3)?.parse::<u64>().ok();
@@ -47,6 +49,7 @@ impl Process {
             group: number(5)?,
             session: number(6)?,
             is_zombie: matches!(*fields.first()?, "Z" | "X"),
+            since_ticks: ticks(22)?,
             own_ticks: ticks(14)? + ticks(15)?,
             children_ticks: ticks(16)? + ticks(17)?,
         })
@@ -100,7 +103,8 @@ mod tests {
 
     fn process(pid: i32, parent: i32) -> Process {
         let (group, session) = (pid, pid);
-        Process { pid, parent, group, session, is_zombie: false, own_ticks: 0, children_ticks: 0 }
+        let (since_ticks, own_ticks, children_ticks) = (0, 0, 0);
+        Process { pid, parent, group, session, is_zombie: false, since_ticks, own_ticks, children_ticks }
     }
 
     #[test]
@@ -110,7 +114,7 @@ mod tests {
         };
         let numbers = "7 8 9 0 -1 4194304 90 0 1 0 11 22 33 44 20 0 1 0 5 6 7";
         let expected =
-            Process { group: 8, session: 9, own_ticks: 33, children_ticks: 77, ..process(1234, 7) };
+            Process { group: 8, session: 9, since_ticks: 5, own_ticks: 33, children_ticks: 77, ..process(1234, 7) };
         check(&format!("1234 (sh) S {numbers}\n"), Some(expected.clone()));
         check(&format!("1234 (a b) R (c) S {numbers}"), Some(expected.clone()));
         check(&format!("1234 (()\n) R {numbers}"), Some(expected.clone()));

@@ -11,6 +11,7 @@ use pliant_wire::Outcome;
 use rustix::process::{Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 
+use super::account::Signaller;
 use super::folder::Folder;
 use super::group::ProcessGroup;
 use super::spec::RunSpec;
@@ -19,6 +20,8 @@ use super::throttle::Throttle;
 
 /// How often a cancellation is looked for that came without a signal.
 const CANCEL_PERIOD: Duration = Duration::from_secs(1);
+/// How soon the end is asked for again that could not be asked for.
+const ASK_PERIOD: Duration = Duration::from_millis(100);
 /// Who wakes up so much later than asked for was stopped, with all of the job, as batch systems suspend jobs.
 const SUSPENDED: Duration = Duration::from_secs(2);
 /// How often killing is repeated, and how long at most, for a process that the kernel does not let go.
@@ -93,6 +96,8 @@ pub(super) struct Watch<'a> {
     pub(super) signals: &'a mut Signals,
     /// Its processes, but for those that left the group.
     pub(super) group: ProcessGroup,
+    /// How they are signalled, if the job runs as an account.
+    pub(super) account: Option<Signaller>,
     pub(super) started_at: Instant,
 }
 
@@ -107,6 +112,7 @@ impl Watch<'_> {
         let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
         let mut ending: Option<(Reason, Option<Instant>)> = None;
+        let mut is_asked = false;
         // When it was last known to be awake, and how long it has slept on purpose since: it may have been stopped before this.
         let (mut awake, mut slept) = (self.started_at, Duration::ZERO);
         let outcome = loop {
@@ -134,7 +140,7 @@ impl Watch<'_> {
                         deadline.filter(|&deadline| now >= deadline).map(|_| Reason::OverWalltime)
                     };
                     if let Some(reason) = reason {
-                        self.group.ask_to_end();
+                        is_asked = self.ask_to_end();
                         if let Some(mut throttle) = throttle.take() {
                             throttle.release();
                         }
@@ -149,6 +155,10 @@ impl Watch<'_> {
                     }
                 }
                 Some((_, kill_at)) => match *kill_at {
+                    Some(at) if now < at && !is_asked => {
+                        is_asked = self.ask_to_end();
+                        wake_in = wake_in.min(at - now).min(ASK_PERIOD);
+                    }
                     Some(at) if now >= at => {
                         self.kill_all();
                         // Again, if the kernel does not let it go.
@@ -175,10 +185,30 @@ impl Watch<'_> {
         }
     }
 
+    /// TERM for the group. False if it has to be sent again.
+    fn ask_to_end(&self) -> bool {
+        match &self.account {
+            Some(account) => account.ask_to_end(self.leader()),
+            None => {
+                self.group.ask_to_end();
+                true
+            }
+        }
+    }
+
+    fn leader(&self) -> i32 {
+        self.group.leader().as_raw_nonzero().get()
+    }
+
     /// KILL for the group and for whatever left it. Failures mean that nothing is left.
     fn kill_all(&self) {
+        let leader = self.leader();
+        if let Some(account) = &self.account {
+            let left = table::descendants(getpid()).into_iter().filter(|process| !process.is_zombie);
+            account.kill(leader, left.map(|process| process.pid));
+            return;
+        }
         self.group.kill();
-        let leader = self.group.leader().as_raw_nonzero().get();
         for process in table::descendants(getpid()) {
             // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or not in use.
             if let (false, true, Some(pid)) = (process.is_zombie, process.pid != leader, process.id()) {
@@ -190,19 +220,33 @@ impl Watch<'_> {
     /// After the leader's end: kills and reaps until nothing is left.
     fn end_rest(&mut self) {
         // Without leaving a moment in which the group's id could be given to another process: the leader is a zombie.
-        self.group.kill();
+        self.kill_rest();
         let _ = waitid(WaitId::Pid(self.group.leader()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         let begin = Instant::now();
         // `Err` is ECHILD: no children, and a descendant without a parent is our child.
         while self.reap_any() && begin.elapsed() < KILL_AT_MOST {
-            for process in table::descendants(getpid()) {
+            for process in table::descendants(getpid()).into_iter().filter(|_| self.account.is_none()) {
                 if let (false, Some(pid)) = (process.is_zombie, process.id()) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
             }
+            if self.account.is_some() {
+                self.kill_rest();
+            }
             if self.reap_any() {
                 self.signals.wait(KILL_PERIOD);
             }
+        }
+    }
+
+    /// KILL for what is left of the group; of a job that runs as an account, for all that is left.
+    fn kill_rest(&self) {
+        let Some(account) = &self.account else { return self.group.kill() };
+        // The launcher is not called for nothing: most jobs leave nothing.
+        let left = table::descendants(getpid()).into_iter().filter(|process| !process.is_zombie);
+        let left: Vec<i32> = left.map(|process| process.pid).collect();
+        if !left.is_empty() {
+            account.send_kill(left);
         }
     }
 

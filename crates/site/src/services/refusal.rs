@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pliant_control::names::User;
 use pliant_control::reason::Cause;
 use pliant_model::Span;
 use pliant_staging::FileName;
@@ -71,6 +72,13 @@ pub enum Refusal {
     },
     /// The server runs no scripts.
     NoScripts,
+    /// The user has no account on the cluster.
+    NoAccount {
+        /// The user.
+        user: User,
+        /// Why, as text behind "expected an account".
+        why: String,
+    },
     /// The script cannot be run.
     Script(ScriptProblem),
     /// A script's speedup model uses more processors than the server gives.
@@ -82,6 +90,7 @@ impl Refusal {
     pub fn cause(&self) -> Cause {
         match self {
             Self::Service { .. } | Self::NoScripts => Cause::NotOffered,
+            Self::NoAccount { .. } => Cause::NoAccount,
             Self::TooLong { .. } => Cause::TooLong,
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
@@ -102,6 +111,7 @@ impl Refusal {
             Self::TooLong { .. } => "ask for less, or on another server".to_owned(),
             Self::MissingInput { .. } | Self::InputBytes { .. } => String::new(),
             Self::NoScripts => "use one of its services, or another server".to_owned(),
+            Self::NoAccount { .. } => "ask the operator of this server, or use another server".to_owned(),
             Self::Script(problem) => problem.hint().to_owned(),
             Self::Speedup(error) => error.hint(),
         }
@@ -147,6 +157,9 @@ impl fmt::Display for Refusal {
                 write!(f, "expected at most {allowed} bytes of input, found {found}")
             }
             Self::NoScripts => write!(f, "expected a service, found a script on a server that runs none"),
+            Self::NoAccount { user, why } => {
+                write!(f, "expected an account of this cluster for user {user}, found none: {why}")
+            }
             Self::Script(problem) => problem.fmt(f),
             Self::Speedup(error) => error.fmt(f),
         }
