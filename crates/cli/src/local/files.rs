@@ -10,6 +10,7 @@ use pliant_config::Source;
 use pliant_control::server_info::ServerInfo;
 use pliant_daemon::config::{AgentFile, OptionalFile, ServerFile};
 use pliant_model::Time;
+use pliant_site::accounts::is_root;
 use pliant_site::services::Catalogue;
 use pliant_transport::{Authority, AuthorityError, CertificateRequest, Identity, Role};
 use serde::{Deserialize, Serialize};
@@ -243,12 +244,15 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed
     let Cluster { name, procs, speed: factor } = cluster;
     let Ports { address, http } = ports;
     let share = reference_share() * factor;
+    let as_root = if is_root() { "root = true\n" } else { "" };
     format!(
         "name = \"{name}\"\nlisten = \"{address}\"\nstate = \"state\"\n\n\
          [[parent]]\nname = \"{AGENT}\"\naddress = \"{}\"\n\n\
          [cluster]\nprocs = {procs}\nspeed = {factor}\nbatch = \"cbf\"\n\
          # Each processor is worth this share of one of this machine's, so that all clusters fit on it.\n\
          cpu_share = {share:.4}\n\n\
+         # All jobs run as the user who runs this server.\n\
+         [accounts]\nmap = \"shared\"\n{as_root}\n\
          # For `pliant explore`: beside the processors.\n\
          [optional]\ncores = {EXPLORING}\n\n\
          {TLS}\n[http]\nlisten = \"{http}\"\n\n{}",

@@ -12,12 +12,14 @@ use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Procs, Span};
+use pliant_site::accounts::AccountName;
 use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
 use pliant_wire::{InstanceCall, SubmittedWork};
 use tokio::sync::watch;
 
+use super::accounts::Accounts;
 use super::cluster::FreshListings;
 use crate::host::{Mailbox, Replies, Stopped};
 use crate::uplink::{Child, Upward};
@@ -27,6 +29,8 @@ use crate::uplink::{Child, Upward};
 pub(super) struct ServiceOffer {
     pub(super) info: ServerInfo,
     pub(super) catalogue: Arc<Catalogue>,
+    /// As which accounts users' jobs run.
+    pub(super) accounts: Arc<Accounts>,
     /// The path of this program, for services that use it.
     pub(super) pliant: String,
     /// How much longer the walltime of a batch is than those of its instances: [`batch_margin`].
@@ -40,6 +44,8 @@ pub(super) struct PreparedWork {
     pub(super) prepared: Prepared,
     /// The instances, if it is a batch.
     pub(super) batch: Option<Batch>,
+    /// The account as which it runs; none if that is the server's own user.
+    pub(super) account: Option<AccountName>,
 }
 
 impl ServiceOffer {
@@ -50,10 +56,11 @@ impl ServiceOffer {
         user: &User,
         learned: Option<Span>,
     ) -> Result<PreparedWork, Refusal> {
+        let account = self.accounts.of_owner(user)?;
         match what {
             SubmittedWork::Service { name, arguments } => {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
-                Ok(PreparedWork { prepared, batch: None })
+                Ok(PreparedWork { prepared, batch: None, account })
             }
             SubmittedWork::Batch(batch) => {
                 let service = self.catalogue.find(&batch.service, user)?;
@@ -62,7 +69,7 @@ impl ServiceOffer {
                 let (prepared, batch) =
                     service.prepare_batch(&batch.arguments, &batch.varied, calls, &self.pliant, learned)?;
                 let prepared = prepared.with_margin(self.margin);
-                Ok(PreparedWork { prepared, batch: Some(batch) })
+                Ok(PreparedWork { prepared, batch: Some(batch), account })
             }
             SubmittedWork::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
@@ -79,7 +86,7 @@ impl ServiceOffer {
                     walltime,
                 };
                 let prepared = self.catalogue.prepare_script(&given, None, None)?;
-                Ok(PreparedWork { prepared, batch: None })
+                Ok(PreparedWork { prepared, batch: None, account })
             }
         }
     }
@@ -97,6 +104,9 @@ impl ServiceOffer {
     /// The shape of what is asked for.
     fn work(&self, what: &DiscoverySubject, user: &User, learned: Option<Span>) -> Result<Work, Reason> {
         let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
+        if matches!(what, DiscoverySubject::Work(_) | DiscoverySubject::Service { .. }) {
+            self.accounts.of_owner(user).map_err(refused)?;
+        }
         match what {
             DiscoverySubject::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
             DiscoverySubject::Work(_) => Err(refused(Refusal::NoScripts)),
