@@ -112,10 +112,14 @@ impl AccountsFile {
                 return Err(("accounts.users", "expected the accounts of users, found none".to_owned()));
             }
             (AccountMap::File, _, None, _) => {
-                return Err(("accounts.file", "expected the file with the accounts of users, found none".to_owned()));
+                return Err((
+                    "accounts.file",
+                    "expected the file with the accounts of users, found none".to_owned(),
+                ));
             }
             (AccountMap::Shared, false, ..) => {
-                let why = "expected none with `map = \"shared\"`, which gives all users one account, found some";
+                let why =
+                    "expected none with `map = \"shared\"`, which gives all users one account, found some";
                 return Err(("accounts.users", why.to_owned()));
             }
             (AccountMap::Name | AccountMap::Table | AccountMap::Shared, _, Some(_), _) => {
@@ -127,7 +131,10 @@ impl AccountsFile {
             _ => {}
         }
         if self.lowest_uid == 0 {
-            return Err(("accounts.lowest_uid", "expected at least 1, since no job runs as root, found 0".into()));
+            return Err((
+                "accounts.lowest_uid",
+                "expected at least 1, since no job runs as root, found 0".into(),
+            ));
         }
         if !self.has_accounts() {
             return Ok(());
@@ -138,7 +145,8 @@ impl AccountsFile {
             return Err(("cluster.cpu_share", why.to_owned()));
         }
         if is_external {
-            let why = "expected `shared` without an account in front of an external batch system, found another";
+            let why =
+                "expected `shared` without an account in front of an external batch system, found another";
             return Err(("accounts.map", why.to_owned()));
         }
         self.check_launcher()
@@ -159,7 +167,8 @@ impl AccountsFile {
         if self.has_accounts() || self.root || !is_root() {
             return Ok(());
         }
-        let why = "expected jobs that do not run as root, found a server that runs as root and all jobs with it";
+        let why =
+            "expected jobs that do not run as root, found a server that runs as root and all jobs with it";
         Err(("accounts.map", why.to_owned()))
     }
 
@@ -167,7 +176,9 @@ impl AccountsFile {
     pub(crate) fn shared_account(&self) -> Option<String> {
         match (self.map, &self.shared) {
             (AccountMap::Shared, Some(account)) => Some(format!("all jobs run as the account {account}")),
-            (AccountMap::Shared, None) => Some(format!("all jobs run as the server's own user {}", own_user())),
+            (AccountMap::Shared, None) => {
+                Some(format!("all jobs run as the server's own user {}", own_user()))
+            }
             (AccountMap::Name | AccountMap::Table | AccountMap::File, _) => None,
         }
     }

@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::agent::history_days;
-use super::{ACCOUNTS, AccountsFile, ADVERTISE, HttpFile, LimitsFile, OptionalFile, check_advertised, wrong_value};
+use super::{
+    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, check_advertised, wrong_value,
+};
 use pliant_site::BatchSystemSettings;
 
-const HINT: &str =
-    "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], [accounts] with map, \
+const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], [accounts] with map, \
      and [tls]";
 
 /// The configuration of a server.

@@ -60,12 +60,23 @@ impl Accounts {
             accounts.prepare_folder()?;
         }
         if let Some(account) = &file.shared {
-            accounts.check(account).map_err(|why| io::Error::new(io::ErrorKind::NotFound, why.to_string()))?;
+            accounts
+                .check(account)
+                .map_err(|why| io::Error::new(io::ErrorKind::NotFound, why.to_string()))?;
         }
         Ok(accounts)
     }
 
     /// Accounts may look for their own folder in the folder of all, and see no other.
+    /// Closes a folder of the server's own to others.
+    pub(super) fn close(&self, folder: &Path) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        match self.file.has_accounts() {
+            true => fs::set_permissions(folder, fs::Permissions::from_mode(0o700)),
+            false => Ok(()),
+        }
+    }
+
     fn prepare_folder(&self) -> io::Result<()> {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
         let named = |error: io::Error| {
@@ -85,9 +96,10 @@ impl Accounts {
                 Some(account) => account.clone(),
             },
             (_, Some(account)) => account,
-            (AccountMap::Name, None) => user.as_str().parse().map_err(|_| {
-                Unmapped("its name cannot be that of an account".to_owned())
-            })?,
+            (AccountMap::Name, None) => user
+                .as_str()
+                .parse()
+                .map_err(|_| Unmapped("its name cannot be that of an account".to_owned()))?,
             (AccountMap::Table, None) => return Err(Unmapped("it is not in the server's table".to_owned())),
             (AccountMap::File, None) => self.in_file(user)?,
         };
@@ -227,7 +239,10 @@ mod tests {
         let own = accounts(dir.path(), "map = \"shared\"");
         assert_eq!(found(&own, "alice"), Ok(None));
         // An account that every Linux has, and that is no person's.
-        let named = accounts(dir.path(), "map = \"name\"\nlowest_uid = 1\nusers = { alice = \"daemon\", eve = \"root\" }");
+        let named = accounts(
+            dir.path(),
+            "map = \"name\"\nlowest_uid = 1\nusers = { alice = \"daemon\", eve = \"root\" }",
+        );
         assert_eq!(found(&named, "daemon"), Ok(Some("daemon".to_owned())));
         assert_eq!(found(&named, "alice"), Ok(Some("daemon".to_owned())));
         assert_eq!(found(&named, "eve"), Err("the account root is root".to_owned()));

@@ -170,8 +170,11 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>) -> Result<Host, Daem
     let opened = tokio::task::spawn_blocking(move || Store::open(&folder, staging::Limits::default()));
     let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
     let pliant = supervisor.first().map(Into::into).unwrap_or_default();
-    let (said, name) = (file.accounts(), file.name.clone());
-    let made = tokio::task::spawn_blocking(move || Accounts::new(&said, &name, pliant));
+    let (said, name, state) = (file.accounts(), file.name.clone(), file.state.clone());
+    let made = tokio::task::spawn_blocking(move || {
+        let accounts = Accounts::new(&said, &name, pliant)?;
+        accounts.close(&state).map(|()| accounts)
+    });
     let accounts = made.await.expect("looking at accounts does not panic").map_err(unusable("accounts"))?;
     Ok(Host {
         server: file.name.clone(),

@@ -60,7 +60,8 @@ impl Host {
         records: &Path,
     ) -> Result<Option<AccountRun>, Failure> {
         let Some(account) = account else { return Ok(None) };
-        let account = account.parse().map_err(|error: AccountNameError| Failure::lasting(error.to_string()))?;
+        let account =
+            account.parse().map_err(|error: AccountNameError| Failure::lasting(error.to_string()))?;
         // The folders of jobs, subjobs and requests are in one; those of requests are in that of their exploration.
         let within = records.strip_prefix(&self.state).unwrap_or(records);
         let mut words = within.iter().map(|word| word.to_string_lossy());
