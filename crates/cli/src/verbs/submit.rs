@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// The walltime of the script at speed 1, on 1 processor or on the number that the model names.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
-    /// Runs the script in this folder, on a server that shares its file system ([shared] of the client's file). No files are
+    /// Runs the script in this folder, on a server that shares its file system (`[shared]` of the client's file). No files are
     /// sent or fetched.
     #[arg(long, value_name = "DIR", conflicts_with = "inputs")]
     chdir: Option<PathBuf>,
