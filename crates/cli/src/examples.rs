@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Each verb, the words after `pliant`, and its example.
-const EXAMPLES: [(&str, &str); 41] = [
+const EXAMPLES: [(&str, &str); 45] = [
     ("submit", "pliant submit --script job.sh --time 10m --speedup amdahl:0.9,16 --out results"),
     ("sweep", "pliant sweep pi samples=2000000 --vary seed=1..20 --out results"),
     ("explore", "pliant explore pi --min 3 --deadline 8h --vary seed=1..500 --out results"),
@@ -42,8 +42,12 @@ const EXAMPLES: [(&str, &str); 41] = [
     ("ca", "pliant ca init authority"),
     ("ca init", "pliant ca init authority"),
     ("ca issue", "pliant ca issue --ca authority --out alice user alice"),
+    ("ca request", "pliant ca request user alice --out alice"),
+    ("ca sign", "pliant ca sign alice-request.pem user alice --ca authority"),
+    ("ca install", "pliant ca install user-alice.pem --dir alice --authority ca.pem"),
     ("ca revoke", "pliant ca revoke --ca authority user/alice"),
     ("ca list", "pliant ca list --ca authority"),
+    ("ca rollover", "pliant ca rollover begin --ca authority"),
     ("completions", "pliant completions bash"),
 ];
 
