@@ -70,8 +70,7 @@ impl<'a> JobFolder<'a> {
     pub(crate) fn empty(&self, account: &Account) -> Result<(), Error> {
         privileges::become_account(account)?;
         let folder = self.open(account)?;
-        let device = stat(&folder)?.st_dev;
-        let mut emptying = Emptying { top: &folder, device, moved: 0, failure: None };
+        let mut emptying = Emptying { top: &folder, moved: 0, failure: None };
         emptying.empty(&folder, 0);
         emptying.failure.map_or(Ok(()), Err)
     }
@@ -118,8 +117,6 @@ fn open_folder(at: &OwnedFd, name: impl rustix::path::Arg + Copy) -> Result<Owne
 /// A folder that becomes empty.
 struct Emptying<'a> {
     top: &'a OwnedFd,
-    /// The file system of the folder. What is mounted below is left alone: it is not the job's.
-    device: u64,
     /// How many folders were moved up.
     moved: u64,
     /// The first of those that remain.
@@ -154,6 +151,7 @@ impl Emptying<'_> {
     fn delete(&mut self, folder: &OwnedFd, name: &CStr, depth: usize) {
         let deleted = unlinkat(folder, name, AtFlags::empty());
         let deleted = match deleted {
+            // What is mounted here is busy, and is not entered.
             Err(Errno::ISDIR | Errno::PERM) => unlinkat(folder, name, AtFlags::REMOVEDIR),
             deleted => deleted,
         };
@@ -171,9 +169,6 @@ impl Emptying<'_> {
     fn delete_folder(&mut self, folder: &OwnedFd, name: &CStr, depth: usize) -> Result<(), Errno> {
         let inner = open_folder(folder, name)?;
         let stat = fstat(&inner)?;
-        if stat.st_dev != self.device {
-            return Err(Errno::XDEV);
-        }
         if stat.st_mode & 0o700 != 0o700 {
             fchmod(&inner, Mode::RWXU)?;
         }
