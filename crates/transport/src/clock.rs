@@ -36,6 +36,12 @@ impl Clock {
     }
 }
 
+/// The system's time, by which handshakes judge certificates, in seconds since the Unix epoch.
+pub(super) fn unix_now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_secs() as i64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,13 +12,13 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use super::authority::fingerprint;
+use super::authority::signing_request::request;
 use super::credentials::{CertifiedKey, Credentials, TlsError, certificates};
 use super::error::{AuthorityError, io};
 use super::files::{FileReaders, replace};
 use super::peer::{IdentityError, Peer};
 use super::reloading::verify;
 use super::role::Identity;
-use super::signing_request::request;
 use super::trust::Trust;
 
 /// The request of a folder.

@@ -13,6 +13,7 @@
 
 mod accept;
 mod authority;
+mod certificate_lapse;
 mod channel;
 mod checked_connection;
 mod clock;
@@ -24,11 +25,11 @@ mod files;
 mod holder;
 mod incoming;
 mod peer;
+mod provider;
 mod register;
 mod reloading;
 mod revocation_verifier;
 mod role;
-mod signing_request;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -37,7 +38,9 @@ mod trust;
 pub use accept::{Acceptor, ConnectionRefusal};
 pub use authority::{
     Authority, CertificateRequest, DAYS_DEFAULT, IssuedCertificate, Revocation, RolloverStatus,
+    SigningRequest,
 };
+pub use certificate_lapse::CertificateLapse;
 pub use channel::{ConnectError, ConnectReason, Timeouts, channel, channel_from, not_sent};
 pub use clock::Clock;
 pub use connections::{AgentAddress, Connections};
@@ -49,5 +52,4 @@ pub use peer::{IdentityError, Peer, Serial};
 pub use register::{CertificateRecord, RolloverStep};
 pub use reloading::{Validity, ValidityLeft};
 pub use role::{Identity, NameError, Role, UnknownRole};
-pub use signing_request::SigningRequest;
-pub use tls::{CertificateLapse, ClientTls, ServerTls};
+pub use tls::{ClientTls, ServerTls};

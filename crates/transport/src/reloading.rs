@@ -13,11 +13,13 @@ use rustls::pki_types::UnixTime;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
+use super::certificate_lapse::CertificateLapse;
+use super::clock::unix_now;
 use super::credentials::{CertifiedKey, Credentials, TlsError};
 use super::dates::date;
 use super::peer::Peer;
+use super::provider::{provider, verifier_error};
 use super::revocation_verifier::RevocationVerifier;
-use super::tls::{CertificateLapse, provider, unix_now, verifier_error};
 use super::trust::{FileStamp, RevocationList, Trust};
 
 /// After how long files that were refused are tried again: a certificate may become valid only now.

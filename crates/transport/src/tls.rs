@@ -1,63 +1,27 @@
 //! TLS 1.3 with certificates on both sides, and no resumption: every connection shows its certificate anew, so that
 //! a revocation meets all of them.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{CipherSuite, ClientConfig, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::certificate_lapse::CertificateLapse;
+use super::clock::unix_now;
 use super::credentials::{CertifiedKey, Credentials, TlsError};
-use super::dates::date;
 use super::peer::Peer;
+use super::provider::{provider, verifier_error};
 use super::reloading::{ReloadingConfig, Validity};
 use super::revocation_verifier::RevocationVerifier;
 use super::trust::{RevocationList, Trust};
 
 /// The protocol inside TLS: HTTP/2.
 pub(super) const PROTOCOL: &[u8] = b"h2";
-
-/// The certificate of an open connection is not valid any more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CertificateLapse {
-    /// It has been revoked.
-    Revoked {
-        /// Its holder.
-        peer: Peer,
-    },
-    /// Its time is over.
-    Expired {
-        /// Its holder.
-        peer: Peer,
-    },
-}
-
-impl fmt::Display for CertificateLapse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Revoked { peer } => {
-                write!(f, "the certificate {} of {peer} has been revoked", peer.serial)
-            }
-            Self::Expired { peer } => {
-                write!(
-                    f,
-                    "the certificate {} of {peer} has expired on {}",
-                    peer.serial,
-                    date(peer.not_after.0)
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for CertificateLapse {}
 
 /// The side that accepts connections. Cheap to share.
 pub struct ServerTls {
@@ -150,12 +114,6 @@ impl ClientTls {
     }
 }
 
-/// The system's time, by which handshakes judge certificates, in seconds since the Unix epoch.
-pub(super) fn unix_now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_secs() as i64
-}
-
 fn server_config(
     trust: &Trust,
     list: Option<Arc<RevocationList>>,
@@ -196,16 +154,4 @@ fn client_config(
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.resumption = Resumption::disabled();
     Ok(config)
-}
-
-/// Of the suites of TLS 1.3 the one with SHA-256 comes first, which processors compute themselves: in a handshake keys are
-/// derived some twenty times, and SHA-384 takes several times as long.
-pub(super) fn provider() -> Arc<CryptoProvider> {
-    let mut provider = ring::default_provider();
-    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
-    Arc::new(provider)
-}
-
-pub(super) fn verifier_error(error: VerifierBuilderError) -> rustls::Error {
-    rustls::Error::General(error.to_string())
 }

@@ -14,8 +14,6 @@ use pliant_config::ConfigError;
 use pliant_transport::Credentials;
 use serde::{Deserialize, Serialize};
 
-use crate::host::without_list;
-
 pub use agent::{AgentFile, ReallocationFile};
 pub use job_limits::JobLimitsFile;
 pub use optional::{OptionalFile, OrderFile};
@@ -64,6 +62,14 @@ impl Default for LimitsFile {
 /// What is allowed in a daemon's file and unwise.
 pub fn warnings(tls: &Credentials) -> Vec<String> {
     without_list(tls).into_iter().collect()
+}
+
+/// A configuration with which certificates cannot be revoked: what to say about it.
+pub(crate) fn without_list(tls: &Credentials) -> Option<String> {
+    tls.crl.is_none().then(|| {
+        "tls.crl: expected the file of a revocation list, found none: revoked certificates are accepted"
+            .to_owned()
+    })
 }
 
 /// Others must be able to go where they are sent; otherwise, which key is wrong and why.

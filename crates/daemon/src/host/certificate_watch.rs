@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pliant_model::Span;
 use pliant_telemetry::names;
-use pliant_transport::{ClientTls, Credentials, ServerTls};
+use pliant_transport::{ClientTls, ServerTls};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// How often the files are looked at. New connections look, too.
@@ -14,14 +14,6 @@ const EVERY: Duration = Duration::from_secs(5);
 const WARN_BEFORE: Span = Span(30 * 86_400);
 /// How often the warning is repeated.
 const WARN_EVERY: Duration = Duration::from_secs(86_400);
-
-/// A configuration with which certificates cannot be revoked: what to say about it.
-pub(crate) fn without_list(tls: &Credentials) -> Option<String> {
-    tls.crl.is_none().then(|| {
-        "tls.crl: expected the file of a revocation list, found none: revoked certificates are accepted"
-            .to_owned()
-    })
-}
 
 /// Watches until it is dropped.
 pub(super) async fn watch(server: Arc<ServerTls>, client: Arc<ClientTls>) {

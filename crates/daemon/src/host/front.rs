@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 
-use super::certificate_watch::{watch, without_list};
+use super::certificate_watch::watch;
 use super::pages::pages;
 use super::thread::{MachineThread, supervise};
 use super::transport::Routes;
 use super::{DaemonError, stopped};
-use crate::config::{HttpFile, LimitsFile};
+use crate::config::{HttpFile, LimitsFile, without_list};
 use crate::gate::Gate;
 use crate::monitoring::Readiness;
 

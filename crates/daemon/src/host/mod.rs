@@ -19,7 +19,6 @@ mod runtime;
 mod thread;
 mod transport;
 
-pub(crate) use certificate_watch::without_list;
 pub use error::DaemonError;
 pub(crate) use front::{Certificates, Front};
 pub(crate) use health::JournalHealth;

@@ -9,6 +9,7 @@ pub(crate) mod params;
 mod rollover;
 mod roots;
 mod serials;
+pub(super) mod signing_request;
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -22,12 +23,12 @@ use super::error::{AuthorityError, io};
 use super::files::{FileReaders, lock, replace};
 use super::register::{CertificateRecord, KEY_FILE, Register};
 use super::role::Identity;
-use super::signing_request::SigningRequest;
 use params::{authority_params, holder_params};
 use roots::Root;
 
 pub use rollover::RolloverStatus;
 pub(crate) use serials::fingerprint;
+pub use signing_request::SigningRequest;
 
 /// Days that a certificate lasts if nothing is said.
 pub const DAYS_DEFAULT: u32 = 365;

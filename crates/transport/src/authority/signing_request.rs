@@ -13,11 +13,11 @@ use rustls::pki_types::pem::PemObject;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
-use super::authority::fingerprint;
-use super::authority::params::request_params;
-use super::error::{AuthorityError, io};
-use super::peer::{IdentityError, SCHEME, identity};
-use super::role::Identity;
+use super::fingerprint;
+use super::params::request_params;
+use crate::error::{AuthorityError, io};
+use crate::peer::{IdentityError, SCHEME, identity};
+use crate::role::Identity;
 
 /// A request whose signature is that of its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ impl SigningRequest {
 }
 
 /// A request (PEM) for a certificate of that key.
-pub(super) fn request(identity: &Identity, key: &KeyPair) -> Result<String, AuthorityError> {
+pub(crate) fn request(identity: &Identity, key: &KeyPair) -> Result<String, AuthorityError> {
     let made = request_params(identity)?.serialize_request(key).and_then(|request| request.pem());
     made.map_err(AuthorityError::Key)
 }
