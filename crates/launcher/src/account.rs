@@ -6,8 +6,8 @@ use crate::c_library::{self, Entry};
 use crate::config::{Config, is_name};
 use crate::error::Error;
 
-/// The uid of `nobody`, which stands for every user whom the system cannot name.
-const NOBODY: u32 = 65_534;
+/// The overflow uid (the account `nobody`), which stands for every user that the system cannot name.
+const OVERFLOW_UID: u32 = 65_534;
 /// What calls of the system understand as "leave it as it is".
 const UNCHANGED: u32 = u32::MAX;
 
@@ -75,7 +75,9 @@ fn entry(name: &str) -> Result<Option<Entry>, Error> {
 fn requirement(entry: &Entry, uid_min: u32, caller: u32) -> Option<String> {
     match (entry.uid, entry.gid) {
         (0, _) | (_, 0) => Some("one that is neither root nor in its group".to_owned()),
-        (UNCHANGED | NOBODY, _) | (_, UNCHANGED) => Some("one of a person, not nobody's".to_owned()),
+        (UNCHANGED | OVERFLOW_UID, _) | (_, UNCHANGED) => {
+            Some("one of a person, not the system's `nobody`".to_owned())
+        }
         (uid, _) if uid == caller => Some("another one than the caller's own".to_owned()),
         (uid, _) if uid < uid_min => Some(format!("one with a uid from {uid_min} (`uid_min`; it has {uid})")),
         _ => None,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The configuration file. A distribution that keeps it elsewhere names the path when it builds the program; nobody can name one when it runs.
+/// The configuration file. A distribution that keeps it elsewhere names the path when it builds the program; a caller cannot name one.
 const CONFIG: &str = match option_env!("PLIANT_LAUNCHER_CONFIG") {
     Some(path) => path,
     None => "/etc/pliant/launcher.toml",

@@ -1,8 +1,8 @@
 //! Files and folders that only root can change.
 //!
 //! A path is walked from `/`, one component at a time, and each folder on the way belongs to root and is not writable by its group or by others.
-//! Links are followed if they belong to root, since only root can have put them into such a folder. What was checked therefore stays as it is,
-//! whoever else runs on the machine, and the path can be opened later without a race.
+//! Links are followed if they belong to root, since only root can have put them into such a folder. Other users
+//! cannot change what was checked, so that the path can be opened later without a race.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Certificates and roots that are replaced while daemons run: none is restarted, no job is lost, nobody is refused.
+//! Certificates and roots that are replaced while daemons run: no daemon is restarted, no job is lost, no participant is refused.
 
 use std::fs;
 use std::path::Path;

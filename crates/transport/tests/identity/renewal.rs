@@ -280,7 +280,7 @@ async fn a_holder_makes_the_key_and_renews_it() {
     assert_ne!(first, second);
     assert!(!renewal.key.exists());
 
-    // The same key again has another number; once it is revoked nobody gets a certificate of it.
+    // The same key again has another number; once it is revoked, no holder gets a certificate for it.
     let renewal = request_renewal(&dir, true).unwrap();
     assert_eq!(renewal.fingerprint, request.fingerprint);
     let request = SigningRequest::read(&renewal.request).unwrap();
