@@ -21,6 +21,7 @@ mod moves;
 mod new_journals;
 mod oar;
 mod prediction;
+mod replanning;
 mod replay;
 mod runtimes;
 mod security;
