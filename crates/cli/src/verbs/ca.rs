@@ -68,15 +68,30 @@ struct Issue {
     /// The folder to write ca.pem, cert.pem, key.pem and crl.pem to.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+/// What a certificate is issued for, beside its holder.
+#[derive(Args)]
+pub(super) struct Terms {
     /// The validity of the certificate in days.
     #[arg(long, value_name = "N", default_value_t = DAYS_DEFAULT, value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
     days: u32,
     /// Further DNS names and addresses of a daemon, for tools other than Pliant.
     #[arg(long = "also", value_name = "HOST")]
     extra_names: Vec<String>,
-    /// Issues another certificate to a holder that has one, and replaces the files in the folder.
+    /// Issues another certificate to a holder that has one, and replaces its files.
     #[arg(long)]
-    renew: bool,
+    pub(super) renew: bool,
+}
+
+impl Terms {
+    /// The order for the certificate of a holder.
+    pub(super) fn order(&self, identity: Identity) -> CertificateRequest {
+        let Terms { days, extra_names, renew } = self;
+        CertificateRequest { identity, days: *days, extra_names: extra_names.clone(), renew: *renew }
+    }
 }
 
 #[derive(Args)]
@@ -133,12 +148,8 @@ fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> 
 
 fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure> {
     let authority = Authority::open(&arguments.ca)?;
-    let order = CertificateRequest {
-        identity: Identity::new(arguments.role, &arguments.name).map_err(Failure::input)?,
-        days: arguments.days,
-        extra_names: arguments.extra_names.clone(),
-        renew: arguments.renew,
-    };
+    let identity = Identity::new(arguments.role, &arguments.name).map_err(Failure::input)?;
+    let order = arguments.terms.order(identity);
     let (record, files) = authority.issue_into(&arguments.out, &order, now)?;
     let Credentials { ca, cert, key, crl } = &files;
     let mut value = described(&record, now);

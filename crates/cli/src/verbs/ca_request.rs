@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pliant_model::Time;
 use pliant_transport::{
-    Authority, CertificateRequest, DAYS_DEFAULT, Identity, Role, SigningRequest, install,
-    request_certificate, request_renewal,
+    Authority, Identity, Role, SigningRequest, install, request_certificate, request_renewal,
 };
 use serde_json::json;
 
-use super::ca::{described, role};
+use super::ca::{Terms, described, role};
 use crate::failure::Failure;
-use crate::numbers::whole;
 use crate::output::Output;
 
 #[derive(Args)]
@@ -52,15 +50,8 @@ pub(super) struct Sign {
     /// The file to write the certificate to; by default ROLE-NAME.pem beside the request.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// The validity of the certificate in days.
-    #[arg(long, value_name = "N", default_value_t = DAYS_DEFAULT, value_parser = whole(1..=u32::MAX), allow_negative_numbers = true)]
-    days: u32,
-    /// Further DNS names and addresses of a daemon, for tools other than Pliant.
-    #[arg(long = "also", value_name = "HOST")]
-    extra_names: Vec<String>,
-    /// Issues another certificate to a holder that has one, and replaces the file.
-    #[arg(long)]
-    renew: bool,
+    #[command(flatten)]
+    terms: Terms,
 }
 
 #[derive(Args)]
@@ -113,16 +104,11 @@ pub(super) fn run_sign(output: Output, arguments: &Sign, now: Time) -> Result<()
     let file = arguments.out.clone().unwrap_or_else(|| {
         arguments.request.with_file_name(format!("{}-{}.pem", identity.role(), identity.name()))
     });
-    if file.exists() && !arguments.renew {
+    if file.exists() && !arguments.terms.renew {
         let failure = Failure::input(format!("{}: expected no file, found one", file.display()));
         return Err(failure.hint("choose another file with --out, or renew with --renew"));
     }
-    let order = CertificateRequest {
-        identity,
-        days: arguments.days,
-        extra_names: arguments.extra_names.clone(),
-        renew: arguments.renew,
-    };
+    let order = arguments.terms.order(identity);
     let issued = authority.sign(&request, &order, now)?;
     write(&file, &issued.cert_pem)?;
     let record = issued.record;
