@@ -19,7 +19,7 @@ Exit codes:
   4    a job that was waited for had not ended when time was up
   130  ended by Ctrl-C
 
-Progress is shown on a terminal only. Errors go to standard error, results to standard output.";
+Progress is shown on a terminal only, that of campaigns everywhere. Errors go to standard error, results to standard output.";
 
 /// A metascheduler for federations of clusters: it chooses the cluster, the processors and the walltime of jobs, and
 /// simulates workload logs under other policies.

@@ -225,7 +225,7 @@ mod tests {
         );
         check(
             "pliant submit --script x --time 5",
-            "--time: expected a length of time from 1s to 10000d, with its unit, found `5`",
+            "--time: expected a length of time with its unit, such as 90s, 15m or 2h, found `5`",
             "`pliant submit --help` describes the options",
         );
         check(

@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// The job ID.
     #[arg(value_name = "JOB")]
     handle: Handle,
-    /// Follows the output until the job has ended, also of a job that waits.
+    /// Follows the output until the job has ended; waits for a job that has not started.
     #[arg(short, long)]
     follow: bool,
     /// Prints standard error instead of standard output.

@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// Allocates all instances once, at the start, and does not move them later.
     #[arg(long)]
     allocate_once: bool,
-    /// How often a failed instance is run again.
+    /// How many times a failed instance is run again.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
     retries: u8,
     /// The folder of results and progress. The same command resumes the sweep in it.

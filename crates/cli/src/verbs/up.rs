@@ -34,7 +34,7 @@ fn print(output: Output, folder: &Folder, brought: &StartReport, users: &[&str])
     let text = || {
         let mut text = String::new();
         let state = match started.len() {
-            0 => "It runs already".to_owned(),
+            0 => "A federation runs already".to_owned(),
             all if all == federation.daemons.len() => "A federation runs on this machine".to_owned(),
             _ => format!("Some daemons ran already; started {}", started.join(", ")),
         };

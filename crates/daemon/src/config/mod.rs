@@ -28,6 +28,7 @@ const ADVERTISE: &str = "advertise";
 #[serde(deny_unknown_fields)]
 pub struct HttpFile {
     /// Where to listen: a loopback address.
+    #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
 }
 
@@ -59,16 +60,22 @@ impl Default for LimitsFile {
     }
 }
 
-/// What is allowed in a daemon's file and unwise.
-pub fn warnings(tls: &Credentials) -> Vec<String> {
-    without_list(tls).into_iter().collect()
-}
-
 /// A configuration with which certificates cannot be revoked: what to say about it.
 pub(crate) fn without_list(tls: &Credentials) -> Option<String> {
     tls.crl.is_none().then(|| {
         "tls.crl: expected the file of a revocation list, found none: revoked certificates are accepted"
             .to_owned()
+    })
+}
+
+/// Reads the key of an address to listen at.
+pub(crate) fn socket_address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map_err(|_| {
+        serde::de::Error::custom(format!(
+            "expected an IP address and a port, such as 127.0.0.1:7710, found `{}`",
+            text.escape_debug()
+        ))
     })
 }
 

@@ -18,7 +18,7 @@ use toml::Spanned;
 
 use super::agent::history_days;
 use super::job_limits::JobLimitsFile;
-use super::{ADVERTISE, HttpFile, LimitsFile, OptionalFile, check_advertised, wrong_value};
+use super::{ADVERTISE, HttpFile, LimitsFile, OptionalFile, check_advertised, socket_address, wrong_value};
 use pliant_site::BatchSystemSettings;
 
 const HINT: &str =
@@ -31,6 +31,7 @@ pub struct ServerFile {
     /// Its name; its certificate must say the same.
     pub name: Name,
     /// Where it listens.
+    #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
     /// Where clients reach it, if that is not where it listens.
     #[serde(default)]
