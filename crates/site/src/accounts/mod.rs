@@ -99,11 +99,6 @@ pub fn own_user() -> String {
     found.ok().flatten().map_or_else(|| uid.as_raw().to_string(), |user| user.name)
 }
 
-/// True if this process runs as root.
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 /// As which account a job runs, and where its files are.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AccountRun {
@@ -115,6 +110,9 @@ pub struct AccountRun {
     pub launcher: PathBuf,
     /// This program, which the launcher runs as the account to start the job's program and to read and write its files.
     pub pliant: PathBuf,
+    /// How many processes and threads the account may have while the job starts others: all of its jobs and logins together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes_max: Option<u64>,
 }
 
 impl AccountRun {

@@ -34,7 +34,7 @@ pub(super) fn input(spec: &RunSpec, account: &AccountRun) -> Vec<u8> {
     let command = account.pliant(job_folder::arguments(&account.folder));
     let launcher = account.launcher();
     let folder: &Path = &account.folder;
-    let limits = spec.limits.account_processes.map(|most| (Limit::Processes, most)).into_iter().collect();
+    let limits = account.processes_max.map(|most| (Limit::Processes, most)).into_iter().collect();
     let request = launcher.run_request(command, Vec::new(), folder, StandardInput::Rest, limits);
     let mut input = request.encode();
     input.extend(job_folder::start_call(spec.program.clone(), env, spec.folder.clone()));

@@ -205,6 +205,7 @@ mod tests {
             folder: scratch.path().to_owned(),
             launcher: "/no/such/launcher".into(),
             pliant: "/no/such/pliant".into(),
+            processes_max: None,
         };
         let mut meter = DiskMeter::account(account);
         let now = Instant::now();

@@ -36,9 +36,6 @@ pub struct JobLimits {
     /// Files and folders in its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_files: Option<u64>,
-    /// Processes and threads of all jobs of an account together, if jobs run as accounts: the kernel refuses more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub account_processes: Option<u64>,
     /// The folder of a cgroup (version 2) that was delegated to the server, below which the job gets one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,

@@ -3,15 +3,19 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::optional::server::RequestKey;
+use pliant_site::accounts::{AccountNameError, AccountRun};
 use pliant_site::processes::StartGate;
 use pliant_staging::{FileSpec, Store};
 use tokio::runtime;
 
+use super::Failure;
 use crate::config::ClusterFile;
+use crate::server::accounts::Accounts;
 
 /// The folders in the server's state folder: of jobs, of subjobs, of requests, and of the start gates of jobs.
 const JOBS: &str = "jobs";
@@ -31,6 +35,8 @@ pub(in crate::server) struct Host {
     pub(in crate::server) cluster: ClusterFile,
     /// Uploads, until their jobs take them.
     pub(in crate::server) store: Store,
+    /// As which accounts things run.
+    pub(in crate::server) accounts: Arc<Accounts>,
     /// The command that starts a supervisor.
     pub(in crate::server) supervisor: Vec<OsString>,
     /// What runs the tasks of this daemon.
@@ -41,6 +47,33 @@ impl Host {
     /// The path of this program, for what it runs itself.
     pub(in crate::server) fn pliant(&self) -> String {
         self.supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// How an execution whose records are in that folder runs as an account, if it does.
+    ///
+    /// # Errors
+    ///
+    /// What was journaled of the account makes no sense.
+    pub(in crate::server) fn account_run(
+        &self,
+        account: Option<&str>,
+        records: &Path,
+    ) -> Result<Option<AccountRun>, Failure> {
+        let Some(account) = account else { return Ok(None) };
+        let account = account.parse().map_err(|error: AccountNameError| Failure::lasting(error.to_string()))?;
+        // The folders of jobs, subjobs and requests are in one; those of requests are in that of their exploration.
+        let within = records.strip_prefix(&self.state).unwrap_or(records);
+        let mut words = within.iter().map(|word| word.to_string_lossy());
+        let kind = words.next().unwrap_or_default();
+        let rest: Vec<_> = words.collect();
+        let folder = format!("{}-{}", kind.trim_end_matches('s'), rest.join("-"));
+        Ok(Some(AccountRun { processes_max: self.processes_max(), ..self.accounts.run(account, &folder) }))
+    }
+
+    /// How many processes an account may have: those of jobs on all processors, and as many again for what else it runs.
+    fn processes_max(&self) -> Option<u64> {
+        let of_job = self.cluster.limits.processes?;
+        Some(of_job.saturating_mul(u64::from(self.cluster.procs.max(1)).saturating_mul(2)))
     }
 
     /// The folder of a job: its number, or its handle if another server accepted it.
@@ -118,6 +151,7 @@ impl Host {
             state: state.to_owned(),
             cluster: toml::from_str("procs = 8").unwrap(),
             store: Store::open(&state.join("staging"), pliant_staging::Limits::default()).unwrap(),
+            accounts: Arc::new(Accounts::own()),
             supervisor: supervisor.iter().map(OsString::from).collect(),
             runtime: runtime::Handle::current(),
         }
