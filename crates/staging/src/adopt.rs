@@ -58,7 +58,10 @@ impl Inputs {
     }
 
     /// These files, which the job is given now: what it finds under their names is an input of it as long as it is not touched.
-    pub(crate) fn given(job: &Folder, files: impl IntoIterator<Item = (FileSpec, Metadata)>) -> Result<(), StagingError> {
+    pub(crate) fn given(
+        job: &Folder,
+        files: impl IntoIterator<Item = (FileSpec, Metadata)>,
+    ) -> Result<(), StagingError> {
         let mut files: Vec<Input> =
             files.into_iter().map(|(spec, metadata)| Input::new(spec, &metadata)).collect();
         files.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));

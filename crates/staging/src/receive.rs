@@ -93,7 +93,11 @@ fn copy(
         copied => copied?,
     };
     let (name, announced) = (spec.name.clone(), spec.size);
-    Ok(if copied == announced { Ok(()) } else { Err(StagingError::TooLittle { name, announced, found: copied }) })
+    Ok(if copied == announced {
+        Ok(())
+    } else {
+        Err(StagingError::TooLittle { name, announced, found: copied })
+    })
 }
 
 #[cfg(test)]

@@ -57,11 +57,7 @@ pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Stagi
 /// # Errors
 ///
 /// If the job's folder cannot be read.
-pub fn sum_up(
-    job_dir: &Path,
-    part: ResultPart,
-    limits: ResultLimits,
-) -> Result<SealedResults, StagingError> {
+pub fn sum_up(job_dir: &Path, part: ResultPart, limits: ResultLimits) -> Result<SealedResults, StagingError> {
     let Results { files, left_out, left_out_count } = part_of_results(job_dir, part, limits)?;
     let mut sealed = SealedResults { files: Vec::with_capacity(files.len()), left_out, left_out_count };
     for ResultFile { name, modified, .. } in files {
@@ -102,7 +98,9 @@ pub fn keep_sealed(dir: &Path, sealed: &SealedResults) -> Result<(), StagingErro
 /// [`StagingError::Damaged`] if it is not what [`seal`] writes; or the disk's.
 pub fn sealed(job_dir: &Path) -> Result<Option<SealedResults>, StagingError> {
     let job = match Folder::open(job_dir) {
-        Err(StagingError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(StagingError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
         opened => opened?,
     };
     let Some(content) = job.read(SEALED)? else { return Ok(None) };

@@ -6,6 +6,7 @@ mod harness;
 #[path = "../support/schemas.rs"]
 mod schemas;
 
+mod accounts;
 mod basics;
 mod benefit;
 mod certificates;

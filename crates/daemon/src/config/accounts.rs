@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use pliant_config::resolve_relative;
-use pliant_control::names::{Name, User};
+use pliant_control::names::User;
 use pliant_site::accounts::{AccountName, own_user};
 use serde::{Deserialize, Serialize};
 
 /// The launcher of a package.
 const LAUNCHER: &str = "/usr/lib/pliant/pliant-launcher";
-/// Where the folders of accounts' jobs are, in a folder named like the server.
+/// Where the folders of accounts' jobs are.
 const SPOOL: &str = "/var/spool/pliant";
 /// The lowest uid of people on most systems.
 const LOWEST_UID: u32 = 1_000;
@@ -35,7 +35,7 @@ pub struct AccountsFile {
     /// The launcher.
     #[serde(default = "launcher")]
     pub launcher: PathBuf,
-    /// Where the folders of accounts' jobs are; `/var/spool/pliant/NAME` if it does not say.
+    /// Where the folders of accounts' jobs are; `/var/spool/pliant` if it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
     /// The lowest uid of an account.
@@ -94,8 +94,8 @@ impl AccountsFile {
     }
 
     /// The folder of the folders of accounts' jobs.
-    pub fn folder(&self, server: &Name) -> PathBuf {
-        self.folder.clone().unwrap_or_else(|| Path::new(SPOOL).join(server.as_str()))
+    pub fn folder(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(|| SPOOL.into())
     }
 
     pub(super) fn check(&self, has_share: bool, is_external: bool) -> Result<(), Wrong> {
@@ -108,10 +108,14 @@ impl AccountsFile {
                 return Err(("accounts.users", "expected the accounts of users, found none".to_owned()));
             }
             (AccountMap::File, _, None, _) => {
-                return Err(("accounts.file", "expected the file with the accounts of users, found none".to_owned()));
+                return Err((
+                    "accounts.file",
+                    "expected the file with the accounts of users, found none".to_owned(),
+                ));
             }
             (AccountMap::Shared, false, ..) => {
-                let why = "expected none with `map = \"shared\"`, which gives all users one account, found some";
+                let why =
+                    "expected none with `map = \"shared\"`, which gives all users one account, found some";
                 return Err(("accounts.users", why.to_owned()));
             }
             (AccountMap::Name | AccountMap::Table | AccountMap::Shared, _, Some(_), _) => {
@@ -123,7 +127,10 @@ impl AccountsFile {
             _ => {}
         }
         if self.lowest_uid == 0 {
-            return Err(("accounts.lowest_uid", "expected at least 1, since no job runs as root, found 0".into()));
+            return Err((
+                "accounts.lowest_uid",
+                "expected at least 1, since no job runs as root, found 0".into(),
+            ));
         }
         if !self.has_accounts() {
             return Ok(());
@@ -134,7 +141,8 @@ impl AccountsFile {
             return Err(("cluster.cpu_share", why.to_owned()));
         }
         if is_external {
-            let why = "expected `shared` without an account in front of an external batch system, found another";
+            let why =
+                "expected `shared` without an account in front of an external batch system, found another";
             return Err(("accounts.map", why.to_owned()));
         }
         self.check_launcher()
@@ -154,7 +162,9 @@ impl AccountsFile {
     pub(crate) fn shared_account(&self) -> Option<String> {
         match (self.map, &self.shared) {
             (AccountMap::Shared, Some(account)) => Some(format!("all jobs run as the account {account}")),
-            (AccountMap::Shared, None) => Some(format!("all jobs run as the server's own user {}", own_user())),
+            (AccountMap::Shared, None) => {
+                Some(format!("all jobs run as the server's own user {}", own_user()))
+            }
             (AccountMap::Name | AccountMap::Table | AccountMap::File, _) => None,
         }
     }

@@ -23,8 +23,7 @@ use super::{
 };
 use pliant_site::BatchSystemSettings;
 
-const HINT: &str =
-    "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], [accounts] with map, \
+const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], [accounts] with map, \
      and [tls]";
 
 /// The configuration of a server.

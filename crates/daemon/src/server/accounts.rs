@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
-use pliant_control::names::{Name, User};
+use pliant_control::names::User;
 use pliant_site::accounts::{Account, AccountName, AccountRun};
 use pliant_site::services::Refusal;
 
@@ -45,10 +45,10 @@ pub(super) struct Unmapped(String);
 
 impl Accounts {
     /// The accounts that a server's file describes. The map file has to make sense.
-    pub(super) fn new(file: &AccountsFile, server: &Name, pliant: PathBuf) -> Result<Accounts, io::Error> {
+    pub(super) fn new(file: &AccountsFile, pliant: PathBuf) -> Result<Accounts, io::Error> {
         let accounts = Accounts {
             file: file.clone(),
-            folder: file.folder(server),
+            folder: file.folder(),
             pliant,
             map: Mutex::default(),
             looked_up: Mutex::default(),
@@ -60,9 +60,20 @@ impl Accounts {
             accounts.prepare_folder()?;
         }
         if let Some(account) = &file.shared {
-            accounts.check(account).map_err(|why| io::Error::new(io::ErrorKind::NotFound, why.to_string()))?;
+            accounts
+                .check(account)
+                .map_err(|why| io::Error::new(io::ErrorKind::NotFound, why.to_string()))?;
         }
         Ok(accounts)
+    }
+
+    /// Closes a folder of the server's own to others.
+    pub(super) fn close(&self, folder: &Path) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        match self.file.has_accounts() {
+            true => fs::set_permissions(folder, fs::Permissions::from_mode(0o700)),
+            false => Ok(()),
+        }
     }
 
     /// Accounts may look for their own folder in the folder of all, and see no other.
@@ -85,9 +96,10 @@ impl Accounts {
                 Some(account) => account.clone(),
             },
             (_, Some(account)) => account,
-            (AccountMap::Name, None) => user.as_str().parse().map_err(|_| {
-                Unmapped("its name cannot be that of an account".to_owned())
-            })?,
+            (AccountMap::Name, None) => user
+                .as_str()
+                .parse()
+                .map_err(|_| Unmapped("its name cannot be that of an account".to_owned()))?,
             (AccountMap::Table, None) => return Err(Unmapped("it is not in the server's table".to_owned())),
             (AccountMap::File, None) => self.in_file(user)?,
         };
@@ -198,7 +210,7 @@ fn parsed(text: &str) -> Result<BTreeMap<User, AccountName>, String> {
 impl Accounts {
     /// All jobs run as the server's own user.
     pub(super) fn own() -> Accounts {
-        Accounts::new(&AccountsFile::own(), &"lyon".parse().unwrap(), "pliant".into()).unwrap()
+        Accounts::new(&AccountsFile::own(), "pliant".into()).unwrap()
     }
 }
 
@@ -214,7 +226,7 @@ mod tests {
         let mut file: AccountsFile = toml::from_str(text).unwrap();
         file.folder = Some(dir.join("spool"));
         file.file = file.file.map(|name| dir.join(name));
-        Accounts::new(&file, &"lyon".parse().unwrap(), "pliant".into()).unwrap()
+        Accounts::new(&file, "pliant".into()).unwrap()
     }
 
     fn found(accounts: &Accounts, name: &str) -> Result<Option<String>, String> {
@@ -228,7 +240,10 @@ mod tests {
         let own = accounts(dir.path(), "map = \"shared\"");
         assert_eq!(found(&own, "alice"), Ok(None));
         // An account that every Linux has, and that is no person's.
-        let named = accounts(dir.path(), "map = \"name\"\nlowest_uid = 1\nusers = { alice = \"daemon\", eve = \"root\" }");
+        let named = accounts(
+            dir.path(),
+            "map = \"name\"\nlowest_uid = 1\nusers = { alice = \"daemon\", eve = \"root\" }",
+        );
         assert_eq!(found(&named, "daemon"), Ok(Some("daemon".to_owned())));
         assert_eq!(found(&named, "alice"), Ok(Some("daemon".to_owned())));
         assert_eq!(found(&named, "eve"), Err("the account root is root".to_owned()));

@@ -287,8 +287,7 @@ where
         // Asked before reading, so that nothing written before the end is missed.
         let last = !follow || ended().await?;
         let (there, task, wanted) = (dir.clone(), task.clone(), name.clone());
-        let mut stream =
-            of_files(move || opened(&there, task.as_deref(), &wanted, offset, last)).await?;
+        let mut stream = of_files(move || opened(&there, task.as_deref(), &wanted, offset, last)).await?;
         while let Some(mut reading) = stream.take() {
             open.check()?;
             let there = dir.clone();

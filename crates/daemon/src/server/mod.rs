@@ -174,8 +174,11 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>) -> Result<Host, Daem
     let mut cluster = file.cluster.clone();
     cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
     let pliant = supervisor.first().map(Into::into).unwrap_or_default();
-    let (said, name) = (file.accounts(), file.name.clone());
-    let made = tokio::task::spawn_blocking(move || Accounts::new(&said, &name, pliant));
+    let (accounts, state) = (file.accounts(), file.state.clone());
+    let made = tokio::task::spawn_blocking(move || {
+        let accounts = Accounts::new(&accounts, pliant)?;
+        accounts.close(&state).map(|()| accounts)
+    });
     let accounts = made.await.expect("looking at accounts does not panic").map_err(unusable("accounts"))?;
     Ok(Host {
         server: file.name.clone(),

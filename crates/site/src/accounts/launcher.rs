@@ -232,7 +232,9 @@ impl Launched {
         }
         let said = self.explanation();
         match (status.code(), said.strip_prefix(STDERR_PREFIX)) {
-            (Some(code), Some(why)) if code == i32::from(REFUSED) => Err(LauncherError::Refused(why.to_owned())),
+            (Some(code), Some(why)) if code == i32::from(REFUSED) => {
+                Err(LauncherError::Refused(why.to_owned()))
+            }
             _ if said.is_empty() => Err(self.disorder(format!("ended with {status}"))),
             _ => Err(self.disorder(format!("ended with {status}: {said}"))),
         }
@@ -297,7 +299,9 @@ impl Write for Launched {
 /// A timeout of a socket, in words.
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
-        ErrorKind::WouldBlock => io::Error::new(ErrorKind::TimedOut, "what runs as the account does not answer"),
+        ErrorKind::WouldBlock => {
+            io::Error::new(ErrorKind::TimedOut, "what runs as the account does not answer")
+        }
         _ => error,
     }
 }

@@ -42,7 +42,8 @@ impl FromStr for AccountName {
     type Err = AccountNameError;
     fn from_str(text: &str) -> Result<AccountName, AccountNameError> {
         let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-@+$\\".contains(byte);
-        let begins_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let begins_well =
+            text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         // Some programs take digits for a number of an account.
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let is_short = text.len() <= AccountName::LENGTH_MAX;

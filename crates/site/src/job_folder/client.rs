@@ -87,11 +87,9 @@ pub(super) fn put(account: &AccountRun, files: &JobFiles) -> Result<(), FilesErr
         shared: specs(shared),
     };
     let mut launched = begun(account, &call)?;
-    let sent = script
-        .iter()
-        .chain(tasks)
-        .try_for_each(|text| launched.write_all(text))
-        .and_then(|()| inputs.iter().chain(shared).try_for_each(|(spec, path)| send(spec, path, &mut launched)));
+    let sent = script.iter().chain(tasks).try_for_each(|text| launched.write_all(text)).and_then(|()| {
+        inputs.iter().chain(shared).try_for_each(|(spec, path)| send(spec, path, &mut launched))
+    });
     // One that takes no more has said why.
     if let Err(error) = sent
         && error.kind() != io::ErrorKind::BrokenPipe

@@ -15,8 +15,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use pliant_staging::{
-    FileSpec, ResultLimits, ResultName, ResultPart, ResultReader, SealedResults, StagingError, WORK, keep_sealed,
-    open_result, seal, sealed, sum_up,
+    FileSpec, ResultLimits, ResultName, ResultPart, ResultReader, SealedResults, StagingError, WORK,
+    keep_sealed, open_result, seal, sealed, sum_up,
 };
 
 use crate::accounts::{AccountRun, LauncherError};
@@ -183,7 +183,9 @@ impl JobFolder {
             (Access::Own, Some(task), _) => {
                 Ok(FileStream::Own(open_result(&self.records.join(WORK).join(task), name, offset)?))
             }
-            (Access::Account(account), ..) => Ok(FileStream::Account(client::open(account, task, name, offset)?)),
+            (Access::Account(account), ..) => {
+                Ok(FileStream::Account(client::open(account, task, name, offset)?))
+            }
         }
     }
 

@@ -7,9 +7,9 @@ use std::thread;
 
 use pliant_launcher::{Limit, Signal, StandardInput};
 
+use super::FOLDER_VARIABLE;
 use super::spec::RunSpec;
 use super::table::Process;
-use super::FOLDER_VARIABLE;
 use crate::accounts::{AccountRun, Launcher, LauncherError, STDERR_PREFIX};
 use crate::job_folder;
 

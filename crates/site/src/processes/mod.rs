@@ -81,14 +81,13 @@ mod tasks;
 mod throttle;
 mod watch;
 
+pub use account::NOT_STARTED_PREFIX;
+pub(crate) use account::PROGRAM_PATH;
 pub use cgroup::{check as check_cgroup, delegated as delegated_cgroup};
 pub use control::{
     Ending, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, recorded, spawn, terminate,
 };
-pub use account::NOT_STARTED_PREFIX;
-pub(crate) use account::PROGRAM_PATH;
 pub use folder::FolderError;
-pub(crate) use survivors::Marks;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
 pub use disk::DiskUsage;
 pub use limits::JobLimits;
@@ -97,6 +96,7 @@ pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
 pub use supervisor::{SuperviseError, supervise};
+pub(crate) use survivors::Marks;
 pub use tasks::{
     BatchSpec, InstanceRun, OUTPUT_BYTES, SubjobSpec, TaskEnd, TaskInput, TaskList, TaskRun, TasksEnd,
     longest_of_batch, run_tasks, task_ends, task_ends_length,

@@ -124,8 +124,14 @@ mod tests {
             assert_eq!(Process::parse(line.as_bytes()), expected, "{line}");
         };
         let numbers = "7 8 9 0 -1 4194304 90 0 1 0 11 22 33 44 20 0 1 0 5 6 7";
-        let expected =
-            Process { group: 8, session: 9, since_ticks: 5, own_ticks: 33, children_ticks: 77, ..process(1234, 7) };
+        let expected = Process {
+            group: 8,
+            session: 9,
+            since_ticks: 5,
+            own_ticks: 33,
+            children_ticks: 77,
+            ..process(1234, 7)
+        };
         check(&format!("1234 (sh) S {numbers}\n"), Some(expected.clone()));
         check(&format!("1234 (a b) R (c) S {numbers}"), Some(expected.clone()));
         check(&format!("1234 (()\n) R {numbers}"), Some(expected.clone()));

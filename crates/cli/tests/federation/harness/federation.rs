@@ -89,7 +89,8 @@ impl Federation {
 
     /// Starts one more server.
     pub(crate) fn add_server(&mut self, cluster: &Cluster) {
-        let Cluster { accounts, user, name, procs, speed, batch, parent, keys, cluster_keys, tables, .. } = cluster;
+        let Cluster { accounts, user, name, procs, speed, batch, parent, keys, cluster_keys, tables, .. } =
+            cluster;
         let Cluster { slurm, slurm_keys, oar, .. } = cluster;
         let parent = self.address_table("parent", parent);
         let size = match (slurm, oar) {
@@ -104,7 +105,13 @@ impl Federation {
             "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{keys}\n{parent}\n\
              {accounts}\n[cluster]\nspeed = {speed:?}\ngrace_s = 1\n{cluster_keys}\n{size}\n{TLS}{tables}"
         );
-        self.add_as("server", Role::Server, name, &text, user.clone().or_else(|| oar.as_ref().map(|oar| oar.user.clone())));
+        self.add_as(
+            "server",
+            Role::Server,
+            name,
+            &text,
+            user.clone().or_else(|| oar.as_ref().map(|oar| oar.user.clone())),
+        );
     }
 
     fn add(&mut self, verb: &'static str, role: Role, name: &str, text: &str) {

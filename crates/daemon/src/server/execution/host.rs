@@ -60,13 +60,15 @@ impl Host {
         records: &Path,
     ) -> Result<Option<AccountRun>, Failure> {
         let Some(account) = account else { return Ok(None) };
-        let account = account.parse().map_err(|error: AccountNameError| Failure::lasting(error.to_string()))?;
+        let account =
+            account.parse().map_err(|error: AccountNameError| Failure::lasting(error.to_string()))?;
         // The folders of jobs, subjobs and requests are in one; those of requests are in that of their exploration.
         let within = records.strip_prefix(&self.state).unwrap_or(records);
         let mut words = within.iter().map(|word| word.to_string_lossy());
         let kind = words.next().unwrap_or_default();
         let rest: Vec<_> = words.collect();
-        let folder = format!("{}-{}", kind.trim_end_matches('s'), rest.join("-"));
+        // Several servers of a host may have them in the same folder.
+        let folder = format!("{}-{}-{}", self.server, kind.trim_end_matches('s'), rest.join("-"));
         Ok(Some(AccountRun { processes_max: self.processes_max(), ..self.accounts.run(account, &folder) }))
     }
 

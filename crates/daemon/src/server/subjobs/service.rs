@@ -204,7 +204,8 @@ impl Service {
                 return Err(refused(Refusal::TooLong { allowed, found: walltime }));
             }
         }
-        let PreparedWork { prepared, account, .. } = self.offer.prepare(&what, owner, None).map_err(refused)?;
+        let PreparedWork { prepared, account, .. } =
+            self.offer.prepare(&what, owner, None).map_err(refused)?;
         prepared.check_inputs(&inputs).map_err(refused)?;
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let submitted = Some(what).filter(|what| matches!(what, SubmittedWork::Script(_)));

@@ -1,0 +1,6 @@
+//! Jobs under their users' accounts, on a host with the launcher: real accounts, which the test makes and removes, and a server that
+//! runs as a user of its own.
+
+mod isolation;
+mod site;
+mod works;
