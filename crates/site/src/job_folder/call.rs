@@ -94,7 +94,8 @@ impl Failed {
             Failed::BehindEnd { name, size, offset } => StagingError::BehindEnd { name, size, offset },
             Failed::DiskFull { path } => StagingError::DiskFull { path },
             Failed::Other { message, may_pass } => {
-                let kind = if may_pass { ErrorKind::Interrupted } else { ErrorKind::Other };
+                // The kind by which what may pass is known.
+                let kind = if may_pass { ErrorKind::StorageFull } else { ErrorKind::Other };
                 StagingError::Io { path: folder, source: io::Error::new(kind, message) }
             }
         }

@@ -94,7 +94,10 @@ pub(super) fn put(account: &AccountRun, files: &JobFiles) -> Result<(), FilesErr
     if let Err(error) = sent
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        return Err(StagingError::Io { path: account.folder.clone(), source: error }.into());
+        return Err(match error.kind() {
+            io::ErrorKind::TimedOut => launched.disorder(format!("does not take its files: {error}")).into(),
+            _ => StagingError::Io { path: account.folder.clone(), source: error }.into(),
+        });
     }
     match Answer::of(launched)?.finish(account)? {
         Reply::Put => Ok(()),

@@ -26,7 +26,8 @@ const TEXT_BYTES_MAX: u64 = 64 << 20;
 pub fn serve_call(folder: &Path) -> io::Result<()> {
     let mut input = BufReader::new(io::stdin().lock());
     let call = read_line(&mut input, CALL_BYTES_MAX)?;
-    let mut output = io::stdout().lock();
+    // Without looking for the ends of lines.
+    let mut output = File::from(rustix::stdio::stdout().try_clone_to_owned()?);
     let reply = match call {
         Call::Start { program, env, place } => {
             drop(input);
