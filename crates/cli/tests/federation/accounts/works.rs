@@ -220,3 +220,24 @@ async fn sweeps_explorations_and_launches_run_as_their_users() {
         assert!(!out.join(task).join("work/given.txt").exists());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_root_does_not_run_jobs_as_root_unless_it_is_told_to() {
+    if !rustix::process::geteuid().is_root() {
+        pliant_testing::skip(pliant_testing::Needed::Program, "a server that runs as root (needs root)");
+        return;
+    }
+    let mut federation = Federation::start(&[Cluster::new(LYON, 1, 1.0)]).await;
+    federation.logged(LYON, &["server ready", "all jobs run as the server's own user root"]).await;
+    federation.stop(LYON);
+    let file = federation.folder(LYON).join("server.toml");
+    let told = fs::read_to_string(&file).unwrap();
+    let refused = |text: String, words: &[&str]| {
+        fs::write(&file, text).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pliant"));
+        let (code, _, stderr) = said(command.arg("server").arg("--config").arg(&file).output().unwrap());
+        assert!(code == 2 && words.iter().all(|word| stderr.contains(word)), "{code}: {stderr}");
+    };
+    refused(told.clone(), &["all jobs would run as root", "--allow-root"]);
+    refused(told.replace("[accounts]\nmap = \"shared\"\n", ""), &["accounts", "map = \"shared\""]);
+}
