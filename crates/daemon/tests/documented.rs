@@ -121,6 +121,7 @@ fn every_key_is_on_its_page() {
         ("slurm.md", "server.toml", "[cluster.slurm]\n"),
         ("oar.md", "server.toml", "[cluster.oar]\n"),
         ("server.md", "server.toml", "[optional]\n"),
+        ("accounts.md", "server.toml", "[accounts]\n"),
         ("services.md", "part of server.toml", service),
         ("services.md", "part of server.toml", &argument),
         ("services.md", "part of server.toml", &scaling),

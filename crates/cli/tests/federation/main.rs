@@ -15,6 +15,7 @@ mod explorations;
 mod faults;
 mod handoff_calls;
 mod in_place;
+mod job_folders;
 mod kill;
 mod launches;
 mod monitoring;

@@ -35,7 +35,7 @@ pub struct AccountsFile {
     /// The launcher.
     #[serde(default = "launcher")]
     pub launcher: PathBuf,
-    /// Where the folders of accounts' jobs are; `/var/spool/pliant` if it does not say.
+    /// Where the folders of jobs are: `/var/spool/pliant` if jobs run as accounts and it does not say, else the state folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
     /// The lowest uid of an account.
@@ -91,6 +91,11 @@ impl AccountsFile {
     /// Whether jobs run as other users than the server's own.
     pub fn has_accounts(&self) -> bool {
         self.map != AccountMap::Shared || self.shared.is_some()
+    }
+
+    /// The folder of the folders of jobs that run as the server's own user, if that is not the state folder.
+    pub(crate) fn jobs_folder(&self) -> Option<PathBuf> {
+        self.folder.clone().filter(|_| !self.has_accounts())
     }
 
     /// The folder of the folders of accounts' jobs.

@@ -8,6 +8,7 @@ mod execution;
 mod explorations;
 mod files;
 mod handover;
+mod jobs_folder;
 mod links;
 mod locals;
 mod lookup;
@@ -75,7 +76,7 @@ pub async fn serve(
     let certificates = Certificates::load(&file.tls, Role::Server, &file.name)?;
     let as_whom = file.accounts().shared_account();
     let machine = recover(&file).await?;
-    let host = Arc::new(host(&file, supervisor).await?);
+    let host = Arc::new(host(&file, supervisor, machine.journal_id()).await?);
     let archive = machine.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
@@ -167,9 +168,12 @@ pub async fn serve(
 }
 
 /// The host that a server's file describes, with its uploads.
-async fn host(file: &ServerFile, supervisor: Vec<OsString>) -> Result<Host, DaemonError> {
-    let folder = file.state.join("staging");
-    let opened = tokio::task::spawn_blocking(move || Store::open(&folder, staging::Limits::default()));
+async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Result<Host, DaemonError> {
+    let (state, named) = (file.state.clone(), file.accounts().jobs_folder());
+    let opened = tokio::task::spawn_blocking(move || jobs_folder::open(&state, named.as_deref(), journal));
+    let folder = opened.await.expect("opening does not panic").map_err(unusable("folder of jobs"))?;
+    let uploads = folder.join("staging");
+    let opened = tokio::task::spawn_blocking(move || Store::open(&uploads, staging::Limits::default()));
     let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
     let mut cluster = file.cluster.clone();
     cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
@@ -182,7 +186,7 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>) -> Result<Host, Daem
     let accounts = made.await.expect("looking at accounts does not panic").map_err(unusable("accounts"))?;
     Ok(Host {
         server: file.name.clone(),
-        state: file.state.clone(),
+        folder,
         cluster,
         store,
         accounts: Arc::new(accounts),

@@ -13,6 +13,8 @@ use pliant_staging::{
     receive_shared, sum_up,
 };
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
 use super::call::{CALL_BYTES_MAX, Call, Failed, Reply, line, read_line};
 use crate::processes::{DiskUsage, PROGRAM_PATH, longest_of_batch, no_such_folder, program_in, why_not_started};
 
@@ -24,6 +26,9 @@ const TEXT_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// There is no call, it cannot be answered, or the program cannot be started.
 pub fn serve_call(folder: &Path) -> io::Result<()> {
+    // Other processes of the account, jobs among them, cannot attach to this one, which is in no cgroup of a job. Becoming a program
+    // ends that.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let mut input = BufReader::new(io::stdin().lock());
     let call = read_line(&mut input, CALL_BYTES_MAX)?;
     // Without looking for the ends of lines.

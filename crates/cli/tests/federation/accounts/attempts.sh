@@ -1,8 +1,20 @@
-# Run as a job of one user: each attempt must fail. The test puts the values of the variables in front.
+# Run as a job of one user. Against what belongs to another user, the server or root each attempt must fail; against another job of
+# the same user most must succeed, or this script shows nothing. The test puts the values of the variables in front.
 try() {
     if (eval "$2") >/dev/null 2>&1 </dev/null; then echo "$1: ALLOWED"; else echo "$1: denied"; fi
 }
-ptrace() { perl -e 'exit(syscall(101, 16, $ARGV[0]+0, 0, 0) == -1 ? 1 : 0)' "$1"; }
+case $(uname -m) in
+    aarch64) ptrace_number=117 readv_number=270 ;;
+    *) ptrace_number=101 readv_number=310 ;;
+esac
+# PTRACE_SEIZE, which does not stop what it attaches to.
+ptrace() { perl -e 'exit(syscall($ARGV[1]+0, 0x4206, $ARGV[0]+0, 0, 0) == -1 ? 1 : 0)' "$1" $ptrace_number; }
+# process_vm_readv of the first page that is mapped.
+readv() {
+    perl -e 'my $b = "x" x 8; my ($pid, $number) = @ARGV; open(M, "/proc/$pid/maps") or exit 1; my $at = hex((split /-/, <M>)[0]);
+        my $to = pack("QQ", unpack("Q", pack("p", $b)), 8); my $from = pack("QQ", $at, 8);
+        exit(syscall($number+0, $pid+0, $to, 1, $from, 1, 0) == 8 ? 0 : 1)' "$1" $readv_number
+}
 
 # Files of another user.
 try "list another job's folder" 'ls $BOB_FILES'
@@ -50,8 +62,9 @@ try "overwrite its own output" ': > $SERVER_DIR/state/jobs/$OWN_NUMBER/stdout'
 for process in server=$SERVER_PID supervisor=$OWN_SUPERVISOR another-supervisor=$BOB_SUPERVISOR another-job=$BOB_PID; do
     name=${process%%=*}; pid=${process##*=}
     try "read the environment of $name" "cat /proc/$pid/environ"
-    try "read the memory of $name" "dd if=/proc/$pid/mem bs=1 count=1 skip=4194304"
+    try "read the memory of $name" ": < /proc/$pid/mem"
     try "read the memory map of $name" "head -c1 /proc/$pid/maps | grep -q ."
+    try "read the memory of $name in one call" "readv $pid"
     try "list the descriptors of $name" "ls /proc/$pid/fd"
     try "open a descriptor of $name" "cat /proc/$pid/fd/0"
     try "enter the working folder of $name" "cd /proc/$pid/cwd"
@@ -66,7 +79,8 @@ for process in server=$SERVER_PID supervisor=$OWN_SUPERVISOR another-supervisor=
 done
 try "kill the group of another job" 'kill -KILL -$BOB_PID'
 
-# Sockets.
+# Shared memory and sockets.
+try "attach to another user's shared memory" 'perl -e "exit(defined shmget($SHARED_MEMORY, 1, 0400) ? 0 : 1)"'
 try "listen where the server listens" 'perl -MIO::Socket::INET -e "IO::Socket::INET->new(Listen=>1,LocalAddr=>q($ADDRESS),ReuseAddr=>1) or exit 1"'
 try "ask the server without a certificate" 'perl -MIO::Socket::INET -e "\$s=IO::Socket::INET->new(q($ADDRESS)) or exit 1; print \$s qq(PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n); \$s->shutdown(1); sysread(\$s,\$b,9) == 9 && ord(substr(\$b,3,1)) == 4 or exit 1"'
 
@@ -98,6 +112,10 @@ try "core dumps" 'ulimit -c unlimited && test "$(ulimit -c)" = unlimited'
 
 # The host.
 try "write into cron" 'echo x > /etc/cron.d/planted'
+try "write another user's cron table" 'echo x > /var/spool/cron/crontabs/pta-bob || crontab -u pta-bob /dev/null'
+try "queue a command as the server's user" 'echo x > /var/spool/cron/atjobs/planted || at -f /dev/null -u pta-server now'
+try "load a module" 'modprobe dummy || insmod /dev/null'
+try "set the host's name" 'hostname planted'
 try "write the accounts" 'echo x >> /etc/passwd'
 try "read the passwords" 'cat /etc/shadow'
 try "write into /etc/pliant" 'mkdir -p /etc/pliant && touch /etc/pliant/planted'

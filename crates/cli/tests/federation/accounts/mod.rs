@@ -2,5 +2,8 @@
 //! runs as a user of its own.
 
 mod isolation;
+mod limits;
+mod places;
 mod site;
+mod unit;
 mod works;

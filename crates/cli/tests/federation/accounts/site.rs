@@ -112,6 +112,30 @@ impl Site {
     }
 }
 
+/// A file system in memory at a folder, which is taken away at the end.
+pub(crate) struct Mounted(PathBuf);
+
+impl Mounted {
+    /// The file system, with an owner and a mode; none, with a note, where it cannot be mounted.
+    pub(crate) fn new(folder: &Path, owner: u32, mode: u32) -> Option<Mounted> {
+        let options = format!("uid={owner},mode={mode:o},size=64m");
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &options, "pliant-test"]).arg(folder);
+        if !command.output().is_ok_and(|output| output.status.success()) {
+            skip(Needed::Program, "jobs' folders on another file system (needs the right to mount)");
+            return None;
+        }
+        Some(Mounted(folder.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // The daemons of the test may still have files in it.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
+    }
+}
+
 /// A file or folder of the host.
 pub(crate) fn base(relative: &str) -> PathBuf {
     if relative.is_empty() { PathBuf::from(BASE) } else { Path::new(BASE).join(relative) }
@@ -164,5 +188,7 @@ fn clean() {
         }
         let _ = quietly("groupdel", &[name]);
     }
+    // What a victim of the tests has made and could not remove.
+    let _ = quietly("ipcrm", &["-M", "0x70746131"]);
     let _ = fs::remove_dir_all(BASE);
 }

@@ -116,7 +116,7 @@ async fn jobs_are_cancelled_end_at_their_walltime_and_leave_no_process() {
     let pids = [pid_in(&work.join("pid")).await, pid_in(&work.join("left")).await];
     alice.cancel(&job.handle).await.unwrap();
     let ended = alice.wait(&job.handle, |_| {}).await.unwrap();
-    assert_eq!(ended.state, JobState::Cancelled, "{ended:?}");
+    assert_eq!(ended.state, JobState::Canceled, "{ended:?}");
     assert_eq!(text(&fetched(&alice, &job.handle).await, "stdout"), "asked\n", "it was sent TERM");
     for pid in pids {
         gone(pid).await;
@@ -142,7 +142,7 @@ async fn running_jobs_outlive_the_server_and_what_a_dead_supervisor_leaves_is_en
     let hangs =
         "setsid sh -c 'echo $$ > left; exec env -u PLIANT_JOB_DIR sleep 1000' & echo $$ > pid; sleep 1000";
     let dies = submit(&bob, &order(rigid(hangs, 1, 600))).await;
-    federation.reaches(&alice, &lives.handle, JobState::Running).await;
+    federation.reaches(&alice, &lives.handle, JobState::Active).await;
     let work = files_of(&dies.handle).join("work");
     let (pid, left) = (pid_in(&work.join("pid")).await, pid_in(&work.join("left")).await);
     federation.kill(LYON);
