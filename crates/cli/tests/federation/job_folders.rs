@@ -22,8 +22,7 @@ async fn folders_of_jobs_are_elsewhere_and_a_server_without_them_does_not_start(
     };
     let folder = there.path().join("mounted/lyon");
     let accounts = format!("[accounts]\nmap = \"shared\"\nfolder = \"{}\"\n", folder.display());
-    let mut federation =
-        Federation::start(&[Cluster { accounts, ..Cluster::new("lyon", 2, 1.0) }]).await;
+    let mut federation = Federation::start(&[Cluster { accounts, ..Cluster::new("lyon", 2, 1.0) }]).await;
     let client = federation.client("alice");
     let (data, gate) = (federation.path().join("data"), federation.path().join("gate"));
     fs::write(&data, vec![7_u8; 1 << 20]).unwrap();

@@ -113,7 +113,9 @@ impl DiskMeter {
             self.begin(now, most);
         }
         match &self.failing {
-            Some((since, why)) if now.saturating_duration_since(*since) >= UNMEASURED_AT_MOST => Err(why.clone()),
+            Some((since, why)) if now.saturating_duration_since(*since) >= UNMEASURED_AT_MOST => {
+                Err(why.clone())
+            }
             _ => Ok(self.latest),
         }
     }

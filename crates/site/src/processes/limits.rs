@@ -167,7 +167,10 @@ mod tests {
         check(within, None);
         check(Usage { memory_bytes: 1001, ..within }, Some("1001 bytes of memory, 1000 are allowed"));
         check(Usage { processes: 6, ..within }, Some("6 processes and threads, 5 are allowed"));
-        check(Usage { disk: DiskUsage { bytes: 101, ..disk }, ..within }, Some("101 bytes of files, 100 are allowed"));
+        check(
+            Usage { disk: DiskUsage { bytes: 101, ..disk }, ..within },
+            Some("101 bytes of files, 100 are allowed"),
+        );
         check(Usage { disk: DiskUsage { files: 4, ..disk }, ..within }, Some("4 files, 3 are allowed"));
         assert_eq!(JobLimits::default().exceeded_by(&Usage { memory_bytes: u64::MAX, ..within }), None);
     }

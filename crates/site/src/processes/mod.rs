@@ -87,15 +87,15 @@ pub use cgroup::{check as check_cgroup, delegated as delegated_cgroup};
 pub use control::{
     Ending, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, recorded, spawn, terminate,
 };
+pub use disk::DiskUsage;
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
-pub use disk::DiskUsage;
 pub use limits::JobLimits;
 pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};
-pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
 pub use supervisor::{SuperviseError, supervise};
+pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
 pub(crate) use survivors::Marks;
 pub use tasks::{
     BatchSpec, InstanceRun, OUTPUT_BYTES, SubjobSpec, TaskEnd, TaskInput, TaskList, TaskRun, TasksEnd,

@@ -160,7 +160,10 @@ async fn the_same_attempts_succeed_against_a_job_of_ones_own() {
     assert!(denied.is_empty(), "denied: {denied:#?}\n{said}");
     // Not even then the records, the server and root.
     let allowed = tried.iter().filter(|(what, allowed)| {
-        *allowed && ["server", "supervisor", "become root", "launcher", "its own"].iter().any(|word| what.contains(word))
+        *allowed
+            && ["server", "supervisor", "become root", "launcher", "its own"]
+                .iter()
+                .any(|word| what.contains(word))
     });
     assert_eq!(allowed.count(), 0, "{said}");
 }

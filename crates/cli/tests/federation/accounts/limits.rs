@@ -19,8 +19,7 @@ async fn a_job_that_uses_more_than_it_may_ends_and_others_do_not() {
     let federation = site.federation(&cluster).await;
     let (alice, bob) = (federation.client(ALICE), federation.client(BOB));
     let gate = federation.path().join("gate");
-    let other =
-        submit(&bob, &order(rigid(&format!("{}; sleep 5", waiting_for(&gate)), 1, 600))).await;
+    let other = submit(&bob, &order(rigid(&format!("{}; sleep 5", waiting_for(&gate)), 1, 600))).await;
     federation.reaches(&bob, &other.handle, JobState::Active).await;
     let memory = r#"half() { perl -e '$a = "x" x (48 << 20); sleep 1000'; }; trap '' TERM; half & half"#;
     let fills = "i=0; while :; do head -c 100000 /dev/zero > f$i; i=$((i + 1)); sleep 0.02; done";

@@ -14,7 +14,8 @@ use crate::harness::*;
 async fn a_script_runs_in_its_users_folder_as_the_user() {
     let Some(site) = Site::new() else { return };
     let home = base("home");
-    let federation = site.federation(&site.cluster(&format!("\n[shared]\n\"{}\" = \"home\"\n", home.display()))).await;
+    let federation =
+        site.federation(&site.cluster(&format!("\n[shared]\n\"{}\" = \"home\"\n", home.display()))).await;
     let user = CommandUser::new(&federation, ALICE);
     user.add_to_file(&format!("\n[shared]\n\"{}\" = \"home\"\n", home.display()));
     let folder = |name: &str, owner: &str| {
