@@ -105,6 +105,9 @@ pub(crate) enum Verb {
     /// Runs a batch of instances, or the tasks of a launch on one server; servers have jobs run it.
     #[command(hide = true)]
     RunTasks(verbs::run_tasks::Arguments),
+    /// Reads and writes the files of one job as its account; servers start it through the launcher.
+    #[command(hide = true)]
+    JobFolder(verbs::job_folder::Arguments),
     /// Computes something, for demonstrations.
     #[command(subcommand, hide = true)]
     Work(verbs::work::Work),

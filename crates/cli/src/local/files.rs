@@ -267,6 +267,8 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed
          [cluster]\nprocs = {procs}\nspeed = {factor}\nbatch = \"cbf\"\n\
          # Each processor is worth this share of one of this machine's, so that all clusters fit on it.\n\
          cpu_share = {share:.4}\n\n\
+         # All jobs run as the user who runs this server.\n\
+         [accounts]\nmap = \"shared\"\n\n\
          # For `pliant explore`: beside the processors.\n\
          [optional]\ncores = {EXPLORING}\n\n\
          {TLS}\n{SHARED}\n[http]\nlisten = \"{http}\"\n\n{}",

@@ -68,6 +68,9 @@ fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
         _ if causes.contains(&Cause::TooLarge) => {
             Some("`pliant servers` lists the servers and their processors".to_owned())
         }
+        _ if causes.contains(&Cause::NoAccount) => {
+            Some("ask the operator of a server for an account, or for a line in its [accounts]".to_owned())
+        }
         SubmittedWork::Service { .. } => {
             Some("`pliant servers --services` lists the services and what they take".to_owned())
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pliant_site::accounts::own_user;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -43,6 +44,7 @@ fn print(output: Output, folder: &Folder, brought: &StartReport, users: &[&str])
             CLUSTERS.len(),
             folder.path().display()
         ));
+        text.push_str(&format!("  jobs run as {}, the user of the servers\n", own_user()));
         for daemon in &federation.daemons {
             let what = match CLUSTERS.iter().find(|cluster| cluster.name == daemon.name) {
                 Some(cluster) => format!("{} processors of speed {}", cluster.procs, cluster.speed),
