@@ -7,7 +7,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
-use crate::hints::equivalent_option;
+use crate::hints::{equivalent_option, missing_argument};
 
 /// The option that all verbs of a federation have, and that may also precede the verb.
 const CONFIG: &str = "--config";
@@ -77,13 +77,15 @@ pub(crate) fn usage_failure(
         let option = equivalent_option(verb, unknown?)?;
         Some(format!("`{option}` does that; `{path} --help` describes the options"))
     };
-    let hint =
-        misplaced.or_else(other).or_else(|| suggestion(error, &path)).unwrap_or_else(|| match error.kind() {
-            ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
-                format!("`{path} --help` lists the verbs")
-            }
-            _ => format!("`{path} --help` describes the options"),
-        });
+    let missing = || missing_argument(error).map(str::to_owned);
+    let help = || match error.kind() {
+        ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
+            format!("`{path} --help` lists the verbs")
+        }
+        _ => format!("`{path} --help` describes the options"),
+    };
+    let hint = misplaced.or_else(other).or_else(missing).or_else(|| suggestion(error, &path));
+    let hint = hint.unwrap_or_else(help);
     Some(Failure::input(message(error, &path)).hint(hint))
 }
 
@@ -212,6 +214,11 @@ mod tests {
             "pliant launch app.toml --walltime 1h",
             "unexpected argument '--walltime' found",
             "`--time` does that; `pliant launch --help` describes the options",
+        );
+        check(
+            "pliant simulate --workload log.swf",
+            "the following required arguments were not provided:\n  <--procs <N>|--platform <FILE.toml>>",
+            "`pliant trace info FILE` shows how many processors the machine of a log had",
         );
         check(
             "pliant submit pi --threshold 5",

@@ -34,7 +34,7 @@ use crate::verbs::report::write_page;
 #[derive(Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["procs", "platform"])))]
 pub(crate) struct Arguments {
-    /// The jobs: a log (.swf, .swf.gz, .gwf, Batsim .json) or a scenario (.toml).
+    /// The jobs: a log (.swf, .swf.gz, .gwf, Batsim .json) or a workload file (.toml).
     #[arg(long, value_name = "FILE")]
     workload: PathBuf,
     /// One cluster of that many processors.

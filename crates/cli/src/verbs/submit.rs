@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     key: Option<Key>,
     /// How long to try until a server takes the job.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
-    timeout: Duration,
+    server_timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
@@ -230,7 +230,7 @@ impl Arguments {
         Ok(SubmitOrder {
             inputs,
             only: self.server.clone(),
-            timeout: self.timeout,
+            timeout: self.server_timeout,
             ..SubmitOrder::new(key, what)
         })
     }
@@ -371,7 +371,7 @@ mod tests {
         check("--script a --time 1h --rigid 0", "from 1 to");
         check("--script a --time 1h --speedup linear:4", "expected a speedup model");
         check("pi --key 12", "32 hexadecimal digits");
-        check("pi --timeout 0s", "length of time");
+        check("pi --server-timeout 0s", "length of time");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) fn refused(
             Ok(federation) => silent(server, &federation.servers),
         },
         _ if passes(error.causes()) => {
-            Failure::system(error).hint("try again later, or for longer with --timeout")
+            Failure::system(error).hint("try again later, or for longer with --server-timeout")
         }
         _ if error.is_input() && error.hint().is_none() => {
             let hint = hint(order, error.causes());

@@ -158,7 +158,7 @@ fn errors_come_with_a_hint() {
     check("submit job", 2, "expected a service (matrix, pi), found `job`", "--script job --time TIME");
     check("submit pi sampels=3", 2, "(samples, seed), found `sampels`", "pliant servers --services");
     let nowhere = "expected a server of the federation (bordeaux, lyon, toulouse), found `nowhere`";
-    check("submit pi --server nowhere --timeout 1s", 2, nowhere, "`pliant servers` lists them");
+    check("submit pi --server nowhere --server-timeout 1s", 2, nowhere, "`pliant servers` lists them");
     check("queue", 0, "", "");
 
     // A missing job does not end the wait for others.
@@ -188,5 +188,5 @@ fn errors_come_with_a_hint() {
 
     let lyon = up.pids(&up.go("up").json())["lyon"];
     up.kill(lyon);
-    check("submit pi --server lyon --timeout 1s", 1, "", "hint: ");
+    check("submit pi --server lyon --server-timeout 1s", 1, "", "hint: ");
 }
