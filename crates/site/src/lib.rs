@@ -3,7 +3,6 @@
 //! and the commands of [`slurm`] and [`oar`] submit to batch systems that are there already.
 
 mod batch_system;
-mod job_folder;
 mod system;
 
 pub mod accounts;
@@ -15,5 +14,5 @@ pub mod slurm;
 pub use batch_system::{
     BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, System, Unreadable,
 };
-pub use job_folder::{AccountStream, FileStream, FilesError, JobFiles, JobFolder, serve_call};
+pub use processes::job_folder::{AccountStream, FileStream, FilesError, JobFiles, JobFolder, serve_call};
 pub use system::{BatchSystem, BatchSystemSettings};

@@ -8,10 +8,10 @@ use std::thread;
 use pliant_launcher::{Limit, Signal, StandardInput};
 
 use super::FOLDER_VARIABLE;
+use super::job_folder;
 use super::spec::RunSpec;
 use super::table::Process;
 use crate::accounts::{AccountRun, Launcher, LauncherError, STDERR_PREFIX};
-use crate::job_folder;
 
 /// Where the program of a job is looked for unless its environment says otherwise.
 pub(crate) const PROGRAM_PATH: &str = super::supervisor::PATH;

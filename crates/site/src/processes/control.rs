@@ -13,11 +13,11 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use super::folder::{Folder, FolderError, Probe};
+use super::job_folder;
 use super::record::{Exit, Started};
 use super::supervisor::PATH;
 use super::survivors::{self, Marks};
 use crate::accounts::AccountRun;
-use crate::job_folder;
 
 /// How often a supervisor is polled that is no child of this process, so that it cannot be waited for.
 const POLL_MIN: Duration = Duration::from_millis(5);

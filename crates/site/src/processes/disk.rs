@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::job_folder;
 use crate::accounts::AccountRun;
-use crate::job_folder;
 
 /// Between two measurements, at least.
 const PERIOD: Duration = Duration::from_secs(2);

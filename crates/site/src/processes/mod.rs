@@ -69,6 +69,7 @@ mod folder;
 mod gate;
 mod group;
 mod inputs;
+pub(crate) mod job_folder;
 mod limits;
 mod output;
 mod ports;

@@ -8,7 +8,7 @@ use pliant_staging::{FileName, FileSpec, ResultLimits, ResultName, SealedResults
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::processes::{DiskUsage, Marks};
+use super::super::{DiskUsage, Marks};
 
 /// The longest line of a call: a manifest of the most files with the longest names.
 pub(super) const CALL_BYTES_MAX: u64 = 64 << 20;

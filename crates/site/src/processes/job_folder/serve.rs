@@ -15,10 +15,8 @@ use pliant_staging::{
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
+use super::super::{DiskUsage, PROGRAM_PATH, longest_of_batch, no_such_folder, program_in, why_not_started};
 use super::call::{CALL_BYTES_MAX, Call, Failed, Reply, line, read_line};
-use crate::processes::{
-    DiskUsage, PROGRAM_PATH, longest_of_batch, no_such_folder, program_in, why_not_started,
-};
 
 /// The longest script or list of tasks.
 const TEXT_BYTES_MAX: u64 = 64 << 20;

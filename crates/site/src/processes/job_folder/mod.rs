@@ -19,8 +19,8 @@ use pliant_staging::{
     keep_sealed, open_result, seal, sealed, sum_up,
 };
 
+use super::{FolderError, account_of, longest_of_batch};
 use crate::accounts::{AccountRun, LauncherError};
-use crate::processes::{self, FolderError, account_of};
 
 pub use client::AccountStream;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
@@ -192,7 +192,7 @@ impl JobFolder {
     /// How long the longest instance of a batch took for each unit of its service, in milliseconds, if that is known.
     pub fn longest_of_batch(&self) -> Option<u64> {
         match &self.access {
-            Access::Own => processes::longest_of_batch(&self.records),
+            Access::Own => longest_of_batch(&self.records),
             Access::Account(account) => client::longest(account).unwrap_or_else(|error| {
                 tracing::warn!(%error, "no walltimes are learned from a batch");
                 None

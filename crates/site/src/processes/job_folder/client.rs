@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use pliant_staging::{FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
 
+use super::super::{DiskUsage, Marks};
 use super::call::{Call, REPLY_BYTES_MAX, Reply, line, read_line};
 use super::{FilesError, JobFiles};
 use crate::accounts::{AccountRun, Launched, LauncherError};
-use crate::processes::{DiskUsage, Marks};
 
 /// The verb of this program.
 const VERB: &str = "job-folder";
