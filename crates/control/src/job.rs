@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
+use crate::signed::HandoffSignature;
 
 /// The state of a job, named as in PSI/J (Portable Submission Interface for Jobs).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -167,6 +168,16 @@ pub struct Hop {
     pub expected: Estimate,
     /// The reason for the move.
     pub reason: MoveReason,
+    /// The signature of the server `from`. None in what that server says itself, and in what agents keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Box<HandoffSignature>>,
+}
+
+impl Hop {
+    /// True if two records say the same move.
+    pub fn is_same(&self, other: &Hop) -> bool {
+        (&self.from, &self.to, self.attempt) == (&other.from, &other.to, other.attempt)
+    }
 }
 
 /// How long a job first avoids a server that did not plan it.
@@ -306,6 +317,7 @@ mod tests {
             before,
             expected: Estimate { procs: Procs(1), walltime: Span(60), start: Time(at) },
             reason: MoveReason::EarlierCompletion,
+            signed: None,
         };
         let hops = [
             hop("lyon", 0, Time::MAX),

@@ -228,6 +228,7 @@ impl Server {
             }
             Event::ProposeMove { reply, proposal } => self.propose_move(now, reply, *proposal, commands),
             Event::Prepare { reply, handoff } => self.prepare(now, reply, *handoff, commands),
+            Event::HandoffSigned { id, signed } => self.handoff_signed(&id, signed),
             Event::Commit { reply, id, cancelled, attempts } => {
                 self.commit(now, Some(reply), &id, (cancelled, attempts), commands);
             }

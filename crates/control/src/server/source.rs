@@ -11,6 +11,7 @@ use crate::handoff::{
 use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Name};
+use crate::payload::Payload;
 
 /// The first and the longest pause before a call is repeated.
 const PAUSE: (Span, Span) = (Span(2), Span(30));
@@ -296,7 +297,8 @@ impl Server {
         let Some(entry) = self.jobs.get_mut(&number) else { return };
         remove_from_waiting(&mut self.waiting, &entry.record);
         let from = self.config.name.clone();
-        let hop = Hop { from, to: to.name, attempt: id.attempt, at: now, before, expected, reason };
+        let (to, attempt) = (to.name, id.attempt);
+        let hop = Hop { from, to, attempt, at: now, before, expected, reason, signed: None };
         entry.record.hops.push(hop.clone());
         entry.record.expected = expected;
         entry.record.procs = expected.procs;
@@ -370,6 +372,14 @@ impl Server {
         }
         let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.from == self.config.name;
         self.jobs.get(&number)?.record.hops.iter().find(by_it).map(|hop| &hop.to)
+    }
+
+    /// The job of a handoff that is committed: its record, its payload and the server that takes it over. None unless
+    /// [`Server::decision`] is to commit.
+    pub fn committed(&self, id: &HandoffId) -> Option<(&JobRecord, &Payload, &Name)> {
+        let HandoffDecision::Commit { .. } = self.decision(id) else { return None };
+        let entry = self.jobs.get(&self.number_of(&id.job)?)?;
+        Some((&entry.record, &entry.payload, self.target_of(id)?))
     }
 
     /// Every job in memory, and whether it was withdrawn here for a target that has not acknowledged it.

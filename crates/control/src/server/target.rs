@@ -9,6 +9,7 @@ use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided_servers};
 use crate::names::Token;
 use crate::names::{Handle, Name};
+use crate::signed::HandoffSignature;
 
 /// How long a target waits for the source's decision before it asks, and between two inquiries.
 pub(super) const INQUIRE_EVERY: Span = Span(60);
@@ -34,6 +35,9 @@ pub(super) struct PreparedJob {
     /// What the job gave up for other jobs when its size was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_choice: Option<SizeChoice>,
+    /// The source's signature that it has handed the job over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signed: Option<Box<HandoffSignature>>,
 }
 
 impl PreparedJob {
@@ -118,6 +122,7 @@ impl Server {
             sibling_state,
             ended: None,
             size_choice,
+            signed: None,
         };
         let (submission, speed) = (prepared.submission(), self.config.speed);
         self.prepared.insert(job, prepared);
@@ -176,6 +181,19 @@ impl Server {
         }
     }
 
+    /// Keeps the source's signature that it has handed the job over. The commit follows.
+    pub(super) fn handoff_signed(&mut self, id: &HandoffId, signed: Box<HandoffSignature>) {
+        if let Some(prepared) = self.prepared.get_mut(&id.job).filter(|prepared| prepared.handoff.id == *id) {
+            prepared.signed = Some(signed);
+        }
+    }
+
+    /// The job that is prepared by that attempt, and whether the source's signature is kept.
+    pub fn prepared_by(&self, id: &HandoffId) -> Option<(&Handoff, bool)> {
+        let prepared = self.prepared.get(&id.job).filter(|prepared| prepared.handoff.id == *id)?;
+        Some((&prepared.handoff, prepared.signed.is_some()))
+    }
+
     /// Handles a source's commit: the job belongs to this server.
     pub(super) fn commit(
         &mut self,
@@ -215,7 +233,8 @@ impl Server {
     fn take_over(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.remove(&id.job) else { return };
         let submission = prepared.submission();
-        let PreparedJob { handoff, number, estimate, sibling_state, ended, size_choice, .. } = prepared;
+        let PreparedJob { handoff, number, estimate, sibling_state, ended, size_choice, signed, .. } =
+            prepared;
         let Handoff {
             key,
             owner,
@@ -239,6 +258,7 @@ impl Server {
             before,
             expected: estimate,
             reason,
+            signed,
         });
         let record = JobRecord {
             handle: id.job.clone(),

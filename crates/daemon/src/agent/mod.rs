@@ -7,6 +7,7 @@ pub(crate) mod driver;
 mod history;
 mod launches;
 mod numbers;
+mod reports;
 mod runtimes;
 pub(crate) mod service;
 mod skew;
@@ -56,6 +57,7 @@ pub async fn serve(
         address: front.address,
         agent: mailbox.clone(),
         tls: front.certificates.client.clone(),
+        verifier: front.certificates.server.clone(),
         gate: front.gate.clone(),
     };
     let Launches { service: launches, thread: coordinator, health: launches_health } =

@@ -55,7 +55,7 @@ impl Numbers {
     }
 
     /// The highest number that is known here; 0 if none is.
-    async fn highest(&self, server: Name) -> Result<u32, Status> {
+    pub(super) async fn highest(&self, server: Name) -> Result<u32, Status> {
         let wanted = server.clone();
         let present = move |agent: &mut Agent, _| agent.last_number(&wanted);
         // In this order: what leaves the memory is in the archive by then.

@@ -11,7 +11,7 @@ use pliant_control::server::{AdmissionRefusal, Answer, Event, Submit};
 use pliant_site::services::Refusal;
 use pliant_staging::FileSpec;
 use pliant_telemetry::{RequestId, names};
-use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork};
+use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, submission_digest};
 use tonic::Status;
 
 use super::execution::Program;
@@ -29,7 +29,7 @@ impl Service {
         id: RequestId,
         submission: Submission,
     ) -> Result<SubmitAnswer, Status> {
-        let Submission { key, what, inputs, latest, compared, discovery, pinned } = submission;
+        let Submission { key, what, inputs, latest, compared, discovery, pinned, claim } = submission;
         // No input is begun anew or thrown away until the answer is known.
         let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
@@ -39,6 +39,11 @@ impl Service {
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));
         }
+        let signed_for = (key, submission_digest(&what, &inputs, pinned));
+        self.claims.check_submission(&caller.user, signed_for, &claim).map_err(|refusal| {
+            tracing::warn!(owner = %caller.user, %key, reason = %refusal, "submission refused: it is not signed");
+            refusal.counted().status()
+        })?;
         if let Some(refused) = self.is_unnumbered().await {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
             tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
@@ -72,8 +77,8 @@ impl Service {
         // A batch says what it runs by itself, and goes to no other server.
         let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let program =
-            Program { prepared, submitted, batch, inputs, shared, account: None, request: id.to_string() };
+        let (account, claim, request) = (None, Some(claim), id.to_string());
+        let program = Program { prepared, submitted, batch, inputs, shared, account, claim, request };
         let owner = caller.user.clone();
         let submit = Submit {
             key,

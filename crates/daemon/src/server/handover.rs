@@ -7,9 +7,10 @@ use pliant_control::names::Token;
 use pliant_control::payload::Payload;
 use pliant_control::runtime_sample::RuntimeSample;
 use pliant_control::server::{Answer, Event, Server};
+use pliant_control::signed::HandoffSignature;
 use pliant_site::services::{Batch, Prepared};
 use pliant_transport::Role;
-use pliant_wire::{Prepare, SubmittedWork};
+use pliant_wire::{Prepare, SignedDecision, SubmittedWork};
 use tonic::{Request, Status};
 
 use super::execution::Program;
@@ -25,6 +26,11 @@ impl Service {
         from: Name,
         prepare: Prepare,
     ) -> Result<Result<Handoff, String>, Status> {
+        if let Err(refusal) = self.claims.check_prepare(&from, &prepare) {
+            let (job, owner) = (&prepare.id.job, &prepare.owner);
+            tracing::warn!(%job, %owner, %from, reason = %refusal, "handoff refused: it is not signed");
+            return Ok(Err(refusal.counted().to_string()));
+        }
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
         let _lock = self.host.store.lock(&owner, key).await;
         let learned = match what.service() {
@@ -46,9 +52,17 @@ impl Service {
             return Ok(Err(error.public_message()));
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        let request = prepare.request;
-        let program =
-            Program { prepared, submitted: Some(what), batch, inputs, shared: None, account: None, request };
+        let (submitted_work, claim, request) = (Some(what), Some(prepare.claim), prepare.request);
+        let program = Program {
+            prepared,
+            submitted: submitted_work,
+            batch,
+            inputs,
+            shared: None,
+            account: None,
+            claim,
+            request,
+        };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -95,6 +109,35 @@ impl Service {
             Answer::Handoff(reply) => Ok(reply),
             _ => Err(Status::internal("not an answer to a server")),
         }
+    }
+
+    /// Has the machine keep the source's signature under a handoff, before its commit.
+    pub(super) async fn keep_signature(
+        &self,
+        from: &Name,
+        id: &HandoffId,
+        signed: HandoffSignature,
+    ) -> Result<(), Status> {
+        self.claims.keep_signature(from, id, signed).await.map_err(|refusal| {
+            tracing::warn!(job = %id.job, %from, reason = %refusal, "commit refused: it is not signed");
+            refusal.counted().status()
+        })
+    }
+
+    /// A decision for the target of a handoff, signed if it is a commit.
+    pub(super) async fn signed(
+        &self,
+        id: &HandoffId,
+        decision: HandoffDecision,
+    ) -> Result<SignedDecision, Status> {
+        let signed = match decision {
+            HandoffDecision::Commit { .. } => {
+                let signed = self.claims.sign_handoff(id).await;
+                Some(signed.map_err(|why| Status::internal(format!("cannot sign the handoff: {why}")))?)
+            }
+            HandoffDecision::Undecided | HandoffDecision::Abort => None,
+        };
+        Ok(SignedDecision { decision, signed })
     }
 
     /// What is to become of a sibling job that is ready to start at another server: that is decided by the question.

@@ -1,6 +1,7 @@
 //! The server as a daemon.
 
 mod accepting;
+mod claims;
 pub(crate) mod cluster;
 mod driver;
 mod execution;
@@ -25,6 +26,7 @@ mod upkeep;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use claims::Claims;
 use cluster::{Cluster, FreshListings};
 use driver::ServerDriver;
 use execution::observer::JobObserver;
@@ -117,11 +119,18 @@ pub async fn serve(
         let upward = upward.clone();
         front.tasks.spawn(async move { fresh.sizes(|| upward.announce()).await });
     }
+    let claims = Claims {
+        server: file.name.clone(),
+        tls: front.certificates.server.clone(),
+        signing: client_tls.clone(),
+        clock,
+        mailbox: mailbox.clone(),
+    };
     let driver = ServerDriver {
         replies: replies.clone(),
         runner,
         cluster,
-        peers: PeerServers::new(advertised, host.clone(), mailbox.clone(), &client_tls),
+        peers: PeerServers::new(advertised, host.clone(), claims.clone()),
         subjobs: SubjobDriver {
             task_ports,
             coordinators: Coordinators::new(host.clone(), mailbox.clone(), &client_tls),
@@ -149,6 +158,7 @@ pub async fn serve(
         explorations,
         fresh,
         host,
+        claims,
         sealing: sealing::Sealing::default(),
         changes,
         stop: halted,

@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::claims::Claims;
 use super::cluster::FreshListings;
 use super::execution::Host;
 use super::explorations::Explorations;
@@ -54,6 +55,8 @@ pub(super) struct Service {
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<FreshListings>,
     pub(super) host: Arc<Host>,
+    /// Verifies what users and other servers have signed.
+    pub(super) claims: Claims,
     pub(super) sealing: Sealing,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
@@ -166,6 +169,7 @@ impl proto::server_server::Server for Service {
             request.into_inner(),
             sender,
             open,
+            self.claims.clone(),
             self.host.store.clone(),
             accepted,
         )))
@@ -205,9 +209,9 @@ impl proto::server_server::Server for Service {
         request: Request<proto::CommitRequest>,
     ) -> Result<Response<proto::HandoffReply>, Status> {
         let from = source(&request)?;
-        let proto::CommitRequest { id, cancelled, attempts } = request.into_inner();
-        let id = wire::handoff_id(id)?;
+        let wire::CommitOrder { id, cancelled, attempts, signed } = request.into_inner().try_into()?;
         self.is_of(&from, &id).await?;
+        self.keep_signature(&from, &id, signed).await?;
         let wanted = id.clone();
         let event = |reply| Event::Commit { reply, id, cancelled, attempts };
         let reply = self.handoff(event, 0).await?;
@@ -235,13 +239,14 @@ impl proto::server_server::Server for Service {
         let proto::InquireRequest { id, ready } = request.into_inner();
         let id = wire::handoff_id(id)?;
         if ready {
-            return Ok(Response::new((&self.may_start(&from, id).await?).into()));
+            let decision = self.may_start(&from, id.clone()).await?;
+            return Ok(Response::new((&self.signed(&id, decision).await?).into()));
         }
         let decision = self.verdict_for(&from, &id).await?;
         // What is answered must not be forgotten in a crash.
         let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
         settled.map_err(|_| slow())?.map_err(|_| stopping())?;
-        Ok(Response::new((&decision).into()))
+        Ok(Response::new((&self.signed(&id, decision).await?).into()))
     }
 
     type DownloadStream = files::DownloadStream;
