@@ -250,3 +250,55 @@ fn a_peer_has_one_identity() {
     check(&["pliant://server/a.b"], Err("expected a name"));
     assert!(matches!(Peer::from_certificate(&vec![1, 2, 3].into()), Err(IdentityError::Unreadable { .. })));
 }
+
+/// The credentials of some holders, with the authority's files.
+fn holder(dir: &TempDir, authority: &Authority, role: Role, name: &str, at: Time) -> Credentials {
+    authority.issue_into(&dir.path().join(format!("{role}-{name}")), &order(role, name), at).unwrap().1
+}
+
+#[test]
+fn a_signature_says_who_signed_which_bytes() {
+    let now = Clock::start(Time(0)).now();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::init(&dir.path().join("ca"), "Test federation", now).unwrap();
+    let other = Authority::init(&dir.path().join("other"), "Other federation", now).unwrap();
+    let server = ServerTls::load(&holder(&dir, &authority, Role::Server, "lyon", now)).unwrap();
+    let credentials = holder(&dir, &authority, Role::User, "alice", now);
+    let alice = ClientTls::load(&credentials).unwrap();
+    let bob = ClientTls::load(&holder(&dir, &authority, Role::User, "bob", now)).unwrap();
+    let stranger = ClientTls::load(&holder(&dir, &other, Role::User, "eve", now)).unwrap();
+    let signer = |bytes: &[u8], signature: &pliant_control::signed::Signature| {
+        server.signer(bytes, signature, ValidAt::Now, Revocations::Count)
+    };
+    let signature = alice.sign(b"run this").unwrap();
+    assert_eq!(signer(b"run this", &signature).unwrap(), alice.own());
+    assert_eq!(signer(b"run that", &signature).unwrap_err().word(), "signature");
+    for at in 0..signature.bytes.len() {
+        let mut damaged = signature.clone();
+        damaged.bytes[at] ^= 1;
+        assert_eq!(signer(b"run this", &damaged).unwrap_err().word(), "signature", "byte {at}");
+    }
+    let with = |other: &ClientTls| pliant_control::signed::Signature {
+        certificate: other.sign(b"").unwrap().certificate,
+        ..signature.clone()
+    };
+    assert_eq!(signer(b"run this", &with(&bob)).unwrap_err().word(), "signature", "bob did not sign");
+    let foreign = stranger.sign(b"run this").unwrap();
+    assert_eq!(signer(b"run this", &foreign).unwrap_err().word(), "certificate");
+    for certificate in [Vec::new(), vec![0x30; 600], fs::read(&credentials.cert).unwrap()] {
+        let signature = pliant_control::signed::Signature { certificate, ..signature.clone() };
+        assert_eq!(signer(b"run this", &signature).unwrap_err().word(), "certificate");
+    }
+    // Valid now, not years ago or ahead.
+    for away in [-9_000, 9_000] {
+        let then = ValidAt::Then(now + pliant_model::Span(away * 86_400));
+        let found = server.signer(b"run this", &signature, then, Revocations::Count);
+        assert_eq!(found.unwrap_err().word(), "certificate", "{away} days");
+    }
+    authority.revoke("user/alice", now).unwrap();
+    fs::copy(authority.crl_path(), dir.path().join("server-lyon/crl.pem")).unwrap();
+    assert_eq!(signer(b"run this", &signature).unwrap_err().word(), "revoked");
+    let before = server.signer(b"run this", &signature, ValidAt::Then(now), Revocations::AreLater);
+    assert_eq!(before.unwrap(), alice.own());
+    assert!(signer(b"run this", &bob.sign(b"run this").unwrap()).is_ok());
+}

@@ -31,6 +31,7 @@ mod slurm_faults;
 mod slurm_siblings;
 mod standby;
 mod steps;
+mod stolen_key;
 mod subjobs;
 mod sweeps;
 mod transfers;

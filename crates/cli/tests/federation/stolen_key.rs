@@ -1,0 +1,422 @@
+//! The key and certificate of a server are stolen. Who has them can say nothing in a user's name that the user has not signed,
+//! and nothing about jobs that the server does not have.
+
+use std::fs;
+
+use pliant_control::agent::ChildKind;
+use pliant_control::handoff::{HandoffId, Reply};
+use pliant_control::job::{Exit, Hop, JobRecord, JobState};
+use pliant_control::names::{Key, Name};
+use pliant_control::reason::DiscoverySummary;
+use pliant_control::server_info::ServerInfo;
+use pliant_control::signed::{
+    CLAIM_LIFETIME, Claim, ClaimSubject, HandoffSignature, HandoffStatement, SignedClaim,
+};
+use pliant_model::{Estimate, MoveReason, Procs, Span, Speed};
+use pliant_transport::{ClientTls, Credentials, Role};
+use pliant_wire::proto::agent_client::AgentClient;
+use pliant_wire::proto::server_client::ServerClient;
+use pliant_wire::{
+    CommitOrder, FromChild, FromParent, Prepare, Submission, SubmittedWork, Upload, claim_digest, proto,
+    submission_digest,
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+
+use crate::harness::*;
+
+/// The server whose key is stolen. It runs nothing: the test is the thief.
+const PARIS: &str = "paris";
+
+/// A thief with the stolen files of a server.
+struct Thief {
+    credentials: Credentials,
+    tls: ClientTls,
+    own: Name,
+}
+
+impl Thief {
+    fn of(federation: &Federation, server: &str) -> Thief {
+        let credentials = federation.credentials(Role::Server, server);
+        let tls = ClientTls::load(&credentials).unwrap();
+        Thief { credentials, tls, own: server.parse().unwrap() }
+    }
+
+    fn at(&self, federation: &Federation, server: &str) -> ServerClient<Channel> {
+        ServerClient::new(federation.channel(&self.credentials, Role::Server, server))
+    }
+
+    /// A claim of alice that the thief has signed.
+    fn forged(&self, key: Key, what: &SubmittedWork) -> SignedClaim {
+        let claim = Claim {
+            owner: "alice".parse().unwrap(),
+            key,
+            digest: submission_digest(what, &[], false),
+            audience: self.own.clone(),
+            made: now(),
+            lifetime: CLAIM_LIFETIME,
+        };
+        let signature = self.tls.sign(&claim.signed_bytes(ClaimSubject::Submission)).unwrap();
+        SignedClaim { claim, signature }
+    }
+
+    /// A signed handoff of a job, said to be by a server.
+    fn handoff(&self, prepare: &Prepare, from: &str, to: &str, attempt: u32) -> HandoffSignature {
+        let claim = claim_digest(&prepare.claim.claim.signed_bytes(ClaimSubject::Submission));
+        let (from, to): (Name, Name) = (from.parse().unwrap(), to.parse().unwrap());
+        let Prepare { id, owner, key, .. } = prepare;
+        let (job, key, at) = (&id.job, *key, now());
+        let statement = HandoffStatement { job, owner, key, claim, from: &from, to: &to, attempt, at };
+        let signature = self.tls.sign(&statement.signed_bytes()).unwrap();
+        HandoffSignature { claim, at, signature }
+    }
+}
+
+fn script() -> SubmittedWork {
+    rigid("echo what alice signed", 1, 60)
+}
+
+/// A job of alice, who has signed it for a server.
+fn job_of_alice(federation: &Federation, job: &str, audience: &str) -> Prepare {
+    let (key, what) = (fresh_key(), script());
+    let claim =
+        federation.client("alice").sign_submission(key, (&what, &[], false), &audience.parse().unwrap());
+    Prepare {
+        id: HandoffId { job: job.parse().unwrap(), attempt: 1 },
+        address: "127.0.0.1:1".to_owned(),
+        key,
+        owner: "alice".parse().unwrap(),
+        what,
+        inputs: Vec::new(),
+        submitted: now(),
+        compared: Vec::new(),
+        discovery: DiscoverySummary::default(),
+        hops: Vec::new(),
+        before: now() + Span(36_000),
+        latest: now() + Span(3_600),
+        sibling: false,
+        reason: MoveReason::EarlierCompletion,
+        request: "test".to_owned(),
+        claim: claim.unwrap(),
+    }
+}
+
+async fn prepare(server: &mut ServerClient<Channel>, job: &Prepare) -> Reply {
+    server.prepare(proto::PrepareRequest::from(job)).await.unwrap().into_inner().try_into().unwrap()
+}
+
+fn hop(from: &str, to: &str, signed: Option<HandoffSignature>) -> Hop {
+    let expected = Estimate { procs: Procs(1), walltime: Span(60), start: now() };
+    Hop {
+        from: from.parse().unwrap(),
+        to: to.parse().unwrap(),
+        attempt: 1,
+        at: now(),
+        before: now(),
+        expected,
+        reason: MoveReason::EarlierCompletion,
+        signed: signed.map(Box::new),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_submitted_in_a_users_name() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let thief = Thief::of(&federation, PARIS);
+    let alice = federation.client("alice");
+    let (key, what, lyon) = (fresh_key(), script(), "lyon".parse().unwrap());
+    let claim = alice.sign_submission(key, (&what, &[], false), &lyon).unwrap();
+    let submission = Submission {
+        key,
+        what,
+        inputs: Vec::new(),
+        latest: None,
+        compared: Vec::new(),
+        discovery: DiscoverySummary::default(),
+        pinned: false,
+        claim,
+    };
+    let request = |submission: &Submission| proto::SubmitRequest::from(submission);
+    let denied = |status: Status, why: &str| {
+        assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
+        assert!(status.message().contains(why), "expected {why} in {status:?}");
+    };
+    // The stolen key, even with what alice has signed.
+    let stolen = thief.at(&federation, "lyon").submit(request(&submission)).await.unwrap_err();
+    denied(stolen, "expected a user's certificate");
+    // Another user with it; alice with something that she has not signed.
+    let mut mallory = federation.server_client(Role::User, "mallory", "lyon");
+    denied(mallory.submit(request(&submission)).await.unwrap_err(), "found that of alice");
+    let mut hers = federation.server_client(Role::User, "alice", "lyon");
+    let check = async |hers: &mut ServerClient<Channel>, change: &dyn Fn(&mut Submission), why: &str| {
+        let mut changed = submission.clone();
+        change(&mut changed);
+        denied(hers.submit(request(&changed)).await.unwrap_err(), why);
+    };
+    check(&mut hers, &|one| one.what = rigid("rm -r .", 1, 60), "something else to run").await;
+    check(&mut hers, &|one| one.pinned = true, "something else to run").await;
+    check(&mut hers, &|one| one.key = fresh_key(), "another submission").await;
+    check(&mut hers, &|one| one.claim = thief.forged(one.key, &one.what), "for paris").await;
+    let other = |one: &mut Submission| one.claim.claim.audience = PARIS.parse().unwrap();
+    check(&mut hers, &other, "for paris").await;
+    check(&mut hers, &|one| one.claim.claim.made = now() - Span(7_200), "had expired").await;
+    check(&mut hers, &|one| one.claim.claim.lifetime = Span(1 << 30), "lasts 1 to").await;
+    check(&mut hers, &|one| one.claim.claim.lifetime = Span(4_000), "did not sign this").await;
+    let thieves = |one: &mut Submission| {
+        let mut forged = thief.forged(one.key, &one.what);
+        forged.claim.audience = "lyon".parse().unwrap();
+        forged.signature = thief.tls.sign(&forged.claim.signed_bytes(ClaimSubject::Submission)).unwrap();
+        one.claim = forged;
+    };
+    check(&mut hers, &thieves, "found that of server/paris").await;
+    federation.logged("lyon", &["submission refused", "alice", "something else to run"]).await;
+    federation.logged("lyon", &["request refused", "daemons submit nothing", PARIS]).await;
+    // What she has signed is accepted.
+    hers.submit(request(&submission)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_handed_over_that_its_user_has_not_signed() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let thief = Thief::of(&federation, PARIS);
+    let mut lyon = thief.at(&federation, "lyon");
+    let true_job = job_of_alice(&federation, "paris.7", PARIS);
+    let check = async |lyon: &mut ServerClient<Channel>, job: Prepare, why: &str| {
+        let reply = prepare(lyon, &job).await;
+        assert!(
+            matches!(&reply, Reply::Refused(found) if found.contains(why)),
+            "expected {why} in {reply:?}"
+        );
+        federation.logged("lyon", &["handoff refused", "alice", why]).await;
+    };
+    let changed = |change: &dyn Fn(&mut Prepare)| {
+        let mut job = true_job.clone();
+        change(&mut job);
+        job
+    };
+    // A made-up owner, with the only key that the thief has.
+    let forged = changed(&|job| job.claim = thief.forged(job.key, &job.what));
+    check(&mut lyon, forged, "found that of server/paris").await;
+    // What alice has signed, with another script, key, time or owner.
+    check(&mut lyon, changed(&|job| job.what = rigid("rm -r .", 1, 60)), "something else to run").await;
+    check(&mut lyon, changed(&|job| job.key = fresh_key()), "another submission").await;
+    check(&mut lyon, changed(&|job| job.submitted = now() + Span(7_200)), "had expired").await;
+    let lengthened = changed(&|job| job.claim.claim.lifetime = Span(7_200));
+    check(&mut lyon, lengthened, "did not sign this").await;
+    let bobs = changed(&|job| job.owner = "bob".parse().unwrap());
+    let reply = prepare(&mut lyon, &bobs).await;
+    assert!(matches!(&reply, Reply::Refused(why) if why.contains("found that of alice")), "{reply:?}");
+    // What alice has signed for another server.
+    check(&mut lyon, job_of_alice(&federation, "paris.8", "lyon"), "for lyon, and paris").await;
+    check(&mut lyon, changed(&|job| job.id.job = "nancy.7".parse().unwrap()), "for paris, and nancy").await;
+    // A job that another server has, by a handoff that the thief has signed itself, or nobody.
+    let mut nancys = job_of_alice(&federation, "nancy.1", "nancy");
+    check(&mut lyon, nancys.clone(), "lead to nancy").await;
+    nancys.hops = vec![hop("nancy", PARIS, None)];
+    check(&mut lyon, nancys.clone(), "nancy has signed").await;
+    nancys.hops = vec![hop("nancy", PARIS, Some(thief.handoff(&nancys, "nancy", PARIS, 1)))];
+    check(&mut lyon, nancys, "expected the signature of server nancy").await;
+    // Files for users who have signed nothing.
+    for (claim, why) in [
+        (Some(thief.forged(true_job.key, &true_job.what)), "found that of server/paris"),
+        (Some(job_of_alice(&federation, "paris.9", PARIS).claim), "another submission"),
+        (None, "signature of the owner"),
+    ] {
+        let file = input("data", &federation.authority.ca_path()).0;
+        let begin = Upload::Begin { key: true_job.key, file, claim: claim.map(Box::new) };
+        let uploads = tokio_stream::iter([proto::UploadRequest::from(&begin)]);
+        let mut answers = lyon.upload(uploads).await.unwrap().into_inner();
+        let status = answers.message().await.unwrap_err();
+        assert!(status.message().contains(why), "{status:?}");
+    }
+    federation.logged("lyon", &["upload refused", PARIS]).await;
+
+    // What the stolen server has is its to hand over: the job runs as its user signed it, and once at this server.
+    assert!(matches!(prepare(&mut lyon, &true_job).await, Reply::Prepared(_)));
+    let commit = |signed: HandoffSignature| {
+        proto::CommitRequest::from(&CommitOrder {
+            id: true_job.id.clone(),
+            cancelled: false,
+            attempts: 1,
+            signed,
+        })
+    };
+    for (signed, why) in [
+        (thief.handoff(&true_job, PARIS, "nancy", 1), "did not sign"),
+        (thief.handoff(&true_job, PARIS, "lyon", 2), "did not sign"),
+        (thief.handoff(&job_of_alice(&federation, "paris.7", PARIS), PARIS, "lyon", 1), "another submission"),
+    ] {
+        let status = lyon.commit(commit(signed)).await.unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
+        assert!(status.message().contains(why), "expected {why} in {status:?}");
+    }
+    federation.logged("lyon", &["commit refused", "paris.7"]).await;
+    let done = lyon.commit(commit(thief.handoff(&true_job, PARIS, "lyon", 1))).await.unwrap().into_inner();
+    assert_eq!(Reply::try_from(done).unwrap(), Reply::Done);
+    let mut alice = federation.server_client(Role::User, "alice", "lyon");
+    let ended = until("the job to end", async || {
+        let job = alice.job(proto::JobRequest { handle: "paris.7".to_owned() }).await.ok()?.into_inner();
+        JobRecord::try_from(job).ok().filter(|job| job.state.is_final())
+    });
+    assert_eq!(ended.await.state, JobState::Completed);
+    let again = changed(&|job| job.id.job = "paris.8".parse().unwrap());
+    let reply = prepare(&mut lyon, &again).await;
+    assert!(matches!(&reply, Reply::Refused(why) if why.contains("key")), "{reply:?}");
+
+    // A certificate that has been revoked signs for nothing.
+    let late = job_of_alice(&federation, "paris.10", PARIS);
+    federation.authority.revoke("user/alice", now()).unwrap();
+    let (draft, list) = (federation.folder("lyon").join("draft"), federation.folder("lyon").join("crl.pem"));
+    fs::copy(federation.authority.crl_path(), &draft).unwrap();
+    fs::rename(draft, list).unwrap();
+    check(&mut lyon, late, "has been revoked").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_not_read_at_another_server() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let alice = federation.client("alice");
+    let ended = run(&alice, &order(rigid("echo secret", 1, 60))).await;
+    for name in [PARIS, "lyon"] {
+        let mut stolen = Thief::of(&federation, name).at(&federation, "lyon");
+        let job = || proto::JobRequest { handle: ended.handle.to_string() };
+        let download = proto::DownloadRequest::from(&stdout_of(&ended.handle));
+        let refused = [
+            stolen.job(job()).await.map(drop),
+            stolen.watch(job()).await.map(drop),
+            stolen.results(job()).await.map(drop),
+            stolen.explain(job()).await.map(drop),
+            stolen.cancel(job()).await.map(drop),
+            stolen.withdraw(job()).await.map(drop),
+            stolen.download(download).await.map(drop),
+        ];
+        for status in refused {
+            let status = status.unwrap_err();
+            assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
+        }
+        federation.logged("lyon", &["request refused", name]).await;
+    }
+}
+
+/// A stolen server at the master agent.
+struct Attached {
+    up: mpsc::Sender<proto::Up>,
+    down: Streaming<proto::Down>,
+    sequence: u64,
+}
+
+impl Attached {
+    async fn of(federation: &Federation, thief: &Thief) -> Attached {
+        let mut agent = AgentClient::new(federation.channel(&thief.credentials, Role::Agent, MASTER));
+        let (up, receiver) = mpsc::channel(16);
+        let info = ServerInfo {
+            name: thief.own.clone(),
+            address: "127.0.0.1:1".to_owned(),
+            rank: 0,
+            procs: Procs(1),
+            speed: Speed::REFERENCE,
+            policy: "cbf".to_owned(),
+            services: Vec::new(),
+            scripts: true,
+            optional_cores: 0,
+            optional_per_core: 0,
+        };
+        let (name, kind, servers) = (thief.own.clone(), ChildKind::Server, vec![info]);
+        let hello = FromChild::Hello { name, kind, journal: 4_711, servers };
+        up.send((&hello).into()).await.unwrap();
+        let down = agent.attach(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Attached { up, down, sequence: 0 }
+    }
+
+    /// Reports a job, until the agent has acknowledged it.
+    async fn report(&mut self, record: &JobRecord) {
+        self.sequence += 1;
+        let update = FromChild::StatusUpdate { sequence: self.sequence, record: Box::new(record.clone()) };
+        self.up.send((&update).into()).await.unwrap();
+        loop {
+            let message = self.down.message().await.unwrap().expect("the agent keeps the connection");
+            if FromParent::try_from(message).unwrap() == (FromParent::Acknowledge { sequence: self.sequence })
+            {
+                return;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_record_is_rewritten_at_the_agent() {
+    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let alice = federation.client("alice");
+    let ended = run(&alice, &order(rigid("true", 1, 60))).await;
+    let gate = federation.path().join("gate");
+    let running = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await.handle;
+    let running = federation.reaches(&alice, &running, JobState::Active).await;
+    let waiting = submit(&alice, &order(rigid("true", 1, 600))).await;
+    until("the agent to know them", async || {
+        let state = alice.find(&running.handle).await.ok()?.record.state;
+        (state == JobState::Active && alice.find(&waiting.handle).await.is_ok()).then_some(())
+    })
+    .await;
+    let known = async |record: &JobRecord| alice.find(&record.handle).await.unwrap().record;
+    let before = [known(&ended).await, known(&running).await, known(&waiting).await];
+
+    // Another server's jobs: by its word alone, and by handoffs that it has signed itself.
+    let thief = Thief::of(&federation, PARIS);
+    let mut paris = Attached::of(&federation, &thief).await;
+    for record in &before {
+        let failed = JobRecord {
+            state: JobState::Failed,
+            started: Some(now()),
+            ended: Some(now()),
+            exit: Some(Exit::Code(1)),
+            ..record.clone()
+        };
+        let bobs = JobRecord { owner: "bob".parse().unwrap(), ..record.clone() };
+        for lie in [failed, bobs] {
+            paris.report(&lie).await;
+            let mut job = job_of_alice(&federation, &record.handle.to_string(), "lyon");
+            (job.key, job.owner) = (lie.key, lie.owner.clone());
+            for signed in [None, Some(thief.handoff(&job, "lyon", PARIS, 1))] {
+                paris.report(&JobRecord { hops: vec![hop("lyon", PARIS, signed)], ..lie.clone() }).await;
+            }
+        }
+    }
+    for why in ["lead to lyon", "that lyon has signed", "expected the signature of server lyon"] {
+        federation.logged(MASTER, &["status update refused", PARIS, why]).await;
+    }
+    assert_eq!([known(&ended).await, known(&running).await, known(&waiting).await], before);
+
+    // With the key of its own server an ended job stays as it was, and no job becomes another user's.
+    federation.kill("lyon");
+    let thief = Thief::of(&federation, "lyon");
+    let mut lyon = Attached::of(&federation, &thief).await;
+    let [ended, running, _] = &before;
+    for lie in [
+        JobRecord { exit: Some(Exit::Code(1)), state: JobState::Failed, ..ended.clone() },
+        JobRecord { hops: vec![hop("lyon", PARIS, None)], ..ended.clone() },
+        JobRecord { owner: "bob".parse().unwrap(), ..ended.clone() },
+        JobRecord { key: fresh_key(), ..ended.clone() },
+        JobRecord { owner: "bob".parse().unwrap(), ..running.clone() },
+        JobRecord { key: fresh_key(), ..running.clone() },
+    ] {
+        lyon.report(&lie).await;
+    }
+    for why in ["has ended, and otherwise", "another user's", "under another key"] {
+        federation.logged(MASTER, &["status update refused", "lyon", why]).await;
+    }
+    assert_eq!([known(ended).await, known(running).await], [ended.clone(), running.clone()]);
+    // Not from the archive either, once the agent has forgotten the job.
+    federation.kill(MASTER);
+    federation.revive(MASTER);
+    drop(lyon);
+    until("the agent to be up", async || alice.find(&ended.handle).await.ok()).await;
+    assert_eq!(known(ended).await, *ended);
+    // The server itself goes on where it was.
+    federation.revive("lyon");
+    fs::write(&gate, "").unwrap();
+    for job in [&running.handle, &waiting.handle] {
+        assert_eq!(alice.wait(job, |_| {}).await.unwrap().state, JobState::Completed);
+    }
+}
