@@ -68,7 +68,7 @@ impl Reports {
     /// What to record of a reported job: the report, or what the archive knows better; or why the report is refused.
     pub(super) async fn checked(
         &mut self,
-        mut reported: JobRecord,
+        reported: JobRecord,
     ) -> Result<Result<JobRecord, ReportRefusal>, Status> {
         if self.kind == ChildKind::Server {
             let tls = &self.tls;
@@ -79,9 +79,7 @@ impl Reports {
                 return Ok(Err(ReportRefusal { word: fault.word(), why: fault.to_string() }));
             }
         }
-        for hop in &mut reported.hops {
-            hop.signed = None;
-        }
+        let reported = reported.without_signatures();
         let Some(known) = self.archived(&reported).await? else { return Ok(Ok(reported)) };
         Ok(match Contradiction::of(&known, &reported) {
             Some(contradiction) => Err(contradiction.into()),

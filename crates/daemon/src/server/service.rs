@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::access::Caller;
+use pliant_control::explain::Explanation;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
@@ -134,8 +135,10 @@ impl proto::server_server::Server for Service {
         };
         let (explanation, at) = self.mailbox.ask(explain).await.map_err(|_| stopping())?;
         let explanation = match explanation {
-            Some(explanation) => explanation,
-            None => pliant_control::explain::Explanation {
+            Some(explanation) => {
+                Explanation { record: explanation.record.without_signatures(), ..explanation }
+            }
+            None => Explanation {
                 record: self.archived(&caller, &handle).await?,
                 at,
                 waits: None,
@@ -336,7 +339,9 @@ impl Service {
             return Ok(Response::new((&self.archived(caller, handle).await?).into()));
         };
         match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
-            Answer::Cancelling(record) | Answer::Elsewhere(record) => Ok(Response::new((&*record).into())),
+            Answer::Cancelling(record) | Answer::Elsewhere(record) => {
+                Ok(Response::new((&record.without_signatures()).into()))
+            }
             // It may have ended long ago.
             _ => Ok(Response::new((&self.archived(caller, handle).await?).into())),
         }
@@ -402,7 +407,7 @@ impl Service {
                         if change.handle == record.handle && change.progress() != record.progress() =>
                     {
                         let JobRecord { compared, discovery, .. } = record;
-                        break JobRecord { compared, discovery, ..(*change).clone() };
+                        break JobRecord { compared, discovery, ..(*change).clone().without_signatures() };
                     }
                     Ok(_) => {}
                     // Too many changes of other jobs at once: read the record.
