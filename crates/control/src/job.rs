@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
-use crate::signed::HandoffSignature;
+use crate::signed::{HandoffSignature, SignedClaim};
 
 /// The state of a job, named as in PSI/J (Portable Submission Interface for Jobs).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -249,6 +249,9 @@ pub struct JobRecord {
     /// The size that would have completed first, if the server chose another one for the sake of other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_choice: Option<SizeChoice>,
+    /// The user's signature. None in what agents keep, in archives, and for clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Box<SignedClaim>>,
 }
 
 /// The cost of a size that the server chose for the sake of other jobs.
@@ -271,12 +274,18 @@ impl JobRecord {
         self.hops.last().map_or(&self.handle.server, |hop| &hop.to)
     }
 
-    /// The record without the signatures of its moves, which are for servers and for the agents that check them.
+    /// The record without the signatures of its user and of its moves, which are for servers and for the agents that check them.
     pub fn without_signatures(mut self) -> JobRecord {
+        self.claim = None;
         for hop in &mut self.hops {
             hop.signed = None;
         }
         self
+    }
+
+    /// The record as it is archived: without the user's signature, which counts only while the job may move.
+    pub(crate) fn without_claim(&self) -> JobRecord {
+        JobRecord { claim: None, ..self.clone() }
     }
 
     /// The job's progress: of two records of a job the one with more progress is newer.

@@ -33,6 +33,11 @@ impl SignatureRefusal {
         SignatureRefusal { word, why: why.into() }
     }
 
+    /// The stable word for metrics.
+    pub(crate) fn word(&self) -> &'static str {
+        self.word
+    }
+
     /// Counts the refusal.
     pub(crate) fn counted(self) -> SignatureRefusal {
         metrics::counter!(names::SIGNATURES_REFUSED, "reason" => self.word).increment(1);
@@ -75,17 +80,19 @@ impl From<SignatureError> for SignatureRefusal {
     }
 }
 
-/// Checks that a claim is about this work, and that its user has signed it with a certificate that is valid now.
+/// Checks that a claim is about this work, and that its user has signed it with a certificate that was valid then, and that has
+/// not been revoked if revocations count.
 pub(crate) fn check_claim(
     tls: &ServerTls,
     subject: ClaimSubject,
     signed: &SignedClaim,
     expected: &Expected<'_>,
+    (valid, revocations): (ValidAt, Revocations),
 ) -> Result<(), SignatureRefusal> {
     let SignedClaim { claim, signature } = signed;
     claim.check(expected)?;
     let bytes = claim.signed_bytes(subject);
-    let signer = tls.signer(&bytes, signature, ValidAt::Now, Revocations::Count)?;
+    let signer = tls.signer(&bytes, signature, valid, revocations)?;
     is_of_user(&signer, claim)
 }
 
@@ -110,7 +117,9 @@ pub(crate) fn check_tasks(
         signed.read().map_err(|_| SignatureRefusal::new("unsigned", "the tasks are not signed"))?;
     let (digest, accepted) = (tasks_digest(&signed.tasks), accepted(&signed.claim.claim));
     let expected = Expected { owner, key: launch.key, digest, audience: &launch.agent, accepted };
-    check_claim(tls, ClaimSubject::Launch, &signed.claim, &expected)?;
+    // The certificate may have expired since: launches wait for machines.
+    let valid = (ValidAt::Then(accepted), Revocations::Count);
+    check_claim(tls, ClaimSubject::Launch, &signed.claim, &expected, valid)?;
     let known: BTreeSet<Digest> = signed.tasks.into_iter().collect();
     match tasks.into_iter().all(|task| known.contains(&task)) {
         true => Ok(()),

@@ -256,6 +256,54 @@ fn holder(dir: &TempDir, authority: &Authority, role: Role, name: &str, at: Time
     authority.issue_into(&dir.path().join(format!("{role}-{name}")), &order(role, name), at).unwrap().1
 }
 
+/// A renewal and the replacement of the authority change nothing about what was signed before, as long as the root is trusted.
+#[test]
+fn signatures_outlive_certificates_and_not_their_root() {
+    let now = Clock::start(Time(0)).now();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::init(&dir.path().join("ca"), "Test federation", now).unwrap();
+    let (lyon, alice) = (dir.path().join("server-lyon"), dir.path().join("user-alice"));
+    let server = ServerTls::load(&holder(&dir, &authority, Role::Server, "lyon", now)).unwrap();
+    let tls = ClientTls::load(&holder(&dir, &authority, Role::User, "alice", now)).unwrap();
+    let renew = |role, name: &str, folder: &Path| {
+        let order = CertificateRequest { renew: true, ..order(role, name) };
+        let files = authority.issue_into(&dir.path().join("new"), &order, now).unwrap().1;
+        for (from, to) in [(&files.key, "key.pem"), (&files.cert, "cert.pem")] {
+            fs::rename(from, folder.join(to)).unwrap();
+        }
+        fs::remove_dir_all(dir.path().join("new")).unwrap();
+    };
+    let distribute = || {
+        for folder in [&lyon, &alice] {
+            fs::copy(authority.ca_path(), folder.join("ca.pem")).unwrap();
+            fs::copy(authority.crl_path(), folder.join("crl.pem")).unwrap();
+        }
+    };
+    let check = |signature: &pliant_control::signed::Signature, expected: Result<(), &str>| {
+        let signer = server.signer(b"run this", signature, ValidAt::Then(now), Revocations::Count);
+        let found = signer.map(|peer| assert_eq!(peer.name, "alice")).map_err(|error| error.word());
+        assert_eq!(found, expected);
+    };
+    let first = tls.sign(b"run this").unwrap();
+    renew(Role::User, "alice", &alice);
+    let renewed = tls.sign(b"run this").unwrap();
+    assert_ne!(first.certificate, renewed.certificate, "the newest certificate signs");
+    authority.begin_rollover(now).unwrap();
+    distribute();
+    authority.switch_rollover(now).unwrap();
+    renew(Role::Server, "lyon", &lyon);
+    renew(Role::User, "alice", &alice);
+    let of_new_root = tls.sign(b"run this").unwrap();
+    for signature in [&first, &renewed, &of_new_root] {
+        check(signature, Ok(()));
+    }
+    authority.finish_rollover(false, now).unwrap();
+    distribute();
+    check(&first, Err("certificate"));
+    check(&renewed, Err("certificate"));
+    check(&of_new_root, Ok(()));
+}
+
 #[test]
 fn a_signature_says_who_signed_which_bytes() {
     let now = Clock::start(Time(0)).now();

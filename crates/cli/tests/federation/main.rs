@@ -21,6 +21,7 @@ mod moves;
 mod new_journals;
 mod oar;
 mod prediction;
+mod renewed_signatures;
 mod replanning;
 mod replay;
 mod runtimes;

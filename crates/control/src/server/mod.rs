@@ -374,7 +374,7 @@ impl Server {
         entry.record.ended = Some(ended.min(now));
         entry.record.exit = Some(exit);
         report(&entry.record, commands);
-        commands.push(Command::Archive(Box::new(entry.record.clone())));
+        commands.push(Command::Archive(Box::new(entry.record.without_claim())));
         self.ended.push_back((now, job.0));
         self.ended_keys.push_back((now, entry.record.key));
     }

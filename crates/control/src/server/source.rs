@@ -11,7 +11,6 @@ use crate::handoff::{
 use crate::job::{Exit, Hop, JobRecord, JobState, is_false};
 use crate::names::Token;
 use crate::names::{Handle, Name};
-use crate::payload::Payload;
 
 /// The first and the longest pause before a call is repeated.
 const PAUSE: (Span, Span) = (Span(2), Span(30));
@@ -183,6 +182,7 @@ impl Server {
             latest: outgoing.latest,
             sibling: outgoing.sibling,
             reason: outgoing.reason,
+            claim: record.claim.clone(),
             payload: entry.payload.clone(),
             sample: entry.sample.clone(),
         };
@@ -306,7 +306,7 @@ impl Server {
         // The size was chosen for this cluster.
         entry.record.size_choice = None;
         report(&entry.record, commands);
-        commands.push(Command::Archive(Box::new(entry.record.clone())));
+        commands.push(Command::Archive(Box::new(entry.record.without_claim())));
         self.ended.push_back((now, number));
         self.ended_keys.push_back((now, entry.record.key));
         for to in cancelled_by {
@@ -374,12 +374,12 @@ impl Server {
         self.jobs.get(&number)?.record.hops.iter().find(by_it).map(|hop| &hop.to)
     }
 
-    /// The job of a handoff that is committed: its record, its payload and the server that takes it over. None unless
+    /// The job of a handoff that is committed: its record, and the server that takes it over. None unless
     /// [`Server::decision`] is to commit.
-    pub fn committed(&self, id: &HandoffId) -> Option<(&JobRecord, &Payload, &Name)> {
+    pub fn committed(&self, id: &HandoffId) -> Option<(&JobRecord, &Name)> {
         let HandoffDecision::Commit { .. } = self.decision(id) else { return None };
         let entry = self.jobs.get(&self.number_of(&id.job)?)?;
-        Some((&entry.record, &entry.payload, self.target_of(id)?))
+        Some((&entry.record, self.target_of(id)?))
     }
 
     /// Every job in memory, and whether it was withdrawn here for a target that has not acknowledged it.

@@ -66,7 +66,12 @@ impl Server {
         if *at != handoff.from.name {
             return Err(format!("the job is at {at}, the only server that can hand it over"));
         }
+        let known = self.number_of(job).and_then(|number| self.jobs.get(&number));
+        if let Some(known) = known {
+            Handoff::check_return(job, &handoff.hops, &known.record, &self.config.name)?;
+        }
         if let Some(prepared) = self.prepared.get(job) {
+            Handoff::check_path(job, &handoff.hops, &prepared.handoff.hops)?;
             match prepared.handoff.id.attempt.cmp(attempt) {
                 std::cmp::Ordering::Equal => return Ok(None),
                 std::cmp::Ordering::Greater => return Err(late()),
@@ -248,6 +253,7 @@ impl Server {
             reason,
             payload,
             sample,
+            claim,
             ..
         } = handoff;
         hops.push(Hop {
@@ -281,6 +287,7 @@ impl Server {
             unit_runtime: None,
             runtime: None,
             size_choice,
+            claim,
         };
         self.keys.insert(key, number);
         self.numbers.insert(id.job.clone(), number);

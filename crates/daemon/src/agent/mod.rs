@@ -24,6 +24,7 @@ use pliant_journal as journal;
 use pliant_transport::Role;
 use pliant_wire::proto::agent_server::AgentServer;
 use pliant_wire::proto::launches_server::LaunchesServer;
+use reports::ReportedJobs;
 use service::Service;
 use tokio::sync::watch;
 
@@ -70,6 +71,7 @@ pub async fn serve(
         mailbox: mailbox.clone(),
         archive: archive.clone(),
         connections: connections.clone(),
+        reported: ReportedJobs::default(),
         upward: upward.clone(),
     };
     let (discoveries, reports) = (Replies::new(&clock), Replies::new(&clock));

@@ -12,6 +12,7 @@ use tonic::Status;
 
 use super::child_connection::stopped;
 use super::child_connections::ChildConnections;
+use super::reports::ReportedJobs;
 use crate::host::Mailbox;
 use crate::host::{SharedArchive, archived};
 use crate::uplink::Upward;
@@ -22,6 +23,7 @@ pub(super) struct Numbers {
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) archive: SharedArchive,
     pub(super) connections: ChildConnections,
+    pub(super) reported: ReportedJobs,
     /// The way to the parent; none at the root.
     pub(super) upward: Option<Upward>,
 }

@@ -77,8 +77,8 @@ impl Service {
         // A batch says what it runs by itself, and goes to no other server.
         let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let (account, claim, request) = (None, Some(claim), id.to_string());
-        let program = Program { prepared, submitted, batch, inputs, shared, account, claim, request };
+        let (account, request) = (None, id.to_string());
+        let program = Program { prepared, submitted, batch, inputs, shared, account, request };
         let owner = caller.user.clone();
         let submit = Submit {
             key,
@@ -92,6 +92,7 @@ impl Service {
             discovery,
             payload: Payload::of(&program),
             sample,
+            claim: Some(Box::new(claim)),
         };
         let bytes = submit.payload.bytes();
         self.refresh_listing().await;
@@ -107,7 +108,7 @@ impl Service {
                     // It is tried again when it starts.
                     tracing::warn!(job = %record.handle, why = status.message(), "cannot link its inputs yet");
                 }
-                Ok(SubmitAnswer::Accepted(record))
+                Ok(SubmitAnswer::Accepted(Box::new(record.without_signatures())))
             }
             Answer::Refused(refused) => {
                 tracing::info!(owner = %caller.user, reason = refused.word(), "refused");

@@ -4,21 +4,24 @@ use std::sync::Arc;
 
 use pliant_control::coallocation::Subjob;
 use pliant_control::handoff::{Handoff, HandoffId};
+use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::server::{Event, Server};
 use pliant_control::signed::{
     Claim, ClaimSubject, Digest, Expected, HandoffSignature, HandoffStatement, SignedClaim, check_chain,
 };
 use pliant_model::Span;
-use pliant_transport::{ClientTls, Clock, Revocations, ServerTls};
+use pliant_transport::{ClientTls, Clock, Revocations, ServerTls, ValidAt};
 use pliant_wire::{Prepare, claim_digest, placed_task_digest, submission_digest};
 
-use super::execution::Program;
 use crate::host::Mailbox;
 use crate::signatures::{SignatureRefusal, check_claim, check_handoff, check_tasks};
 
 /// How long after it was accepted a launch may prepare subjobs: the longest timeout of a launch.
 const TASKS_WAIT: Span = Span(86_400);
+
+/// How long a submission may wait until the machine accepts it.
+const WAIT: Span = Span(60);
 
 /// What it takes to verify and to sign.
 #[derive(Clone)]
@@ -38,8 +41,12 @@ impl Claims {
         (key, digest): (Key, Digest),
         claim: &SignedClaim,
     ) -> Result<(), SignatureRefusal> {
-        let expected = Expected { owner, key, digest, audience: &self.server, accepted: self.clock.now() };
-        check_claim(&self.tls, ClaimSubject::Submission, claim, &expected)
+        let accepted = self.clock.now();
+        let expected = Expected { owner, key, digest, audience: &self.server, accepted };
+        // Other servers and agents compare with the acceptance by the machine, a moment later.
+        claim.claim.check(&Expected { accepted: accepted + WAIT, ..expected })?;
+        let valid = (ValidAt::Now, Revocations::Count);
+        check_claim(&self.tls, ClaimSubject::Submission, claim, &expected, valid)
     }
 
     /// Checks that a job that another server wants to hand over is what its user submitted, and that it came there by
@@ -49,7 +56,9 @@ impl Claims {
         // A job whose user chose its server is signed as one that does not move.
         let digest = submission_digest(what, inputs, false);
         let expected = Expected { owner, key: *key, digest, audience: &id.job.server, accepted: *submitted };
-        check_claim(&self.tls, ClaimSubject::Submission, claim, &expected)?;
+        // The certificate may have been renewed and have expired since: jobs wait.
+        let valid = (ValidAt::Then(*submitted), Revocations::Count);
+        check_claim(&self.tls, ClaimSubject::Submission, claim, &expected, valid)?;
         if !claim.claim.moves_at(self.clock.now()) {
             return Err(SignatureRefusal::new("old", "the user's signature is too old for a move"));
         }
@@ -78,7 +87,12 @@ impl Claims {
         let SignedClaim { claim: said, .. } = claim;
         let (owner, audience) = (&said.owner, &said.audience);
         let expected = Expected { owner, key, digest: said.digest, audience, accepted: said.made };
-        check_claim(&self.tls, ClaimSubject::Submission, claim, &expected)?;
+        let check = |valid| {
+            let valid = (valid, Revocations::Count);
+            check_claim(&self.tls, ClaimSubject::Submission, claim, &expected, valid)
+        };
+        // When the job was accepted shows when it is to be prepared.
+        check(ValidAt::Then(said.made)).or_else(|_| check(ValidAt::Now))?;
         if !said.moves_at(self.clock.now()) {
             return Err(SignatureRefusal::new("old", "the user's signature is too old for a move"));
         }
@@ -99,10 +113,8 @@ impl Claims {
             (!is_kept).then(|| handoff.clone())
         };
         let prepared = self.mailbox.ask(prepared).await.map_err(|_| stopping())?;
-        let Some(Handoff { owner, key, payload, .. }) = prepared else { return Ok(()) };
-        let claim =
-            payload.read().ok().and_then(|program: Program| program.claim).map(|claim| digest_of(&claim));
-        if claim != Some(signed.claim) {
+        let Some(Handoff { owner, key, claim, .. }) = prepared else { return Ok(()) };
+        if claim.as_deref().map(digest_of) != Some(signed.claim) {
             let why = "the handoff was signed for another submission";
             return Err(SignatureRefusal::new("claim", why));
         }
@@ -119,13 +131,12 @@ impl Claims {
     pub(super) async fn sign_handoff(&self, id: &HandoffId) -> Result<HandoffSignature, String> {
         let wanted = id.clone();
         let committed = move |server: &mut Server, _| {
-            let (record, payload, to) = server.committed(&wanted)?;
-            Some((record.owner.clone(), record.key, payload.clone(), to.clone()))
+            let (JobRecord { owner, key, claim, .. }, to) = server.committed(&wanted)?;
+            Some((owner.clone(), *key, claim.clone(), to.clone()))
         };
         let committed = self.mailbox.ask(committed).await.map_err(|_| "the server is stopping".to_owned())?;
-        let (owner, key, payload, to) = committed.ok_or("the handoff is not committed")?;
-        let program: Program = payload.read().map_err(|error| error.to_string())?;
-        let claim = digest_of(&program.claim.ok_or("the job has no signature of its user")?);
+        let (owner, key, claim, to) = committed.ok_or("the handoff is not committed")?;
+        let claim = digest_of(&*claim.ok_or("the job has no signature of its user")?);
         let (job, from, attempt, at) = (&id.job, &self.server, id.attempt, self.clock.now());
         let statement = HandoffStatement { job, owner: &owner, key, claim, from, to: &to, attempt, at };
         let signature = self.signing.sign(&statement.signed_bytes()).map_err(|error| error.to_string())?;

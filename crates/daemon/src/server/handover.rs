@@ -1,12 +1,12 @@
 //! What other servers may say about jobs that they hand over, and what this one makes of it.
 
 use pliant_control::handoff::{Handoff, HandoffDecision, HandoffId, Peer as Other, Reply};
-use pliant_control::job::Hop;
+use pliant_control::job::{Hop, JobRecord};
 use pliant_control::names::Name;
 use pliant_control::names::Token;
 use pliant_control::payload::Payload;
 use pliant_control::runtime_sample::RuntimeSample;
-use pliant_control::server::{Answer, Event, Server};
+use pliant_control::server::{AdmissionRefusal, Answer, Event, Server};
 use pliant_control::signed::HandoffSignature;
 use pliant_site::services::{Batch, Prepared};
 use pliant_transport::Role;
@@ -18,6 +18,7 @@ use super::offer::PreparedWork;
 use super::service::{Service, stopping};
 use crate::gate;
 use crate::host::{archived, record};
+use crate::signatures::SignatureRefusal;
 
 impl Service {
     /// What another server hands over, as this one would run it; or why it does not.
@@ -26,9 +27,13 @@ impl Service {
         from: Name,
         prepare: Prepare,
     ) -> Result<Result<Handoff, String>, Status> {
-        if let Err(refusal) = self.claims.check_prepare(&from, &prepare) {
+        let mut checked = self.claims.check_prepare(&from, &prepare);
+        if checked.is_ok() {
+            checked = self.check_unknown(&prepare).await?;
+        }
+        if let Err(refusal) = checked {
             let (job, owner) = (&prepare.id.job, &prepare.owner);
-            tracing::warn!(%job, %owner, %from, reason = %refusal, "handoff refused: it is not signed");
+            tracing::warn!(%job, %owner, %from, reason = %refusal, "handoff refused");
             return Ok(Err(refusal.counted().to_string()));
         }
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
@@ -52,17 +57,9 @@ impl Service {
             return Ok(Err(error.public_message()));
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
-        let (submitted_work, claim, request) = (Some(what), Some(prepare.claim), prepare.request);
-        let program = Program {
-            prepared,
-            submitted: submitted_work,
-            batch,
-            inputs,
-            shared: None,
-            account: None,
-            claim,
-            request,
-        };
+        let request = prepare.request;
+        let program =
+            Program { prepared, submitted: Some(what), batch, inputs, shared: None, account: None, request };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -78,8 +75,35 @@ impl Service {
             latest: prepare.latest,
             sibling: prepare.sibling,
             reason: prepare.reason,
+            claim: Some(Box::new(prepare.claim)),
             payload: Payload::of(&program),
             sample,
+        }))
+    }
+
+    /// Checks that a job which is handed over has not been here, or has left by the path that the handoff says, and that no other
+    /// job came here with its key. An earlier server of the job keeps its signatures, and could hand it over again.
+    async fn check_unknown(&self, prepare: &Prepare) -> Result<Result<(), SignatureRefusal>, Status> {
+        let (job, key) = (prepare.id.job.clone(), prepare.key);
+        let wanted = job.clone();
+        let present = move |server: &mut Server, _| {
+            let by_job = server.number_of(&wanted).and_then(|number| server.job(number));
+            [by_job.cloned(), server.job_of_key(&key).cloned()]
+        };
+        // In this order: what leaves the memory is in the archive by then.
+        let present = self.mailbox.ask(present).await.map_err(|_| stopping())?;
+        let look = move |archive: &mut dyn pliant_journal::Archive| {
+            Ok([archive.job(job.server.as_str(), job.number)?, archive.job_by_key(&key.0)?])
+        };
+        let ended = archived(&self.archive, look).await?;
+        let ended = ended.iter().flatten().map(record).collect::<Result<Vec<JobRecord>, Status>>()?;
+        let (job, own) = (&prepare.id.job, &self.offer.info.name);
+        Ok(present.iter().flatten().chain(&ended).try_for_each(|known| {
+            if known.handle != *job {
+                return Err(SignatureRefusal::new("replay", AdmissionRefusal::KeyTaken.to_string()));
+            }
+            Handoff::check_return(job, &prepare.hops, known, own)
+                .map_err(|why| SignatureRefusal::new("replay", why))
         }))
     }
 

@@ -157,11 +157,12 @@ impl PeerServers {
         let what = program
             .submitted
             .ok_or_else(|| Failed::Lasting("a batch of instances goes to no other server".to_owned()))?;
-        let claim = program
+        let claim = handoff
             .claim
+            .as_deref()
             .ok_or_else(|| Failed::Lasting("the job has no signature of its user".to_owned()))?;
         for file in &program.inputs {
-            let sent = tokio::time::timeout(FILES, self.send(server, handoff, &claim, file)).await;
+            let sent = tokio::time::timeout(FILES, self.send(server, handoff, claim, file)).await;
             sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;
         }
         crash_points::reached(CrashPoint::FilesSent, ["prepare"].iter());
@@ -181,7 +182,7 @@ impl PeerServers {
             sibling: handoff.sibling,
             reason: handoff.reason,
             request: program.request,
-            claim,
+            claim: claim.clone(),
         };
         let reply = server.prepare(timed((&prepare).into())).await?.into_inner();
         Reply::try_from(reply).map_err(|malformed| Failed::Lasting(malformed.to_string()))

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use pliant_control::names::{Key, User};
-use pliant_control::signed::SignedClaim;
 use pliant_model::{Span, SpanMs};
 use pliant_site::processes::RunSpec;
 use pliant_site::services::{Batch, Prepared};
@@ -38,9 +37,6 @@ pub(crate) struct Program {
     /// if the mapping of users to accounts changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) account: Option<String>,
-    /// The user's signature, which goes with the job. None of a task of a launch and a request of an exploration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) claim: Option<SignedClaim>,
     /// Ties the log lines of one submission together.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) request: String,

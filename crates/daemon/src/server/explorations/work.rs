@@ -55,7 +55,6 @@ pub(super) fn request_work(
         inputs,
         shared: None,
         account: None,
-        claim: None,
         request,
     });
     Ok(RequestWork::Program { program, walltime, owner })

@@ -220,7 +220,6 @@ impl Service {
             inputs,
             shared: None,
             account: None,
-            claim: None,
             request: String::new(),
         })
     }

@@ -38,7 +38,6 @@ pub(in crate::server) fn program(arguments: &[String]) -> Program {
         inputs: Vec::new(),
         shared: None,
         account: None,
-        claim: None,
         request: String::new(),
     }
 }

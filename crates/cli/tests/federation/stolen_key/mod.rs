@@ -3,29 +3,26 @@
 
 use std::fs;
 
-use pliant_control::agent::ChildKind;
 use pliant_control::handoff::{HandoffId, Reply};
-use pliant_control::job::{Exit, Hop, JobRecord, JobState};
+use pliant_control::job::{Hop, JobRecord, JobState};
 use pliant_control::names::{Key, Name};
 use pliant_control::reason::DiscoverySummary;
-use pliant_control::server_info::ServerInfo;
 use pliant_control::signed::{
     CLAIM_LIFETIME, Claim, ClaimSubject, HandoffSignature, HandoffStatement, SignedClaim,
 };
-use pliant_model::{Estimate, MoveReason, Procs, Span, Speed};
+use pliant_model::{Estimate, MoveReason, Procs, Span};
 use pliant_transport::{ClientTls, Credentials, Role};
-use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::server_client::ServerClient;
 use pliant_wire::{
-    CommitOrder, FromChild, FromParent, Prepare, Submission, SubmittedWork, Upload, claim_digest, proto,
-    submission_digest,
+    CommitOrder, Prepare, Script, Submission, SubmittedWork, Upload, claim_digest, proto, submission_digest,
 };
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Status};
 
 use crate::harness::*;
+
+mod calls;
+mod records;
 
 /// The server whose key is stolen. It runs nothing: the test is the thief.
 const PARIS: &str = "paris";
@@ -76,6 +73,12 @@ impl Thief {
 
 fn script() -> SubmittedWork {
     rigid("echo what alice signed", 1, 60)
+}
+
+/// The same in another folder.
+fn script_elsewhere() -> SubmittedWork {
+    let SubmittedWork::Script(script) = script() else { panic!("it is one") };
+    SubmittedWork::Script(Script { folder: Some("home:bob".parse().unwrap()), ..script })
 }
 
 /// A job of alice, who has signed it for a server.
@@ -156,6 +159,7 @@ async fn nothing_is_submitted_in_a_users_name() {
         denied(hers.submit(request(&changed)).await.unwrap_err(), why);
     };
     check(&mut hers, &|one| one.what = rigid("rm -r .", 1, 60), "something else to run").await;
+    check(&mut hers, &|one| one.what = script_elsewhere(), "something else to run").await;
     check(&mut hers, &|one| one.pinned = true, "something else to run").await;
     check(&mut hers, &|one| one.key = fresh_key(), "another submission").await;
     check(&mut hers, &|one| one.claim = thief.forged(one.key, &one.what), "for paris").await;
@@ -179,7 +183,7 @@ async fn nothing_is_submitted_in_a_users_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_handed_over_that_its_user_has_not_signed() {
-    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let thief = Thief::of(&federation, PARIS);
     let mut lyon = thief.at(&federation, "lyon");
     let true_job = job_of_alice(&federation, "paris.7", PARIS);
@@ -201,6 +205,7 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
     check(&mut lyon, forged, "found that of server/paris").await;
     // What alice has signed, with another script, key, time or owner.
     check(&mut lyon, changed(&|job| job.what = rigid("rm -r .", 1, 60)), "something else to run").await;
+    check(&mut lyon, changed(&|job| job.what = script_elsewhere()), "something else to run").await;
     check(&mut lyon, changed(&|job| job.key = fresh_key()), "another submission").await;
     check(&mut lyon, changed(&|job| job.submitted = now() + Span(7_200)), "had expired").await;
     let lengthened = changed(&|job| job.claim.claim.lifetime = Span(7_200));
@@ -261,9 +266,20 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
         JobRecord::try_from(job).ok().filter(|job| job.state.is_final())
     });
     assert_eq!(ended.await.state, JobState::Completed);
-    let again = changed(&|job| job.id.job = "paris.8".parse().unwrap());
-    let reply = prepare(&mut lyon, &again).await;
-    assert!(matches!(&reply, Reply::Refused(why) if why.contains("key")), "{reply:?}");
+    // Once, whatever ID or number of attempts the thief gives it, also after a restart.
+    let replays = [
+        (changed(&|job| job.id.job = "paris.8".parse().unwrap()), "key"),
+        (changed(&|job| job.id.attempt = 2), "another path"),
+    ];
+    for (replay, why) in &replays {
+        check(&mut lyon, replay.clone(), why).await;
+    }
+    federation.kill("lyon");
+    federation.revive("lyon");
+    let mut lyon = thief.at(&federation, "lyon");
+    for (replay, why) in replays {
+        check(&mut lyon, replay, why).await;
+    }
 
     // A certificate that has been revoked signs for nothing.
     let late = job_of_alice(&federation, "paris.10", PARIS);
@@ -297,126 +313,5 @@ async fn a_job_is_not_read_at_another_server() {
             assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
         }
         federation.logged("lyon", &["request refused", name]).await;
-    }
-}
-
-/// A stolen server at the master agent.
-struct Attached {
-    up: mpsc::Sender<proto::Up>,
-    down: Streaming<proto::Down>,
-    sequence: u64,
-}
-
-impl Attached {
-    async fn of(federation: &Federation, thief: &Thief) -> Attached {
-        let mut agent = AgentClient::new(federation.channel(&thief.credentials, Role::Agent, MASTER));
-        let (up, receiver) = mpsc::channel(16);
-        let info = ServerInfo {
-            name: thief.own.clone(),
-            address: "127.0.0.1:1".to_owned(),
-            rank: 0,
-            procs: Procs(1),
-            speed: Speed::REFERENCE,
-            policy: "cbf".to_owned(),
-            services: Vec::new(),
-            scripts: true,
-            optional_cores: 0,
-            optional_per_core: 0,
-        };
-        let (name, kind, servers) = (thief.own.clone(), ChildKind::Server, vec![info]);
-        let hello = FromChild::Hello { name, kind, journal: 4_711, servers };
-        up.send((&hello).into()).await.unwrap();
-        let down = agent.attach(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-        Attached { up, down, sequence: 0 }
-    }
-
-    /// Reports a job, until the agent has acknowledged it.
-    async fn report(&mut self, record: &JobRecord) {
-        self.sequence += 1;
-        let update = FromChild::StatusUpdate { sequence: self.sequence, record: Box::new(record.clone()) };
-        self.up.send((&update).into()).await.unwrap();
-        loop {
-            let message = self.down.message().await.unwrap().expect("the agent keeps the connection");
-            if FromParent::try_from(message).unwrap() == (FromParent::Acknowledge { sequence: self.sequence })
-            {
-                return;
-            }
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_record_is_rewritten_at_the_agent() {
-    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
-    let alice = federation.client("alice");
-    let ended = run(&alice, &order(rigid("true", 1, 60))).await;
-    let gate = federation.path().join("gate");
-    let running = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await.handle;
-    let running = federation.reaches(&alice, &running, JobState::Active).await;
-    let waiting = submit(&alice, &order(rigid("true", 1, 600))).await;
-    until("the agent to know them", async || {
-        let state = alice.find(&running.handle).await.ok()?.record.state;
-        (state == JobState::Active && alice.find(&waiting.handle).await.is_ok()).then_some(())
-    })
-    .await;
-    let known = async |record: &JobRecord| alice.find(&record.handle).await.unwrap().record;
-    let before = [known(&ended).await, known(&running).await, known(&waiting).await];
-
-    // Another server's jobs: by its word alone, and by handoffs that it has signed itself.
-    let thief = Thief::of(&federation, PARIS);
-    let mut paris = Attached::of(&federation, &thief).await;
-    for record in &before {
-        let failed = JobRecord {
-            state: JobState::Failed,
-            started: Some(now()),
-            ended: Some(now()),
-            exit: Some(Exit::Code(1)),
-            ..record.clone()
-        };
-        let bobs = JobRecord { owner: "bob".parse().unwrap(), ..record.clone() };
-        for lie in [failed, bobs] {
-            paris.report(&lie).await;
-            let mut job = job_of_alice(&federation, &record.handle.to_string(), "lyon");
-            (job.key, job.owner) = (lie.key, lie.owner.clone());
-            for signed in [None, Some(thief.handoff(&job, "lyon", PARIS, 1))] {
-                paris.report(&JobRecord { hops: vec![hop("lyon", PARIS, signed)], ..lie.clone() }).await;
-            }
-        }
-    }
-    for why in ["lead to lyon", "that lyon has signed", "expected the signature of server lyon"] {
-        federation.logged(MASTER, &["status update refused", PARIS, why]).await;
-    }
-    assert_eq!([known(&ended).await, known(&running).await, known(&waiting).await], before);
-
-    // With the key of its own server an ended job stays as it was, and no job becomes another user's.
-    federation.kill("lyon");
-    let thief = Thief::of(&federation, "lyon");
-    let mut lyon = Attached::of(&federation, &thief).await;
-    let [ended, running, _] = &before;
-    for lie in [
-        JobRecord { exit: Some(Exit::Code(1)), state: JobState::Failed, ..ended.clone() },
-        JobRecord { hops: vec![hop("lyon", PARIS, None)], ..ended.clone() },
-        JobRecord { owner: "bob".parse().unwrap(), ..ended.clone() },
-        JobRecord { key: fresh_key(), ..ended.clone() },
-        JobRecord { owner: "bob".parse().unwrap(), ..running.clone() },
-        JobRecord { key: fresh_key(), ..running.clone() },
-    ] {
-        lyon.report(&lie).await;
-    }
-    for why in ["has ended, and otherwise", "another user's", "under another key"] {
-        federation.logged(MASTER, &["status update refused", "lyon", why]).await;
-    }
-    assert_eq!([known(ended).await, known(running).await], [ended.clone(), running.clone()]);
-    // Not from the archive either, once the agent has forgotten the job.
-    federation.kill(MASTER);
-    federation.revive(MASTER);
-    drop(lyon);
-    until("the agent to be up", async || alice.find(&ended.handle).await.ok()).await;
-    assert_eq!(known(ended).await, *ended);
-    // The server itself goes on where it was.
-    federation.revive("lyon");
-    fs::write(&gate, "").unwrap();
-    for job in [&running.handle, &waiting.handle] {
-        assert_eq!(alice.wait(job, |_| {}).await.unwrap().state, JobState::Completed);
     }
 }
