@@ -61,7 +61,7 @@ impl Client {
         path: &Path,
     ) -> Result<(), ClientError> {
         let (sender, receiver) = mpsc::channel(4);
-        let begin = Upload::Begin { key, file: spec.clone(), owner: None };
+        let begin = Upload::Begin { key, file: spec.clone(), claim: None };
         // The channel is empty.
         let _ = sender.send((&begin).into()).await;
         let mut request = Request::new(ReceiverStream::new(receiver));

@@ -45,7 +45,6 @@ impl Client {
         let until = Time(clock.now().0 + timeout.as_secs() as i64);
         let mut machine = launch::LaunchClient::new(until);
         let mut connection = LaunchConnection { client: self, agent: 0, sent: false };
-        let message = proto::LaunchRequest::from(request);
         let mut sender = InputSender::new(self, request.key, &request.application.tasks, inputs)?;
         let mut cancelled = std::pin::pin!(cancelled);
         let (mut is_cancelled, mut event) = (false, LaunchUpdate::Begin);
@@ -64,7 +63,7 @@ impl Client {
             machine.on(clock.now(), event, &mut wants);
             let want = wants.pop().expect("the machine wants one thing after each event but a cancellation");
             event = match want {
-                ClientAction::Launch => connection.launch(&message).await,
+                ClientAction::Launch => connection.launch(request).await,
                 ClientAction::Query => connection.find(request).await,
                 ClientAction::Cancel => connection.cancel(request).await,
                 ClientAction::WakeAt(at) => {
@@ -93,7 +92,8 @@ impl Client {
     ///
     /// If it is not accepted, or the agent does not answer.
     pub async fn spawn(&self, launch: &LaunchId, spawn: &SpawnSpec) -> Result<LaunchRecord, ClientError> {
-        let request = SpawnRequest { launch: launch.clone(), spawn: spawn.clone() };
+        let signed = self.signed_tasks(launch.key, spawn.tasks.iter().map(|one| &one.task), &launch.agent)?;
+        let request = SpawnRequest { launch: launch.clone(), spawn: SpawnSpec { signed, ..spawn.clone() } };
         let (agent, mut launches) = self.launches_at(launch)?;
         let reply = launches.spawn(self.request(proto::SpawnRequest::from(&request))).await;
         accepted(&agent, reply)
@@ -223,11 +223,16 @@ struct LaunchConnection<'a> {
 }
 
 impl LaunchConnection<'_> {
-    async fn launch(&mut self, message: &proto::LaunchRequest) -> LaunchUpdate {
-        let Some((_, agent)) = self.client.launches.get(self.agent) else {
+    async fn launch(&mut self, request: &LaunchRequest) -> LaunchUpdate {
+        let Some((name, agent)) = self.client.launches.get(self.agent) else {
             return LaunchUpdate::Refused("the client's file names no agent".to_owned());
         };
-        let reply = agent.clone().launch(self.client.request(message.clone())).await;
+        let signed = match self.client.sign_tasks(request.key, request.application.tasks.iter(), name) {
+            Ok(signed) => signed,
+            Err(error) => return LaunchUpdate::Refused(error.to_string()),
+        };
+        let message = proto::LaunchRequest::from(&LaunchRequest { signed: Some(signed), ..request.clone() });
+        let reply = agent.clone().launch(self.client.request(message)).await;
         if let Err(status) = &reply
             && let Some(error) = not_sent(status)
         {

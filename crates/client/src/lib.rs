@@ -10,6 +10,7 @@ mod launches;
 mod parameters;
 mod poll;
 mod servers;
+mod signing;
 mod submit;
 mod sweeps;
 mod task_files;

@@ -180,18 +180,18 @@ impl Client {
             Ok(server) => server,
             Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
         };
-        let inputs = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
-        let submission = Submission {
-            key: order.key,
-            what: order.what.clone(),
-            inputs,
-            latest,
-            compared,
-            discovery,
-            // An agent must not move a job from a server that the user chose.
-            pinned: order.only.is_some(),
+        let inputs: Vec<FileSpec> = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
+        // An agent must not move a job from a server that the user chose.
+        let pinned = order.only.is_some();
+        let sign = || self.sign_submission(order.key, (&order.what, &inputs, pinned), to);
+        let claim = match sign() {
+            Ok(claim) => claim,
+            Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
         };
-        let request = proto::SubmitRequest::from(&submission);
+        let (key, what) = (order.key, order.what.clone());
+        let inputs = inputs.clone();
+        let mut submission = Submission { key, what, inputs, latest, compared, discovery, pinned, claim };
+        let mut request = proto::SubmitRequest::from(&submission);
         // A repetition takes any completion. It goes without files first: a server with the job needs none, and they may be gone.
         if latest.is_none() {
             match server.submit(self.request_within(request.clone(), limit)).await {
@@ -207,6 +207,14 @@ impl Client {
                     error => Event::Rejected(Cause::Invalid.because(error.to_string())),
                 };
             }
+        }
+        if !order.inputs.is_empty() {
+            // The files may have taken longer than a signature lasts.
+            match sign() {
+                Ok(claim) => submission.claim = claim,
+                Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
+            }
+            request = proto::SubmitRequest::from(&submission);
         }
         submit_event(server.submit(self.request_within(request, limit)).await)
     }

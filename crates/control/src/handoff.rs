@@ -40,11 +40,12 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{ComparedEstimate, Hop, Work, is_false};
+use crate::job::{ComparedEstimate, Hop, JobRecord, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 use crate::server_info::ServerInfo;
+use crate::signed::SignedClaim;
 
 /// An attempt to hand a job over.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -180,11 +181,38 @@ pub struct Handoff {
     pub sibling: bool,
     /// The reason of the move.
     pub reason: MoveReason,
+    /// The user's signature, as it was when the federation accepted the job; none in simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Box<SignedClaim>>,
     /// What the job runs: as described by the source's driver until the target's driver describes it.
     pub payload: Payload,
     /// How its runtime is learned from, if its service learns runtimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<RuntimeSample>,
+}
+
+impl Handoff {
+    /// Checks that a job may come by that path to a server that knows this record of it: the path goes on from the known one, and
+    /// the job has left the server. Otherwise the job would run twice, because an earlier server hands it over once more.
+    ///
+    /// # Errors
+    ///
+    /// Why the job may not come.
+    pub fn check_return(job: &Handle, hops: &[Hop], known: &JobRecord, own: &Name) -> Result<(), String> {
+        Handoff::check_path(job, hops, &known.hops)?;
+        // The target may have the job before this server knows that.
+        let has_left =
+            known.server() != own || hops.get(known.hops.len()).is_some_and(|hop| hop.from == *own);
+        let what = if known.state.is_final() { "has ended" } else { "is" };
+        if has_left { Ok(()) } else { Err(format!("job {job} {what} here already")) }
+    }
+
+    /// Checks that a path of a job goes on from another one.
+    pub(crate) fn check_path(job: &Handle, hops: &[Hop], known: &[Hop]) -> Result<(), String> {
+        let goes_on =
+            hops.len() >= known.len() && hops.iter().zip(known).all(|(hop, known)| hop.is_same(known));
+        if goes_on { Ok(()) } else { Err(format!("job {job} took another path than this handoff says")) }
+    }
 }
 
 /// Another server.

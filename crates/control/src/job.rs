@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
+use crate::signed::{HandoffSignature, SignedClaim};
 
 /// The state of a job, named as in PSI/J (Portable Submission Interface for Jobs).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -167,6 +168,16 @@ pub struct Hop {
     pub expected: Estimate,
     /// The reason for the move.
     pub reason: MoveReason,
+    /// The signature of the server `from`. None in what that server says itself, and in what agents keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Box<HandoffSignature>>,
+}
+
+impl Hop {
+    /// True if two records say the same move.
+    pub fn is_same(&self, other: &Hop) -> bool {
+        (&self.from, &self.to, self.attempt) == (&other.from, &other.to, other.attempt)
+    }
 }
 
 /// How long a job first avoids a server that did not plan it.
@@ -238,6 +249,9 @@ pub struct JobRecord {
     /// The size that would have completed first, if the server chose another one for the sake of other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_choice: Option<SizeChoice>,
+    /// The user's signature. None in what agents keep, in archives, and for clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Box<SignedClaim>>,
 }
 
 /// The cost of a size that the server chose for the sake of other jobs.
@@ -258,6 +272,20 @@ impl JobRecord {
     /// The server that has the job.
     pub fn server(&self) -> &Name {
         self.hops.last().map_or(&self.handle.server, |hop| &hop.to)
+    }
+
+    /// The record without the signatures of its user and of its moves, which are for servers and for the agents that check them.
+    pub fn without_signatures(mut self) -> JobRecord {
+        self.claim = None;
+        for hop in &mut self.hops {
+            hop.signed = None;
+        }
+        self
+    }
+
+    /// The record as it is archived: without the user's signature, which counts only while the job may move.
+    pub(crate) fn without_claim(&self) -> JobRecord {
+        JobRecord { claim: None, ..self.clone() }
     }
 
     /// The job's progress: of two records of a job the one with more progress is newer.
@@ -306,6 +334,7 @@ mod tests {
             before,
             expected: Estimate { procs: Procs(1), walltime: Span(60), start: Time(at) },
             reason: MoveReason::EarlierCompletion,
+            signed: None,
         };
         let hops = [
             hop("lyon", 0, Time::MAX),

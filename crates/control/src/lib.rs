@@ -14,6 +14,7 @@
 //! - [`optional`] adds paper 004: a server's queue of mandatory and optional requests, and a client's dispatcher.
 //! - [`multi_job`] adds paper 002: a client that spreads very many instances of a service over servers.
 //! - [`coallocation`] adds paper 003: an application whose tasks run on several clusters at once, or not at all.
+//! - [`signed`] is what users and servers sign, and what must match.
 //! - [`client`] takes one submission through discovery and admission to a job or a definite failure.
 
 pub mod access;
@@ -37,6 +38,7 @@ pub mod runtime_sample;
 pub mod server;
 pub mod server_info;
 pub mod shared_folder;
+pub mod signed;
 
 /// True if a number is 0: serialization then omits the field.
 pub fn is_zero(number: &u32) -> bool {

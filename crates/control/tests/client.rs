@@ -55,6 +55,7 @@ fn accepted() -> Event {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        claim: None,
     }))
 }
 

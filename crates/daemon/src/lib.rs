@@ -8,4 +8,5 @@ pub mod gate;
 pub mod host;
 pub mod monitoring;
 pub mod server;
+mod signatures;
 mod uplink;

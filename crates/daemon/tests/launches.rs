@@ -191,6 +191,7 @@ fn pair(key: u8) -> LaunchRequest {
         threshold: None,
         mapping: Mapping::Wase,
         dry_run: false,
+        signed: None,
     }
 }
 

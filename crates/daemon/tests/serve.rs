@@ -132,6 +132,7 @@ fn status_update(sequence: u64) -> proto::Up {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        claim: None,
     });
     (&FromChild::StatusUpdate { sequence, record }).into()
 }

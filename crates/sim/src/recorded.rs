@@ -149,6 +149,7 @@ mod tests {
             unit_runtime: None,
             runtime: None,
             size_choice: None,
+            claim: None,
         }
     }
 

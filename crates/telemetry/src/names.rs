@@ -73,6 +73,10 @@ table! {
         "Submissions journaled and acknowledged.";
     SUBMISSIONS_REFUSED = "pliant_submissions_refused_total", Kind::Counter, Count, ["reason"],
         "Submissions refused, by reason.";
+    SIGNATURES_REFUSED = "pliant_signatures_refused_total", Kind::Counter, Count, ["reason"],
+        "Work and handoffs refused because a user or a server had not signed them, by reason.";
+    STATUS_UPDATES_REFUSED = "pliant_status_updates_refused_total", Kind::Counter, Count, ["reason"],
+        "Status updates refused because their server may not report the job, or they contradict what is known of it, by reason.";
     JOBS_MOVED = "pliant_jobs_moved_total", Kind::Counter, Count, [],
         "Waiting jobs moved to another server.";
     MOVES_REFUSED = "pliant_moves_refused_total", Kind::Counter, Count, ["reason"],

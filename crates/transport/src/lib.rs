@@ -8,6 +8,8 @@
 //!
 //! New certificate files count for new connections without a restart, too, once they fit together.
 //!
+//! Signatures beside TLS, with the same keys and certificates: [`ClientTls::sign`], [`ServerTls::signer`].
+//!
 //! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
 //! refused by the handshake; [`ServerTls::check`] checks open connections, also for certificates that have expired since. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.
 
@@ -30,6 +32,7 @@ mod register;
 mod reloading;
 mod revocation_verifier;
 mod role;
+mod signing;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -52,4 +55,5 @@ pub use peer::{IdentityError, Peer, Serial};
 pub use register::{CertificateRecord, RolloverStep};
 pub use reloading::{Validity, ValidityLeft};
 pub use role::{Identity, NameError, Role, UnknownRole};
+pub use signing::{Revocations, SignatureError, ValidAt};
 pub use tls::{ClientTls, ServerTls};

@@ -46,6 +46,8 @@ struct Used<C> {
     trust: Arc<Trust>,
     holder: Arc<CertifiedKey>,
     list: Option<Arc<RevocationList>>,
+    /// Verifies that the authority issued a certificate, whether or not it has been revoked.
+    issued: Arc<dyn ClientCertVerifier>,
     config: Arc<C>,
 }
 
@@ -88,6 +90,20 @@ impl<C> ReloadingConfig<C> {
     /// The own identity, with the certificate in use.
     pub(super) fn own(&self) -> Peer {
         self.state.lock().used.holder.peer.clone()
+    }
+
+    /// The newest own certificate with its key.
+    pub(super) fn holder(&self) -> Arc<CertifiedKey> {
+        let mut state = self.state.lock();
+        self.refreshed(&mut state);
+        state.used.holder.clone()
+    }
+
+    /// What the newest files trust, and what verifies that the authority issued a certificate.
+    pub(super) fn verifier(&self) -> (Arc<Trust>, Arc<dyn ClientCertVerifier>) {
+        let mut state = self.state.lock();
+        self.refreshed(&mut state);
+        (state.used.trust.clone(), state.used.issued.clone())
     }
 
     pub(super) fn validity(&self) -> Validity {
@@ -177,23 +193,27 @@ impl<C> Used<C> {
         build: Build<C>,
     ) -> Result<Used<C>, TlsError> {
         let list = trust.list();
-        let config = build(&trust, list.clone(), &holder)
-            .map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })?;
-        Ok(Used { stamps, trust: Arc::new(trust), holder: Arc::new(holder), list, config: Arc::new(config) })
+        let unusable = |source| TlsError::Unusable { path: holder.path.clone(), source };
+        let issued = issued(&trust).map_err(unusable)?;
+        let config = Arc::new(build(&trust, list.clone(), &holder).map_err(unusable)?);
+        Ok(Used { stamps, trust: Arc::new(trust), holder: Arc::new(holder), list, issued, config })
     }
 }
 
 /// Whether the own certificate is valid in the federation now. Every certificate may be shown by a client.
 pub(super) fn verify(trust: &Trust, holder: &CertifiedKey) -> Result<(), TlsError> {
     let untrusted = |source| TlsError::Untrusted { path: holder.path.clone(), source };
-    let verifier: Arc<dyn ClientCertVerifier> =
-        WebPkiClientVerifier::builder_with_provider(trust.roots().store.clone(), provider())
-            .build()
-            .map_err(|error| untrusted(verifier_error(error)))?;
-    let verifier = RevocationVerifier { verifier, list: trust.list() };
+    let verifier = RevocationVerifier { verifier: issued(trust).map_err(untrusted)?, list: trust.list() };
     // `read` has found at least one.
     let [own, others @ ..] = &holder.chain[..] else { return Ok(()) };
     verifier.verify_client_cert(own, others, UnixTime::now()).map(|_| ()).map_err(untrusted)
+}
+
+/// What verifies that the authority issued a certificate.
+pub(super) fn issued(trust: &Trust) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
+    WebPkiClientVerifier::builder_with_provider(trust.roots().store.clone(), provider())
+        .build()
+        .map_err(verifier_error)
 }
 
 /// The versions of the files, without the revocation list, which is followed by itself.

@@ -250,3 +250,103 @@ fn a_peer_has_one_identity() {
     check(&["pliant://server/a.b"], Err("expected a name"));
     assert!(matches!(Peer::from_certificate(&vec![1, 2, 3].into()), Err(IdentityError::Unreadable { .. })));
 }
+
+/// The credentials of some holders, with the authority's files.
+fn holder(dir: &TempDir, authority: &Authority, role: Role, name: &str, at: Time) -> Credentials {
+    authority.issue_into(&dir.path().join(format!("{role}-{name}")), &order(role, name), at).unwrap().1
+}
+
+/// A renewal and the replacement of the authority change nothing about what was signed before, as long as the root is trusted.
+#[test]
+fn signatures_outlive_certificates_and_not_their_root() {
+    let now = Clock::start(Time(0)).now();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::init(&dir.path().join("ca"), "Test federation", now).unwrap();
+    let (lyon, alice) = (dir.path().join("server-lyon"), dir.path().join("user-alice"));
+    let server = ServerTls::load(&holder(&dir, &authority, Role::Server, "lyon", now)).unwrap();
+    let tls = ClientTls::load(&holder(&dir, &authority, Role::User, "alice", now)).unwrap();
+    let renew = |role, name: &str, folder: &Path| {
+        let order = CertificateRequest { renew: true, ..order(role, name) };
+        let files = authority.issue_into(&dir.path().join("new"), &order, now).unwrap().1;
+        for (from, to) in [(&files.key, "key.pem"), (&files.cert, "cert.pem")] {
+            fs::rename(from, folder.join(to)).unwrap();
+        }
+        fs::remove_dir_all(dir.path().join("new")).unwrap();
+    };
+    let distribute = || {
+        for folder in [&lyon, &alice] {
+            fs::copy(authority.ca_path(), folder.join("ca.pem")).unwrap();
+            fs::copy(authority.crl_path(), folder.join("crl.pem")).unwrap();
+        }
+    };
+    let check = |signature: &pliant_control::signed::Signature, expected: Result<(), &str>| {
+        let signer = server.signer(b"run this", signature, ValidAt::Then(now), Revocations::Count);
+        let found = signer.map(|peer| assert_eq!(peer.name, "alice")).map_err(|error| error.word());
+        assert_eq!(found, expected);
+    };
+    let first = tls.sign(b"run this").unwrap();
+    renew(Role::User, "alice", &alice);
+    let renewed = tls.sign(b"run this").unwrap();
+    assert_ne!(first.certificate, renewed.certificate, "the newest certificate signs");
+    authority.begin_rollover(now).unwrap();
+    distribute();
+    authority.switch_rollover(now).unwrap();
+    renew(Role::Server, "lyon", &lyon);
+    renew(Role::User, "alice", &alice);
+    let of_new_root = tls.sign(b"run this").unwrap();
+    for signature in [&first, &renewed, &of_new_root] {
+        check(signature, Ok(()));
+    }
+    authority.finish_rollover(false, now).unwrap();
+    distribute();
+    check(&first, Err("certificate"));
+    check(&renewed, Err("certificate"));
+    check(&of_new_root, Ok(()));
+}
+
+#[test]
+fn a_signature_says_who_signed_which_bytes() {
+    let now = Clock::start(Time(0)).now();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::init(&dir.path().join("ca"), "Test federation", now).unwrap();
+    let other = Authority::init(&dir.path().join("other"), "Other federation", now).unwrap();
+    let server = ServerTls::load(&holder(&dir, &authority, Role::Server, "lyon", now)).unwrap();
+    let credentials = holder(&dir, &authority, Role::User, "alice", now);
+    let alice = ClientTls::load(&credentials).unwrap();
+    let bob = ClientTls::load(&holder(&dir, &authority, Role::User, "bob", now)).unwrap();
+    let stranger = ClientTls::load(&holder(&dir, &other, Role::User, "eve", now)).unwrap();
+    let signer = |bytes: &[u8], signature: &pliant_control::signed::Signature| {
+        server.signer(bytes, signature, ValidAt::Now, Revocations::Count)
+    };
+    let signature = alice.sign(b"run this").unwrap();
+    assert_eq!(signer(b"run this", &signature).unwrap(), alice.own());
+    assert_eq!(signer(b"run that", &signature).unwrap_err().word(), "signature");
+    for at in 0..signature.bytes.len() {
+        let mut damaged = signature.clone();
+        damaged.bytes[at] ^= 1;
+        assert_eq!(signer(b"run this", &damaged).unwrap_err().word(), "signature", "byte {at}");
+    }
+    let with = |other: &ClientTls| pliant_control::signed::Signature {
+        certificate: other.sign(b"").unwrap().certificate,
+        ..signature.clone()
+    };
+    assert_eq!(signer(b"run this", &with(&bob)).unwrap_err().word(), "signature", "bob did not sign");
+    let foreign = stranger.sign(b"run this").unwrap();
+    assert_eq!(signer(b"run this", &foreign).unwrap_err().word(), "certificate");
+    for certificate in [Vec::new(), vec![0x30; 600], fs::read(&credentials.cert).unwrap()] {
+        let signature = pliant_control::signed::Signature { certificate, ..signature.clone() };
+        assert_eq!(signer(b"run this", &signature).unwrap_err().word(), "certificate");
+    }
+    // Valid now, not years ago or ahead.
+    for away in [-9_000, 9_000] {
+        let then = ValidAt::Then(now + pliant_model::Span(away * 86_400));
+        let found = server.signer(b"run this", &signature, then, Revocations::Count);
+        assert_eq!(found.unwrap_err().word(), "certificate", "{away} days");
+    }
+    authority.revoke("user/alice", now).unwrap();
+    fs::copy(authority.crl_path(), dir.path().join("server-lyon/crl.pem")).unwrap();
+    assert_eq!(signer(b"run this", &signature).unwrap_err().word(), "revoked");
+    let before = server.signer(b"run this", &signature, ValidAt::Then(now), Revocations::AreLater);
+    assert_eq!(before.unwrap(), alice.own());
+    assert!(signer(b"run this", &bob.sign(b"run this").unwrap()).is_ok());
+}

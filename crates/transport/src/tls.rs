@@ -2,11 +2,13 @@
 //! a revocation meets all of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use pliant_control::signed::Signature;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -16,8 +18,9 @@ use super::clock::unix_now;
 use super::credentials::{CertifiedKey, Credentials, TlsError};
 use super::peer::Peer;
 use super::provider::{provider, verifier_error};
-use super::reloading::{ReloadingConfig, Validity};
+use super::reloading::{ReloadingConfig, Validity, issued};
 use super::revocation_verifier::RevocationVerifier;
+use super::signing::{Revocations, SignatureError, ValidAt, is_signed, sign};
 use super::trust::{RevocationList, Trust};
 
 /// The protocol inside TLS: HTTP/2.
@@ -70,6 +73,40 @@ impl ServerTls {
         self.side.check(peer)
     }
 
+    /// The holder of the certificate that signed these bytes.
+    ///
+    /// # Errors
+    ///
+    /// The certificate is not the authority's or was not `valid` then, it is revoked if `revocations` count, or its key did
+    /// not sign.
+    pub fn signer(
+        &self,
+        bytes: &[u8],
+        signature: &Signature,
+        valid: ValidAt,
+        revocations: Revocations,
+    ) -> Result<Peer, SignatureError> {
+        let certificate = CertificateDer::from(signature.certificate.as_slice());
+        let wrong = |why: String| SignatureError::Certificate { why };
+        let now = match valid {
+            ValidAt::Now => UnixTime::now(),
+            ValidAt::Then(at) => {
+                UnixTime::since_unix_epoch(Duration::from_secs(at.0.try_into().unwrap_or(0)))
+            }
+        };
+        // The signer may have a certificate of a new root, which this daemon has not seen yet.
+        let (trust, issued) = self.side.verifier();
+        issued.verify_client_cert(&certificate, &[], now).map_err(|error| wrong(error.to_string()))?;
+        let peer = Peer::from_certificate(&certificate).map_err(|error| wrong(error.to_string()))?;
+        if revocations == Revocations::Count && trust.is_revoked(&peer) {
+            return Err(SignatureError::Revoked { peer });
+        }
+        match is_signed(&certificate, bytes, &signature.bytes) {
+            true => Ok(peer),
+            false => Err(SignatureError::Signature { peer }),
+        }
+    }
+
     pub(super) fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
         self.side.config()
     }
@@ -104,6 +141,18 @@ impl ClientTls {
         self.turns.acquire().await.expect("it is never closed")
     }
 
+    /// Signs some bytes with the newest own key and certificate.
+    ///
+    /// # Errors
+    ///
+    /// Keys of this kind cannot sign.
+    pub fn sign(&self, bytes: &[u8]) -> Result<Signature, TlsError> {
+        let holder = self.side.holder();
+        let CertifiedKey { path, chain, key, .. } = &*holder;
+        let certificate = chain.first().expect("a holder's first certificate was read for its identity");
+        sign(certificate, key, bytes).map_err(|source| TlsError::Unusable { path: path.clone(), source })
+    }
+
     /// Checks that a daemon's certificate is still valid; see [`ServerTls::check`].
     pub fn check(&self, peer: &Peer) -> Result<(), CertificateLapse> {
         self.side.check(peer)
@@ -120,11 +169,7 @@ fn server_config(
     holder: &CertifiedKey,
 ) -> Result<ServerConfig, rustls::Error> {
     let provider = provider();
-    let verifier: Arc<dyn ClientCertVerifier> =
-        WebPkiClientVerifier::builder_with_provider(trust.roots().store.clone(), provider.clone())
-            .build()
-            .map_err(verifier_error)?;
-    let verifier = Arc::new(RevocationVerifier { verifier, list });
+    let verifier = Arc::new(RevocationVerifier { verifier: issued(trust)?, list });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)

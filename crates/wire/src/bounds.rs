@@ -97,8 +97,12 @@ pub const ACCURACY_JOBS_MAX: u32 = 1_000_000;
 /// Jobs per server that accuracy is computed from, if the question does not say.
 pub const ACCURACY_JOBS_DEFAULT: u32 = 1000;
 
-/// Moves of one job: the last ones.
-pub const HOPS_MAX: usize = 10_000;
+/// Moves of one job, each with a signature.
+pub const HOPS_MAX: usize = 2_000;
+/// The longest signature, in bytes: of an RSA key of 8192 bits.
+pub const SIGNATURE_BYTES_MAX: usize = 1024;
+/// The longest certificate of a signer, in bytes.
+pub const CERTIFICATE_BYTES_MAX: usize = 8192;
 /// Moves in one answer.
 pub const MOVES_MAX: usize = 1000;
 /// Jobs of one queue.

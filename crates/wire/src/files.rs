@@ -1,6 +1,7 @@
 //! Uploads of inputs, downloads of results.
 
-use pliant_control::names::{Handle, Key, Name, User};
+use pliant_control::names::{Handle, Key, Name};
+use pliant_control::signed::SignedClaim;
 use pliant_staging::{Checksum, FileSpec, LeftOut, ResultName, SealedFile};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
@@ -41,8 +42,8 @@ pub enum Upload {
         key: Key,
         /// The file.
         file: FileSpec,
-        /// The owner, if another server sends it.
-        owner: Option<User>,
+        /// The signature of the owner, if another server sends it for a job that it hands over.
+        claim: Option<Box<SignedClaim>>,
     },
     /// The next piece.
     Data(Vec<u8>),
@@ -122,7 +123,7 @@ one_of! {
         Begin(proto::upload_request::Begin) <=> Begin {
             key: KEY,
             file: required("a file"),
-            owner: unless_empty(USER),
+            claim: optional(boxed(nested())),
         },
         Data <=> Data(bytes_to(bounds::PIECE_BYTES_MAX).exact()),
     }

@@ -4,6 +4,7 @@ use pliant_control::handoff::{HandoffDecision, HandoffId, MoveOutcome, MovePropo
 use pliant_control::job::{ComparedEstimate, Hop};
 use pliant_control::names::{Key, User};
 use pliant_control::reason::DiscoverySummary;
+use pliant_control::signed::{HandoffSignature, SignedClaim};
 #[cfg(test)]
 use pliant_model::Estimate;
 use pliant_model::{MoveReason, Time};
@@ -13,6 +14,7 @@ use proptest::prelude::*;
 
 use super::field::*;
 use super::proto::{self, stays};
+use super::signed::A_CLAIM;
 use super::table::{conversions, enumeration, message, one_of};
 use super::types::AN_ESTIMATE;
 use super::{Malformed, SubmittedWork, bounds};
@@ -51,6 +53,30 @@ message! {
         reason: MoveReason = enumeration(),
         /// Ties the log lines of the submission together.
         request: String = text(bounds::NAME_BYTES_MAX).exact(),
+        /// The user's signature.
+        claim: SignedClaim = required(A_CLAIM),
+    }
+
+    /// A source's commit of a handoff.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::CommitRequest <=> pub struct CommitOrder {
+        /// The attempt.
+        id: HandoffId = required(A_HANDOFF),
+        /// The owner cancelled the job during the handoff.
+        cancelled: bool,
+        /// Number of attempts for this job so far.
+        attempts: u32,
+        /// The source's signature that it hands the job over.
+        signed: HandoffSignature = required("the signature of the server that hands the job over"),
+    }
+
+    /// A source's decision about a prepared job, for its target.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::HandoffDecision <=> pub struct SignedDecision {
+        /// The decision.
+        decision: HandoffDecision = one_of(),
+        /// With a commit: the source's signature that it hands the job over.
+        signed: Option<HandoffSignature> = optional(nested()),
     }
 }
 
@@ -71,6 +97,7 @@ message! {
         before: unless(Time::MAX, TIME),
         expected: required(AN_ESTIMATE),
         reason: enumeration(),
+        signed: optional(boxed(nested())),
     }
 
     proto::HandoffId <=> HandoffId {
@@ -98,7 +125,7 @@ one_of! {
         Unknown(FLAG) <=> Unknown,
     }
 
-    proto::HandoffDecision { decision: proto::handoff_decision::Decision } <=> HandoffDecision {
+    proto::handoff_decision::Decision <=> HandoffDecision {
         Undecided(FLAG) <=> Undecided,
         Commit(proto::handoff_decision::Commit) <=> Commit { cancelled, attempts },
         Abort(FLAG) <=> Abort,

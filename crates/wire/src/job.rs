@@ -47,6 +47,7 @@ message! {
         unit_runtime_ms <=> unit_runtime: optional(SPAN_MS),
         runtime_ms <=> runtime: optional(SPAN_MS),
         size_choice: optional(nested()),
+        claim: optional(boxed(nested())),
     }
 
     proto::SizeChoice <=> SizeChoice {

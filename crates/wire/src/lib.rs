@@ -40,6 +40,7 @@ mod output;
 mod pieces;
 mod runtimes;
 mod server;
+mod signed;
 mod submission;
 mod table;
 #[cfg(test)]
@@ -55,7 +56,7 @@ pub use exploration::{
 pub use files::{
     Download, Fetchable, JobResults, OmittedFile, RESULTS_PENDING, Upload, UploadAnswer, moved, moved_to,
 };
-pub use handoff::{Prepare, handoff_id};
+pub use handoff::{CommitOrder, Prepare, SignedDecision, handoff_id};
 pub use hint::{hint_of, with_hint};
 pub use history::{HistoryCursor, HistoryPage, HistoryQuery, LocalJobCursor, LocalJobsPage, LocalJobsQuery};
 pub use job::{handle_of, job_request};
@@ -79,6 +80,9 @@ pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};
 pub use server::{SubmissionRefusal, SubmitAnswer};
+pub use signed::{
+    SignedTasks, claim_digest, placed_task_digest, submission_digest, task_digest, tasks_digest,
+};
 pub use submission::{Script, Submission, SubmittedWork};
 
 pub use pieces::{Pieces, in_pieces};

@@ -6,16 +6,18 @@ use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Key;
 use pliant_control::reason::DiscoverySummary;
 use pliant_control::shared_folder::SharedFolder;
+use pliant_control::signed::SignedClaim;
 use pliant_model::Time;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
 
 use super::field::*;
+use super::signed::A_CLAIM;
 use super::table::{message, one_of};
 use super::{InstanceBatch, bounds, proto};
 
 message! {
-    /// What a client submits. Whose it is comes from the certificate; the shape of a service's work from the server.
+    /// What a client submits. Whose it is comes from the certificate, which the claim has to say, too; the shape of a service's work from the server.
     #[derive(Clone, PartialEq, Debug)]
     proto::SubmitRequest <=> pub struct Submission {
         /// What makes it unique.
@@ -33,6 +35,8 @@ message! {
         discovery: DiscoverySummary = unless(DiscoverySummary::default(), nested()),
         /// The user chose this server: the job is not moved.
         pinned: bool,
+        /// The user's signature.
+        claim: SignedClaim = required(A_CLAIM),
     }
 }
 
@@ -83,6 +87,12 @@ message! {
 
 one_of! {
     proto::submit_request::What <=> SubmittedWork {
+        Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
+        Script <=> Script(nested()),
+        Batch <=> Batch(nested()),
+    }
+
+    proto::submitted_work::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Batch <=> Batch(nested()),

@@ -385,6 +385,7 @@ mod tests {
             unit_runtime: None,
             runtime: None,
             size_choice: None,
+            claim: None,
         }
     }
 

@@ -129,6 +129,8 @@ impl NewLaunch {
             threshold: self.similarity,
             mapping: self.mapper,
             dry_run: self.dry_run,
+            // The client signs.
+            signed: None,
         })
     }
 }

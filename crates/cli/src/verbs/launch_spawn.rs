@@ -112,7 +112,9 @@ impl Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let (tasks, paths) = arguments.spawned()?;
-    let spawn = SpawnSpec { key: arguments.key.map_or_else(drawn, Ok)?, tasks };
+    // The client signs.
+    let (key, signed) = (arguments.key.map_or_else(drawn, Ok)?, Payload::default());
+    let spawn = SpawnSpec { key, tasks, signed };
     let names: Vec<&str> = spawn.tasks.iter().map(|spawned| spawned.task.name.as_str()).collect();
     let session = arguments.access.open()?;
     let launch = &arguments.launch;

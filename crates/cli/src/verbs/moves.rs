@@ -95,6 +95,7 @@ mod tests {
             before,
             expected: Estimate { procs: Procs(2), walltime: Span(60), start: Time(1_040) },
             reason: MoveReason::EarlierCompletion,
+            signed: None,
         };
         let check = |before, seconds: Value, gain: Value, row: &str| {
             let (job, hop) = ("lyon.7".parse().unwrap(), hop(before));

@@ -31,14 +31,14 @@ fn issued(federation: &Federation, role: Role, name: &str, days: u32) -> Credent
 }
 
 /// Gives a holder a new certificate with its key.
-fn renew(federation: &Federation, folder: &Path, role: Role, name: &str, days: u32) {
+pub(crate) fn renew(federation: &Federation, folder: &Path, role: Role, name: &str, days: u32) {
     let files = issued(federation, role, name, days);
     put(&files.key, &folder.join("key.pem"));
     put(&files.cert, &folder.join("cert.pem"));
 }
 
 /// Gives everybody the authority's present roots and list.
-fn distribute(federation: &Federation, folders: &[&Path]) {
+pub(crate) fn distribute(federation: &Federation, folders: &[&Path]) {
     for folder in folders {
         put(&federation.authority.ca_path(), &folder.join("ca.pem"));
         put(&federation.authority.crl_path(), &folder.join("crl.pem"));
@@ -46,7 +46,7 @@ fn distribute(federation: &Federation, folders: &[&Path]) {
 }
 
 /// A client with connections of its own.
-fn anew(folder: &Path) -> Client {
+pub(crate) fn anew(folder: &Path) -> Client {
     Client::new(&ClientFile::read(&folder.join("client.toml")).unwrap()).unwrap()
 }
 

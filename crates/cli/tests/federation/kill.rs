@@ -215,7 +215,7 @@ async fn an_upload_goes_on_where_it_was_cut() {
     fs::write(&path, &data).unwrap();
     let mut asked = order(service("count", &[("data", "data")]));
     asked.inputs.push(input("data", &path));
-    let begin = Upload::Begin { key: asked.key, file: asked.inputs[0].0.clone(), owner: None };
+    let begin = Upload::Begin { key: asked.key, file: asked.inputs[0].0.clone(), claim: None };
 
     let (sender, receiver) = tokio::sync::mpsc::channel(16);
     let mut server = federation.server_client(Role::User, "alice", "lyon");

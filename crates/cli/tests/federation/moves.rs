@@ -12,7 +12,7 @@ use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_model::Span;
 use pliant_policy::reallocation::Reallocation;
 use pliant_transport::Role;
-use pliant_wire::{Download, JobsQuery, MovingChange, proto};
+use pliant_wire::{Download, JobsQuery, MovingChange, SignedDecision, proto};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tonic::Code;
@@ -132,7 +132,8 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         let decision = paris.inquire(proto::InquireRequest { id: Some((&id).into()), ready: false }).await;
         match decision {
             Ok(decision) if may => {
-                let decision = HandoffDecision::try_from(decision.into_inner()).unwrap();
+                let SignedDecision { decision, signed } = decision.into_inner().try_into().unwrap();
+                assert!(signed.is_some(), "a commit is signed");
                 assert_eq!(decision, HandoffDecision::Commit { cancelled: false, attempts: 1 });
             }
             Err(status) if !may => assert_eq!(status.code(), Code::PermissionDenied, "{status:?}"),

@@ -273,7 +273,7 @@ async fn hostile_arguments_are_text_and_nothing_else() {
         assert!(name.parse::<FileName>().is_err());
         let mut server = federation.server_client(Role::User, "alice", "lyon");
         let file = proto::InputFile { name: name.to_owned(), size: 1, sha256: vec![0; 32] };
-        let begin = proto::upload_request::Begin { key: vec![1; 16], file: Some(file), owner: String::new() };
+        let begin = proto::upload_request::Begin { key: vec![1; 16], file: Some(file), claim: None };
         let message = Some(proto::upload_request::Message::Begin(begin));
         let uploads = tokio_stream::iter([proto::UploadRequest { message }]);
         let mut answers = server.upload(uploads).await.unwrap().into_inner();
@@ -352,7 +352,7 @@ async fn slow_clients_do_not_delay_others() {
     for _ in 0..50 {
         let (sender, receiver) = tokio::sync::mpsc::channel(4);
         let spec = input("data", &federation.authority.ca_path()).0;
-        sender.send((&Upload::Begin { key: fresh_key(), file: spec, owner: None }).into()).await.unwrap();
+        sender.send((&Upload::Begin { key: fresh_key(), file: spec, claim: None }).into()).await.unwrap();
         let mut answers = slow.upload(ReceiverStream::new(receiver)).await.unwrap().into_inner();
         answers.message().await.unwrap().unwrap();
         stalled.push((sender, answers));

@@ -7,7 +7,7 @@ use pliant_control::client::Event;
 use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::{Cause, DiscoverySummary, Reason};
-use pliant_staging::ResultName;
+use pliant_staging::{FileSpec, ResultName};
 use pliant_wire::InstanceEnd;
 use pliant_wire::{Download, InstanceBatch, Submission, SubmittedWork, proto};
 use tokio::sync::mpsc::Sender;
@@ -144,22 +144,12 @@ impl BatchFollower {
 
     /// Submits the batch: its job, or why there is none.
     async fn submit(&self) -> Result<Handle, BatchUpdate> {
-        let submission = Submission {
-            key: self.key,
-            what: SubmittedWork::Batch(self.batch.clone()),
-            inputs: self.inputs.iter().map(|input| input.file.clone()).collect(),
-            latest: None,
-            compared: Vec::new(),
-            discovery: DiscoverySummary::default(),
-            pinned: true,
-        };
-        let request = proto::SubmitRequest::from(&submission);
         let mut backoff = Backoff::new(AGAIN, AGAIN_MOST);
         let mut doubt = self.recalled.then(|| Instant::now() + DOUBT);
         loop {
             let event = {
                 let _permit = self.permits.submissions.acquire().await;
-                self.send(&request).await.map_err(BatchUpdate::Failed)?
+                self.send().await.map_err(BatchUpdate::Failed)?
             };
             let refusal = match event {
                 Event::Accepted(record) => return Ok(record.handle),
@@ -188,11 +178,11 @@ impl BatchFollower {
     }
 
     /// Submits the batch once, with its input files if the server does not have them.
-    async fn send(&self, request: &proto::SubmitRequest) -> Result<Event, ClientError> {
+    async fn send(&self) -> Result<Event, ClientError> {
         let Some(key) = self.batch.inputs_key else {
-            return self.client.send_batch(&self.server, request.clone()).await.map(|(event, _)| event);
+            return self.client.send_batch(&self.server, self.request()?).await.map(|(event, _)| event);
         };
-        if let (event, false) = self.client.send_batch(&self.server, request.clone()).await? {
+        if let (event, false) = self.client.send_batch(&self.server, self.request()?).await? {
             return Ok(event);
         }
         let _lock = self.permits.uploads.lock().await;
@@ -205,7 +195,17 @@ impl BatchFollower {
                 Err(error) => return Err(error),
             }
         }
-        self.client.send_batch(&self.server, request.clone()).await.map(|(event, _)| event)
+        self.client.send_batch(&self.server, self.request()?).await.map(|(event, _)| event)
+    }
+
+    /// The submission, signed now.
+    fn request(&self) -> Result<proto::SubmitRequest, ClientError> {
+        let (key, pinned) = (self.key, true);
+        let what = SubmittedWork::Batch(self.batch.clone());
+        let inputs: Vec<FileSpec> = self.inputs.iter().map(|input| input.file.clone()).collect();
+        let claim = self.client.sign_submission(key, (&what, &inputs, pinned), &self.server)?;
+        let (latest, compared, discovery) = (None, Vec::new(), DiscoverySummary::default());
+        Ok((&Submission { key, what, inputs, latest, compared, discovery, pinned, claim }).into())
     }
 
     /// Reports the ends of instances until the job has ended; returns how it ended.

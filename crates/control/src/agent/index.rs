@@ -3,7 +3,7 @@
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, Command};
+use super::{Agent, Command, Contradiction};
 use crate::job::{Hop, JobRecord, JobState};
 use crate::names::{Handle, Name, User};
 
@@ -39,6 +39,13 @@ impl Agent {
         let Some(known) = self.children.get_mut(child) else { return };
         if sequence > known.sequence {
             known.sequence = sequence;
+            let known = self.jobs.get(&record.handle);
+            if let Some(why) = known.and_then(|known| Contradiction::of(known, &record)) {
+                let (child, job) = (child.clone(), record.handle);
+                commands.push(Command::Acknowledge { child: child.clone(), sequence });
+                commands.push(Command::RefuseStatus { child, job, why });
+                return;
+            }
             if self.is_late(&record) {
                 commands.push(Command::Acknowledge { child: child.clone(), sequence });
                 return;
@@ -53,6 +60,14 @@ impl Agent {
             }
         }
         let sequence = self.children[child].sequence;
+        commands.push(Command::Acknowledge { child: child.clone(), sequence });
+    }
+
+    /// Acknowledges a status update that is not kept.
+    pub(super) fn skip_status(&mut self, child: &Name, sequence: u64, commands: &mut Vec<Command>) {
+        let Some(known) = self.children.get_mut(child) else { return };
+        known.sequence = known.sequence.max(sequence);
+        let sequence = known.sequence;
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
     }
 

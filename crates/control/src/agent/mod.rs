@@ -11,6 +11,7 @@ mod discovery;
 mod index;
 mod offers;
 mod reallocation;
+mod reports;
 mod runtimes;
 mod snapshot;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use crate::shared_folder::SharedFolder;
 pub use index::ReportedMove;
 pub use offers::ExplorationServer;
 pub use reallocation::{ProposedMove, ReallocationChange, ReallocationConfig, ReallocationReport};
+pub use reports::Contradiction;
 pub use runtimes::{CALIBRATED, RuntimeSummary};
 pub use snapshot::AgentState;
 
@@ -192,6 +194,13 @@ pub enum Event {
         /// The job.
         record: Box<JobRecord>,
     },
+    /// A child has reported a job that it may not report, as the driver found: the status update is acknowledged, not kept.
+    StatusRefused {
+        /// The child.
+        child: Name,
+        /// The child's sequence number of the status update.
+        sequence: u64,
+    },
     /// Processors below a child have become free early, although no job of the federation has ended.
     Freed {
         /// The child.
@@ -255,6 +264,15 @@ pub enum Command {
         child: Name,
         /// The child's sequence number of the last one.
         sequence: u64,
+    },
+    /// Log that a child's status update was refused: it contradicts what is known of the job.
+    RefuseStatus {
+        /// The child.
+        child: Name,
+        /// The job.
+        job: Handle,
+        /// How.
+        why: Contradiction,
     },
     /// Report a job's status to the parent, until it acknowledges.
     ReportStatus(Box<JobRecord>),
@@ -367,6 +385,7 @@ impl Agent {
             Event::StatusUpdate { child, sequence, record } => {
                 self.record_status(now, &child, sequence, *record, commands)
             }
+            Event::StatusRefused { child, sequence } => self.skip_status(&child, sequence, commands),
             Event::Due => {
                 self.conclude_overdue(now, commands);
                 self.start_due_cycle(now, commands);

@@ -75,6 +75,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        claim: None,
     })
 }
 
@@ -313,7 +314,16 @@ fn the_last_number_of_a_server_is_known() {
 fn hop(from: &str, to: &str, attempt: u32) -> Hop {
     let expected = vector(to, 0, 0).estimate;
     let reason = pliant_model::MoveReason::EarlierCompletion;
-    Hop { from: name(from), to: name(to), attempt, at: Time(0), before: Time(50), expected, reason }
+    Hop {
+        from: name(from),
+        to: name(to),
+        attempt,
+        at: Time(0),
+        before: Time(50),
+        expected,
+        reason,
+        signed: None,
+    }
 }
 
 /// A local agent gets a status update that a job has gone to another agent's server, and no later one.

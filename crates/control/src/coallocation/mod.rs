@@ -123,6 +123,9 @@ pub struct Subjob {
     pub walltime: Span,
     /// How long the subjob may stay prepared before it runs.
     pub timeout: Span,
+    /// The user's signature for the tasks, as its driver describes it.
+    #[serde(default)]
+    pub signed: Payload,
 }
 
 /// A task with its machine.

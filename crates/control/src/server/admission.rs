@@ -13,6 +13,7 @@ use crate::job::{ComparedEstimate, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, DiscoverySummary, Reason};
 use crate::runtime_sample::RuntimeSample;
+use crate::signed::SignedClaim;
 
 /// The longest walltime of any job, 100 years: sums of many such walltimes do not overflow.
 pub(super) const WALLTIME_MAX: Span = Span(100 * 365 * 86_400);
@@ -44,6 +45,9 @@ pub struct Submit {
     /// How the runtime is learned from, if its service learns runtimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<RuntimeSample>,
+    /// The user's signature, which the driver has verified; none in simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Box<SignedClaim>>,
 }
 
 /// Why a submission is refused. A normal result, not an error.
@@ -192,8 +196,20 @@ impl Server {
         let number = self.next;
         self.next += 1;
         self.numbered = true;
-        let Submit { key, owner, name, work, own_time, pinned, compared, discovery, payload, sample, .. } =
-            submit;
+        let Submit {
+            key,
+            owner,
+            name,
+            work,
+            own_time,
+            pinned,
+            compared,
+            discovery,
+            payload,
+            sample,
+            claim,
+            ..
+        } = submit;
         let record = JobRecord {
             handle: self.handle(number),
             key,
@@ -216,6 +232,7 @@ impl Server {
             unit_runtime: None,
             runtime: None,
             size_choice,
+            claim,
         };
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);

@@ -11,6 +11,7 @@ use crate::job::JobRecord;
 use crate::local::LocalJob;
 use crate::names::Handle;
 use crate::names::Token;
+use crate::signed::HandoffSignature;
 
 /// A change of a server's state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -67,6 +68,13 @@ pub enum Event {
         reply: Token,
         /// The job.
         handoff: Box<Handoff>,
+    },
+    /// A source has signed that it hands a prepared job over. Comes just before its commit; the driver has verified it.
+    HandoffSigned {
+        /// The attempt.
+        id: HandoffId,
+        /// The signature.
+        signed: Box<HandoffSignature>,
     },
     /// A source commits: the prepared job now belongs to this server.
     Commit {

@@ -92,6 +92,7 @@ impl Bench {
             discovery: crate::reason::DiscoverySummary::default(),
             payload: Payload::default(),
             sample: None,
+            claim: None,
         };
         let answer = self.deliver(at, |reply| Event::Submit { reply, submit: Box::new(submit) });
         assert!(matches!(&answer[..], [(_, Answer::Accepted(_))]), "{answer:?}");

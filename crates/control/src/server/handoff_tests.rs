@@ -303,10 +303,22 @@ fn the_key_of_a_job_that_came_back_leads_to_it() {
     let submit = |reply| {
         let work = Work { procs: Procs(4), walltime: Span(50), speedup: Speedup::Rigid };
         let (owner, name, payload) = ("alice".parse().unwrap(), "test".to_owned(), Payload::default());
-        let (own_time, pinned, latest, compared, sample) = (false, false, None, Vec::new(), None);
-        let discovery = crate::reason::DiscoverySummary::default();
-        let submit =
-            Submit { key, owner, name, work, own_time, pinned, latest, compared, discovery, payload, sample };
+        let (own_time, pinned, latest, compared) = (false, false, None, Vec::new());
+        let (discovery, sample, claim) = (crate::reason::DiscoverySummary::default(), None, None);
+        let submit = Submit {
+            key,
+            owner,
+            name,
+            work,
+            own_time,
+            pinned,
+            latest,
+            compared,
+            discovery,
+            payload,
+            sample,
+            claim,
+        };
         Event::Submit { reply, submit: Box::new(submit) }
     };
     let answers = bench.deliver("lyon", submit);

@@ -228,6 +228,7 @@ impl Server {
             }
             Event::ProposeMove { reply, proposal } => self.propose_move(now, reply, *proposal, commands),
             Event::Prepare { reply, handoff } => self.prepare(now, reply, *handoff, commands),
+            Event::HandoffSigned { id, signed } => self.handoff_signed(&id, signed),
             Event::Commit { reply, id, cancelled, attempts } => {
                 self.commit(now, Some(reply), &id, (cancelled, attempts), commands);
             }
@@ -373,7 +374,7 @@ impl Server {
         entry.record.ended = Some(ended.min(now));
         entry.record.exit = Some(exit);
         report(&entry.record, commands);
-        commands.push(Command::Archive(Box::new(entry.record.clone())));
+        commands.push(Command::Archive(Box::new(entry.record.without_claim())));
         self.ended.push_back((now, job.0));
         self.ended_keys.push_back((now, entry.record.key));
     }

@@ -47,6 +47,7 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
             instances: 1,
             is_batch: false,
         }),
+        claim: None,
     }
 }
 

@@ -182,6 +182,7 @@ impl Server {
             latest: outgoing.latest,
             sibling: outgoing.sibling,
             reason: outgoing.reason,
+            claim: record.claim.clone(),
             payload: entry.payload.clone(),
             sample: entry.sample.clone(),
         };
@@ -296,7 +297,8 @@ impl Server {
         let Some(entry) = self.jobs.get_mut(&number) else { return };
         remove_from_waiting(&mut self.waiting, &entry.record);
         let from = self.config.name.clone();
-        let hop = Hop { from, to: to.name, attempt: id.attempt, at: now, before, expected, reason };
+        let (to, attempt) = (to.name, id.attempt);
+        let hop = Hop { from, to, attempt, at: now, before, expected, reason, signed: None };
         entry.record.hops.push(hop.clone());
         entry.record.expected = expected;
         entry.record.procs = expected.procs;
@@ -304,7 +306,7 @@ impl Server {
         // The size was chosen for this cluster.
         entry.record.size_choice = None;
         report(&entry.record, commands);
-        commands.push(Command::Archive(Box::new(entry.record.clone())));
+        commands.push(Command::Archive(Box::new(entry.record.without_claim())));
         self.ended.push_back((now, number));
         self.ended_keys.push_back((now, entry.record.key));
         for to in cancelled_by {
@@ -370,6 +372,14 @@ impl Server {
         }
         let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.from == self.config.name;
         self.jobs.get(&number)?.record.hops.iter().find(by_it).map(|hop| &hop.to)
+    }
+
+    /// The job of a handoff that is committed: its record, and the server that takes it over. None unless
+    /// [`Server::decision`] is to commit.
+    pub fn committed(&self, id: &HandoffId) -> Option<(&JobRecord, &Name)> {
+        let HandoffDecision::Commit { .. } = self.decision(id) else { return None };
+        let entry = self.jobs.get(&self.number_of(&id.job)?)?;
+        Some((&entry.record, self.target_of(id)?))
     }
 
     /// Every job in memory, and whether it was withdrawn here for a target that has not acknowledged it.

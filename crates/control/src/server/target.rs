@@ -9,6 +9,7 @@ use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided_servers};
 use crate::names::Token;
 use crate::names::{Handle, Name};
+use crate::signed::HandoffSignature;
 
 /// How long a target waits for the source's decision before it asks, and between two inquiries.
 pub(super) const INQUIRE_EVERY: Span = Span(60);
@@ -34,6 +35,9 @@ pub(super) struct PreparedJob {
     /// What the job gave up for other jobs when its size was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_choice: Option<SizeChoice>,
+    /// The source's signature that it has handed the job over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signed: Option<Box<HandoffSignature>>,
 }
 
 impl PreparedJob {
@@ -62,7 +66,12 @@ impl Server {
         if *at != handoff.from.name {
             return Err(format!("the job is at {at}, the only server that can hand it over"));
         }
+        let known = self.number_of(job).and_then(|number| self.jobs.get(&number));
+        if let Some(known) = known {
+            Handoff::check_return(job, &handoff.hops, &known.record, &self.config.name)?;
+        }
         if let Some(prepared) = self.prepared.get(job) {
+            Handoff::check_path(job, &handoff.hops, &prepared.handoff.hops)?;
             match prepared.handoff.id.attempt.cmp(attempt) {
                 std::cmp::Ordering::Equal => return Ok(None),
                 std::cmp::Ordering::Greater => return Err(late()),
@@ -118,6 +127,7 @@ impl Server {
             sibling_state,
             ended: None,
             size_choice,
+            signed: None,
         };
         let (submission, speed) = (prepared.submission(), self.config.speed);
         self.prepared.insert(job, prepared);
@@ -176,6 +186,19 @@ impl Server {
         }
     }
 
+    /// Keeps the source's signature that it has handed the job over. The commit follows.
+    pub(super) fn handoff_signed(&mut self, id: &HandoffId, signed: Box<HandoffSignature>) {
+        if let Some(prepared) = self.prepared.get_mut(&id.job).filter(|prepared| prepared.handoff.id == *id) {
+            prepared.signed = Some(signed);
+        }
+    }
+
+    /// The job that is prepared by that attempt, and whether the source's signature is kept.
+    pub fn prepared_by(&self, id: &HandoffId) -> Option<(&Handoff, bool)> {
+        let prepared = self.prepared.get(&id.job).filter(|prepared| prepared.handoff.id == *id)?;
+        Some((&prepared.handoff, prepared.signed.is_some()))
+    }
+
     /// Handles a source's commit: the job belongs to this server.
     pub(super) fn commit(
         &mut self,
@@ -215,7 +238,8 @@ impl Server {
     fn take_over(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.remove(&id.job) else { return };
         let submission = prepared.submission();
-        let PreparedJob { handoff, number, estimate, sibling_state, ended, size_choice, .. } = prepared;
+        let PreparedJob { handoff, number, estimate, sibling_state, ended, size_choice, signed, .. } =
+            prepared;
         let Handoff {
             key,
             owner,
@@ -229,6 +253,7 @@ impl Server {
             reason,
             payload,
             sample,
+            claim,
             ..
         } = handoff;
         hops.push(Hop {
@@ -239,6 +264,7 @@ impl Server {
             before,
             expected: estimate,
             reason,
+            signed,
         });
         let record = JobRecord {
             handle: id.job.clone(),
@@ -261,6 +287,7 @@ impl Server {
             unit_runtime: None,
             runtime: None,
             size_choice,
+            claim,
         };
         self.keys.insert(key, number);
         self.numbers.insert(id.job.clone(), number);

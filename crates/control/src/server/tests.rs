@@ -106,6 +106,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         discovery: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: None,
+        claim: None,
     }
 }
 

@@ -5,11 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use pliant_control::agent::{Agent, ChildKind, Event};
-use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::Archive;
-use pliant_model::{Span, Time};
+use pliant_model::Time;
 use pliant_transport::Clock;
 use pliant_transport::{self as transport, Role, ServerTls};
 use pliant_wire::{FromChild, FromParent, Pieces, proto};
@@ -20,9 +18,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::child_connections::{ChildConnections, ReportedCertificates};
 use super::numbers::Numbers;
+use super::reports::Reports;
 use crate::gate;
 use crate::host::{Mailbox, Stopped};
-use crate::host::{archived, record};
 use crate::uplink::{HEARTBEAT, SILENCE};
 
 /// Messages on their way to a child.
@@ -31,9 +29,6 @@ const WINDOW: usize = 4096;
 /// After so many messages of a child we check that they are durable. While the next so much comes in the journal has
 /// time for it; then the child waits, not our memory.
 const AHEAD: u32 = 512;
-
-/// Status updates of a job that was submitted so recently are sent for the first time, and need not be compared with the archive.
-const AT_ONCE: Span = Span(30);
 
 /// Takes in a child, until it goes.
 pub(super) async fn attach(
@@ -131,6 +126,14 @@ struct ChildConnection {
     clock: Clock,
 }
 
+/// What is remembered between two messages of a child.
+struct Incoming {
+    /// The pieces of an answer.
+    pieces: Pieces,
+    /// What was reported of jobs.
+    reports: Reports,
+}
+
 /// What waits for the journal.
 type Settling = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
 
@@ -145,7 +148,8 @@ impl ChildConnection {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_contact = tokio::time::Instant::now();
         let mut ahead = 0;
-        let mut pieces = Pieces::default();
+        let reports = Reports::new(self.child.clone(), self.kind, self.tls.clone(), self.numbers.clone());
+        let mut incoming = Incoming { pieces: Pieces::default(), reports };
         let mut settling: Option<Settling> = None;
         loop {
             if ahead == AHEAD && settling.is_none() {
@@ -156,7 +160,7 @@ impl ChildConnection {
             tokio::select! {
                 message = up.message(), if ahead < AHEAD => {
                     let Some(message) = message? else { return Ok("the child closed the connection".to_owned()) };
-                    self.receive(message, &mut pieces).await?;
+                    self.receive(message, &mut incoming).await?;
                     ahead += 1;
                     last_contact = tokio::time::Instant::now();
                 }
@@ -182,17 +186,19 @@ impl ChildConnection {
         }
     }
 
-    async fn receive(&self, message: proto::Up, pieces: &mut Pieces) -> Result<(), Status> {
+    async fn receive(&self, message: proto::Up, incoming: &mut Incoming) -> Result<(), Status> {
         let child = self.child.clone();
         // A message of a later version is not for us.
         if message.message.is_none() {
             return Ok(());
         }
         let message = match FromChild::try_from(message)? {
-            FromChild::Piece { discovery, bytes, last } => match pieces.take(discovery, &bytes, last)? {
-                Some(answer) => answer,
-                None => return Ok(()),
-            },
+            FromChild::Piece { discovery, bytes, last } => {
+                match incoming.pieces.take(discovery, &bytes, last)? {
+                    Some(answer) => answer,
+                    None => return Ok(()),
+                }
+            }
             message => message,
         };
         let event = match message {
@@ -202,14 +208,14 @@ impl ChildConnection {
             }
             FromChild::Answer { discovery, found } => Event::Answered { child, discovery, found },
             FromChild::StatusUpdate { sequence, record } => {
-                if self.kind == ChildKind::Server && !has_had(&child, &record) {
-                    return Err(Status::permission_denied("a server reports its own jobs and no others"));
+                let job = record.handle.clone();
+                match incoming.reports.checked(*record).await? {
+                    Ok(record) => Event::StatusUpdate { child, sequence, record: Box::new(record) },
+                    Err(refusal) => {
+                        refusal.note(&child, &job);
+                        Event::StatusRefused { child, sequence }
+                    }
                 }
-                // What is sent at once cannot be late, and that is what most status updates are.
-                let is_old = self.clock.now() - record.submitted > AT_ONCE;
-                let may_be_late = !record.state.is_final() && (self.kind == ChildKind::Agent || is_old);
-                let record = if may_be_late { Box::new(self.unless_further(*record).await?) } else { record };
-                Event::StatusUpdate { child, sequence, record }
             }
             // Put together above: an answer is no piece.
             FromChild::Piece { .. } => return Ok(()),
@@ -248,25 +254,6 @@ impl ChildConnection {
             ChildKind::Agent => ReportedCertificates { agents: own, servers: below.into_iter().collect() },
         }
     }
-
-    /// What is known of a job that has ended or gone elsewhere long ago, if a child reports late that it waits or runs: its
-    /// server may be attached to another agent since, and the job may have gone to another server.
-    async fn unless_further(&self, reported: JobRecord) -> Result<JobRecord, Status> {
-        let handle = reported.handle.clone();
-        let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
-        let found = archived(&self.numbers.archive, look).await?;
-        Ok(found
-            .as_ref()
-            .map(record)
-            .transpose()?
-            .filter(|known| known.key == reported.key && known.progress() > reported.progress())
-            .unwrap_or(reported))
-    }
-}
-
-/// Whether a job is or was at that server, as far as the server says: one that it accepted, or took over.
-fn has_had(server: &Name, record: &JobRecord) -> bool {
-    record.handle.server == *server || record.hops.iter().any(|hop| hop.to == *server)
 }
 
 async fn wait(settling: &mut Option<Settling>) -> Result<(), Stopped> {

@@ -10,7 +10,7 @@ use pliant_telemetry::RequestId;
 use pliant_wire::FromParent;
 
 use super::child_connections::ChildConnections;
-use super::runtimes;
+use super::{reports, runtimes};
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
@@ -85,6 +85,7 @@ impl Driver<Agent> for AgentDriver {
                     upward.status_update(sequence);
                 }
             }
+            Command::RefuseStatus { child, job, why } => reports::note_contradiction(&child, &job, why),
             Command::Announce => {
                 if let Some(upward) = &self.upward {
                     upward.announce();

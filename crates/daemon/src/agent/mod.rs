@@ -7,6 +7,7 @@ pub(crate) mod driver;
 mod history;
 mod launches;
 mod numbers;
+mod reports;
 mod runtimes;
 pub(crate) mod service;
 mod skew;
@@ -23,6 +24,7 @@ use pliant_journal as journal;
 use pliant_transport::Role;
 use pliant_wire::proto::agent_server::AgentServer;
 use pliant_wire::proto::launches_server::LaunchesServer;
+use reports::ReportedJobs;
 use service::Service;
 use tokio::sync::watch;
 
@@ -56,6 +58,7 @@ pub async fn serve(
         address: front.address,
         agent: mailbox.clone(),
         tls: front.certificates.client.clone(),
+        verifier: front.certificates.server.clone(),
         gate: front.gate.clone(),
     };
     let Launches { service: launches, thread: coordinator, health: launches_health } =
@@ -68,6 +71,7 @@ pub async fn serve(
         mailbox: mailbox.clone(),
         archive: archive.clone(),
         connections: connections.clone(),
+        reported: ReportedJobs::default(),
         upward: upward.clone(),
     };
     let (discoveries, reports) = (Replies::new(&clock), Replies::new(&clock));

@@ -12,6 +12,7 @@ use tonic::Status;
 
 use super::child_connection::stopped;
 use super::child_connections::ChildConnections;
+use super::reports::ReportedJobs;
 use crate::host::Mailbox;
 use crate::host::{SharedArchive, archived};
 use crate::uplink::Upward;
@@ -22,6 +23,7 @@ pub(super) struct Numbers {
     pub(super) mailbox: Mailbox<Agent>,
     pub(super) archive: SharedArchive,
     pub(super) connections: ChildConnections,
+    pub(super) reported: ReportedJobs,
     /// The way to the parent; none at the root.
     pub(super) upward: Option<Upward>,
 }
@@ -55,7 +57,7 @@ impl Numbers {
     }
 
     /// The highest number that is known here; 0 if none is.
-    async fn highest(&self, server: Name) -> Result<u32, Status> {
+    pub(super) async fn highest(&self, server: Name) -> Result<u32, Status> {
         let wanted = server.clone();
         let present = move |agent: &mut Agent, _| agent.last_number(&wanted);
         // In this order: what leaves the memory is in the archive by then.

@@ -11,7 +11,7 @@ use pliant_control::server::{AdmissionRefusal, Answer, Event, Submit};
 use pliant_site::services::Refusal;
 use pliant_staging::FileSpec;
 use pliant_telemetry::{RequestId, names};
-use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork};
+use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, submission_digest};
 use tonic::Status;
 
 use super::execution::Program;
@@ -29,7 +29,7 @@ impl Service {
         id: RequestId,
         submission: Submission,
     ) -> Result<SubmitAnswer, Status> {
-        let Submission { key, what, inputs, latest, compared, discovery, pinned } = submission;
+        let Submission { key, what, inputs, latest, compared, discovery, pinned, claim } = submission;
         // No input is begun anew or thrown away until the answer is known.
         let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
@@ -39,6 +39,11 @@ impl Service {
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;
             return Ok(SubmitAnswer::Accepted(Box::new(record)));
         }
+        let signed_for = (key, submission_digest(&what, &inputs, pinned));
+        self.claims.check_submission(&caller.user, signed_for, &claim).map_err(|refusal| {
+            tracing::warn!(owner = %caller.user, %key, reason = %refusal, "submission refused: it is not signed");
+            refusal.counted().status()
+        })?;
         if let Some(refused) = self.is_unnumbered().await {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
             tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
@@ -88,6 +93,7 @@ impl Service {
             discovery,
             payload: Payload::of(&program),
             sample,
+            claim: Some(Box::new(claim)),
         };
         let bytes = submit.payload.bytes();
         self.refresh_listing().await;
@@ -103,7 +109,7 @@ impl Service {
                     // It is tried again when it starts.
                     tracing::warn!(job = %record.handle, why = status.message(), "cannot link its inputs yet");
                 }
-                Ok(SubmitAnswer::Accepted(record))
+                Ok(SubmitAnswer::Accepted(Box::new(record.without_signatures())))
             }
             Answer::Refused(refused) => {
                 tracing::info!(owner = %caller.user, reason = refused.word(), "refused");

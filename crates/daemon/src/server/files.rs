@@ -19,6 +19,7 @@ use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
+use super::claims::Claims;
 use super::open_call::OpenCall;
 use super::sealing::Sealing;
 use super::service::blocking;
@@ -74,6 +75,7 @@ pub(super) fn upload<A, F>(
     mut requests: Streaming<proto::UploadRequest>,
     caller: Sender,
     open: OpenCall,
+    claims: Claims,
     store: Store,
     accepted: A,
 ) -> UploadStream
@@ -83,7 +85,7 @@ where
 {
     let (sender, receiver) = mpsc::channel(4);
     spawn_of_call(async move {
-        if let Err(status) = take(&mut requests, &caller, &open, store, &sender, accepted).await {
+        if let Err(status) = take(&mut requests, &caller, (&open, &claims), store, &sender, accepted).await {
             tracing::warn!(%caller, reason = %status.message(), "upload refused");
             // The client may have gone.
             let _ = sender.send(Err(status)).await;
@@ -95,7 +97,7 @@ where
 async fn take<A, F>(
     requests: &mut Streaming<proto::UploadRequest>,
     caller: &Sender,
-    open: &OpenCall,
+    (open, claims): (&OpenCall, &Claims),
     store: Store,
     sender: &mpsc::Sender<Result<proto::UploadReply, Status>>,
     accepted: A,
@@ -106,17 +108,22 @@ where
 {
     let first =
         next(requests).await?.ok_or_else(|| Status::invalid_argument("expected a beginning first"))?;
-    let Upload::Begin { key, file, owner } = first else {
+    let Upload::Begin { key, file, claim } = first else {
         return Err(Status::invalid_argument("expected a beginning first"));
     };
-    let (user, is_handed_over) = match (caller, owner) {
+    let (user, is_handed_over) = match (caller, claim) {
         (Sender::User(user), None) => (user.clone(), false),
-        // A server that hands a job over says whose it is.
-        (Sender::Server(_), Some(owner)) => (owner, true),
+        // A server that hands a job over shows whose it is.
+        (Sender::Server(_), Some(claim)) => {
+            let owner = claims.check_sender(key, &claim);
+            (owner.map_err(|refusal| refusal.counted().status())?, true)
+        }
         (Sender::User(_), Some(_)) => {
             return Err(Status::permission_denied("only servers send the files of others"));
         }
-        (Sender::Server(_), None) => return Err(Status::invalid_argument("expected an owner, found none")),
+        (Sender::Server(_), None) => {
+            return Err(Status::invalid_argument("expected the signature of the owner, found none"));
+        }
     };
     // Its submission is not accepted between the question and the beginning.
     let turn = store.lock(&user, key).await;

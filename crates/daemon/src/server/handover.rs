@@ -1,15 +1,16 @@
 //! What other servers may say about jobs that they hand over, and what this one makes of it.
 
 use pliant_control::handoff::{Handoff, HandoffDecision, HandoffId, Peer as Other, Reply};
-use pliant_control::job::Hop;
+use pliant_control::job::{Hop, JobRecord};
 use pliant_control::names::Name;
 use pliant_control::names::Token;
 use pliant_control::payload::Payload;
 use pliant_control::runtime_sample::RuntimeSample;
-use pliant_control::server::{Answer, Event, Server};
+use pliant_control::server::{AdmissionRefusal, Answer, Event, Server};
+use pliant_control::signed::HandoffSignature;
 use pliant_site::services::{Batch, Prepared};
 use pliant_transport::Role;
-use pliant_wire::{Prepare, SubmittedWork};
+use pliant_wire::{Prepare, SignedDecision, SubmittedWork};
 use tonic::{Request, Status};
 
 use super::execution::Program;
@@ -17,6 +18,7 @@ use super::offer::PreparedWork;
 use super::service::{Service, stopping};
 use crate::gate;
 use crate::host::{archived, record};
+use crate::signatures::SignatureRefusal;
 
 impl Service {
     /// What another server hands over, as this one would run it; or why it does not.
@@ -25,6 +27,15 @@ impl Service {
         from: Name,
         prepare: Prepare,
     ) -> Result<Result<Handoff, String>, Status> {
+        let mut checked = self.claims.check_prepare(&from, &prepare);
+        if checked.is_ok() {
+            checked = self.check_unknown(&prepare).await?;
+        }
+        if let Err(refusal) = checked {
+            let (job, owner) = (&prepare.id.job, &prepare.owner);
+            tracing::warn!(%job, %owner, %from, reason = %refusal, "handoff refused");
+            return Ok(Err(refusal.counted().to_string()));
+        }
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
         let _lock = self.host.store.lock(&owner, key).await;
         let learned = match what.service() {
@@ -65,8 +76,35 @@ impl Service {
             latest: prepare.latest,
             sibling: prepare.sibling,
             reason: prepare.reason,
+            claim: Some(Box::new(prepare.claim)),
             payload: Payload::of(&program),
             sample,
+        }))
+    }
+
+    /// Checks that a job which is handed over has not been here, or has left by the path that the handoff says, and that no other
+    /// job came here with its key. An earlier server of the job keeps its signatures, and could hand it over again.
+    async fn check_unknown(&self, prepare: &Prepare) -> Result<Result<(), SignatureRefusal>, Status> {
+        let (job, key) = (prepare.id.job.clone(), prepare.key);
+        let wanted = job.clone();
+        let present = move |server: &mut Server, _| {
+            let by_job = server.number_of(&wanted).and_then(|number| server.job(number));
+            [by_job.cloned(), server.job_of_key(&key).cloned()]
+        };
+        // In this order: what leaves the memory is in the archive by then.
+        let present = self.mailbox.ask(present).await.map_err(|_| stopping())?;
+        let look = move |archive: &mut dyn pliant_journal::Archive| {
+            Ok([archive.job(job.server.as_str(), job.number)?, archive.job_by_key(&key.0)?])
+        };
+        let ended = archived(&self.archive, look).await?;
+        let ended = ended.iter().flatten().map(record).collect::<Result<Vec<JobRecord>, Status>>()?;
+        let (job, own) = (&prepare.id.job, &self.offer.info.name);
+        Ok(present.iter().flatten().chain(&ended).try_for_each(|known| {
+            if known.handle != *job {
+                return Err(SignatureRefusal::new("replay", AdmissionRefusal::KeyTaken.to_string()));
+            }
+            Handoff::check_return(job, &prepare.hops, known, own)
+                .map_err(|why| SignatureRefusal::new("replay", why))
         }))
     }
 
@@ -96,6 +134,35 @@ impl Service {
             Answer::Handoff(reply) => Ok(reply),
             _ => Err(Status::internal("not an answer to a server")),
         }
+    }
+
+    /// Has the machine keep the source's signature under a handoff, before its commit.
+    pub(super) async fn keep_signature(
+        &self,
+        from: &Name,
+        id: &HandoffId,
+        signed: HandoffSignature,
+    ) -> Result<(), Status> {
+        self.claims.keep_signature(from, id, signed).await.map_err(|refusal| {
+            tracing::warn!(job = %id.job, %from, reason = %refusal, "commit refused: it is not signed");
+            refusal.counted().status()
+        })
+    }
+
+    /// A decision for the target of a handoff, signed if it is a commit.
+    pub(super) async fn signed(
+        &self,
+        id: &HandoffId,
+        decision: HandoffDecision,
+    ) -> Result<SignedDecision, Status> {
+        let signed = match decision {
+            HandoffDecision::Commit { .. } => {
+                let signed = self.claims.sign_handoff(id).await;
+                Some(signed.map_err(|why| Status::internal(format!("cannot sign the handoff: {why}")))?)
+            }
+            HandoffDecision::Undecided | HandoffDecision::Abort => None,
+        };
+        Ok(SignedDecision { decision, signed })
     }
 
     /// What is to become of a sibling job that is ready to start at another server: that is decided by the question.

@@ -26,7 +26,7 @@ impl Service {
                 row.as_ref().map(record).transpose()?
             }
         };
-        match found {
+        match found.map(JobRecord::without_signatures) {
             Some(record) if record.owner != caller.user => {
                 Err(Status::already_exists("the key of this submission belongs to another user's"))
             }
@@ -40,7 +40,7 @@ impl Service {
         let wanted = handle.clone();
         let present = move |server: &mut Server, _| server.job(server.number_of(&wanted)?).cloned();
         match self.mailbox.ask(present).await.map_err(|_| stopping())? {
-            Some(record) if caller.may_access(&record.owner) => Ok(record),
+            Some(record) if caller.may_access(&record.owner) => Ok(record.without_signatures()),
             Some(_) => Err(no_such_job(&handle)),
             None => self.archived(caller, &handle).await,
         }
@@ -52,7 +52,7 @@ impl Service {
             archive.job(wanted.server.as_str(), wanted.number)
         };
         let row = archived(&self.archive, look).await?;
-        let found = row.as_ref().map(record).transpose()?;
+        let found = row.as_ref().map(record).transpose()?.map(JobRecord::without_signatures);
         found.filter(|record| caller.may_access(&record.owner)).ok_or_else(|| no_such_job(handle))
     }
 

@@ -2,6 +2,7 @@
 
 mod accepting;
 mod accounts;
+mod claims;
 pub(crate) mod cluster;
 mod driver;
 mod execution;
@@ -28,6 +29,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use accounts::Accounts;
+use claims::Claims;
 use cluster::{Cluster, FreshListings};
 use driver::ServerDriver;
 use execution::observer::JobObserver;
@@ -122,11 +124,18 @@ pub async fn serve(
         let upward = upward.clone();
         front.tasks.spawn(async move { fresh.sizes(|| upward.announce()).await });
     }
+    let claims = Claims {
+        server: file.name.clone(),
+        tls: front.certificates.server.clone(),
+        signing: client_tls.clone(),
+        clock,
+        mailbox: mailbox.clone(),
+    };
     let driver = ServerDriver {
         replies: replies.clone(),
         runner,
         cluster,
-        peers: PeerServers::new(advertised, host.clone(), mailbox.clone(), &client_tls),
+        peers: PeerServers::new(advertised, host.clone(), claims.clone()),
         subjobs: SubjobDriver {
             task_ports,
             coordinators: Coordinators::new(host.clone(), mailbox.clone(), &client_tls),
@@ -154,6 +163,7 @@ pub async fn serve(
         explorations,
         fresh,
         host,
+        claims,
         sealing: sealing::Sealing::default(),
         changes,
         stop: halted,

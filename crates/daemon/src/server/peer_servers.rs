@@ -10,19 +10,22 @@ use std::time::Duration;
 use pliant_client::send_pieces;
 use pliant_control::handoff::{Call, Handoff, HandoffDecision, HandoffId, Peer, Reply};
 use pliant_control::server::{Event, Server};
+use pliant_control::signed::{HandoffSignature, SignedClaim};
 use pliant_staging::FileSpec;
-use pliant_transport::{ClientTls, Connections, Role};
+use pliant_transport::{Connections, Role};
 use pliant_wire::proto::server_client::ServerClient;
-use pliant_wire::{Prepare, Upload, UploadAnswer, proto};
+use pliant_wire::{CommitOrder, Malformed, Prepare, SignedDecision, Upload, UploadAnswer, proto};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
+use super::claims::Claims;
 use super::execution::{Host, Program};
 use crate::calling::{UnderWay, timed};
 use crate::host::Mailbox;
 use crate::host::crash_points::{self, CrashPoint};
+use crate::signatures::SignatureRefusal;
 
 /// How long the files of a job may take on their way.
 const FILES: Duration = Duration::from_secs(600);
@@ -34,6 +37,7 @@ pub(super) struct PeerServers {
     address: String,
     host: Arc<Host>,
     mailbox: Mailbox<Server>,
+    claims: Claims,
     servers: Connections,
     calls: UnderWay<HandoffId>,
 }
@@ -73,15 +77,11 @@ impl From<Status> for Failed {
 }
 
 impl PeerServers {
-    /// The peers of a server that is reached at an address, with that certificate.
-    pub(super) fn new(
-        address: String,
-        host: Arc<Host>,
-        mailbox: Mailbox<Server>,
-        tls: &Arc<ClientTls>,
-    ) -> PeerServers {
-        let servers = Connections::new(Role::Server, tls.clone());
-        PeerServers { address, host, mailbox, servers, calls: UnderWay::default() }
+    /// The peers of a server that is reached at an address, with the certificate that it signs with.
+    pub(super) fn new(address: String, host: Arc<Host>, claims: Claims) -> PeerServers {
+        let servers = Connections::new(Role::Server, claims.signing.clone());
+        let mailbox = claims.mailbox.clone();
+        PeerServers { address, host, mailbox, claims, servers, calls: UnderWay::default() }
     }
 
     /// Makes a call, unless the same one is under way. The answer is sent to the machine.
@@ -115,14 +115,17 @@ impl PeerServers {
                 Err(Failed::Passing(why)) => return Err(why),
             },
             Call::Commit { cancelled, attempts } => {
-                server.commit(timed(proto::CommitRequest { id: wire_id, cancelled, attempts })).await
+                let signed = self.claims.sign_handoff(id).await?;
+                let order = CommitOrder { id: id.clone(), cancelled, attempts, signed };
+                server.commit(timed((&order).into())).await
             }
             Call::Abort => server.abort(timed(proto::AbortRequest { id: wire_id })).await,
             Call::Inquire | Call::Ready => {
                 let decision = server.inquire(timed(proto::InquireRequest { id: wire_id, ready })).await;
                 let decision = decision.map_err(|status| status.message().to_owned())?.into_inner();
-                let decision =
-                    HandoffDecision::try_from(decision).map_err(|malformed| malformed.to_string())?;
+                let SignedDecision { decision, signed } =
+                    decision.try_into().map_err(|malformed: Malformed| malformed.to_string())?;
+                self.keep_signature(to, id, decision, signed).await?;
                 return Ok(Event::Decided { id: id.clone(), decision });
             }
         };
@@ -130,13 +133,36 @@ impl PeerServers {
         Reply::try_from(reply).map(answered).map_err(|malformed| malformed.to_string())
     }
 
+    /// Has the machine keep the source's signature under a commit. A commit without a good one is not believed.
+    async fn keep_signature(
+        &self,
+        from: &Peer,
+        id: &HandoffId,
+        decision: HandoffDecision,
+        signed: Option<HandoffSignature>,
+    ) -> Result<(), String> {
+        let HandoffDecision::Commit { .. } = decision else { return Ok(()) };
+        let kept = match signed {
+            Some(signed) => self.claims.keep_signature(&from.name, id, signed).await,
+            None => Err(SignatureRefusal::new("unsigned", "the decision is not signed")),
+        };
+        kept.map_err(|refusal| {
+            tracing::warn!(job = %id.job, from = %from.name, reason = %refusal, "commit refused: it is not signed");
+            refusal.counted().to_string()
+        })
+    }
+
     async fn prepare(&self, server: &mut ServerClient<Channel>, handoff: &Handoff) -> Result<Reply, Failed> {
         let program: Program = handoff.payload.read().map_err(|error| Failed::Lasting(error.to_string()))?;
         let what = program
             .submitted
             .ok_or_else(|| Failed::Lasting("a batch of instances goes to no other server".to_owned()))?;
+        let claim = handoff
+            .claim
+            .as_deref()
+            .ok_or_else(|| Failed::Lasting("the job has no signature of its user".to_owned()))?;
         for file in &program.inputs {
-            let sent = tokio::time::timeout(FILES, self.send(server, handoff, file)).await;
+            let sent = tokio::time::timeout(FILES, self.send(server, handoff, claim, file)).await;
             sent.map_err(|_| Failed::Passing(format!("{} took too long", file.name.as_str())))??;
         }
         crash_points::reached(CrashPoint::FilesSent, ["prepare"].iter());
@@ -156,6 +182,7 @@ impl PeerServers {
             sibling: handoff.sibling,
             reason: handoff.reason,
             request: program.request,
+            claim: claim.clone(),
         };
         let reply = server.prepare(timed((&prepare).into())).await?.into_inner();
         Reply::try_from(reply).map_err(|malformed| Failed::Lasting(malformed.to_string()))
@@ -166,10 +193,11 @@ impl PeerServers {
         &self,
         server: &mut ServerClient<Channel>,
         handoff: &Handoff,
+        claim: &SignedClaim,
         file: &FileSpec,
     ) -> Result<(), Failed> {
-        let (owner, key) = (handoff.owner.clone(), handoff.key);
-        let (host, user, spec) = (self.host.clone(), owner.clone(), file.clone());
+        let (user, key) = (handoff.owner.clone(), handoff.key);
+        let (host, spec) = (self.host.clone(), file.clone());
         // Jobs that wait in an external batch system have their files already.
         let adopted = host.cluster.external().map(|_| host.input(&handoff.id.job, &spec));
         let found = tokio::task::spawn_blocking(move || {
@@ -180,7 +208,7 @@ impl PeerServers {
         let found = found.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;
         let content = found.map_err(|error| Failed::Lasting(error.public_message()))?;
         let (sender, receiver) = mpsc::channel(4);
-        let begin = Upload::Begin { key, file: file.clone(), owner: Some(owner) };
+        let begin = Upload::Begin { key, file: file.clone(), claim: Some(Box::new(claim.clone())) };
         // It fits into the channel.
         let _ = sender.send((&begin).into()).await;
         let mut answers = server.upload(Request::new(ReceiverStream::new(receiver))).await?.into_inner();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::access::Caller;
+use pliant_control::explain::Explanation;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
@@ -18,6 +19,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::claims::Claims;
 use super::cluster::FreshListings;
 use super::execution::Host;
 use super::explorations::Explorations;
@@ -54,6 +56,8 @@ pub(super) struct Service {
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<FreshListings>,
     pub(super) host: Arc<Host>,
+    /// Verifies what users and other servers have signed.
+    pub(super) claims: Claims,
     pub(super) sealing: Sealing,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
@@ -131,8 +135,10 @@ impl proto::server_server::Server for Service {
         };
         let (explanation, at) = self.mailbox.ask(explain).await.map_err(|_| stopping())?;
         let explanation = match explanation {
-            Some(explanation) => explanation,
-            None => pliant_control::explain::Explanation {
+            Some(explanation) => {
+                Explanation { record: explanation.record.without_signatures(), ..explanation }
+            }
+            None => Explanation {
                 record: self.archived(&caller, &handle).await?,
                 at,
                 waits: None,
@@ -166,6 +172,7 @@ impl proto::server_server::Server for Service {
             request.into_inner(),
             sender,
             open,
+            self.claims.clone(),
             self.host.store.clone(),
             accepted,
         )))
@@ -205,9 +212,9 @@ impl proto::server_server::Server for Service {
         request: Request<proto::CommitRequest>,
     ) -> Result<Response<proto::HandoffReply>, Status> {
         let from = source(&request)?;
-        let proto::CommitRequest { id, cancelled, attempts } = request.into_inner();
-        let id = wire::handoff_id(id)?;
+        let wire::CommitOrder { id, cancelled, attempts, signed } = request.into_inner().try_into()?;
         self.is_of(&from, &id).await?;
+        self.keep_signature(&from, &id, signed).await?;
         let wanted = id.clone();
         let event = |reply| Event::Commit { reply, id, cancelled, attempts };
         let reply = self.handoff(event, 0).await?;
@@ -235,13 +242,14 @@ impl proto::server_server::Server for Service {
         let proto::InquireRequest { id, ready } = request.into_inner();
         let id = wire::handoff_id(id)?;
         if ready {
-            return Ok(Response::new((&self.may_start(&from, id).await?).into()));
+            let decision = self.may_start(&from, id.clone()).await?;
+            return Ok(Response::new((&self.signed(&id, decision).await?).into()));
         }
         let decision = self.verdict_for(&from, &id).await?;
         // What is answered must not be forgotten in a crash.
         let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
         settled.map_err(|_| slow())?.map_err(|_| stopping())?;
-        Ok(Response::new((&decision).into()))
+        Ok(Response::new((&self.signed(&id, decision).await?).into()))
     }
 
     type DownloadStream = files::DownloadStream;
@@ -331,7 +339,9 @@ impl Service {
             return Ok(Response::new((&self.archived(caller, handle).await?).into()));
         };
         match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
-            Answer::Cancelling(record) | Answer::Elsewhere(record) => Ok(Response::new((&*record).into())),
+            Answer::Cancelling(record) | Answer::Elsewhere(record) => {
+                Ok(Response::new((&record.without_signatures()).into()))
+            }
             // It may have ended long ago.
             _ => Ok(Response::new((&self.archived(caller, handle).await?).into())),
         }
@@ -397,7 +407,7 @@ impl Service {
                         if change.handle == record.handle && change.progress() != record.progress() =>
                     {
                         let JobRecord { compared, discovery, .. } = record;
-                        break JobRecord { compared, discovery, ..(*change).clone() };
+                        break JobRecord { compared, discovery, ..(*change).clone().without_signatures() };
                     }
                     Ok(_) => {}
                     // Too many changes of other jobs at once: read the record.

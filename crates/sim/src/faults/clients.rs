@@ -177,6 +177,7 @@ impl World {
             discovery: DiscoverySummary::default(),
             payload: Payload::of(&number),
             sample: None,
+            claim: None,
         };
         let why = client::Event::Unreachable("unreachable".to_owned());
         self.clients[number as usize].sent_to = Some(to);

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use pliant_control::agent::{self, ChildKind, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester};
 use pliant_control::job::JobRecord;
-use pliant_control::names::Token;
+use pliant_control::names::{Name, Token};
 use pliant_control::server;
 use pliant_control::server_info::ServerInfo;
+use pliant_control::signed::{Digest, HandoffSignature, Signature, check_reporter};
 use rand::Rng;
 
 use super::Bug;
@@ -203,11 +204,27 @@ impl World {
             }
             UpMessage::Freed => agent::Event::Freed { child: name },
             UpMessage::Update(sequence, record) => {
+                if let Peer::Server(_) = child {
+                    self.check_report(&name, &record);
+                }
                 let record = Box::new(self.newest_record(parent, *record));
                 agent::Event::StatusUpdate { child: name, sequence, record }
             }
         };
         self.deliver_to_agent(parent, event);
+    }
+
+    /// Checks that a server may report a job, as an agent does, as if each handoff were signed.
+    fn check_report(&mut self, server: &Name, record: &JobRecord) {
+        let mut record = record.clone();
+        for hop in &mut record.hops {
+            let signature = Signature { bytes: Vec::new(), certificate: Vec::new() };
+            hop.signed = Some(Box::new(HandoffSignature { claim: Digest([0; 32]), at: hop.at, signature }));
+        }
+        if let Err(fault) = check_reporter(&record, server, |_, _| Ok(())) {
+            let what = format!("an agent refuses what {server} reports of {}: {fault}", record.handle);
+            self.report_violation("reports", what);
+        }
     }
 
     /// The record of a job in an agent's archive if it is newer than `received`, else `received`.

@@ -217,6 +217,10 @@ impl World {
             }
             Command::Announce => self.announce(me),
             Command::Freed => self.report_freed(me),
+            Command::RefuseStatus { child, job, why } => {
+                let what = format!("agent {index} refuses what {child} reports of {job}: {why}");
+                self.report_violation("reports", what);
+            }
             Command::Answer { to: Requester::ReallocationCycle, .. }
             | Command::ReportReallocation { .. }
             | Command::Configured { .. }

@@ -33,6 +33,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
             format!("Prepare {} from {}, attempt {}{sibling}", id.job, handoff.from.name, id.attempt)
         }
         Event::Ready { id, .. } => format!("Ready {}, attempt {}", id.job, id.attempt),
+        Event::HandoffSigned { id, .. } => format!("Signed {}, attempt {}", id.job, id.attempt),
         Event::Commit { id, cancelled, .. } => {
             let cancelled = if *cancelled { ", and cancel it" } else { "" };
             format!("Commit {}, attempt {}{cancelled}", id.job, id.attempt)

@@ -231,6 +231,7 @@ fn submit(
         discovery,
         payload: Payload::of(&number),
         sample: None,
+        claim: None,
     }
 }
 

@@ -314,6 +314,7 @@ impl<'a> Driver<'a> {
             }
             // The outcomes of the run are the archive.
             agent::Command::Archive(_) => {}
+            agent::Command::RefuseStatus { .. } => debug_assert!(false, "servers report what is true"),
             agent::Command::Freed => debug_assert!(false, "every job's end is a status update"),
             agent::Command::Answer { to: Requester::ReallocationCycle, .. } => {
                 debug_assert!(false, "an agent answers its own queries by itself");

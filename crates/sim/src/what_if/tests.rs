@@ -68,6 +68,7 @@ fn record(
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        claim: None,
     }
 }
 

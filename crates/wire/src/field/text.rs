@@ -6,6 +6,7 @@ use std::string::FromUtf8Error;
 
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::shared_folder::SharedFolder;
+use pliant_control::signed::Digest;
 use pliant_staging::{Checksum, FileName, NameError, ResultName};
 #[cfg(test)]
 use proptest::prelude::*;
@@ -251,6 +252,9 @@ pub(crate) struct FixedBytes<const N: usize, T> {
 
 /// The key of a submission.
 pub(crate) const KEY: FixedBytes<16, Key> = FixedBytes { what: "a key", decoded: Key, encoded: |key| key.0 };
+/// A digest of what is signed.
+pub(crate) const DIGEST: FixedBytes<32, Digest> =
+    FixedBytes { what: "a SHA-256 digest", decoded: Digest, encoded: |digest| digest.0 };
 /// A checksum.
 pub(crate) const CHECKSUM: FixedBytes<32, Checksum> =
     FixedBytes { what: "a SHA-256 checksum", decoded: Checksum, encoded: |checksum| checksum.0 };

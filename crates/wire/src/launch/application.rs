@@ -11,9 +11,10 @@ use proptest::prelude::*;
 use super::super::field::*;
 use super::super::proto::{self, spawn_request};
 use super::super::table::{conversions, enumeration, message};
-use super::super::{Malformed, bounds};
+use super::super::{Malformed, SignedTasks, bounds};
 use super::A_LAUNCH;
 use super::program::{A_PROGRAM, payload, program_and_inputs};
+use super::signed_tasks::{SIGNED_TASKS, signed_of, signed_payload};
 
 message! {
     /// A launch as a client asks for it. Whose it is comes from the certificate. Whether its tasks can be mapped is not checked
@@ -38,6 +39,8 @@ message! {
         mapping: Mapping = enumeration(),
         /// Only map it, and reserve nothing.
         dry_run: bool,
+        /// The user's signature for the tasks. None until the client signs, with each try anew.
+        signed: Option<SignedTasks> = present(SIGNED_TASKS),
     }
 }
 
@@ -46,8 +49,20 @@ impl LaunchRequest {
     pub fn of(self, owner: User, threshold: f64) -> LaunchSpec {
         let LaunchRequest { key, name, application, walltime, timeout, user_lan, mapping, dry_run, .. } =
             self;
-        let threshold = self.threshold.unwrap_or(threshold);
-        LaunchSpec { key, owner, name, application, walltime, timeout, user_lan, threshold, mapping, dry_run }
+        let (threshold, signed) = (self.threshold.unwrap_or(threshold), signed_payload(self.signed));
+        LaunchSpec {
+            key,
+            owner,
+            name,
+            application,
+            walltime,
+            timeout,
+            user_lan,
+            threshold,
+            mapping,
+            dry_run,
+            signed,
+        }
     }
 }
 
@@ -56,7 +71,7 @@ impl LaunchRequest {
 pub struct SpawnRequest {
     /// The launch.
     pub launch: LaunchId,
-    /// The tasks.
+    /// The tasks. Their signature is a [`SignedTasks`].
     pub spawn: SpawnSpec,
 }
 
@@ -118,30 +133,34 @@ impl HasMessage for SpawnRequest {
     type Message = proto::SpawnRequest;
 
     fn to_message(&self) -> proto::SpawnRequest {
-        let SpawnRequest { launch, spawn: SpawnSpec { key, tasks } } = self;
+        let SpawnRequest { launch, spawn: SpawnSpec { key, tasks, signed } } = self;
         let mut tasks = tasks.iter().map(spawn_request::Spawned::from);
         let spawn_request::Spawned { task, neighbours } = tasks.next().unwrap_or_default();
-        let (launch, key) = (Some(launch.into()), KEY.encode(key));
-        proto::SpawnRequest { launch, key, task, neighbours, more: tasks.collect() }
+        let (launch, key, signed) = (Some(launch.into()), KEY.encode(key), signed_of(signed));
+        let signed = present(SIGNED_TASKS).encode(&signed);
+        proto::SpawnRequest { launch, key, task, neighbours, more: tasks.collect(), signed }
     }
 
     fn from_message(message: proto::SpawnRequest) -> Result<SpawnRequest, Malformed> {
-        let proto::SpawnRequest { launch, key, task, neighbours, more } = message;
+        let proto::SpawnRequest { launch, key, task, neighbours, more, signed } = message;
         let launch = required(A_LAUNCH).decode("launch", launch)?;
         let key = KEY.decode("key", key)?;
         let first = SpawnedTask::try_from(spawn_request::Spawned { task, neighbours })?;
         let more = list(nested(), bounds::TASKS_MAX).decode("more", more)?;
         let tasks = std::iter::once(first).chain(more).collect();
-        Ok(SpawnRequest { launch, spawn: SpawnSpec { key, tasks } })
+        let signed = signed_payload(present(SIGNED_TASKS).decode("signed", signed)?);
+        Ok(SpawnRequest { launch, spawn: SpawnSpec { key, tasks, signed } })
     }
 
     #[cfg(test)]
     fn strategy() -> BoxedStrategy<SpawnRequest> {
         let tasks = proptest::collection::vec(SpawnedTask::strategy(), 1..4);
-        let drawn = (LaunchId::strategy(), KEY.strategy(), tasks);
-        drawn
-            .prop_map(|(launch, key, tasks)| SpawnRequest { launch, spawn: SpawnSpec { key, tasks } })
-            .boxed()
+        let drawn = (LaunchId::strategy(), KEY.strategy(), tasks, SignedTasks::strategy());
+        let spawn = |(launch, key, tasks, signed)| {
+            let signed = signed_payload(Some(signed));
+            SpawnRequest { launch, spawn: SpawnSpec { key, tasks, signed } }
+        };
+        drawn.prop_map(spawn).boxed()
     }
 }
 

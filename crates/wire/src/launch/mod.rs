@@ -1,11 +1,12 @@
 //! Launches: applications ([`application`]), programs of tasks ([`program`]), records ([`record`]), messages between agents and
-//! servers about subjobs ([`subjob`]), listings of subjobs ([`held_subjobs`]) and files of tasks ([`files`]).
+//! servers about subjobs ([`subjob`]), signatures for tasks ([`signed_tasks`]), listings of subjobs ([`held_subjobs`]) and files of tasks ([`files`]).
 
 mod application;
 mod files;
 mod held_subjobs;
 mod program;
 mod record;
+mod signed_tasks;
 mod subjob;
 
 use pliant_control::coallocation::{LaunchId, SubjobId};
@@ -17,6 +18,7 @@ use super::table::message;
 pub use application::{LaunchRequest, SpawnRequest};
 pub use files::{LaunchTask, TaskDownload};
 pub use held_subjobs::HeldSubjobs;
+pub(super) use program::program_and_inputs;
 pub use program::{Program, TaskProgram};
 pub use record::{LaunchesPage, LaunchesQuery, launch_answer, launch_reply};
 pub use subjob::{DecidedSubjob, SubjobReport, listed_machines, machines_reply};

@@ -79,7 +79,7 @@ one_of! {
 }
 
 /// The program and the input files that a payload describes; no program if it describes none, which the other end refuses.
-pub(super) fn program_and_inputs(payload: &Payload) -> (Option<Program>, Vec<FileSpec>) {
+pub(crate) fn program_and_inputs(payload: &Payload) -> (Option<Program>, Vec<FileSpec>) {
     match payload.read() {
         Ok(TaskProgram { program, inputs }) => (Some(program), inputs),
         Err(_) => (None, Vec::new()),

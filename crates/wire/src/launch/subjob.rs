@@ -7,6 +7,7 @@ use super::super::field::*;
 use super::super::table::{message, one_of};
 use super::super::{Malformed, bounds, proto};
 use super::program::{A_PROGRAM, payload, program_and_inputs};
+use super::signed_tasks::{SIGNED_TASKS, checked_payload, parts};
 use super::{A_SUBJOB, A_SUBJOB_STATE};
 
 message! {
@@ -46,6 +47,7 @@ message! {
         procs: PROCS,
         walltime_s <=> walltime: WALLTIME,
         timeout_s <=> timeout: seconds(bounds::HELD_S),
+        signed: join(parts, checked_payload) => (signed: present(SIGNED_TASKS)),
     }
 
     proto::prepare_subjob::PlacedTask <=> PlacedTask {

@@ -10,7 +10,7 @@ use super::super::{
     launch_answer, listed_machines, machines_reply,
 };
 use super::samples::{
-    ADDRESS, EMPTY, FIRST_LINE, KEY, NAME, NOTHING, PRINTABLE, PROCS, WALLTIME, call, check,
+    ADDRESS, EMPTY, FIRST_LINE, KEY, NAME, NOTHING, PRINTABLE, PROCS, WALLTIME, call, check, signed_tasks,
 };
 use super::sent;
 
@@ -47,6 +47,7 @@ fn launch() -> proto::LaunchRequest {
         application: Some(application),
         walltime_s: 60,
         timeout_s: 10,
+        signed: Some(signed_tasks()),
         ..proto::LaunchRequest::default()
     }
 }
@@ -133,6 +134,7 @@ fn tasks_that_are_spawned() {
         task: Some(wish("new")),
         neighbours,
         more,
+        signed: Some(signed_tasks()),
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|spawn| spawn.launch = None, "launch", "a launch", NOTHING),
@@ -140,6 +142,7 @@ fn tasks_that_are_spawned() {
         (|spawn| spawn.key = vec![1; 17], "key", KEY, "17 bytes"),
         (|spawn| spawn.task = None, "task", "a task", NOTHING),
         (|spawn| spawn.neighbours[0].task.clear(), "neighbours[0].task", TASK, EMPTY),
+        (|spawn| spawn.signed = None, "signed", "the user's signature for the tasks", NOTHING),
         (|spawn| spawn.more[0].task = None, "more[0].task", "a task", NOTHING),
     ];
     for (damage, field, expected, found) in cases {
@@ -201,6 +204,7 @@ fn subjobs() {
         procs: 2,
         walltime_s: 60,
         timeout_s: 10,
+        signed: Some(signed_tasks()),
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|subjob| subjob.id = None, "id", "a subjob", NOTHING),
@@ -210,6 +214,7 @@ fn subjobs() {
         (|subjob| subjob.tasks[0].machine.clear(), "tasks[0].machine", "a machine", EMPTY),
         (|subjob| subjob.tasks[0].neighbours[0].push('='), "tasks[0].neighbours[0]", TASK, "`sink=`"),
         (|subjob| subjob.procs = 0, "procs", PROCS, "0"),
+        (|subjob| subjob.signed = None, "signed", "the user's signature for the tasks", NOTHING),
         (|subjob| subjob.timeout_s = 0, "timeout_s", "seconds from 1 to 86400", "0"),
     ];
     for (damage, field, expected, found) in cases {

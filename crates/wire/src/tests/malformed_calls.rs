@@ -184,7 +184,7 @@ fn explanations() {
 
 #[test]
 fn files() {
-    let begin = upload_request::Begin { key: vec![1; 16], file: Some(file("a")), owner: String::new() };
+    let begin = upload_request::Begin { key: vec![1; 16], file: Some(file("a")), claim: None };
     let upload = |message| proto::UploadRequest { message };
     let begins = |begin| upload(Some(upload_request::Message::Begin(begin)));
     let data = |size| upload(Some(upload_request::Message::Data(vec![0; size])));

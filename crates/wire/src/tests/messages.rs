@@ -6,10 +6,11 @@ pub(super) use pliant_control::agent::{
 pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
 pub(super) use pliant_control::estimation_vector::EstimationVector;
 pub(super) use pliant_control::explain::Explanation;
-pub(super) use pliant_control::handoff::{HandoffDecision, MoveOutcome, MoveProposal, Reply, ServerSnapshot};
+pub(super) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot};
 pub(super) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
 pub(super) use pliant_control::multi_job;
 pub(super) use pliant_control::server_info::ServerInfo;
+pub(super) use pliant_control::signed::{HandoffSignature, SignedClaim};
 pub(super) use pliant_model::{Estimate, Speedup};
 pub(super) use pliant_staging::FileSpec;
 
@@ -81,7 +82,11 @@ macro_rules! for_each_message {
             downloads_of_tasks: TaskDownload;
             parts_that_are_held: HeldSubjobs;
             answers_to_uploads: UploadAnswer;
-            verdicts_about_handoffs: HandoffDecision;
+            verdicts_about_handoffs: SignedDecision;
+            commits_of_handoffs: CommitOrder;
+            claims_of_users: SignedClaim;
+            signatures_of_servers: HandoffSignature;
+            signatures_for_tasks: SignedTasks;
             pages_of_launches: LaunchesPage;
         }
     };

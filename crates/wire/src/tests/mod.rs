@@ -10,6 +10,7 @@ mod malformed_calls;
 mod messages;
 mod round_trips;
 mod samples;
+mod signed;
 
 use proptest::strategy::BoxedStrategy;
 use prost::Message;

@@ -106,7 +106,24 @@ pub(super) fn submit(script: proto::Script) -> proto::SubmitRequest {
         compared: vec![proto::ComparedEstimate { server: "lyon".to_owned(), estimate: Some(estimate()) }],
         discovery: None,
         pinned: false,
+        claim: Some(claim()),
     }
+}
+
+pub(super) fn claim() -> proto::SignedClaim {
+    proto::SignedClaim {
+        owner: "alice".to_owned(),
+        key: vec![9; 16],
+        digest: vec![3; 32],
+        audience: "lyon".to_owned(),
+        made: 1_000,
+        lifetime_s: 3_600,
+        signature: Some(proto::Signature { bytes: vec![4; 72], certificate: vec![5; 500] }),
+    }
+}
+
+pub(super) fn signed_tasks() -> proto::SignedTasks {
+    proto::SignedTasks { claim: Some(claim()), tasks: vec![vec![6; 32]] }
 }
 
 pub(super) fn question() -> proto::Question {

@@ -20,6 +20,7 @@ use pliant_control::coallocation::{
     LaunchEnd, LaunchId, LaunchRecord, LaunchState, SpawnSpec, SpawnedTask, TaskSpec,
 };
 use pliant_control::job::Exit;
+use pliant_control::payload::Payload;
 use pliant_wire::{LaunchRequest, LaunchesQuery};
 
 use self::talkers::Talkers;
@@ -49,7 +50,7 @@ async fn launched(client: &Client, request: &LaunchRequest) -> LaunchId {
 
 /// One more task, that neighbours to these.
 fn spawning(task: TaskSpec, neighbours: Vec<(String, f64)>) -> SpawnSpec {
-    SpawnSpec { key: fresh_key(), tasks: vec![SpawnedTask { task, neighbours }] }
+    SpawnSpec { key: fresh_key(), tasks: vec![SpawnedTask { task, neighbours }], signed: Payload::default() }
 }
 
 /// Waits until a launch is so far.

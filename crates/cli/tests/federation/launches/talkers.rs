@@ -99,6 +99,7 @@ impl Talkers {
             threshold: None,
             mapping: Mapping::Wase,
             dry_run: false,
+            signed: None,
         }
     }
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use pliant_client::Client;
 use pliant_control::coallocation::{
-    Addresses, LaunchId, Machine, PlacedTask, Subjob, SubjobDecision, SubjobId, SubjobState,
+    Addresses, LaunchId, Machine, PlacedTask, Subjob, SubjobDecision, SubjobId, SubjobState, TaskSpec,
 };
 use pliant_control::handoff::Peer;
+use pliant_control::payload::Payload;
 use pliant_model::{Procs, Span};
 use pliant_transport::{Limits, Role, ServerTls, guard, incoming};
 use pliant_wire::proto::launches_server::{Launches, LaunchesServer};
@@ -39,6 +41,8 @@ pub(super) struct Agent {
     address: String,
     recorder: ReportRecorder,
     pub(super) server: SubjobsClient<Channel>,
+    /// Signs for the tasks.
+    owner: Client,
 }
 
 impl Agent {
@@ -52,7 +56,8 @@ impl Agent {
         let service = InterceptedService::new(LaunchesServer::new(recorder.clone()), guard(tls.clone()));
         let connections = incoming(listener, tls, Limits::default());
         tokio::spawn(Server::builder().add_service(service).serve_with_incoming(connections));
-        Agent { address, recorder, server: client(federation, Role::Agent, AGENT, server) }
+        let owner = federation.client("alice");
+        Agent { address, recorder, server: client(federation, Role::Agent, AGENT, server), owner }
     }
 
     /// A subjob of these tasks on that machine.
@@ -73,6 +78,7 @@ impl Agent {
             procs: Procs(2),
             walltime: Span(600),
             timeout: Span(300),
+            signed: Payload::default(),
         }
     }
 
@@ -82,8 +88,18 @@ impl Agent {
     }
 
     pub(super) async fn prepare(&mut self, subjob: &Subjob) -> SubjobState {
-        let reply = self.server.prepare(proto::PrepareSubjob::from(subjob)).await.unwrap();
+        let reply = self.server.prepare(proto::PrepareSubjob::from(&self.signed(subjob))).await.unwrap();
         reply.into_inner().try_into().unwrap()
+    }
+
+    /// A subjob with its owner's signature.
+    pub(super) fn signed(&self, subjob: &Subjob) -> Subjob {
+        let task =
+            |task: &PlacedTask| TaskSpec { name: task.name.clone(), rcr: 1.0, payload: task.payload.clone() };
+        let tasks: Vec<TaskSpec> = subjob.tasks.iter().map(task).collect();
+        let LaunchId { agent, key } = &subjob.id.launch;
+        let signed = Payload::of(&self.owner.sign_tasks(*key, tasks.iter(), agent).unwrap());
+        Subjob { signed, ..subjob.clone() }
     }
 
     /// Decides, also for when the server asks.

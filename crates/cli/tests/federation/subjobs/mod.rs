@@ -178,7 +178,7 @@ async fn only_the_agent_of_a_launch_speaks_for_it() {
         [(Role::Agent, "another"), (Role::Server, AGENT), (Role::User, "alice"), (Role::Operator, "root")];
     for (role, name) in others {
         let mut other = client(&federation, role, name, LYON);
-        let refused = other.prepare(proto::PrepareSubjob::from(&subjob)).await.unwrap_err();
+        let refused = other.prepare(proto::PrepareSubjob::from(&agent.signed(&subjob))).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{role} {name}: {refused}");
         let decided =
             (subjob.id.clone(), DecidedSubjob { decision: SubjobDecision::End, end_acknowledged: true });

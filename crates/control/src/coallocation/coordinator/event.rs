@@ -13,6 +13,7 @@ use super::{SubjobDecision, WALLTIME_MAX};
 use crate::coallocation::{Application, Call, Mapping, TaskSpec};
 use crate::handoff::Peer;
 use crate::names::{Key, Name, User};
+use crate::payload::Payload;
 
 /// An event that changes a coordinator's state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -154,6 +155,9 @@ pub struct LaunchSpec {
     pub mapping: Mapping,
     /// Only map the application, and reserve nothing.
     pub dry_run: bool,
+    /// The user's signature for the tasks, as the driver describes it: servers verify it.
+    #[serde(default)]
+    pub signed: Payload,
 }
 
 /// Tasks to add to a launch, all of them or none.
@@ -163,6 +167,9 @@ pub struct SpawnSpec {
     pub key: Key,
     /// The tasks.
     pub tasks: Vec<SpawnedTask>,
+    /// The user's signature for the tasks, as the driver describes it: servers verify it.
+    #[serde(default)]
+    pub signed: Payload,
 }
 
 /// A task to add to a launch.

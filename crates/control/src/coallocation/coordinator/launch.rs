@@ -13,6 +13,7 @@ use crate::coallocation::{
 use crate::handoff::Peer;
 use crate::job::Exit;
 use crate::names::{Key, Name, User};
+use crate::payload::Payload;
 
 /// The pause before a call is repeated, at first and at most; it doubles each time.
 const RETRY_PAUSE: (Span, Span) = (Span(4), Span(64));
@@ -52,6 +53,9 @@ pub(super) struct Group {
     pub(super) tasks: Vec<u32>,
     /// The key of the spawn, if the group was spawned.
     pub(super) spawn: Option<Key>,
+    /// The user's signature for the tasks.
+    #[serde(default)]
+    pub(super) signed: Payload,
     /// When it was committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) decided: Option<Time>,
@@ -94,9 +98,9 @@ pub(super) struct SubjobRecord {
 }
 
 impl Group {
-    pub(super) fn new(now: Time, tasks: Vec<u32>, spawn: Option<Key>) -> Group {
+    pub(super) fn new(now: Time, tasks: Vec<u32>, spawn: Option<Key>, signed: Payload) -> Group {
         let state = GroupState::Mapping { until: now + LIST_MACHINES.0, again: now + LIST_MACHINES.1 };
-        Group { state, tasks, spawn, decided: None }
+        Group { state, tasks, spawn, signed, decided: None }
     }
 }
 
@@ -167,6 +171,7 @@ impl Launch {
             threshold,
             mapping,
             dry_run,
+            signed,
             ..
         } = spec;
         Launch {
@@ -180,7 +185,7 @@ impl Launch {
             mapping,
             dry_run,
             submitted: now,
-            groups: vec![Group::new(now, tasks, None)],
+            groups: vec![Group::new(now, tasks, None, signed)],
             allocations: BTreeMap::new(),
             subjobs: Vec::new(),
             end: None,

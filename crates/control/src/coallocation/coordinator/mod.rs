@@ -157,7 +157,7 @@ impl Coordinator {
         let first = launch.application.tasks.len() as u32;
         let tasks = (first..extended.tasks.len() as u32).collect();
         launch.application = extended;
-        launch.groups.push(Group::new(now, tasks, Some(spawn.key)));
+        launch.groups.push(Group::new(now, tasks, Some(spawn.key), spawn.signed));
         let group = launch.groups.len() as u32 - 1;
         self.list_machines(&key, group, commands);
         self.answer(&key)

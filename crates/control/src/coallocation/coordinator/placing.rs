@@ -278,6 +278,7 @@ impl Launch {
                 tasks: tasks.into_iter().map(|task| self.placed(task, machine.name.clone())).collect(),
                 walltime: self.walltime,
                 timeout: self.timeout,
+                signed: self.groups[group].signed.clone(),
             };
             self.subjobs.push(SubjobRecord::new(now, subjob, site.server.clone(), group));
         }

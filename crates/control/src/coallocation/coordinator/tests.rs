@@ -89,6 +89,7 @@ fn launch_spec(application: Application) -> LaunchSpec {
         threshold: 0.5,
         mapping: Mapping::Wase,
         dry_run: false,
+        signed: Payload::default(),
     }
 }
 

@@ -43,6 +43,7 @@ impl Slurm {
             procs: Procs(1),
             walltime: Span(60),
             timeout: Span(120),
+            signed: Payload::default(),
         };
         assert_eq!(
             slurm.subjob(SubjobEvent::Prepare { reply: Token(1), subjob: Box::new(subjob) }),

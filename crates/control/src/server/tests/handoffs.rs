@@ -1,6 +1,8 @@
 //! Jobs that another server hands over.
 
 use super::*;
+use crate::handoff::MoveProposal;
+use crate::job::Hop;
 
 /// A job of paris with that number, handed over by that attempt.
 pub(super) fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
@@ -20,6 +22,7 @@ pub(super) fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
         latest: Time(100_000_000),
         sibling: false,
         reason: pliant_model::MoveReason::EarlierCompletion,
+        claim: None,
         payload: Payload::default(),
         sample: None,
     }
@@ -78,4 +81,63 @@ fn only_the_server_that_has_a_job_hands_it_over() {
     let refused = bench.deliver(Event::Prepare { reply: Token(55), handoff: other });
     assert!(matches!(refused, Some(Answer::Handoff(Reply::Refused(_)))), "{refused:?}");
     assert_eq!(bench.server.prepared().count(), 1, "the job of paris stays prepared");
+}
+
+fn handoff_hop(from: &str, to: &str, attempt: u32) -> Hop {
+    Hop {
+        from: from.parse().unwrap(),
+        to: to.parse().unwrap(),
+        attempt,
+        at: Time(100),
+        before: Time(1_000),
+        expected: Estimate { procs: Procs(1), walltime: Span(100), start: Time(200) },
+        reason: pliant_model::MoveReason::EarlierCompletion,
+        signed: None,
+    }
+}
+
+/// A job that is or has ended at a server does not come there once more, and an earlier server of a job does not hand it over
+/// again: otherwise the job would run twice.
+#[test]
+fn a_job_comes_back_only_after_it_has_left() {
+    let refused = |bench: &mut Bench, handoff: Handoff, why: &str| {
+        let reply = bench.deliver(Event::Prepare { reply: Token(55), handoff: Box::new(handoff) });
+        let Some(Answer::Handoff(Reply::Refused(found))) = &reply else { panic!("{why}: {reply:?}") };
+        assert!(found.contains(why), "{found}");
+    };
+    let (mut bench, id) = with_job_of_paris(true);
+    let own: crate::names::Name = bench.server.config().name.clone();
+    refused(&mut bench, handoff_from_paris(5, 2), "another path");
+    let nancy = Peer { name: "nancy".parse().unwrap(), address: "nancy:1".to_owned() };
+    let came = handoff_hop("paris", own.as_str(), 1);
+    let by_way_of_nancy = handoff_hop("paris", "nancy", 3);
+    let other_way = Handoff { from: nancy.clone(), hops: vec![by_way_of_nancy], ..handoff_from_paris(5, 4) };
+    refused(&mut bench, other_way.clone(), "another path");
+    let as_it_came = Handoff { from: nancy.clone(), hops: vec![came.clone()], ..handoff_from_paris(5, 4) };
+    refused(&mut bench, as_it_came, "only server that can hand it over");
+
+    // It goes to nancy and comes back from there, not from paris.
+    let proposal = MoveProposal {
+        job: id.job.clone(),
+        to: nancy.name.clone(),
+        address: nancy.address.clone(),
+        expected: Estimate { procs: Procs(1), walltime: Span(100), start: Time(200) },
+        gain: None,
+        reason: pliant_model::MoveReason::EarlierCompletion,
+        timeout: Span(60),
+        sibling: false,
+    };
+    bench.deliver(Event::ProposeMove { reply: Token(60), proposal: Box::new(proposal) });
+    let away = HandoffId { job: id.job.clone(), attempt: 2 };
+    let estimate = Estimate { procs: Procs(1), walltime: Span(100), start: Time(200) };
+    bench.deliver(Event::Answered { id: away.clone(), reply: Reply::Prepared(estimate) });
+    bench.deliver(Event::Answered { id: away, reply: Reply::Done });
+    refused(&mut bench, handoff_from_paris(5, 9), "another path");
+    refused(&mut bench, other_way, "another path");
+    let left = handoff_hop(own.as_str(), "nancy", 2);
+    let back = Handoff { from: nancy, hops: vec![came, left], ..handoff_from_paris(5, 3) };
+    let reply = bench.deliver(Event::Prepare { reply: Token(56), handoff: Box::new(back) });
+    assert!(matches!(reply, Some(Answer::Handoff(Reply::Prepared(_)))), "{reply:?}");
+    // Paris does not take the place of nancy.
+    refused(&mut bench, handoff_from_paris(5, 9), "another path");
 }

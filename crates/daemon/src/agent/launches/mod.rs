@@ -23,7 +23,7 @@ use pliant_control::coallocation::{Coordinator, CoordinatorConfig};
 use pliant_control::handoff::Peer;
 use pliant_journal as journal;
 use pliant_transport::Connections;
-use pliant_transport::{ClientTls, Role};
+use pliant_transport::{ClientTls, Role, ServerTls};
 
 use self::calls::Calls;
 use self::driver::LaunchesDriver;
@@ -43,6 +43,8 @@ pub(super) struct CoordinatorContext<'a> {
     pub(super) address: SocketAddr,
     pub(super) agent: Mailbox<Agent>,
     pub(super) tls: Arc<ClientTls>,
+    /// Verifies what users have signed.
+    pub(super) verifier: Arc<ServerTls>,
     pub(super) gate: Gate,
 }
 
@@ -58,7 +60,7 @@ pub(super) struct Launches {
 
 /// Goes on with the launches in the journal, if this agent is to coordinate any.
 pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, DaemonError> {
-    let CoordinatorContext { file, address, agent, tls, gate } = context;
+    let CoordinatorContext { file, address, agent, tls, verifier, gate } = context;
     let (folder, own) = match own_folder(file, address) {
         Ok(own_folder) => own_folder,
         Err(why) => {
@@ -99,7 +101,8 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
     if let Some(probing) = probing {
         tokio::spawn(probing.run());
     }
-    let open = Open { mailbox, archive, answers, verdicts };
+    let agent = file.name.clone();
+    let open = Open { mailbox, archive, answers, verdicts, agent, verifier, clock };
     Ok(Launches { service: Service { gate, open: Ok(open) }, thread: Some(thread), health })
 }
 

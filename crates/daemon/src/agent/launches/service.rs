@@ -1,16 +1,17 @@
 //! What clients ask of launches, and what servers say of their subjobs.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use pliant_control::access::Caller;
-use pliant_control::coallocation::{Answer, Coordinator, Event, LaunchId, LaunchRecord};
-use pliant_control::names::Name;
-use pliant_control::names::Token;
+use pliant_control::coallocation::{Answer, Coordinator, Event, LaunchId, LaunchRecord, TaskSpec};
+use pliant_control::names::{Key, Name, Token, User};
+use pliant_control::payload::Payload;
 use pliant_model::Time;
-use pliant_transport::Role;
+use pliant_transport::{Clock, Role, ServerTls};
 use pliant_wire::{
     DecidedSubjob, LaunchRequest, LaunchesPage, LaunchesQuery, SpawnRequest, SubjobReport, launch_reply,
-    links_reply, proto,
+    links_reply, proto, task_digest,
 };
 use prost::Message;
 use tonic::{Request, Response, Status};
@@ -23,6 +24,7 @@ use crate::agent::service::{JOURNAL, late, rejected};
 use crate::gate::{self, Gate, for_operators};
 use crate::host::Mailbox;
 use crate::host::{Replies, SharedArchive};
+use crate::signatures::check_tasks;
 
 /// The threshold of the clustering if a launch does not say one: eq. 5 of paper 003.
 const THRESHOLD: f64 = 0.5;
@@ -34,6 +36,11 @@ pub(super) struct Open {
     pub(super) archive: SharedArchive,
     pub(super) answers: Replies<Answer>,
     pub(super) verdicts: Replies<Judged>,
+    /// The agent, for which users sign.
+    pub(super) agent: Name,
+    /// Verifies what they have signed.
+    pub(super) verifier: Arc<ServerTls>,
+    pub(super) clock: Clock,
 }
 
 /// The service that clients and servers call.
@@ -53,6 +60,7 @@ impl proto::launches_server::Launches for Service {
         let bytes = request.get_ref().encoded_len();
         let wanted = LaunchRequest::try_from(request.into_inner())?.of(caller.user, THRESHOLD);
         let open = self.open()?;
+        open.check_signed(&wanted.owner, wanted.key, &wanted.signed, &wanted.application.tasks)?;
         // One that is long over is in the archive and nowhere else.
         if let Some(record) = archive::find(&open.archive, wanted.key).await? {
             let is_own = record.owner == wanted.owner;
@@ -70,6 +78,8 @@ impl proto::launches_server::Launches for Service {
         let bytes = request.get_ref().encoded_len();
         let SpawnRequest { launch, spawn } = request.into_inner().try_into()?;
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
+        let tasks = spawn.tasks.iter().map(|one| &one.task);
+        open.check_signed(&caller.user, launch.key, &spawn.signed, tasks)?;
         let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
         match open.send(event, bytes).await? {
             Answer::NoSuchLaunch => {
@@ -169,6 +179,24 @@ impl Service {
 }
 
 impl Open {
+    /// Refuses tasks that their user has not signed. Servers look, too: they need not trust this agent.
+    fn check_signed<'a>(
+        &self,
+        owner: &User,
+        key: Key,
+        signed: &Payload,
+        tasks: impl IntoIterator<Item = &'a TaskSpec>,
+    ) -> Result<(), Status> {
+        let launch = LaunchId { agent: self.agent.clone(), key };
+        let now = self.clock.now();
+        let digests = tasks.into_iter().map(task_digest);
+        let checked = check_tasks(&self.verifier, (&launch, owner), signed, digests, |_| now);
+        checked.map_err(|refusal| {
+            tracing::warn!(%owner, %launch, reason = %refusal, "tasks refused: they are not signed");
+            refusal.counted().status()
+        })
+    }
+
     /// Notifies the machine of what a user wants, in so many bytes.
     async fn send(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Answer, Status> {
         let reply = self.answers.wait();

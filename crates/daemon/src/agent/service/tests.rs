@@ -29,6 +29,7 @@ fn record(number: u32, submitted: i64) -> JobRecord {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        claim: None,
     }
 }
 

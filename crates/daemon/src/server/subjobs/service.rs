@@ -137,6 +137,11 @@ impl Service {
 
     /// The subjob with what this server would run, or why it would not.
     async fn made(&self, mut subjob: Subjob) -> Result<Result<Subjob, String>, Status> {
+        if let Err(refusal) = self.claims.check_subjob(&subjob) {
+            let (launch, owner) = (&subjob.id.launch, &subjob.owner);
+            tracing::warn!(%launch, %owner, reason = %refusal, "subjob refused: its tasks are not signed");
+            return Ok(Err(refusal.counted().to_string()));
+        }
         if let Err(why) = self.has_room_for(&subjob).await? {
             return Ok(Err(why));
         }

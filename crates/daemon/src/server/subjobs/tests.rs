@@ -63,6 +63,7 @@ pub(in crate::server) fn subjob() -> SubjobRun {
             tasks: vec![task("one", &["two", "far", "gone"]), task("two", &["one"])],
             procs: Procs(5),
             walltime: Span(60),
+            signed: Payload::default(),
             timeout: Span(120),
         },
         listens: addresses(&[("one", "h1:1"), ("two", "h1:2")]),

@@ -87,6 +87,7 @@ impl Bench {
             discovery: DiscoverySummary::default(),
             payload: Payload::default(),
             sample: None,
+            claim: None,
         };
         self.upkeep.mailbox.send(Event::Submit { reply: Token(1), submit: Box::new(submit) }).unwrap();
     }

@@ -48,6 +48,7 @@ impl PlannedLaunch {
                 task: task_spec(rng, "spawned".to_owned()),
                 neighbours: vec![(format!("t{}", rng.random_range(0..count)), 2.0)],
             }],
+            signed: Payload::default(),
         });
         // Most launches have no failing task, otherwise few would complete.
         let fails = rng.random_bool(0.25);
@@ -74,6 +75,7 @@ impl PlannedLaunch {
                 threshold: 0.5,
                 mapping: if rng.random_ratio(1, 4) { Mapping::Refined } else { Mapping::Wase },
                 dry_run: rng.random_ratio(1, 20),
+                signed: Payload::default(),
             },
             spawn,
             cancelled_after: rng.random_bool(0.25).then(|| rng.random_range(0..120_000)),

@@ -63,6 +63,7 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
         discovery: DiscoverySummary::default(),
         payload: Payload::default(),
         sample: None,
+        claim: None,
     };
     let mut commands = Vec::new();
     let event = server::Event::Submit { reply: Token(1), submit: Box::new(submit) };

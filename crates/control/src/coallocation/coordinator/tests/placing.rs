@@ -123,7 +123,7 @@ fn links_carry_traffic_next_to_that_of_other_launches() {
     // Almost no traffic goes to the running tasks.
     let neighbours = vec![("y".to_owned(), 0.5), ("t0".to_owned(), 1e-3)];
     let tasks = vec![new("x", neighbours), new("y", vec![])];
-    let spawn = Box::new(SpawnSpec { key: Key([1; 16]), tasks });
+    let spawn = Box::new(SpawnSpec { key: Key([1; 16]), tasks, signed: Payload::default() });
     federation.handle(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
     federation.pass(1);
     assert_eq!(servers(&federation.record()).len(), 4, "{:?}", federation.record());
@@ -231,7 +231,7 @@ fn spawned_tasks_are_all_placed_or_none() {
         reply: Token(1),
         launch: id(),
         caller: caller("alice"),
-        spawn: Box::new(SpawnSpec { key: Key([key; 16]), tasks }),
+        spawn: Box::new(SpawnSpec { key: Key([key; 16]), tasks, signed: Payload::default() }),
     };
     // Two tasks that communicate with running tasks and not with each other, and then more than fit.
     federation.handle(spawn(1, vec![spawned("x", &[("t0", 2.0)]), spawned("y", &[("t3", 2.0)])]));
@@ -276,7 +276,11 @@ fn a_spawned_task_is_placed_near_the_neighbour_with_most_traffic() {
         reply: Token(1),
         launch: id(),
         caller: caller("alice"),
-        spawn: Box::new(SpawnSpec { key: Key([key; 16]), tasks: vec![spawned(name, neighbours)] }),
+        spawn: Box::new(SpawnSpec {
+            key: Key([key; 16]),
+            tasks: vec![spawned(name, neighbours)],
+            signed: Payload::default(),
+        }),
     };
     federation.handle(spawn(1, "new", &[("t1", 3.0)]));
     federation.handle(spawn(1, "new", &[("t1", 3.0)]));

@@ -7,7 +7,11 @@ use crate::payload::Payload;
 fn spawn(federation: &mut Federation, key: u8, (name, rcr): (&str, f64), neighbours: &[&str]) {
     let task = TaskSpec { name: name.to_owned(), rcr, payload: Payload::default() };
     let neighbours = neighbours.iter().map(|other| ((*other).to_owned(), 2.0)).collect();
-    let spawn = Box::new(SpawnSpec { key: Key([key; 16]), tasks: vec![SpawnedTask { task, neighbours }] });
+    let spawn = Box::new(SpawnSpec {
+        key: Key([key; 16]),
+        tasks: vec![SpawnedTask { task, neighbours }],
+        signed: Payload::default(),
+    });
     federation.handle(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
 }
 
@@ -60,7 +64,7 @@ fn unmapped_tasks_count_towards_the_limit() {
         let tasks = (0..count)
             .map(|number| SpawnedTask { task: task(number), neighbours: neighbours(number) })
             .collect();
-        let spawn = Box::new(SpawnSpec { key: Key([key; 16]), tasks });
+        let spawn = Box::new(SpawnSpec { key: Key([key; 16]), tasks, signed: Payload::default() });
         federation.handle(Event::Spawn { reply: Token(1), launch: id(), caller: caller("alice"), spawn });
         federation.pass(5);
     };

@@ -1,0 +1,156 @@
+//! What users sign: the digests of submissions and tasks, and signatures that are none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pliant_control::coallocation::TaskSpec;
+use pliant_control::job::Work;
+use pliant_control::payload::Payload;
+use pliant_control::signed::{Digest, SignedClaim};
+use pliant_model::{Procs, Span, Speedup};
+use pliant_staging::{Checksum, FileSpec};
+use proptest::prelude::*;
+
+use super::super::field::HasMessage;
+use super::super::{
+    Program, Script, Submission, SubmittedWork, TaskProgram, proto, submission_digest, task_digest,
+    tasks_digest,
+};
+use super::samples::*;
+
+#[test]
+fn claims() {
+    type Damage = fn(&mut proto::SubmitRequest);
+    fn of_claim(request: &mut proto::SubmitRequest) -> &mut proto::SignedClaim {
+        request.claim.as_mut().expect("it was made with one")
+    }
+    fn of_signature(request: &mut proto::SubmitRequest) -> &mut proto::Signature {
+        of_claim(request).signature.as_mut().expect("it was made with one")
+    }
+    let script = proto::Script {
+        name: "one".to_owned(),
+        text: b"#!/bin/sh\n".to_vec(),
+        work: Some(work()),
+        arguments: Vec::new(),
+        folder: String::new(),
+    };
+    let cases: &[(Damage, &str, &str, &str)] = &[
+        (|one| one.claim = None, "claim", "the user's signature", NOTHING),
+        (|one| of_claim(one).owner.clear(), "claim.owner", USER, EMPTY),
+        (|one| of_claim(one).key = vec![1; 15], "claim.key", KEY, "15 bytes"),
+        (
+            |one| of_claim(one).digest = vec![1; 31],
+            "claim.digest",
+            "a SHA-256 digest of 32 bytes",
+            "31 bytes",
+        ),
+        (|one| of_claim(one).audience.push('.'), "claim.audience", NAME, "`lyon.`"),
+        (|one| of_claim(one).made = 1 << 41, "claim.made", TIME, "2199023255552"),
+        (|one| of_claim(one).signature = None, "claim.signature", "a signature", NOTHING),
+        (
+            |one| of_signature(one).bytes = vec![0; 1025],
+            "claim.signature.bytes",
+            "at most 1024 bytes",
+            "1025 bytes",
+        ),
+    ];
+    for (damage, field, expected, found) in cases {
+        check::<_, Submission>(submit(script.clone()), damage, field, expected, found);
+    }
+}
+
+fn script() -> Script {
+    let work = Work { procs: Procs(2), walltime: Span(60), speedup: Speedup::Rigid };
+    Script {
+        name: "one".to_owned(),
+        text: "#!/bin/sh\n".to_owned(),
+        work,
+        arguments: vec!["a".to_owned()],
+        folder: None,
+    }
+}
+
+fn file(name: &str, content: &[u8]) -> FileSpec {
+    FileSpec { name: name.parse().unwrap(), size: content.len() as u64, sha256: Checksum::of(content) }
+}
+
+/// No two of these submissions have the same digest.
+#[test]
+fn whatever_is_changed_of_a_submission_changes_its_digest() {
+    let service = |name: &str, arguments: &[(&str, &str)]| SubmittedWork::Service {
+        name: name.to_owned(),
+        arguments: arguments.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+    };
+    let changed = |change: fn(&mut Script)| {
+        let mut script = script();
+        change(&mut script);
+        SubmittedWork::Script(script)
+    };
+    let works = [
+        changed(|_| {}),
+        changed(|script| script.name.push('2')),
+        changed(|script| script.text.push_str("rm -r .\n")),
+        changed(|script| script.arguments.push(String::new())),
+        changed(|script| script.arguments[0].push('b')),
+        changed(|script| script.folder = Some("site-a:alice".parse().unwrap())),
+        changed(|script| script.folder = Some("site-a:alice/run".parse().unwrap())),
+        changed(|script| script.folder = Some("site-b:alice".parse().unwrap())),
+        changed(|script| script.work.procs = Procs(3)),
+        changed(|script| script.work.walltime = Span(61)),
+        changed(|script| script.work.speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(4) }),
+        changed(|script| script.work.speedup = Speedup::Amdahl { parallel: 0.91, limit: Procs(4) }),
+        service("pi", &[]),
+        service("pj", &[]),
+        service("pi", &[("n", "1")]),
+        service("pi", &[("n", "2")]),
+        service("pi", &[("n", "1"), ("m", "")]),
+    ];
+    let inputs = [
+        vec![],
+        vec![file("a", b"1")],
+        vec![file("b", b"1")],
+        vec![file("a", b"2")],
+        vec![file("a", b"1"), file("b", b"1")],
+        vec![file("b", b"1"), file("a", b"1")],
+    ];
+    let mut digests = BTreeSet::new();
+    for work in &works {
+        for inputs in &inputs {
+            for pinned in [false, true] {
+                assert!(
+                    digests.insert(submission_digest(work, inputs, pinned)),
+                    "{work:?} {inputs:?} {pinned}"
+                );
+            }
+        }
+    }
+    assert_eq!(digests.len(), works.len() * inputs.len() * 2);
+}
+
+#[test]
+fn whatever_is_changed_of_a_task_changes_its_digest() {
+    let task = |name: &str, program: &str, inputs: &[FileSpec]| {
+        let program = Program::Service { name: program.to_owned(), arguments: BTreeMap::new() };
+        let payload = Payload::of(&TaskProgram { program, inputs: inputs.to_vec() });
+        task_digest(&TaskSpec { name: name.to_owned(), rcr: 1.0, payload })
+    };
+    let one = task("a", "pi", &[]);
+    let tasks = [one, task("b", "pi", &[]), task("a", "pj", &[]), task("a", "pi", &[file("a", b"1")])];
+    assert_eq!(tasks.iter().collect::<BTreeSet<&Digest>>().len(), tasks.len());
+    assert_ne!(tasks_digest(&tasks), tasks_digest(&tasks[..3]));
+    assert_ne!(tasks_digest(&[tasks[1], tasks[0]]), tasks_digest(&[tasks[0], tasks[1]]));
+}
+
+proptest! {
+    /// A server computes the digest of what it has received, and its journal keeps it.
+    #[test]
+    fn a_submission_has_the_same_digest_wherever_it_is(submission in Submission::strategy()) {
+        let digest = |what: &SubmittedWork, one: &Submission| submission_digest(what, &one.inputs, one.pinned);
+        let sent = digest(&submission.what, &submission);
+        let received = Submission::try_from(proto::SubmitRequest::from(&submission)).unwrap();
+        prop_assert_eq!(digest(&received.what, &received), sent);
+        let journaled: SubmittedWork = Payload::of(&received.what).read().unwrap();
+        prop_assert_eq!(digest(&journaled, &received), sent);
+        let claim: SignedClaim = Payload::of(&submission.claim).read().unwrap();
+        prop_assert_eq!(claim, submission.claim);
+    }
+}
