@@ -63,6 +63,16 @@ impl Incoming {
         PartialFile::open(&self.folder, &on_disk(&spec.name, "part"), spec.clone())
     }
 
+    /// Bytes that came of an announced file.
+    pub(crate) fn received(&self, spec: &FileSpec) -> Result<u64, StagingError> {
+        for kind in ["done", "part"] {
+            if let Some((_, metadata)) = self.folder.file(&on_disk(&spec.name, kind))? {
+                return Ok(metadata.len().min(spec.size));
+            }
+        }
+        Ok(0)
+    }
+
     /// Calls a verified file done.
     pub(crate) fn settle(&self, name: &FileName) -> Result<(), StagingError> {
         self.folder.rename(&on_disk(name, "part"), &self.folder, &on_disk(name, "done"))?;

@@ -17,7 +17,7 @@ use super::locks::{UploadLock, UploadLocks};
 use super::manifest::{FileSpec, check_manifest};
 use super::names::FileName;
 use super::partial::PartialFile;
-use super::usage::{Limits, Usage};
+use super::usage::{Counted, Limits, Usage};
 
 /// Takes uploads and hands them to jobs.
 ///
@@ -83,7 +83,8 @@ impl Store {
         for of in submissions(&incoming)? {
             let Some(folder) = find(&incoming, &of)? else { continue };
             for spec in folder.all()? {
-                registry.usage.found(&of, &spec.name, spec.size);
+                let counted = Counted::new(spec.size, folder.received(&spec)?);
+                registry.usage.set(&of, &spec.name, Some(counted));
             }
             registry.jobs.insert(of, Arc::default());
         }
@@ -122,6 +123,8 @@ impl Store {
             let (offset, hold) = begun.inspect_err(|_| {
                 self.shared.registry().usage.set(&of, &spec.name, before);
             })?;
+            let counted = Counted::new(spec.size, offset);
+            self.shared.registry().usage.set(&of, &spec.name, Some(counted));
             drop(open);
             return Ok(Upload { shared: Arc::clone(&self.shared), of, job, spec, offset, hold });
         }
@@ -282,12 +285,26 @@ impl Upload {
     ///
     /// # Errors
     ///
-    /// [`StagingError::Offset`], [`StagingError::TooMuch`], [`StagingError::Gone`], [`StagingError::DiskFull`].
-    /// After each of them the upload can go on from where it was.
+    /// [`StagingError::Offset`], [`StagingError::TooMuch`], [`StagingError::Gone`], [`StagingError::DiskFull`], and
+    /// [`StagingError::Quota`] while all uploads have as much as they may. After each of them the upload can go on from where it was.
     pub fn append(&self, offset: u64, piece: &[u8]) -> Result<u64, StagingError> {
         let mut job = lock(&self.job);
         match job.parts.get_mut(&self.spec.name) {
-            Some((part, hold)) if self.holds(hold) => part.append(offset, piece),
+            Some((part, hold)) if self.holds(hold) => {
+                let received = |length| {
+                    self.shared.registry().usage.receive(
+                        &self.of,
+                        &self.spec.name,
+                        length,
+                        &self.shared.limits,
+                    )
+                };
+                received(part.offset().saturating_add(piece.len() as u64).min(self.spec.size))?;
+                let appended = part.append(offset, piece);
+                // Less than was counted, if that failed.
+                received(part.offset())?;
+                appended
+            }
             _ => Err(StagingError::Gone { name: self.spec.name.clone() }),
         }
     }
@@ -308,7 +325,10 @@ impl Upload {
         let incoming = find(&self.shared.incoming, &self.of)?.ok_or_else(gone)?;
         match job.parts.get_mut(name) {
             Some((part, hold)) if self.holds(hold) => {
-                part.verify()?;
+                part.verify().inspect_err(|_| {
+                    let counted = Counted::new(self.spec.size, part.offset());
+                    self.shared.registry().usage.set(&self.of, name, Some(counted));
+                })?;
                 incoming.settle(name)?;
                 job.parts.remove(name);
                 Ok(())

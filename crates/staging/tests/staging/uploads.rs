@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use pliant_staging::{Checksum, FileSpec, Limits, StagingError, Store, put_script};
+use pliant_staging::{Checksum, FileSpec, Limits, QuotaKind, StagingError, Store, put_script};
 
 use crate::files::*;
 
@@ -176,4 +176,39 @@ fn a_script_lies_beside_the_working_folder_and_can_be_run() {
         3,
         "the script, the working folder and the list of inputs"
     );
+}
+
+#[test]
+fn users_who_send_nothing_take_no_space_from_others() {
+    const KIB: u64 = 1 << 10;
+    let root = tempfile::tempdir().unwrap();
+    let limits = Limits { per_user: 64 * KIB, total: 256 * KIB, ..Limits::default() };
+    let open = || Store::open(&root.path().join("store"), limits).unwrap();
+    let mut store = open();
+    let whole = vec![1; 64 * KIB as usize];
+    for restarted in [false, true] {
+        if restarted {
+            store = open();
+        } else {
+            for number in 0..10 {
+                let idle = user(&format!("idle-{number}"));
+                assert_eq!(store.begin(&idle, KEY, spec("a", &whole)).unwrap().offset(), 0);
+                let more = store.begin(&idle, KEY, spec("b", b"b")).unwrap_err();
+                assert!(matches!(more, StagingError::Quota { kind: QuotaKind::PerUser, .. }), "{more}");
+            }
+        }
+        let sender = user(if restarted { "later" } else { "sender" });
+        upload(&store, sender.as_str(), KEY, "a", &whole);
+    }
+    // Of the last 88 KiB: one whole file, and the first half of another.
+    upload(&store, "one", KEY, "a", &whole);
+    let last = store.begin(&user("two"), KEY, spec("a", &whole)).unwrap();
+    let half = whole.len() / 4;
+    assert_eq!(last.append(0, &whole[..half]).unwrap(), half as u64);
+    let full = last.append(half as u64, &whole[half..]).unwrap_err();
+    assert!(matches!(full, StagingError::Quota { kind: QuotaKind::Total, .. }), "{full}");
+    // It goes on from where it was, when there is space.
+    store.abandon(&user("one"), KEY).unwrap();
+    assert_eq!(last.append(half as u64, &whole[half..]).unwrap(), whole.len() as u64);
+    last.finish().unwrap();
 }
