@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::{Digest, Signature, SignedBytes};
 use crate::names::{Key, Name, User};
 
-/// How long after its instant a claim is accepted by the daemon that it is meant for. Clients sign anew with every try.
-pub const CLAIM_LIFETIME: Span = Span(3_600);
+/// How long after its instant a claim is accepted by the daemon that it is meant for. Clients sign anew with every try. A clock that is
+/// an hour wrong, as by a wrong time zone, makes no difference.
+pub const CLAIM_LIFETIME: Span = Span(7_200);
 /// How far the clock of a client may be ahead of a server's.
-pub const CLOCK_TOLERANCE: Span = Span(600);
+pub const CLOCK_TOLERANCE: Span = Span(7_200);
 /// How long after its instant a claim lets a waiting job move. It bounds how long a server that keeps old claims can hand the
 /// same job over again.
 pub const CLAIM_MOVES: Span = Span(30 * 86_400);

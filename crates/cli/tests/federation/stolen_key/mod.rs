@@ -177,7 +177,7 @@ async fn nothing_is_submitted_in_a_users_name() {
     check(&mut hers, &|one| one.claim = thief.forged(one.key, &one.what), "for paris").await;
     let other = |one: &mut Submission| one.claim.claim.audience = PARIS.parse().unwrap();
     check(&mut hers, &other, "for paris").await;
-    check(&mut hers, &|one| one.claim.claim.made = now() - Span(7_200), "had expired").await;
+    check(&mut hers, &|one| one.claim.claim.made = now() - Span(10_000), "had expired").await;
     check(&mut hers, &|one| one.claim.claim.lifetime = Span(1 << 30), "lasts 1 to").await;
     check(&mut hers, &|one| one.claim.claim.lifetime = Span(4_000), "did not sign this").await;
     let thieves = |one: &mut Submission| {
@@ -227,11 +227,11 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
     handoff_refused(
         &federation,
         &mut lyon,
-        changed(&|job| job.submitted = now() + Span(7_200)),
+        changed(&|job| job.submitted = now() + Span(10_000)),
         "had expired",
     )
     .await;
-    let lengthened = changed(&|job| job.claim.claim.lifetime = Span(7_200));
+    let lengthened = changed(&|job| job.claim.claim.lifetime = Span(10_000));
     handoff_refused(&federation, &mut lyon, lengthened, "did not sign this").await;
     let bobs = changed(&|job| job.owner = "bob".parse().unwrap());
     let reply = prepare(&mut lyon, &bobs).await;

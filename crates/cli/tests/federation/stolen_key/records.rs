@@ -196,7 +196,7 @@ async fn no_job_is_invented_at_the_agent() {
         (changed(&|job| job.claim = Some(Box::new(other.clone()))), "another submission"),
         (changed(&|job| job.owner = "bob".parse().unwrap()), "found that of alice"),
         (changed(&|job| job.key = fresh_key()), "another submission"),
-        (changed(&|job| job.submitted = now() + Span(7_200)), "had expired"),
+        (changed(&|job| job.submitted = now() + Span(10_000)), "had expired"),
         (changed(&|job| job.handle = "lyon.1".parse().unwrap()), "for paris, and lyon"),
     ];
     for (lie, why) in lies {
