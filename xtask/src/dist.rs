@@ -19,6 +19,9 @@ const COMPLETIONS: [(&str, &str); 3] = [
 const LAUNCHER: &str = "usr/lib/pliant/pliant-launcher";
 const LAUNCHER_FILE: &str = "etc/pliant/launcher.toml";
 
+/// Where the tool comes from that links for an older glibc.
+const ZIG: &str = "`pip install cargo-zigbuild ziglang` installs it";
+
 /// Run after the package was unpacked. The user stays when the package is removed, since files may belong to it. The launcher is set-user-id
 /// from here on only, when its group exists, and unless the administrator has decided otherwise.
 const POSTINST: &str = "\
@@ -58,27 +61,48 @@ struct Programs {
 }
 
 impl Programs {
-    /// The optimised programs, which are built first; or `binary`, and the launcher as it is quickly built.
-    fn build(binary: Option<&Path>) -> Result<Programs, Failure> {
-        let profile = if binary.is_some() { "dev" } else { "dist" };
-        let build = ["build", "--profile", profile, "--locked", "-p"];
+    /// The optimised programs, which are built first; or `binary`, and the launcher as it is quickly built. They need this version
+    /// of glibc or a later one, if one is named, else that of this machine.
+    fn build(binary: Option<&Path>, glibc: Option<&str>) -> Result<Programs, Failure> {
+        let (profile, folder) = if binary.is_some() { ("dev", "debug") } else { ("dist", "dist") };
+        let linked = glibc.map(|version| format!("{}.{version}", system()));
+        let build = match &linked {
+            // Links with the symbols of another glibc.
+            Some(system) => {
+                if Step::cargo(&["zigbuild", "--version"]).output().is_none() {
+                    return Err(Failure::Missing { what: "cargo-zigbuild", hint: ZIG });
+                }
+                vec!["zigbuild", "--target", system]
+            }
+            None => vec!["build"],
+        };
+        let build = [&build[..], &["--profile", profile, "--locked", "-p"]].concat();
+        let built = match glibc {
+            Some(_) => target().join(system()).join(folder),
+            None => target().join(folder),
+        };
         let pliant = match binary {
             Some(binary) => absolute(binary)?,
             None => {
                 Step::cargo(&[&build[..], &["pliant", "--all-features"]].concat()).run()?;
-                target().join("dist/pliant")
+                built.join("pliant")
             }
         };
         // Not with the program above: what that needs of rustix must not come into the launcher.
         Step::cargo(&[&build[..], &["pliant-launcher", "--bin", "pliant-launcher"]].concat()).run()?;
-        let folder = if binary.is_some() { "debug" } else { "dist" };
-        Ok(Programs { pliant, launcher: target().join(folder).join("pliant-launcher") })
+        Ok(Programs { pliant, launcher: built.join("pliant-launcher") })
     }
 }
 
-/// Writes the packages into `out`, with the program `binary`, or the optimised one, which is built first.
-pub(crate) fn run(binary: Option<&Path>, out: &Path) -> Result<(), Failure> {
-    let programs = Programs::build(binary)?;
+/// The system for which programs are built, as cargo names it.
+fn system() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+/// Writes the packages into `out`, with the program `binary`, or the optimised one, which is built first, for a version of glibc if
+/// one is named.
+pub(crate) fn run(binary: Option<&Path>, glibc: Option<&str>, out: &Path) -> Result<(), Failure> {
+    let programs = Programs::build(binary, glibc)?;
     let binary = &programs.pliant;
     make_dir(out)?;
     let out = absolute(out)?;

@@ -10,7 +10,6 @@ mod claims;
 mod database;
 mod decisions;
 mod dist;
-mod film;
 mod fuzz;
 mod lint;
 mod logs;
@@ -19,6 +18,7 @@ mod mutants;
 mod notes;
 mod packages;
 mod paper;
+mod programs;
 mod skipped;
 mod soak;
 mod source;
@@ -63,7 +63,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Test { require_files } => testing::run(require_files),
         Verb::Ci => lint::run().and_then(|()| testing::run(false)),
         Verb::Fuzz { seconds } => fuzz::run(seconds),
-        Verb::Dist { binary, out } => dist::run(binary.as_deref(), &out),
+        Verb::Dist { binary, glibc, out } => dist::run(binary.as_deref(), glibc.as_deref(), &out),
         Verb::Claims { paper } => claims::run(paper.as_deref()),
         Verb::Campaign { folder } => claims::run_campaign(&folder),
         Verb::Paper004 => paper::run(),

@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 
 use crate::browser;
 use crate::database;
-use crate::film;
 use crate::logs;
 use crate::machine;
 use crate::notes::Notes;
+use crate::programs;
 use crate::skipped::{self, Skipped};
 use crate::step::{Failure, Step, run_all, workspace_root};
 
@@ -22,7 +22,7 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
         eprintln!("without cargo-nextest: the tests run under `cargo test`");
     }
     browser::prepare();
-    film::prepare();
+    programs::prepare();
     database::prepare();
     let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
     let logs = logs::find(std::env::var_os(logs::VARIABLE), &from, workspace_root());

@@ -38,9 +38,10 @@ Usage: cargo xtask VERB
                    print the figures of paper 000's tables from the results of a finished campaign in DIR, with intervals
                    (paper-000-batch-systems or paper-000-loads of campaigns/), and fail if they are not those of its page
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), and compare with their simulation
-  dist [--binary FILE] [--out DIR]
+  dist [--binary FILE] [--glibc VERSION] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
-                   program FILE or, by default, one that is built with all optimisations (profile dist)
+                   program FILE or, by default, one that is built with all optimisations (profile dist) and that needs
+                   the glibc of this machine, or, with cargo-zigbuild, an older one
   ci               lint, then test
   help             this text
 
@@ -82,6 +83,8 @@ pub(crate) enum Verb {
     Dist {
         /// The program to package; none: it is built.
         binary: Option<PathBuf>,
+        /// The glibc that the programs need, such as 2.28; none: that of this machine.
+        glibc: Option<String>,
         /// The folder of the packages.
         out: PathBuf,
     },
@@ -179,9 +182,10 @@ impl Verb {
             }
             "dist" => {
                 let (binary, rest) = value("--binary", rest)?;
+                let (glibc, rest) = value("--glibc", rest)?;
                 let (out, rest) = value("--out", rest)?;
                 let out = out.map_or_else(|| PathBuf::from("target/packages"), PathBuf::from);
-                (Verb::Dist { binary: binary.map(PathBuf::from), out }, "dist", rest)
+                (Verb::Dist { binary: binary.map(PathBuf::from), glibc, out }, "dist", rest)
             }
             "soak" => {
                 let (seeds, rest) = number("--seeds", rest, SOAK_SEEDS)?;
@@ -329,11 +333,13 @@ mod tests {
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
         check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
-        let dist = |binary: Option<&str>, out: &str| {
-            Ok(Verb::Dist { binary: binary.map(Into::into), out: out.into() })
+        let dist = |binary: Option<&str>, glibc: Option<&str>, out: &str| {
+            let glibc = glibc.map(ToOwned::to_owned);
+            Ok(Verb::Dist { binary: binary.map(Into::into), glibc, out: out.into() })
         };
-        check("dist", dist(None, "target/packages"));
-        check("dist --binary b --out o", dist(Some("b"), "o"));
+        check("dist", dist(None, None, "target/packages"));
+        check("dist --binary b --out o", dist(Some("b"), None, "o"));
+        check("dist --glibc 2.28 --out o", dist(None, Some("2.28"), "o"));
         let all = Selection { crates: Vec::new(), file: None, shard: (0, 1), sample: 0, seed: 0 };
         check("mutants", Ok(Verb::Mutants(all)));
         check(

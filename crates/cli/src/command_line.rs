@@ -19,7 +19,7 @@ Exit codes:
   4    a job that was waited for had not ended when time was up
   130  ended by Ctrl-C
 
-Progress is shown on a terminal only. Errors go to standard error, results to standard output.";
+Progress is shown on a terminal only, that of campaigns everywhere. Errors go to standard error, results to standard output.";
 
 /// A metascheduler for federations of clusters: it chooses the cluster, the processors and the walltime of jobs, and
 /// simulates workload logs under other policies.
@@ -105,6 +105,9 @@ pub(crate) enum Verb {
     /// Runs a batch of instances, or the tasks of a launch on one server; servers have jobs run it.
     #[command(hide = true)]
     RunTasks(verbs::run_tasks::Arguments),
+    /// Reads and writes the files of one job as its account; servers start it through the launcher.
+    #[command(hide = true)]
+    JobFolder(verbs::job_folder::Arguments),
     /// Computes something, for demonstrations.
     #[command(subcommand, hide = true)]
     Work(verbs::work::Work),

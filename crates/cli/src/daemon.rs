@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::Args;
 use pliant_config::ConfigError;
-use pliant_daemon::config::warnings;
-use pliant_daemon::host::DaemonError;
+use pliant_control::names::Name;
+use pliant_daemon::host::{DaemonError, certificate_warnings};
 use pliant_telemetry::{LogFormat, logging};
-use pliant_transport::Credentials;
+use pliant_transport::{Credentials, Role};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -46,7 +46,7 @@ pub(crate) fn configured<F>(
     output: Output,
     options: &Options,
     read: impl FnOnce(&Path) -> Result<F, ConfigError>,
-    tls: impl FnOnce(&F) -> &Credentials,
+    certificate: impl FnOnce(&F) -> (&Credentials, Role, &Name),
 ) -> Result<Option<F>, Failure> {
     let Some(path) = options.config.as_ref().or(options.check.as_ref()) else {
         return Err(Failure::input("expected --config FILE or --check FILE, found neither"));
@@ -55,7 +55,8 @@ pub(crate) fn configured<F>(
     if options.check.is_none() {
         return Ok(Some(file));
     }
-    let warnings = warnings(tls(&file));
+    let (tls, role, name) = certificate(&file);
+    let warnings = certificate_warnings(tls, role, name);
     for warning in &warnings {
         Failure::input(format!("{}: {warning}", path.display())).warn();
     }

@@ -80,9 +80,9 @@ impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Failure {
         match error {
             FolderError::Io { .. } => Failure::system(error),
-            FolderError::InUse { .. } | FolderError::Mismatch { .. } => {
-                Failure::input(error).hint("choose another folder with --out")
-            }
+            FolderError::InUse { .. } => Failure::input(error)
+                .hint("end the command that works on it with Ctrl-C, or choose another folder"),
+            FolderError::Mismatch { .. } => Failure::input(error).hint("choose another folder with --out"),
             FolderError::Unreadable { .. } => Failure::input(error).hint(
                 "the file was changed or damaged: restore a copy of it, or choose another folder with --out",
             ),

@@ -75,7 +75,7 @@ const EQUIVALENTS: [(&str, &str); 57] = [
 ];
 
 /// Options that people try, and the option that a verb may have for it.
-const OPTIONS: [(&str, &str); 18] = [
+const OPTIONS: [(&str, &str); 19] = [
     ("--walltime", "--time"),
     ("--time-limit", "--time"),
     ("-t", "--time"),
@@ -90,6 +90,7 @@ const OPTIONS: [(&str, &str); 18] = [
     ("--json", "--format json"),
     ("--mapping", "--mapper"),
     ("--threshold", "--similarity"),
+    ("--timeout", "--server-timeout"),
     ("--patience", "--timeout"),
     ("--patience", "--server-timeout"),
     ("--patience", "--reservation-timeout"),
@@ -105,6 +106,14 @@ pub(crate) fn equivalent(error: &clap::Error) -> Option<Failure> {
     let (_, command) = EQUIVALENTS.iter().find(|(name, _)| name == given)?;
     let failure = Failure::input(format!("expected a verb of pliant, found `{given}`"));
     Some(failure.hint(format!("`{command}` does that; `pliant --help` lists the verbs")))
+}
+
+/// How to find out what to give, if arguments are missing.
+pub(crate) fn missing_argument(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    (is_missing && missing.iter().any(|argument| argument.starts_with("<--procs")))
+        .then_some("`pliant trace info FILE` shows how many processors the machine of a log had")
 }
 
 /// The option of a verb that does what an option which it does not have means.

@@ -45,6 +45,9 @@ fn main() -> ExitCode {
         eprintln!("error: internal error, please report it with the command you ran: {panic}");
     }));
     let CommandLine { format, verb } = CommandLine::from_arguments();
+    if let Verb::JobFolder(arguments) = &verb {
+        return verbs::job_folder::run(arguments);
+    }
     match run(format, verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -80,6 +83,8 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Manual(arguments) => verbs::manual::run(&arguments, command_line::command()),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
         Verb::RunTasks(arguments) => verbs::run_tasks::run(&arguments),
+        // It has an exit code of its own.
+        Verb::JobFolder(_) => Ok(()),
         Verb::Work(work) => verbs::work::run(output, &work),
         Verb::Simulate(arguments) => verbs::simulate::run(output, &arguments),
         Verb::Map(arguments) => verbs::map::run(output, &arguments),

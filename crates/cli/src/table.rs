@@ -2,8 +2,8 @@
 
 use std::io::IsTerminal;
 
-/// Columns of these titles are never shortened: users copy from them.
-const WHOLE: [&str; 3] = ["job", "launch", "serial"];
+/// Columns of these titles are never shortened: users copy from them, or look for them first.
+const WHOLE: [&str; 5] = ["job", "launch", "serial", "server", "state"];
 /// The least width of a shortened column, in characters.
 const LEAST: usize = 6;
 

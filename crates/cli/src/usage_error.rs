@@ -7,7 +7,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
-use crate::hints::equivalent_option;
+use crate::hints::{equivalent_option, missing_argument};
 
 /// The option that all verbs of a federation have, and that may also precede the verb.
 const CONFIG: &str = "--config";
@@ -77,13 +77,15 @@ pub(crate) fn usage_failure(
         let option = equivalent_option(verb, unknown?)?;
         Some(format!("`{option}` does that; `{path} --help` describes the options"))
     };
-    let hint =
-        misplaced.or_else(other).or_else(|| suggestion(error, &path)).unwrap_or_else(|| match error.kind() {
-            ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
-                format!("`{path} --help` lists the verbs")
-            }
-            _ => format!("`{path} --help` describes the options"),
-        });
+    let missing = || missing_argument(error).map(str::to_owned);
+    let help = || match error.kind() {
+        ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
+            format!("`{path} --help` lists the verbs")
+        }
+        _ => format!("`{path} --help` describes the options"),
+    };
+    let hint = misplaced.or_else(other).or_else(missing).or_else(|| suggestion(error, &path));
+    let hint = hint.unwrap_or_else(help);
     Some(Failure::input(message(error, &path)).hint(hint))
 }
 
@@ -214,6 +216,11 @@ mod tests {
             "`--time` does that; `pliant launch --help` describes the options",
         );
         check(
+            "pliant simulate --workload log.swf",
+            "the following required arguments were not provided:\n  <--procs <N>|--platform <FILE.toml>>",
+            "`pliant trace info FILE` shows how many processors the machine of a log had",
+        );
+        check(
             "pliant submit pi --threshold 5",
             "unexpected argument '--threshold' found",
             "`pliant submit --help` describes the options",
@@ -225,7 +232,7 @@ mod tests {
         );
         check(
             "pliant submit --script x --time 5",
-            "--time: expected a length of time from 1s to 10000d, with its unit, found `5`",
+            "--time: expected a length of time with its unit, such as 90s, 15m or 2h, found `5`",
             "`pliant submit --help` describes the options",
         );
         check(

@@ -17,6 +17,7 @@ pub(crate) mod explain;
 pub(crate) mod explore;
 pub(crate) mod fetch;
 pub(crate) mod fetch_launch;
+pub(crate) mod job_folder;
 pub(crate) mod launch;
 mod launch_list;
 mod launch_spawn;

@@ -85,7 +85,7 @@ fn an_unreachable_agent_is_an_error() {
         // `wait` waits without a limit, `submit` until its timeout.
         let verb = match verb {
             verb if verb.starts_with("wait") => format!("{verb} --timeout 1s"),
-            verb if verb.starts_with("submit") => format!("{verb} --timeout 1s"),
+            verb if verb.starts_with("submit") => format!("{verb} --server-timeout 1s"),
             verb => verb.to_owned(),
         };
         let said = go(dir.path(), &format!("{verb} --config alice/client.toml"), None);
@@ -159,6 +159,6 @@ fn wrong_words_are_refused_before_anybody_is_asked() {
     check("submit --script a --time 1m", 2, "a:1: expected a first line", "#!/bin/sh");
     check("fetch lyon.1 --out a", 2, "expected a folder, found the file a", "");
     check("logs lyon.1 -f --format json", 2, "expected --follow or --format json, found both", "");
-    check("wait lyon.1 --timeout 90", 2, "with its unit, found `90`", "");
+    check("wait lyon.1 --timeout 90", 2, "with its unit, such as 90s, 15m or 2h, found `90`", "");
     check("queue --state done", 2, "COMPLETED", "");
 }

@@ -20,6 +20,8 @@ use super::{Client, ClientError};
 const PIECE: usize = 256 << 10;
 /// How often the transfer of a file is attempted.
 const ATTEMPTS: u32 = 5;
+/// Half the pause after the first attempt; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(100);
 
 impl Client {
     /// Uploads a file from where an earlier attempt broke off.
@@ -30,16 +32,13 @@ impl Client {
         spec: &FileSpec,
         path: &Path,
     ) -> Result<(), ClientError> {
-        let mut attempt = 1;
-        loop {
+        for attempt in 1..ATTEMPTS {
             match self.upload_once(server, key, spec, path).await {
-                Err(error) if error.may_pass() && attempt < ATTEMPTS => {
-                    attempt += 1;
-                    tokio::time::sleep(Duration::from_millis(200)).await;
-                }
+                Err(error) if error.may_pass() => tokio::time::sleep(PAUSE * (1 << attempt)).await,
                 ended => return ended,
             }
         }
+        self.upload_once(server, key, spec, path).await
     }
 
     /// Uploads a file to the server of that name.

@@ -40,11 +40,13 @@ pub enum Cause {
     Stopping,
     /// The batch system has not answered yet, or accepts no jobs at the moment.
     BatchSystem,
+    /// The user has no account on the cluster.
+    NoAccount,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 16] = [
         Cause::Unknown,
         Cause::NotOffered,
         Cause::Invalid,
@@ -60,6 +62,7 @@ impl Cause {
         Cause::Busy,
         Cause::Stopping,
         Cause::BatchSystem,
+        Cause::NoAccount,
     ];
 
     /// True if a later try may succeed.
@@ -68,7 +71,7 @@ impl Cause {
             Self::TooMany | Self::Stale | Self::NoAnswer | Self::NotConnected => true,
             Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem => true,
             Self::Unknown | Self::NotOffered | Self::Invalid | Self::TooLarge | Self::TooLong => false,
-            Self::KeyTaken | Self::NoNumbersLeft => false,
+            Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount => false,
         }
     }
 
@@ -90,6 +93,7 @@ impl Cause {
             Self::Busy => "busy",
             Self::Stopping => "stopping",
             Self::BatchSystem => "batch-system",
+            Self::NoAccount => "no-account",
         }
     }
 

@@ -11,6 +11,7 @@ use pliant_daemon::config::{AgentFile, ServerFile};
 
 /// A server to which a part of a file can be added.
 const SERVER: &str = "name = \"rennes\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n\
+                      accounts = { map = \"shared\" }\n\
                       parent = [{ name = \"master\", address = \"localhost:7700\" }]\n\
                       cluster = { procs = 4 }\n\
                       tls = { ca = \"ca.pem\", cert = \"cert.pem\", key = \"key.pem\" }\n";
@@ -120,6 +121,7 @@ fn every_key_is_on_its_page() {
         ("slurm.md", "server.toml", "[cluster.slurm]\n"),
         ("oar.md", "server.toml", "[cluster.oar]\n"),
         ("server.md", "server.toml", "[optional]\n"),
+        ("accounts.md", "server.toml", "[accounts]\n"),
         ("services.md", "part of server.toml", service),
         ("services.md", "part of server.toml", &argument),
         ("services.md", "part of server.toml", &scaling),

@@ -205,7 +205,7 @@ async fn calls_that_are_not_whole_count() {
 fn clients_are_not_sent_to_servers_that_are_down() {
     let federation = Federation::new();
     let parent = "parent = [{ name = \"master\", address = \"localhost:7700\" }]\nstate = \"state\"\n\
-                  cluster = { procs = 4 }";
+                  accounts = { map = \"shared\" }\ncluster = { procs = 4 }";
     let read = |listen: &str, advertise: Option<&str>| {
         let advertise = advertise.map(|address| format!("advertise = \"{address}\"\n")).unwrap_or_default();
         let text = format!("name = \"lyon\"\nlisten = \"{listen}\"\n{advertise}{parent}");

@@ -1,9 +1,11 @@
 //! What happens on a cluster: supervisors run jobs as processes ([`processes`]), services say what may be run ([`services`]),
+//! [`accounts`] and the [`launcher`](accounts::Launcher) run jobs as their users, whose files are those of a [`JobFolder`],
 //! and the commands of [`slurm`] and [`oar`] submit to batch systems that are there already.
 
 mod batch_system;
 mod system;
 
+pub mod accounts;
 pub mod oar;
 pub mod processes;
 pub mod services;
@@ -12,4 +14,5 @@ pub mod slurm;
 pub use batch_system::{
     BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, System, Unreadable,
 };
+pub use processes::job_folder::{AccountStream, FileStream, FilesError, JobFiles, JobFolder, serve_call};
 pub use system::{BatchSystem, BatchSystemSettings};

@@ -300,7 +300,7 @@ fn declarations_that_are_refused() {
     let more = |line: &str| service("[\"run\"]", line, "");
     check(
         &more("max_walltime = \"2\""),
-        "6:16: `max_walltime`: expected a length of time from 1s to 10000d, with its unit, found `2`",
+        "6:16: `max_walltime`: expected a length of time with its unit, such as 90s, 15m or 2h, found `2`",
     );
     check(&more("max_procs = 1"), "4:11: `speedup`: expected at most 1 processors, found 2");
     check(&more("max_procs = 0"), "6:13: `max_procs`: expected a whole number of 1 to 4294967295, found 0");

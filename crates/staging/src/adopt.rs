@@ -35,6 +35,11 @@ struct Input {
 }
 
 impl Input {
+    fn new(spec: FileSpec, metadata: &Metadata) -> Input {
+        let (modified_s, modified_ns) = (metadata.mtime(), metadata.mtime_nsec());
+        Input { spec, inode: metadata.ino(), modified_s, modified_ns }
+    }
+
     fn is_still(&self, metadata: &Metadata) -> bool {
         let now = (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
         (self.inode, self.spec.size, self.modified_s, self.modified_ns) == now
@@ -50,6 +55,22 @@ impl Inputs {
             path: job.path_of(INPUTS),
             message: format!("expected the list of inputs, found {error}"),
         })
+    }
+
+    /// These files, which the job is given now: what it finds under their names is an input of it as long as it is not touched.
+    pub(crate) fn given(
+        job: &Folder,
+        files: impl IntoIterator<Item = (FileSpec, Metadata)>,
+    ) -> Result<(), StagingError> {
+        let mut files: Vec<Input> =
+            files.into_iter().map(|(spec, metadata)| Input::new(spec, &metadata)).collect();
+        files.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        Inputs { moved: true, files }.write(job)
+    }
+
+    /// Whether the job was given all of its files.
+    pub(crate) fn are_given(job: &Folder) -> Result<bool, StagingError> {
+        Ok(Inputs::read(job)?.is_some_and(|inputs| inputs.moved))
     }
 
     fn write(&self, job: &Folder) -> Result<(), StagingError> {
@@ -95,8 +116,7 @@ impl<'a> Adoption<'a> {
                 None => None,
             };
             let metadata = metadata.ok_or_else(|| StagingError::Missing { name: spec.name.clone() })?;
-            let (modified_s, modified_ns) = (metadata.mtime(), metadata.mtime_nsec());
-            inputs.files.push(Input { spec, inode: metadata.ino(), modified_s, modified_ns });
+            inputs.files.push(Input::new(spec, &metadata));
         }
         inputs.write(job)?;
         Ok(Adoption { job, incoming, inputs })

@@ -4,6 +4,7 @@
 //! - [`Store`] takes uploads piece by piece, resumes them, checks them and hands them to a job ([`Store::adopt`]), or to many
 //!   ([`Store::share`]).
 //!   A caller that decides about those of a submission waits for its [`Store::lock`].
+//! - [`receive_inputs`] and [`receive_shared`] put the same files into the folder of a job that runs as an account of its own.
 //! - [`results`], [`open_result`] and [`seal`] read what a job left behind, and nothing that it only points at.
 //! - [`Download`] is the client's end: results arrive in pieces, and are put in place when they are whole.
 //!
@@ -34,6 +35,7 @@ mod locks;
 mod manifest;
 mod names;
 mod partial;
+mod receive;
 mod results;
 mod script;
 mod sealed;
@@ -48,11 +50,13 @@ pub use error::{QuotaKind, StagingError, may_pass};
 pub use locks::UploadLock;
 pub use manifest::{FileSpec, check_manifest};
 pub use names::{FileName, NameError, NameProblem, is_unprintable};
+pub use receive::{receive_inputs, receive_shared};
 pub use results::{
-    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
+    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultPart, ResultReader, Results,
+    open_result, results,
 };
 pub use script::{SCRIPT, TASKS, put_script, put_tasks};
-pub use sealed::{SealedFile, SealedResults, seal, sealed};
+pub use sealed::{SealedFile, SealedResults, keep_sealed, seal, sealed, sum_up};
 pub use share::SHARED;
 pub use store::{Store, Upload};
 pub use usage::Limits;

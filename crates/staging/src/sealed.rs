@@ -10,7 +10,8 @@ use super::checksum::Checksum;
 use super::error::StagingError;
 use super::folder::Folder;
 use super::results::{
-    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, Results, open_result, results,
+    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultPart, Results, open_result,
+    part_of_results,
 };
 
 const SEALED: &str = "results.json";
@@ -46,7 +47,18 @@ pub struct SealedFile {
 ///
 /// If the job's folder cannot be read or written: [`StagingError::DiskFull`] among others.
 pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, StagingError> {
-    let Results { files, left_out, left_out_count } = results(job_dir, limits)?;
+    let sealed = sum_up(job_dir, ResultPart::All, limits)?;
+    keep_sealed(job_dir, &sealed)?;
+    Ok(sealed)
+}
+
+/// Lists results of a job that ended, and reads each once for its checksum.
+///
+/// # Errors
+///
+/// If the job's folder cannot be read.
+pub fn sum_up(job_dir: &Path, part: ResultPart, limits: ResultLimits) -> Result<SealedResults, StagingError> {
+    let Results { files, left_out, left_out_count } = part_of_results(job_dir, part, limits)?;
     let mut sealed = SealedResults { files: Vec::with_capacity(files.len()), left_out, left_out_count };
     for ResultFile { name, modified, .. } in files {
         let read = open_result(job_dir, &name, 0).and_then(|reader| {
@@ -64,11 +76,19 @@ pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Stagi
             }
         }
     }
-    let job = Folder::open(job_dir)?;
-    let content = serde_json::to_vec(&sealed).map_err(std::io::Error::from);
-    let content = content.map_err(|error| StagingError::io(job.path_of(SEALED), error))?;
-    job.replace(SEALED, &content, Mode::RUSR | Mode::WUSR)?;
     Ok(sealed)
+}
+
+/// Keeps what was summed up, for [`sealed`], in a folder, which is made if it is not there.
+///
+/// # Errors
+///
+/// If it cannot be written: [`StagingError::DiskFull`] among others.
+pub fn keep_sealed(dir: &Path, sealed: &SealedResults) -> Result<(), StagingError> {
+    let job = Folder::create(dir)?;
+    let content = serde_json::to_vec(sealed).map_err(std::io::Error::from);
+    let content = content.map_err(|error| StagingError::io(job.path_of(SEALED), error))?;
+    job.replace(SEALED, &content, Mode::RUSR | Mode::WUSR)
 }
 
 /// What [`seal`] kept; none if it did not end.
@@ -77,7 +97,12 @@ pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Stagi
 ///
 /// [`StagingError::Damaged`] if it is not what [`seal`] writes; or the disk's.
 pub fn sealed(job_dir: &Path) -> Result<Option<SealedResults>, StagingError> {
-    let job = Folder::open(job_dir)?;
+    let job = match Folder::open(job_dir) {
+        Err(StagingError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        opened => opened?,
+    };
     let Some(content) = job.read(SEALED)? else { return Ok(None) };
     serde_json::from_slice(&content).map(Some).map_err(|error| StagingError::Damaged {
         path: job.path_of(SEALED),

@@ -25,6 +25,7 @@ enumeration! {
         Busy,
         Stopping,
         BatchSystem,
+        NoAccount,
     }
 }
 

@@ -181,7 +181,7 @@ impl Federation {
             federation.certificate("server", name)?;
             let file = format!(
                 "name = \"{name}\"\nlisten = \"{host}:{PORT}\"\nstate = \"state\"\nscripts = true\n\n[[parent]]\n{parent}\n\
-                 [cluster]\nprocs = {PROCS}\npower_mflops = {POWER_MFLOPS}\nhost_load = false\n\n{TLS}"
+                 [accounts]\nmap = \"shared\"\n\n[cluster]\nprocs = {PROCS}\npower_mflops = {POWER_MFLOPS}\nhost_load = false\n\n{TLS}"
             );
             federation.write(&format!("{name}/server.toml"), &file)?;
             federation.daemon("server", name)?;

@@ -1,7 +1,8 @@
 //! The files of a local federation: certificates, one TOML file per daemon and per user.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,6 +13,8 @@ use pliant_daemon::config::{AgentFile, OptionalFile, ServerFile};
 use pliant_model::Time;
 use pliant_site::services::Catalogue;
 use pliant_transport::{Authority, AuthorityError, CertificateRequest, Identity, Role};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::calibrate::{CoreSpeed, MATRIX_SIZE, measure};
@@ -205,12 +208,24 @@ fn certificate(authority: &Authority, dir: &Path, role: Role, name: &str) -> Res
     Ok(())
 }
 
-/// Two ports that are free now.
+/// Ports that no other program is handed at random: below those of outgoing connections and of port 0.
+const PORTS: RangeInclusive<u16> = 16_384..=32_767;
+
+/// How many ports are tried before one more, whose error is told.
+const TRIES: usize = 64;
+
+/// Two ports that are free now, and likely until the daemon listens there.
 fn ports() -> Result<Ports, Failure> {
-    let free =
-        || -> std::io::Result<String> { Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string()) };
+    let mut random = ChaCha8Rng::from_os_rng();
+    let mut bind = || {
+        let port = PORTS.start() + (random.next_u32() % PORTS.count() as u32) as u16;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+    };
+    let mut free = || (0..TRIES).find_map(|_| bind().ok()).map_or_else(&mut bind, Ok);
+    let bound = free().and_then(|address| Ok((address.local_addr()?, free()?.local_addr()?)));
     let failed = |error| Failure::system(format!("no free port on the loopback address: {error}"));
-    Ok(Ports { address: free().map_err(failed)?, http: free().map_err(failed)? })
+    let (address, http) = bound.map_err(failed)?;
+    Ok(Ports { address: address.to_string(), http: http.to_string() })
 }
 
 /// The name of the present user, as far as a certificate takes it.
@@ -252,6 +267,8 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed
          [cluster]\nprocs = {procs}\nspeed = {factor}\nbatch = \"cbf\"\n\
          # Each processor is worth this share of one of this machine's, so that all clusters fit on it.\n\
          cpu_share = {share:.4}\n\n\
+         # All jobs run as the user who runs this server.\n\
+         [accounts]\nmap = \"shared\"\n\n\
          # For `pliant explore`: beside the processors.\n\
          [optional]\ncores = {EXPLORING}\n\n\
          {TLS}\n{SHARED}\n[http]\nlisten = \"{http}\"\n\n{}",

@@ -2,14 +2,15 @@
 
 use pliant_daemon::agent;
 use pliant_daemon::config::AgentFile;
+use pliant_transport::Role;
 
 use crate::daemon::{self, Options};
 use crate::failure::Failure;
 use crate::output::Output;
 
 pub(crate) fn run(output: Output, options: &Options) -> Result<(), Failure> {
-    let Some(file) = daemon::configured(output, options, AgentFile::read, |file| &file.tls)? else {
-        return Ok(());
-    };
+    let file =
+        daemon::configured(output, options, AgentFile::read, |file| (&file.tls, Role::Agent, &file.name))?;
+    let Some(file) = file else { return Ok(()) };
     daemon::run(options, |stop, ready| agent::serve(file, stop, ready))
 }

@@ -242,6 +242,7 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::Busy => "too much to do",
         Cause::Stopping => "was being stopped",
         Cause::BatchSystem => "its batch system was down, or accepted no jobs",
+        Cause::NoAccount => "this user has no account there",
     }
 }
 

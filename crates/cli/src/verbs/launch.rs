@@ -78,7 +78,7 @@ struct NewLaunch {
     /// The server near which the search for machines begins [default: the first one].
     #[arg(long, value_name = "SERVER")]
     from: Option<Name>,
-    /// The similarity threshold, above 0 and below 1: more makes larger clusters of tasks [default: 0.5].
+    /// The similarity threshold, above 0 and below 1: a higher value makes larger clusters of tasks [default: 0.5].
     #[arg(long, value_name = "DELTA", value_parser = threshold_value, allow_negative_numbers = true)]
     similarity: Option<f64>,
     /// How tasks are mapped to machines: by clusters of tasks and their traffic (wase), or by a baseline to compare it with.

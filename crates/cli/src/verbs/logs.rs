@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// The job ID.
     #[arg(value_name = "JOB")]
     handle: Handle,
-    /// Follows the output until the job has ended, also of a job that waits.
+    /// Follows the output until the job has ended; waits for a job that has not started.
     #[arg(short, long)]
     follow: bool,
     /// Prints standard error instead of standard output.
@@ -43,7 +43,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let mut bytes = Vec::new();
     let piece = |piece: &[u8]| bytes.write_all(piece);
-    session.run(session.client.output(&wanted, piece)).map_err(|error| failure(&session, handle, error))?;
+    session
+        .run(session.client.output(&wanted, piece))
+        .map(drop)
+        .or_else(|error| waits(&session, handle, error))?;
     let value = json!({ "job_id": handle, "stream": name, "text": String::from_utf8_lossy(&bytes) });
     output.print("logs", String::new, value)
 }
@@ -60,13 +63,20 @@ fn copy(session: &Session, wanted: &Download) -> Result<(), Failure> {
     match session.run(session.client.output(wanted, piece)) {
         // A reader may close the pipe.
         Err(_) if seen_enough => Ok(()),
-        Err(error) => Err(failure(session, &wanted.handle, error)),
+        Err(error) => waits(session, &wanted.handle, error),
         Ok(_) => Ok(()),
     }
 }
 
-/// Warns if there is no output because the job has not run.
-fn failure(session: &Session, handle: &Handle, error: ClientError) -> Failure {
+/// There is no output yet of a job that waits, and never any of one that ended before it began.
+fn waits(session: &Session, handle: &Handle, error: ClientError) -> Result<(), Failure> {
     let record = session.run(session.client.job(handle)).ok();
-    record.as_ref().and_then(did_not_run).unwrap_or_else(|| error.into())
+    match record.as_ref().and_then(did_not_run) {
+        Some(nothing) if record.is_some_and(|record| !record.state.is_final()) => {
+            nothing.warn();
+            Ok(())
+        }
+        Some(nothing) => Err(nothing),
+        None => Err(error.into()),
+    }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// The clustering algorithm.
     #[arg(long, value_enum, default_value_t = Method::Contraction)]
     clustering: Method,
-    /// The similarity threshold, above 0 and below 1: more makes larger clusters; 0.5 is eq. 5 of the paper.
+    /// The similarity threshold, above 0 and below 1: a higher value makes larger clusters; 0.5 is eq. 5 of the paper.
     #[arg(long, value_name = "DELTA", default_value_t = 0.5, value_parser = threshold_value, allow_negative_numbers = true)]
     similarity: f64,
     /// Searches for the threshold that gives about N clusters.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use pliant_daemon::config::ServerFile;
 use pliant_daemon::server;
+use pliant_transport::Role;
 
 use crate::daemon::{self, Options};
 use crate::failure::Failure;
@@ -21,7 +22,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let options = &arguments.options;
-    let file = daemon::configured(output, options, ServerFile::read, |file| &file.tls)?;
+    let file =
+        daemon::configured(output, options, ServerFile::read, |file| (&file.tls, Role::Server, &file.name))?;
     let Some(file) = file else { return Ok(()) };
     server::refuse_root(&file, arguments.allow_root).map_err(daemon::failed)?;
     let program = std::env::current_exe()

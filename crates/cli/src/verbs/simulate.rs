@@ -34,7 +34,7 @@ use crate::verbs::report::write_page;
 #[derive(Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["procs", "platform"])))]
 pub(crate) struct Arguments {
-    /// The jobs: a log (.swf, .swf.gz, .gwf, Batsim .json) or a scenario (.toml).
+    /// The jobs: a log (.swf, .swf.gz, .gwf, Batsim .json) or a workload file (.toml).
     #[arg(long, value_name = "FILE")]
     workload: PathBuf,
     /// One cluster of that many processors.
@@ -54,10 +54,10 @@ pub(crate) struct Arguments {
     /// The wait after which a job goes before all others: none, or a time like 24h [default: 7d]
     #[arg(long, value_name = "TIME", value_parser = name_options::aging())]
     aging: Option<Aging>,
-    /// The first events of a second: terminations or submissions.
+    /// Which events of the same second come first: terminations or submissions.
     #[arg(long, value_name = "ORDER", value_parser = name_options::ties(), default_value = "finish-first")]
     ties: Ties,
-    /// The jobs that may change their size.
+    /// Which jobs are moldable.
     #[arg(long, value_name = "JOBS", value_parser = name_options::moldable(), default_value = "none")]
     moldable: Moldable,
     /// The tuner of moldable jobs, with parameters as in `price(price=2)`. `pliant policies` explains the names

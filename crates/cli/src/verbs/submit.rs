@@ -48,13 +48,14 @@ pub(crate) struct Arguments {
     /// A script to run instead of a service; its first line names the interpreter (#!). - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "service")]
     script: Option<PathBuf>,
-    /// The speedup model of the script: amdahl:0.95,64, downey:40,0.7, table:1=100,2=55, folding:8.
+    /// The speedup model of the script, such as amdahl:0.95,64 (95 % of it is parallel, on at most 64 processors). Others:
+    /// downey:40,0.7, table:1=100,2=55, folding:8.
     #[arg(long, value_name = "MODEL", conflicts_with = "rigid")]
     speedup: Option<SpeedupSpec>,
     /// The exact number of processors of the script [default: 1].
     #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
-    /// The walltime of the script at speed 1, on 1 processor or on the number that the model names.
+    /// The walltime of the script at speed 1, such as 90s or 2h: on the processors of --rigid or of the model, else on 1.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
     /// Runs the script in this folder, on a server that shares its file system (`[shared]` of the client's file). No files are
@@ -79,7 +80,7 @@ pub(crate) struct Arguments {
     key: Option<Key>,
     /// How long to try until a server takes the job.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
-    timeout: Duration,
+    server_timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
@@ -229,7 +230,7 @@ impl Arguments {
         Ok(SubmitOrder {
             inputs,
             only: self.server.clone(),
-            timeout: self.timeout,
+            timeout: self.server_timeout,
             ..SubmitOrder::new(key, what)
         })
     }
@@ -370,7 +371,7 @@ mod tests {
         check("--script a --time 1h --rigid 0", "from 1 to");
         check("--script a --time 1h --speedup linear:4", "expected a speedup model");
         check("pi --key 12", "32 hexadecimal digits");
-        check("pi --timeout 0s", "length of time");
+        check("pi --server-timeout 0s", "length of time");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) fn refused(
             Ok(federation) => silent(server, &federation.servers),
         },
         _ if passes(error.causes()) => {
-            Failure::system(error).hint("try again later, or for longer with --timeout")
+            Failure::system(error).hint("try again later, or for longer with --server-timeout")
         }
         _ if error.is_input() && error.hint().is_none() => {
             let hint = hint(order, error.causes());
@@ -67,6 +67,9 @@ fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
         }
         _ if causes.contains(&Cause::TooLarge) => {
             Some("`pliant servers` lists the servers and their processors".to_owned())
+        }
+        _ if causes.contains(&Cause::NoAccount) => {
+            Some("ask the operator of a server for an account, or for a line in its [accounts]".to_owned())
         }
         SubmittedWork::Service { .. } => {
             Some("`pliant servers --services` lists the services and what they take".to_owned())

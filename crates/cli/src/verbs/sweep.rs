@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// Allocates all instances once, at the start, and does not move them later.
     #[arg(long)]
     allocate_once: bool,
-    /// How often a failed instance is run again.
+    /// How many times a failed instance is run again.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
     retries: u8,
     /// The folder of results and progress. The same command resumes the sweep in it.
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     dry_run: bool,
     /// How long to wait for a server that takes instances.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
-    timeout: Duration,
+    server_timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
@@ -109,7 +109,7 @@ impl Arguments {
             strategy: self.allocate,
             once: self.allocate_once,
             retries: self.retries,
-            timeout: self.timeout,
+            timeout: self.server_timeout,
         })
     }
 }
@@ -120,7 +120,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return dry_run(output, &session, &arguments.spec()?);
     }
     let (sweeper, dir) = match (&arguments.resume, &arguments.out) {
-        (Some(dir), _) => (existing(&session, dir, arguments.timeout)?, dir),
+        (Some(dir), _) => (existing(&session, dir, arguments.server_timeout)?, dir),
         (None, Some(dir)) => {
             let spec = arguments.spec()?;
             let folder = SweepFolder::open(dir)?;

@@ -14,7 +14,7 @@ use crate::table::{counted, grouped};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A log (.swf, .gwf), a Batsim workload (.json) or a scenario (.toml), each also as .gz.
+    /// A log (.swf, .gwf), a Batsim workload (.json) or a workload file (.toml), each also as .gz.
     #[arg(value_name = "IN")]
     from: PathBuf,
     /// The file to write: .swf, .swf.gz, .gwf or .gwf.gz.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pliant_site::accounts::own_user;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -34,7 +35,7 @@ fn print(output: Output, folder: &Folder, brought: &StartReport, users: &[&str])
     let text = || {
         let mut text = String::new();
         let state = match started.len() {
-            0 => "It runs already".to_owned(),
+            0 => "A federation runs already".to_owned(),
             all if all == federation.daemons.len() => "A federation runs on this machine".to_owned(),
             _ => format!("Some daemons ran already; started {}", started.join(", ")),
         };
@@ -43,6 +44,7 @@ fn print(output: Output, folder: &Folder, brought: &StartReport, users: &[&str])
             CLUSTERS.len(),
             folder.path().display()
         ));
+        text.push_str(&format!("  jobs run as {}, the user of the servers\n", own_user()));
         for daemon in &federation.daemons {
             let what = match CLUSTERS.iter().find(|cluster| cluster.name == daemon.name) {
                 Some(cluster) => format!("{} processors of speed {}", cluster.procs, cluster.speed),

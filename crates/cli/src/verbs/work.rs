@@ -53,7 +53,7 @@ pub(crate) struct Matrix {
     /// The seed: the same seed gives the same answer, on any number of processors.
     #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
-    /// How often to compute the product.
+    /// How many times to compute the product.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = whole(1..=1_000_000_u32))]
     repeat: u32,
     /// The file of the result (JSON).

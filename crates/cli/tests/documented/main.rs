@@ -8,7 +8,9 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
+use pliant_testing::Needed;
 use serde_json::Value;
 use support::{folder, run};
 
@@ -191,4 +193,22 @@ fn every_key_of_every_json_document_is_on_a_page() {
         undocumented.extend(found.difference(&words).map(|key| format!("{key} of {name}")));
     }
     assert!(undocumented.is_empty(), "on no page: {undocumented:#?}");
+}
+
+/// The generators of other languages read the protocol with this compiler, which is stricter than ours.
+#[test]
+fn the_protocol_compiles_with_protoc() {
+    let protocol = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    let files = fs::read_dir(protocol.join("pliant/v1")).unwrap().map(|entry| entry.unwrap().path());
+    let folder = folder();
+    let mut protoc = Command::new("protoc");
+    protoc
+        .arg("--proto_path")
+        .arg(&protocol)
+        .arg("--descriptor_set_out")
+        .arg(folder.path().join("descriptors"));
+    match protoc.args(files).output() {
+        Ok(outcome) => assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr)),
+        Err(_) => pliant_testing::skip(Needed::Program, "the protocol by another compiler (no protoc)"),
+    }
 }

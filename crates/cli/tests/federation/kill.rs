@@ -42,7 +42,7 @@ async fn submit_by_process(
     let mut kills = random.next_u32() % 3 + u32::from(gives_up);
     loop {
         let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_pliant"))
-            .args(["submit", "--rigid", "1", "--time", "60s", "--timeout", "60s"])
+            .args(["submit", "--rigid", "1", "--time", "60s", "--server-timeout", "60s"])
             .arg("--script")
             .arg(&script)
             .arg("--config")

@@ -6,6 +6,7 @@ mod harness;
 #[path = "../support/schemas.rs"]
 mod schemas;
 
+mod accounts;
 mod basics;
 mod benefit;
 mod certificates;
@@ -14,6 +15,7 @@ mod explorations;
 mod faults;
 mod handoff_calls;
 mod in_place;
+mod job_folders;
 mod kill;
 mod launches;
 mod monitoring;

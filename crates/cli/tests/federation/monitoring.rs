@@ -38,7 +38,7 @@ async fn a_server_without_its_parent_is_not_ready() {
     lyon.tables.push_str(&table);
     federation.add_server(&lyon);
     federation.attached(1).await;
-    let ready = async || page(at_lyon, "/readyz").filter(|page| page.contains("{\"ready\":true"));
+    let ready = async || page(at_lyon, "/readyz").filter(|page| page.contains("\"ready\":true"));
     until("lyon to be ready", ready).await;
     until("the master to show its last contact with lyon", async || age(at_master, "server/lyon")).await;
     federation.kill(MASTER);

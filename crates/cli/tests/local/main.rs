@@ -158,7 +158,7 @@ fn errors_come_with_a_hint() {
     check("submit job", 2, "expected a service (matrix, pi), found `job`", "--script job --time TIME");
     check("submit pi sampels=3", 2, "(samples, seed), found `sampels`", "pliant servers --services");
     let nowhere = "expected a server of the federation (bordeaux, lyon, toulouse), found `nowhere`";
-    check("submit pi --server nowhere --timeout 1s", 2, nowhere, "`pliant servers` lists them");
+    check("submit pi --server nowhere --server-timeout 1s", 2, nowhere, "`pliant servers` lists them");
     check("queue", 0, "", "");
 
     // A missing job does not end the wait for others.
@@ -174,10 +174,11 @@ fn errors_come_with_a_hint() {
     let submit = || go("submit --script long --time 1h --rigid 2 --server lyon").stdout.trim().to_owned();
     let running: Vec<String> = (0..20).map(|_| submit()).collect();
     let waiting = running.last().unwrap();
-    for verb in ["logs", "fetch --out out"] {
-        let queued = format!("{waiting} is QUEUED: it has not started, so it has no output yet");
-        check(&format!("{verb} {waiting}"), 2, &queued, "`pliant explain lyon.");
-    }
+    let queued = format!("{waiting} is QUEUED: it has not started, so it has no output yet");
+    check(&format!("fetch --out out {waiting}"), 2, &queued, "`pliant explain lyon.");
+    let logs = go(&format!("logs {waiting}"));
+    assert_eq!((logs.code, logs.stdout, logs.stderr), (0, String::new(), format!("warning: {queued}\n")));
+    assert_eq!(go(&format!("logs {waiting} --format json")).json()["text"], "");
     assert_eq!(go(&format!("cancel {waiting}")).code, 0);
     for verb in ["logs", "logs -f", "fetch --out out"] {
         let cancelled =
@@ -188,5 +189,5 @@ fn errors_come_with_a_hint() {
 
     let lyon = up.pids(&up.go("up").json())["lyon"];
     up.kill(lyon);
-    check("submit pi --server lyon --timeout 1s", 1, "", "hint: ");
+    check("submit pi --server lyon --server-timeout 1s", 1, "", "hint: ");
 }

@@ -84,6 +84,7 @@ fn the_debian_package_is_installed_used_and_removed() {
             done(Command::new("systemd-analyze").args(["verify", &unit]));
         }
     }
+    drop_ins_are_valid(&dir.path().join("units"));
     the_launcher_is_installed();
     use_federation(dir.path());
 
@@ -93,6 +94,29 @@ fn the_debian_package_is_installed_used_and_removed() {
     }
     // Files of its jobs may belong to it.
     done(Command::new("getent").args(["passwd", "pliant"]));
+}
+
+/// The package has drop-ins for its unit of servers, which systemd accepts.
+fn drop_ins_are_valid(units: &Path) {
+    for name in ["accounts", "cgroup", "oar", "slurm"] {
+        let drop_in = format!("/usr/share/doc/pliant/examples/pliant-server-{name}.conf");
+        assert!(Path::new(&drop_in).is_file(), "{drop_in}");
+        if !is_program("systemd-analyze") {
+            continue;
+        }
+        let folder = units.join(name);
+        let (unit, own) = (folder.join("pliant-server@.service"), folder.join("pliant-server@.service.d"));
+        fs::create_dir_all(&own).unwrap();
+        fs::copy("/usr/lib/systemd/system/pliant-server@.service", &unit).unwrap();
+        fs::copy(&drop_in, own.join("drop-in.conf")).unwrap();
+        let mut command = Command::new("systemd-analyze");
+        command.arg("verify").arg(unit).env("SYSTEMD_UNIT_PATH", format!("{}:", folder.display()));
+        let Output { status, stdout, stderr } = run(&mut command);
+        let said = [stdout, stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        // A user that is no user here is a warning.
+        assert!(status.success() && !said.contains("drop-in.conf"), "{name}: {said}");
+    }
 }
 
 /// The tarball says which C library its program needs.

@@ -78,7 +78,7 @@ impl Federation {
         let path = self.folder(Role::Server, name)?.join("server.toml");
         let text = format!(
             "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\nwaiting_per_user = 4000000\n{}\n\
-             [cluster]\n{cluster}\n\n{TLS}\n{LIMITS}\n{SERVICE}",
+             [accounts]\nmap = \"shared\"\n\n[cluster]\n{cluster}\n\n{TLS}\n{LIMITS}\n{SERVICE}",
             parent_of(parent)
         );
         fs::write(&path, text)?;

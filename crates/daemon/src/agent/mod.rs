@@ -139,7 +139,8 @@ pub async fn serve(
         .max_decoding_message_size(file.limits.message_bytes)
         .max_encoding_message_size(64 << 20);
     let routes = transport().add_service(front.guarded(service)).add_service(front.guarded(launches));
-    tracing::info!(name = %file.name, address = %front.address, root = !has_parent, "agent ready");
+    let role = if has_parent { "local agent" } else { "master agent" };
+    tracing::info!(name = %file.name, address = %front.address, role, "agent ready");
     ready(front.address);
     front.serve(routes, std::iter::once(thread).chain(coordinator).collect(), stop).await
 }

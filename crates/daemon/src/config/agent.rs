@@ -12,7 +12,7 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 
-use super::{HttpFile, LimitsFile, ProbesFile, check_advertised, wrong_value};
+use super::{HttpFile, LimitsFile, ProbesFile, check_advertised, socket_address, wrong_value};
 
 const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
 
@@ -23,6 +23,7 @@ pub struct AgentFile {
     /// Its name; its certificate must say the same.
     pub name: Name,
     /// Where it listens.
+    #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
     /// Where servers reach it for the launches that it coordinates, if that is not where it listens.
     #[serde(default, skip_serializing_if = "Option::is_none")]

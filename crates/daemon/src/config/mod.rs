@@ -1,6 +1,7 @@
 //! What daemons and clients read at their start: one TOML file each. Unknown keys are errors; relative paths are
 //! relative to the file.
 
+mod accounts;
 mod agent;
 mod job_limits;
 mod optional;
@@ -14,12 +15,15 @@ use pliant_config::ConfigError;
 use pliant_transport::Credentials;
 use serde::{Deserialize, Serialize};
 
+pub use accounts::{AccountMap, AccountsFile};
 pub use agent::{AgentFile, ReallocationFile};
 pub use job_limits::JobLimitsFile;
 pub use optional::{OptionalFile, OrderFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 
+/// The table that says as whom jobs run.
+const ACCOUNTS: &str = "accounts";
 /// The key of the address that others use.
 const ADVERTISE: &str = "advertise";
 
@@ -28,6 +32,7 @@ const ADVERTISE: &str = "advertise";
 #[serde(deny_unknown_fields)]
 pub struct HttpFile {
     /// Where to listen: a loopback address.
+    #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
 }
 
@@ -59,16 +64,22 @@ impl Default for LimitsFile {
     }
 }
 
-/// What is allowed in a daemon's file and unwise.
-pub fn warnings(tls: &Credentials) -> Vec<String> {
-    without_list(tls).into_iter().collect()
-}
-
 /// A configuration with which certificates cannot be revoked: what to say about it.
 pub(crate) fn without_list(tls: &Credentials) -> Option<String> {
     tls.crl.is_none().then(|| {
         "tls.crl: expected the file of a revocation list, found none: revoked certificates are accepted"
             .to_owned()
+    })
+}
+
+/// Reads the key of an address to listen at.
+pub(crate) fn socket_address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map_err(|_| {
+        serde::de::Error::custom(format!(
+            "expected an IP address and a port, such as 127.0.0.1:7710, found `{}`",
+            text.escape_debug()
+        ))
     })
 }
 
@@ -86,7 +97,14 @@ fn check_advertised(address: &str) -> Result<(), (&'static str, String)> {
 
 /// A value that cannot be used.
 pub(crate) fn wrong_value(path: &Path, key: &'static str, message: String) -> ConfigError {
-    let hint =
-        (key == ADVERTISE).then_some("set `advertise` to the address at which others reach this daemon");
+    let hint = match key {
+        ADVERTISE => Some("set `advertise` to the address at which others reach this daemon"),
+        ACCOUNTS => Some(
+            "`map = \"shared\"` in a table [accounts] runs all jobs as the server's own user; `map = \"name\"` runs \
+             each as its user's account of the same name",
+        ),
+        "accounts.launcher" => Some("install it as root: `chown root:pliant` and `chmod 4750`"),
+        _ => None,
+    };
     ConfigError::Value { path: path.to_owned(), key, message, hint }
 }

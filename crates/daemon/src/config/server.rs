@@ -18,11 +18,14 @@ use toml::Spanned;
 
 use super::agent::history_days;
 use super::job_limits::JobLimitsFile;
-use super::{ADVERTISE, HttpFile, LimitsFile, OptionalFile, check_advertised, wrong_value};
+use super::{
+    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, check_advertised, socket_address,
+    wrong_value,
+};
 use pliant_site::BatchSystemSettings;
 
-const HINT: &str =
-    "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], and [tls]";
+const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], [accounts] with map, \
+     and [tls]";
 
 /// The configuration of a server.
 #[derive(Deserialize)]
@@ -31,6 +34,7 @@ pub struct ServerFile {
     /// Its name; its certificate must say the same.
     pub name: Name,
     /// Where it listens.
+    #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
     /// Where clients reach it, if that is not where it listens.
     #[serde(default)]
@@ -59,6 +63,9 @@ pub struct ServerFile {
     /// Whether users may run their own scripts.
     #[serde(default = "yes")]
     pub scripts: bool,
+    /// As which accounts jobs run. It has to be said.
+    #[serde(default)]
+    accounts: Option<AccountsFile>,
     /// Its certificate.
     pub tls: Credentials,
     /// Metrics and health.
@@ -179,6 +186,9 @@ impl ServerFile {
         if let Some(commands) = file.cluster.oar.as_mut().and_then(|oar| oar.commands.as_mut()) {
             resolve_relative(path, commands);
         }
+        if let Some(accounts) = &mut file.accounts {
+            accounts.beside(path);
+        }
         file.catalogue =
             Catalogue::new(&file.service, file.scripts, &source).map_err(ConfigError::Content)?;
         file.check().map_err(|(key, message)| wrong_value(path, key, message))?;
@@ -204,6 +214,15 @@ impl ServerFile {
             None => {}
         }
         check_shared(&self.shared)?;
+        match &self.accounts {
+            None => {
+                let why = "expected a table that says as whom jobs run, found none";
+                return Err((ACCOUNTS, why.to_owned()));
+            }
+            Some(accounts) => {
+                accounts.check(self.cluster.cpu_share.is_some(), self.cluster.external().is_some())?;
+            }
+        }
         self.optional.as_ref().map_or(Ok(()), OptionalFile::check)?;
         self.cluster.speed()?;
         self.cluster.tuner()?;
@@ -242,6 +261,12 @@ impl ServerFile {
             };
         };
         check_advertised(address)
+    }
+
+    /// As which accounts jobs run.
+    pub fn accounts(&self) -> AccountsFile {
+        // The file was checked when it was read; one made in memory has no accounts.
+        self.accounts.clone().unwrap_or_else(AccountsFile::own)
     }
 
     /// Where clients reach it.

@@ -34,6 +34,9 @@ pub enum DaemonError {
     /// It runs as root, and its jobs would, too.
     #[error("expected a user other than root, found root: all jobs would run as root")]
     Root,
+    /// It runs as root, and its jobs as accounts.
+    #[error("expected a user other than root, found root: the launcher does nothing for root")]
+    RootWithAccounts,
     /// It cannot listen.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -77,7 +80,8 @@ impl DaemonError {
     /// True if its configuration is wrong: starting it again will not help.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) | Self::Root => true,
+            Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) => true,
+            Self::Root | Self::RootWithAccounts => true,
             Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => is_wrong(error),
             Self::Machine(MachineError::Restore { .. } | MachineError::Unreadable { .. }) => true,
             _ => false,
@@ -89,6 +93,7 @@ impl DaemonError {
         match self {
             Self::Tls(error) => error.hint(),
             Self::Root => Some("run the server as a user of its own, or give --allow-root"),
+            Self::RootWithAccounts => Some("run the server as `caller` of /etc/pliant/launcher.toml"),
             Self::Certificate { .. } => Some("issue one with `pliant ca issue`, or correct `name`"),
             Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => error.hint(),
             Self::Machine(MachineError::Unreadable { .. }) => Some(

@@ -43,6 +43,13 @@ impl Certificates {
     }
 }
 
+/// What is unwise in the certificates of the daemon of that role and name, and why they cannot be used here.
+pub fn certificate_warnings(tls: &Credentials, role: Role, name: &Name) -> Vec<String> {
+    let loaded = ServerTls::load(tls).map_err(DaemonError::from);
+    let unusable = loaded.and_then(|tls| DaemonError::check_name(&tls, role, name)).err();
+    without_list(tls).into_iter().chain(unusable.map(|error| format!("tls: {error}"))).collect()
+}
+
 /// A daemon that listens. Everything of it ends with it.
 pub(crate) struct Front {
     /// Where it listens.

@@ -20,6 +20,7 @@ mod thread;
 mod transport;
 
 pub use error::DaemonError;
+pub use front::certificate_warnings;
 pub(crate) use front::{Certificates, Front};
 pub(crate) use health::JournalHealth;
 pub(crate) use machine_host::MachineHost;

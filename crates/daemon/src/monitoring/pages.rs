@@ -54,6 +54,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Readiness {
     reasons: Vec<Reason>,
+    /// What is worth knowing whether it is ready or not.
+    notes: Vec<String>,
 }
 
 /// Why a daemon is not ready.
@@ -75,6 +77,13 @@ impl Readiness {
     #[must_use]
     pub fn but(mut self, part: &'static str, reason: impl Into<String>) -> Readiness {
         self.reasons.push(Reason { part, reason: reason.into() });
+        self
+    }
+
+    /// The same with something that is worth knowing.
+    #[must_use]
+    pub fn noting(mut self, note: impl Into<String>) -> Readiness {
+        self.notes.push(note.into());
         self
     }
 
@@ -233,7 +242,10 @@ fn plain(content_type: &'static str) -> Headers {
 
 fn readiness_page(readiness: &Readiness) -> Response {
     let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let page = serde_json::json!({ "ready": readiness.is_ready(), "reasons": readiness.reasons });
+    let mut page = serde_json::json!({ "ready": readiness.is_ready(), "reasons": readiness.reasons });
+    if !readiness.notes.is_empty() {
+        page["notes"] = readiness.notes.clone().into();
+    }
     (status, plain("application/json"), format!("{page}\n")).into_response()
 }
 

@@ -60,7 +60,8 @@ impl Service {
         };
         let made = self.offer.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
         let sample = self.sample(&what, &made);
-        let PreparedWork { prepared, batch } = made;
+        let PreparedWork { prepared, batch, account } = made;
+        let account = account.map(String::from);
         // The estimates of a batch are those of its server alone.
         let pinned = pinned || batch.is_some();
         prepared.check_inputs(&inputs).map_err(|refusal| refused(&refusal))?;
@@ -77,8 +78,8 @@ impl Service {
         // A batch says what it runs by itself, and goes to no other server.
         let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let (account, request) = (None, id.to_string());
-        let program = Program { prepared, submitted, batch, inputs, shared, account, request };
+        let program =
+            Program { prepared, submitted, batch, inputs, shared, account, request: id.to_string() };
         let owner = caller.user.clone();
         let submit = Submit {
             key,

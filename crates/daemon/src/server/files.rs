@@ -8,7 +8,8 @@ use std::time::Duration;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, User};
 use pliant_site::processes;
-use pliant_staging::{ResultLimits, ResultName, StagingError, Store, open_result, seal, sealed};
+use pliant_site::{FileStream, FilesError, JobFolder};
+use pliant_staging::{ResultLimits, ResultName, StagingError, Store};
 use pliant_telemetry::{names, spawn_of_call};
 use pliant_wire::{Download, Fetchable, JobResults, OmittedFile, Upload, UploadAnswer, proto};
 use tokio::sync::mpsc;
@@ -195,28 +196,34 @@ pub(super) async fn results(
         // A job that was lost has none.
         exit.map_or([false; 2], |exit| [exit.stdout_cut, exit.stderr_cut])
     };
-    left(sealing, dir, was_cut).await
+    left(sealing, dir, None, was_cut).await
 }
 
-/// What was left in the folder of something that has ended; `was_cut` says of which of its outputs something was dropped.
+/// What was left by something that has ended and has its records in that folder, or by a task of it; `was_cut` says of which of its
+/// outputs something was dropped.
 pub(super) async fn left(
     sealing: &Sealing,
     dir: PathBuf,
+    task: Option<String>,
     was_cut: impl FnOnce(&Path) -> [bool; 2] + Send + 'static,
 ) -> Result<proto::ResultsReply, Status> {
-    let there = dir.clone();
-    let sum_up = move || gathered(&there, was_cut).map_err(|error| status(&error));
-    let results = sealing.results(&dir, SEALING, sum_up).await?;
+    let (there, of) = (dir.clone(), task.clone());
+    let sum_up = move || gathered(&there, of.as_deref(), was_cut).map_err(|error| files_status(&error));
+    let what = task.map_or(dir.clone(), |task| dir.join(task));
+    let results = sealing.results(&what, SEALING, sum_up).await?;
     Ok((&*results).into())
 }
 
 /// What there is in the folder of something that has ended, summed up if it was not before.
-fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobResults, StagingError> {
-    let found = match sealed(dir) {
-        Ok(Some(found)) => found,
-        // The job may have replaced it by anything.
-        Ok(None) | Err(StagingError::Damaged { .. } | StagingError::NotAFile { .. }) => seal(dir, RESULTS)?,
-        Err(error) => return Err(error),
+fn gathered(
+    dir: &Path,
+    task: Option<&str>,
+    was_cut: impl FnOnce(&Path) -> [bool; 2],
+) -> Result<JobResults, FilesError> {
+    let folder = JobFolder::at(dir)?;
+    let found = match task {
+        None => folder.results(RESULTS)?,
+        Some(task) => folder.task_results(task, RESULTS)?,
     };
     let [stdout_cut, stderr_cut] = was_cut(dir);
     Ok(JobResults {
@@ -232,6 +239,8 @@ fn gathered(dir: &Path, was_cut: impl FnOnce(&Path) -> [bool; 2]) -> Result<JobR
 pub(super) struct Wanted {
     /// Whose it is, for the log.
     pub(super) of: String,
+    /// The task of a subjob that has left it; none if it is a job's.
+    pub(super) task: Option<String>,
     pub(super) name: ResultName,
     /// Where to begin, in bytes.
     pub(super) offset: u64,
@@ -242,7 +251,7 @@ pub(super) struct Wanted {
 impl From<Download> for Wanted {
     fn from(download: Download) -> Wanted {
         let Download { handle, name, offset, follow } = download;
-        Wanted { of: handle.to_string(), name, offset, follow }
+        Wanted { of: handle.to_string(), task: None, name, offset, follow }
     }
 }
 
@@ -280,17 +289,20 @@ where
     E: Fn() -> F,
     F: Future<Output = Result<bool, Status>>,
 {
-    let Wanted { of, name, mut offset, follow } = wanted;
+    let Wanted { of, task, name, mut offset, follow } = wanted;
     loop {
         // Asked before reading, so that nothing written before the end is missed.
         let last = !follow || ended().await?;
-        loop {
-            let (dir, wanted) = (dir.clone(), name.clone());
+        let (there, task, wanted) = (dir.clone(), task.clone(), name.clone());
+        let mut stream = of_files(move || opened(&there, task.as_deref(), &wanted, offset, last)).await?;
+        while let Some(mut reading) = stream.take() {
             open.check()?;
-            let piece = blocking(move || piece(&dir, &wanted, offset, last)).await?;
+            let there = dir.clone();
+            let (piece, reading) = of_files(move || Ok((piece(&there, &mut reading)?, reading))).await?;
             if piece.is_empty() {
                 break;
             }
+            stream = Some(reading);
             offset += piece.len() as u64;
             metrics::counter!(names::DOWNLOADED_BYTES).increment(piece.len() as u64);
             let sent = timeout(SLOW, sender.send(Ok(proto::Chunk { data: piece }))).await;
@@ -310,21 +322,57 @@ where
     }
 }
 
-fn piece(dir: &Path, name: &ResultName, offset: u64, must_exist: bool) -> Result<Vec<u8>, StagingError> {
-    let reader = match open_result(dir, name, offset) {
-        Ok(reader) => reader,
-        // Not there yet, or not so long yet.
-        Err(StagingError::NoResult { .. } | StagingError::BehindEnd { .. }) if !must_exist => {
-            return Ok(Vec::new());
+/// Opens a file; none if it is not there yet, or not so long yet, and need not be.
+fn opened(
+    dir: &Path,
+    task: Option<&str>,
+    name: &ResultName,
+    offset: u64,
+    must_exist: bool,
+) -> Result<Option<FileStream>, FilesError> {
+    match JobFolder::at(dir)?.open(task, name, offset) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(FilesError::Staging(StagingError::NoResult { .. } | StagingError::BehindEnd { .. }))
+            if !must_exist =>
+        {
+            Ok(None)
         }
-        Err(error) => return Err(error),
-    };
+        Err(error) => Err(error),
+    }
+}
+
+fn piece(dir: &Path, stream: &mut FileStream) -> Result<Vec<u8>, FilesError> {
     let mut piece = Vec::new();
-    reader
+    stream
+        .by_ref()
         .take(PIECE as u64)
         .read_to_end(&mut piece)
         .map_err(|source| StagingError::Io { path: dir.to_owned(), source })?;
     Ok(piece)
+}
+
+/// Runs something that blocks, off the threads that serve connections.
+async fn of_files<A: Send + 'static>(
+    act: impl FnOnce() -> Result<A, FilesError> + Send + 'static,
+) -> Result<A, Status> {
+    let done = tokio::task::spawn_blocking(act).await;
+    done.map_err(|_| Status::internal("a file operation failed"))?.map_err(|error| files_status(&error))
+}
+
+/// An error of an execution's files as clients see it.
+fn files_status(error: &FilesError) -> Status {
+    match error {
+        FilesError::Staging(error) => status(error),
+        // Paths of this host are not for users.
+        FilesError::Records(error) => {
+            tracing::error!(%error, "file operation failed");
+            Status::unavailable("the server cannot read or write its files at the moment")
+        }
+        FilesError::Launcher(error) => {
+            tracing::error!(%error, "files of an account cannot be read");
+            Status::unavailable("the server cannot read the files of the job's account at the moment")
+        }
+    }
 }
 
 /// An error of files as clients see it.
@@ -336,6 +384,8 @@ pub(super) fn status(error: &StagingError) -> Status {
         StagingError::Missing { .. } => Status::failed_precondition(message),
         StagingError::NoResult { .. } => Status::not_found(message),
         StagingError::BehindEnd { .. } => Status::out_of_range(message),
+        // Pieces of an earlier upload of the file still arrive: another one begins where they end.
+        StagingError::Offset { .. } => Status::aborted(message),
         StagingError::Io { .. } | StagingError::DiskFull { .. } | StagingError::Damaged { .. } => {
             // Paths of this host are not for users.
             tracing::error!(%error, "file operation failed");

@@ -47,7 +47,8 @@ impl Service {
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
         let sample = self.sample(&what, &made);
-        let PreparedWork { prepared, batch } = made;
+        let PreparedWork { prepared, batch, account } = made;
+        let account = account.map(String::from);
         if let Err(refusal) = prepared.check_inputs(&inputs) {
             return Ok(Err(refusal.to_string()));
         }
@@ -59,7 +60,7 @@ impl Service {
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
         let program =
-            Program { prepared, submitted: Some(what), batch, inputs, shared: None, account: None, request };
+            Program { prepared, submitted: Some(what), batch, inputs, shared: None, account, request };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },

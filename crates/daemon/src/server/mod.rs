@@ -1,6 +1,7 @@
 //! The server as a daemon.
 
 mod accepting;
+mod accounts;
 mod claims;
 pub(crate) mod cluster;
 mod driver;
@@ -8,6 +9,7 @@ mod execution;
 mod explorations;
 mod files;
 mod handover;
+mod jobs_folder;
 mod links;
 mod locals;
 mod lookup;
@@ -26,6 +28,7 @@ mod upkeep;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use accounts::Accounts;
 use claims::Claims;
 use cluster::{Cluster, FreshListings};
 use driver::ServerDriver;
@@ -73,8 +76,9 @@ pub async fn serve(
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), DaemonError> {
     let certificates = Certificates::load(&file.tls, Role::Server, &file.name)?;
+    let as_whom = file.accounts().shared_account();
     let machine = recover(&file).await?;
-    let host = Arc::new(host(&file, supervisor).await?);
+    let host = Arc::new(host(&file, supervisor, machine.journal_id()).await?);
     let archive = machine.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
@@ -93,11 +97,12 @@ pub async fn serve(
     let fresh = cluster.as_ref().map(Cluster::fresh);
     // Of a cluster that was never listed nothing is known yet.
     let procs = machine.machine().procs();
-    let offer = offer(&file, procs, advertised.clone(), host.pliant());
+    let offer = offer(&file, procs, advertised.clone(), &host);
     let (explorations, requests) =
         explorations::start(&file, host.clone(), &offer, halted.clone()).await?.unzip();
     let contact = ParentContact::start();
-    let ready_page = ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone());
+    let ready_page =
+        ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone(), as_whom.clone());
     front.serve_pages(file.http.as_ref(), ready_page).await?;
     let free = FreeProcs::new(machine.machine().usage().free);
     let child = ServerChild {
@@ -166,23 +171,35 @@ pub async fn serve(
     let links = links::Service::new(client_tls, file.listen.ip());
     let routes = routes(&front, service, links, file.limits.message_bytes);
     let (address, batch) = (front.address, file.cluster.policy());
-    tracing::info!(name = %file.name, %address, procs = procs.0, batch, "server ready");
+    let accounts = as_whom.unwrap_or_else(|| "each job runs as the account of its user".to_owned());
+    tracing::info!(name = %file.name, %address, procs = procs.0, batch, accounts, "server ready");
     ready(address);
     front.serve(routes, std::iter::once(thread).chain(requests).collect(), stop).await
 }
 
 /// The host that a server's file describes, with its uploads.
-async fn host(file: &ServerFile, supervisor: Vec<OsString>) -> Result<Host, DaemonError> {
-    let folder = file.state.join("staging");
-    let opened = tokio::task::spawn_blocking(move || Store::open(&folder, staging::Limits::default()));
+async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Result<Host, DaemonError> {
+    let (state, named) = (file.state.clone(), file.accounts().jobs_folder());
+    let opened = tokio::task::spawn_blocking(move || jobs_folder::open(&state, named.as_deref(), journal));
+    let folder = opened.await.expect("opening does not panic").map_err(unusable("folder of jobs"))?;
+    let uploads = folder.join("staging");
+    let opened = tokio::task::spawn_blocking(move || Store::open(&uploads, staging::Limits::default()));
     let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
     let mut cluster = file.cluster.clone();
     cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
+    let pliant = supervisor.first().map(Into::into).unwrap_or_default();
+    let (accounts, state) = (file.accounts(), file.state.clone());
+    let made = tokio::task::spawn_blocking(move || {
+        let accounts = Accounts::new(&accounts, pliant)?;
+        accounts.close(&state).map(|()| accounts)
+    });
+    let accounts = made.await.expect("looking at accounts does not panic").map_err(unusable("accounts"))?;
     Ok(Host {
         server: file.name.clone(),
-        state: file.state.clone(),
+        folder,
         cluster,
         store,
+        accounts: Arc::new(accounts),
         supervisor,
         runtime: tokio::runtime::Handle::current(),
     })
@@ -213,9 +230,13 @@ fn ready_page(
     parent: ParentContact,
     explorations: Option<Explorations>,
     fresh: Option<FreshListings>,
+    as_whom: Option<String>,
 ) -> impl Fn() -> Readiness + Send + Sync + 'static {
     move || {
         let mut readiness = readiness(&journal, Some(&parent));
+        if let Some(as_whom) = &as_whom {
+            readiness = readiness.noting(as_whom);
+        }
         if let Some(why) = explorations.as_ref().and_then(|explorations| explorations.failure()) {
             readiness = readiness.but("explorations", why);
         }
@@ -256,21 +277,18 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
 
 fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
     // The file was checked when it was read; this is for files made in memory.
-    let value = |(key, message)| {
-        DaemonError::Config(crate::config::wrong_value(std::path::Path::new("in memory"), key, message))
-    };
     Ok(ServerConfig {
         name: file.name.clone(),
         address: file.address(),
         procs: file.cluster.procs(),
-        speed: file.cluster.speed().map_err(value)?,
+        speed: file.cluster.speed().map_err(in_memory)?,
         policy: file.cluster.policy(),
-        tuner: file.cluster.tuner().map_err(value)?,
+        tuner: file.cluster.tuner().map_err(in_memory)?,
         waiting_per_user: file.waiting_per_user,
     })
 }
 
-fn offer(file: &ServerFile, procs: Procs, address: String, pliant: String) -> ServiceOffer {
+fn offer(file: &ServerFile, procs: Procs, address: String, host: &Host) -> ServiceOffer {
     let catalogue = Arc::new(file.catalogue.clone());
     let mut services = catalogue.summaries();
     if file.optional.as_ref().is_some_and(|optional| optional.pause) {
@@ -290,7 +308,18 @@ fn offer(file: &ServerFile, procs: Procs, address: String, pliant: String) -> Se
         optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
     };
     let margin = batch_margin(file.cluster.grace_s, info.speed);
-    ServiceOffer { info, catalogue, pliant, margin, shared: Arc::new(file.shared.clone()) }
+    ServiceOffer {
+        info,
+        catalogue,
+        accounts: host.accounts.clone(),
+        pliant: host.pliant(),
+        margin,
+        shared: Arc::new(file.shared.clone()),
+    }
+}
+
+fn in_memory((key, message): (&'static str, String)) -> DaemonError {
+    DaemonError::Config(crate::config::wrong_value(std::path::Path::new("in memory"), key, message))
 }
 
 fn unusable<E: std::error::Error + Send + Sync + 'static>(what: &'static str) -> impl Fn(E) -> DaemonError {

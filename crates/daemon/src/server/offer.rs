@@ -14,6 +14,7 @@ use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
 use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
 use pliant_model::{Procs, Span, Time};
+use pliant_site::accounts::AccountName;
 use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
@@ -21,6 +22,7 @@ use pliant_transport::ClientTls;
 use pliant_wire::{InstanceCall, SubmittedWork};
 use tokio::sync::watch;
 
+use super::accounts::Accounts;
 use super::cluster::FreshListings;
 use crate::host::{Mailbox, Replies, Stopped};
 use crate::uplink::{Child, Upward};
@@ -30,6 +32,8 @@ use crate::uplink::{Child, Upward};
 pub(super) struct ServiceOffer {
     pub(super) info: ServerInfo,
     pub(super) catalogue: Arc<Catalogue>,
+    /// As which accounts users' jobs run.
+    pub(super) accounts: Arc<Accounts>,
     /// The path of this program, for services that use it.
     pub(super) pliant: String,
     /// How much longer the walltime of a batch is than those of its instances: [`batch_margin`].
@@ -45,6 +49,8 @@ pub(super) struct PreparedWork {
     pub(super) prepared: Prepared,
     /// The instances, if it is a batch.
     pub(super) batch: Option<Batch>,
+    /// The account as which it runs; none if that is the server's own user.
+    pub(super) account: Option<AccountName>,
 }
 
 impl ServiceOffer {
@@ -55,10 +61,11 @@ impl ServiceOffer {
         user: &User,
         learned: Option<Span>,
     ) -> Result<PreparedWork, Refusal> {
+        let account = self.accounts.of_owner(user)?;
         match what {
             SubmittedWork::Service { name, arguments } => {
                 let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
-                Ok(PreparedWork { prepared, batch: None })
+                Ok(PreparedWork { prepared, batch: None, account })
             }
             SubmittedWork::Batch(batch) => {
                 let service = self.catalogue.find(&batch.service, user)?;
@@ -67,7 +74,7 @@ impl ServiceOffer {
                 let (prepared, batch) =
                     service.prepare_batch(&batch.arguments, &batch.varied, calls, &self.pliant, learned)?;
                 let prepared = prepared.with_margin(self.margin);
-                Ok(PreparedWork { prepared, batch: Some(batch) })
+                Ok(PreparedWork { prepared, batch: Some(batch), account })
             }
             SubmittedWork::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
@@ -85,7 +92,7 @@ impl ServiceOffer {
                     folder: script.folder.as_ref().map(|folder| self.in_place(folder)).transpose()?,
                 };
                 let prepared = self.catalogue.prepare_script(&given, None, None)?;
-                Ok(PreparedWork { prepared, batch: None })
+                Ok(PreparedWork { prepared, batch: None, account })
             }
         }
     }
@@ -109,6 +116,9 @@ impl ServiceOffer {
     /// The shape of what is asked for.
     fn work(&self, what: &DiscoverySubject, user: &User, learned: Option<Span>) -> Result<Work, Reason> {
         let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
+        if !matches!(what, DiscoverySubject::Snapshots | DiscoverySubject::Move(_)) {
+            self.accounts.of_owner(user).map_err(refused)?;
+        }
         match what {
             DiscoverySubject::Work(work) if self.catalogue.takes_scripts() => Ok(work.clone()),
             DiscoverySubject::InPlace { work, folder } if self.catalogue.takes_scripts() => {

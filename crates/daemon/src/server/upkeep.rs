@@ -10,11 +10,12 @@ use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
 use pliant_site::processes::{self, ProcessState};
+use pliant_site::{FilesError, JobFolder};
 use pliant_staging::StagingError;
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
-use super::execution::Host;
+use super::execution::{Host, blocking};
 use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
 
@@ -49,7 +50,7 @@ impl Upkeep {
             if self.is_due(now, &job).await {
                 let dir = self.host.dir(&job);
                 tracing::info!(%job, "its files are removed: it ended long ago");
-                if let Err(error) = fs::remove_dir_all(&dir) {
+                if let Err(error) = blocking(&dir, removed).await {
                     tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a job");
                 }
             }
@@ -57,7 +58,7 @@ impl Upkeep {
         for subjob in self.host.subjobs() {
             let dir = self.host.subjob_dir(&subjob);
             if self.is_due_subjob(now, subjob, &dir).await
-                && let Err(error) = fs::remove_dir_all(&dir)
+                && let Err(error) = blocking(&dir, removed).await
             {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a subjob");
             }
@@ -107,7 +108,7 @@ impl Upkeep {
         if known != Ok(false) {
             return false;
         }
-        let ended = match processes::find(dir) {
+        let ended = match blocking(dir, processes::find).await {
             Ok(ProcessState::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
             Ok(ProcessState::NeverStarted | ProcessState::Lost(_)) => changed(dir),
             Ok(ProcessState::Running(_)) | Err(_) => None,
@@ -131,6 +132,11 @@ impl Upkeep {
         // An upload in neither is left alone.
         matches!(row, Ok(Some(row)) if Time(row.ended) + self.kept <= now)
     }
+}
+
+/// Removes all files and records of an execution.
+fn removed(dir: &Path) -> Result<(), FilesError> {
+    JobFolder::at(dir)?.remove()
 }
 
 /// When a folder was changed, as the system's clock said.

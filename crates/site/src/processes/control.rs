@@ -13,9 +13,11 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use super::folder::{Folder, FolderError, Probe};
-use super::record::Exit;
+use super::job_folder;
+use super::record::{Exit, Started};
 use super::supervisor::PATH;
-use super::survivors;
+use super::survivors::{self, Marks};
+use crate::accounts::AccountRun;
 
 /// How often a supervisor is polled that is no child of this process, so that it cannot be waited for.
 const POLL_MIN: Duration = Duration::from_millis(5);
@@ -200,12 +202,37 @@ pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
         _ => {}
     }
     let started = folder.started();
-    let killed = survivors::kill(&folder, started.as_ref());
+    let killed = end_survivors(&folder, started.as_ref())?;
     if let Some(why) = unreadable {
         return Ok(ProcessState::Lost(Lost::Unreadable { why }));
     }
     let is_other_boot = started.is_some_and(|started| started.boot_id != survivors::boot_id());
     Ok(ProcessState::Lost(if is_other_boot { Lost::HostRestarted } else { Lost::SupervisorDied { killed } }))
+}
+
+/// Kills what is left of a job whose supervisor died, as the account as which it runs.
+fn end_survivors(folder: &Folder, started: Option<&Started>) -> Result<usize, FolderError> {
+    survivors::end_cgroup(started);
+    let Some(account) = folder.account()? else {
+        return Ok(Marks::of_own(folder.path(), started).kill());
+    };
+    let marks = Marks::of_account(&account.folder, started);
+    job_folder::end_survivors(&account, marks).map_err(|error| {
+        let source = io::Error::new(ErrorKind::Interrupted, error.public_message());
+        FolderError { path: folder.path().to_owned(), action: "end what is left of the job of", source }
+    })
+}
+
+/// The account as which the job of a folder runs, and where its files are; none if it runs as this user, or was not prepared.
+///
+/// # Errors
+/// The folder is there and cannot be read.
+pub fn account_of(dir: &Path) -> Result<Option<AccountRun>, FolderError> {
+    match Folder::at(dir) {
+        Ok(folder) => folder.account(),
+        Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Asks for the end of a job: TERM, and KILL after its grace period. Does nothing if it ended already, and may be

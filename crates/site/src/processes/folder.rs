@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::record::{Exit, Started};
 use super::spec::RunSpec;
+use crate::accounts::AccountRun;
 
 const LOCK: &str = "lock";
 const SPEC: &str = "spec.json";
@@ -30,6 +31,9 @@ const WORK: &str = "work";
 fn sized(procs: u32) -> String {
     format!("spec.{procs}.json")
 }
+
+/// How much is read of the reason for which a program was not started.
+const REFUSAL_BYTES: u64 = 4_096;
 
 /// What was tried with a file whose content makes no sense.
 const UNDERSTAND: &str = "understand";
@@ -115,9 +119,17 @@ impl Folder {
     /// Makes the folder and its work folder; only this user may look inside. They outlive a crash of the machine: what
     /// is written into the folder later would be lost with it.
     pub(super) fn create(path: &Path) -> Result<Folder, FolderError> {
-        let work = path.join(WORK);
-        let created = DirBuilder::new().recursive(true).mode(0o700).create(&work);
-        created.map_err(|source| FolderError { path: work, action: "create", source })?;
+        Folder::create_with(path, path.join(WORK))
+    }
+
+    /// The same without a work folder, for a job whose files are elsewhere.
+    pub(super) fn create_for_records(path: &Path) -> Result<Folder, FolderError> {
+        Folder::create_with(path, path.to_owned())
+    }
+
+    fn create_with(path: &Path, innermost: PathBuf) -> Result<Folder, FolderError> {
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&innermost);
+        created.map_err(|source| FolderError { path: innermost, action: "create", source })?;
         let folder = Folder::at(path)?;
         // The folder of all jobs may be new as well.
         for holder in folder.path.ancestors().take(3) {
@@ -155,6 +167,30 @@ impl Folder {
             Some(spec) => Ok(spec),
             None => Err(self.failed(SPEC, "read")(ErrorKind::NotFound.into())),
         }
+    }
+
+    /// The account as which the job runs; none if it runs as this user, or was never prepared.
+    pub(super) fn account(&self) -> Result<Option<AccountRun>, FolderError> {
+        match self.read::<RunSpec>(SPEC) {
+            Ok(spec) => Ok(spec.and_then(|spec| spec.account)),
+            // Only a job of this user could have changed it.
+            Err(FolderError { action: UNDERSTAND, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Why the job's program was not started, as the first line of its standard error says with that beginning; the file is
+    /// emptied then.
+    pub(super) fn take_refusal(&self, beginnings: &[&str]) -> Option<String> {
+        let path = self.path.join("stderr");
+        let mut head = Vec::new();
+        File::open(&path).ok()?.take(REFUSAL_BYTES).read_to_end(&mut head).ok()?;
+        let text = String::from_utf8_lossy(&head);
+        let line = text.lines().next().unwrap_or_default();
+        let why = beginnings.iter().find_map(|beginning| line.strip_prefix(beginning))?.to_owned();
+        // A text that is there twice does no harm.
+        let _ = OpenOptions::new().write(true).truncate(true).open(&path);
+        Some(why)
     }
 
     pub(super) fn has_spec(&self) -> bool {

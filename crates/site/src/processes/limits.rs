@@ -7,22 +7,18 @@
 //! Memory is what the job's processes alone have resident, and the largest part that one of them shares with others (files that
 //! it has mapped, shared memory). A page that a process shares with its parent since a fork counts for both.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::Cgroup;
+use super::disk::{DiskMeter, DiskUsage, REST};
 use super::table::{self, Process};
 
 /// Between two looks at memory and processes.
 const PERIOD: Duration = Duration::from_millis(250);
-/// Between two looks at the disk, at least.
-const DISK_PERIOD: Duration = Duration::from_secs(2);
-/// How much longer than a look takes the supervisor rests before the next one.
-const REST: u32 = 20;
 
 /// What a job may use on this host; none is no limit.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -64,8 +60,8 @@ impl JobLimits {
         };
         over(self.memory_bytes, usage.memory_bytes, "bytes of memory")
             .or_else(|| over(self.processes, usage.processes, "processes and threads"))
-            .or_else(|| over(self.disk_bytes, usage.disk_bytes, "bytes of files"))
-            .or_else(|| over(self.disk_files, usage.disk_files, "files"))
+            .or_else(|| over(self.disk_bytes, usage.disk.bytes, "bytes of files"))
+            .or_else(|| over(self.disk_files, usage.disk.files, "files"))
     }
 }
 
@@ -74,8 +70,7 @@ impl JobLimits {
 struct Usage {
     memory_bytes: u64,
     processes: u64,
-    disk_bytes: u64,
-    disk_files: u64,
+    disk: DiskUsage,
 }
 
 impl Usage {
@@ -98,23 +93,21 @@ impl Usage {
 pub(super) struct LimitWatch<'a> {
     limits: &'a JobLimits,
     supervisor: Pid,
-    work: PathBuf,
+    disk: DiskMeter,
     cgroup: Option<&'a Cgroup>,
     next: Instant,
-    disk_next: Instant,
-    disk: Usage,
 }
 
 impl<'a> LimitWatch<'a> {
-    /// A watch over the descendants of a supervisor and over the work folder of its job.
+    /// A watch over the descendants of a supervisor and over the files of its job.
     pub(super) fn new(
         limits: &'a JobLimits,
         supervisor: Pid,
-        work: PathBuf,
+        disk: DiskMeter,
         cgroup: Option<&'a Cgroup>,
         now: Instant,
     ) -> LimitWatch<'a> {
-        LimitWatch { limits, supervisor, work, cgroup, next: now, disk_next: now, disk: Usage::default() }
+        LimitWatch { limits, supervisor, disk, cgroup, next: now }
     }
 
     /// What the job exceeds, if it does; and when to look again, if ever.
@@ -136,44 +129,21 @@ impl<'a> LimitWatch<'a> {
     }
 
     fn exceeded(&mut self, now: Instant) -> Option<String> {
-        let mut usage = match self.limits.of_processes() {
-            true => Usage::of(&table::descendants(self.supervisor)),
-            false => Usage::default(),
-        };
-        if self.limits.of_disk() && now >= self.disk_next {
-            let begin = Instant::now();
-            let most = self.limits.disk_files.unwrap_or(u64::MAX);
-            (self.disk.disk_bytes, self.disk.disk_files) = disk_usage(&self.work, most);
-            self.disk_next = now + DISK_PERIOD.max(begin.elapsed() * REST);
+        let mut usage = Usage::default();
+        if self.limits.of_processes() {
+            let mut processes = table::descendants(self.supervisor);
+            let meter = self.disk.process();
+            processes.retain(|process| Some(process.pid) != meter);
+            usage = Usage::of(&processes);
         }
-        (usage.disk_bytes, usage.disk_files) = (self.disk.disk_bytes, self.disk.disk_files);
+        if self.limits.of_disk() {
+            match self.disk.usage(now, self.limits.disk_files.unwrap_or(u64::MAX)) {
+                Ok(disk) => usage.disk = disk,
+                Err(why) => return Some(format!("files that cannot be measured: {why}")),
+            }
+        }
         self.limits.exceeded_by(&usage)
     }
-}
-
-/// Bytes on disk and number of the files and folders below a folder, links not followed; it stops counting soon after `most` files.
-/// What cannot be read is not counted.
-pub fn disk_usage(folder: &Path, most: u64) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    const BLOCK_BYTES: u64 = 512;
-    let (mut bytes, mut files) = (0, 0);
-    let mut unvisited = vec![folder.to_owned()];
-    while let Some(folder) = unvisited.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            files += 1;
-            // A file with several names counts once for each: it is cheaper than to remember them.
-            bytes += metadata.blocks() * BLOCK_BYTES;
-            if metadata.is_dir() {
-                unvisited.push(entry.path());
-            }
-            if files > most {
-                return (bytes, files);
-            }
-        }
-    }
-    (bytes, files)
 }
 
 #[cfg(test)]
@@ -187,34 +157,22 @@ mod tests {
             processes: Some(5),
             disk_bytes: Some(100),
             disk_files: Some(3),
-            cgroup: None,
+            ..JobLimits::default()
         };
-        let within = Usage { memory_bytes: 1000, processes: 5, disk_bytes: 100, disk_files: 3 };
+        let disk = DiskUsage { bytes: 100, files: 3 };
+        let within = Usage { memory_bytes: 1000, processes: 5, disk };
         let check = |usage: Usage, expected: Option<&str>| {
             assert_eq!(limits.exceeded_by(&usage).as_deref(), expected);
         };
         check(within, None);
         check(Usage { memory_bytes: 1001, ..within }, Some("1001 bytes of memory, 1000 are allowed"));
         check(Usage { processes: 6, ..within }, Some("6 processes and threads, 5 are allowed"));
-        check(Usage { disk_bytes: 101, ..within }, Some("101 bytes of files, 100 are allowed"));
-        check(Usage { disk_files: 4, ..within }, Some("4 files, 3 are allowed"));
+        check(
+            Usage { disk: DiskUsage { bytes: 101, ..disk }, ..within },
+            Some("101 bytes of files, 100 are allowed"),
+        );
+        check(Usage { disk: DiskUsage { files: 4, ..disk }, ..within }, Some("4 files, 3 are allowed"));
         assert_eq!(JobLimits::default().exceeded_by(&Usage { memory_bytes: u64::MAX, ..within }), None);
-    }
-
-    #[test]
-    fn files_are_counted_and_links_are_not_followed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let (inside, outside) = (scratch.path().join("inside"), scratch.path().join("outside"));
-        for folder in [&inside, &outside] {
-            fs::create_dir_all(folder.join("deep")).unwrap();
-            fs::write(folder.join("deep/file"), vec![7; 100_000]).unwrap();
-        }
-        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-        let (bytes, files) = disk_usage(&inside, u64::MAX);
-        assert_eq!(files, 3, "a folder, a file and a link");
-        assert!((100_000..200_000).contains(&bytes), "{bytes}");
-        assert_eq!(disk_usage(&inside, 1).1, 2, "it stops when there are too many");
-        assert_eq!(disk_usage(&scratch.path().join("none"), 1), (0, 0));
     }
 
     #[test]

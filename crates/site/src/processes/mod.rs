@@ -24,6 +24,12 @@
 //! A supervisor that an external batch system starts for a sibling job or for a subjob first waits at a [`StartGate`], another
 //! folder, until it may go on to this one.
 //!
+//! # Accounts
+//!
+//! A job that runs as an account of its own ([`RunSpec::account`]) has its work folder, script, tasks and inputs in a folder of that
+//! account, a [`JobFolder`](crate::JobFolder). The folder above has the records, and belongs to the server: no job can read or
+//! change them. The supervisor stays the server's, starts the job's program through the launcher, and signals it through that.
+//!
 //! # Why no job is started twice, and none is forgotten
 //!
 //! *Twice*: `started.json` is created with `O_EXCL` by a supervisor that holds the lock, before it starts anything. A
@@ -54,13 +60,16 @@
 //! [`FOLDER_VARIABLE`] with this folder, and those in the recorded session and group of this boot. A process that
 //! both left the group and overwrote its environment escapes this, as does one that runs as another user.
 
+mod account;
 mod allotted;
 mod cgroup;
 mod control;
+mod disk;
 mod folder;
 mod gate;
 mod group;
 mod inputs;
+pub(crate) mod job_folder;
 mod limits;
 mod output;
 mod ports;
@@ -73,17 +82,22 @@ mod tasks;
 mod throttle;
 mod watch;
 
+pub use account::NOT_STARTED_PREFIX;
+pub(crate) use account::PROGRAM_PATH;
 pub use cgroup::{check as check_cgroup, delegated as delegated_cgroup};
 pub use control::{
-    Ending, Lost, ProcessState, Running, SpawnError, ask_end, find, recorded, spawn, terminate,
+    Ending, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, recorded, spawn, terminate,
 };
+pub use disk::DiskUsage;
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
-pub use limits::{JobLimits, disk_usage};
+pub use limits::JobLimits;
 pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use supervisor::{SuperviseError, supervise};
+pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
+pub(crate) use survivors::Marks;
 pub use tasks::{
     BatchSpec, InstanceRun, OUTPUT_BYTES, SubjobSpec, TaskEnd, TaskInput, TaskList, TaskRun, TasksEnd,
     longest_of_batch, run_tasks, task_ends, task_ends_length,

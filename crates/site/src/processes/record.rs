@@ -17,6 +17,9 @@ pub(super) struct Started {
     /// The folder of its cgroup, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cgroup: Option<PathBuf>,
+    /// When the first process came to be, in clock ticks since the host was started, if the job runs as an account of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) leader_ticks: Option<u64>,
     /// The boot of this host in which that was: process ids mean nothing in another.
     pub(super) boot_id: String,
     /// Milliseconds since the Unix epoch.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::{Folder, FolderError};
 use super::limits::JobLimits;
+use crate::accounts::AccountRun;
 
 /// One job, ready to be run on this host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -15,8 +16,12 @@ pub struct RunSpec {
     /// Program and arguments. The program is a path, or a name that is looked for in `PATH`; no shell is involved. A
     /// relative path is relative to the job's work folder.
     pub program: Vec<String>,
-    /// The environment, on top of a fixed base: `PATH`, `HOME` (the work folder) and `LANG`. Nothing is inherited
-    /// from the server. [`FOLDER_VARIABLE`](super::FOLDER_VARIABLE) is always added.
+    /// The account as which it runs, and where its files are then; as the supervisor's own user, in the folder of its records, if
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<AccountRun>,
+    /// The environment, on top of a fixed base: `PATH`, `HOME` (the work folder, or the home folder of the account) and `LANG`.
+    /// Nothing is inherited from the server. [`FOLDER_VARIABLE`](super::FOLDER_VARIABLE) is always added.
     pub env: BTreeMap<String, String>,
     /// Seconds after which the job is ended.
     pub walltime_s: u64,
@@ -80,7 +85,7 @@ impl RunSpec {
     /// The specification cannot be run, or the folder cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), SpecError> {
         self.check().map_err(SpecError::Fault)?;
-        Folder::create(dir).and_then(|folder| folder.write_spec(self)).map_err(SpecError::Folder)
+        self.folder(dir).and_then(|folder| folder.write_spec(self)).map_err(SpecError::Folder)
     }
 
     /// The same for when the job is given that many processors, if several sizes will do.
@@ -89,7 +94,15 @@ impl RunSpec {
     /// As for [`RunSpec::write`].
     pub fn write_sized(&self, dir: &Path, procs: u32) -> Result<(), SpecError> {
         self.check().map_err(SpecError::Fault)?;
-        Folder::create(dir).and_then(|folder| folder.write_sized(self, procs)).map_err(SpecError::Folder)
+        self.folder(dir).and_then(|folder| folder.write_sized(self, procs)).map_err(SpecError::Folder)
+    }
+
+    /// The job's folder, with a work folder unless that is elsewhere.
+    fn folder(&self, dir: &Path) -> Result<Folder, FolderError> {
+        match &self.account {
+            None => Folder::create(dir),
+            Some(_) => Folder::create_for_records(dir),
+        }
     }
 }
 
@@ -166,6 +179,7 @@ mod tests {
     fn spec() -> RunSpec {
         RunSpec {
             program: vec!["true".into()],
+            account: None,
             env: BTreeMap::from([("A".into(), "b".into())]),
             walltime_s: 1,
             grace_s: 1,

@@ -1,21 +1,24 @@
 //! The supervisor of one job: a process that survives the server. Single-threaded but for the two threads that copy
 //! the job's output, and asleep unless something happens.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pliant_launcher::REFUSED;
 use pliant_staging::may_pass;
 use pliant_wire::Outcome;
 use rustix::process::{getpid, set_child_subreaper, setsid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::FOLDER_VARIABLE;
+use super::account::{self, Signaller};
 use super::allotted;
 use super::cgroup::Cgroup;
 use super::folder::{Folder, FolderError};
@@ -24,6 +27,7 @@ use super::output::Copy;
 use super::record::{Exit, Started};
 use super::spec::RunSpec;
 use super::survivors::boot_id;
+use super::table::Process;
 use super::watch::{Signals, Watch, Watched};
 
 /// Where a job's program is looked for unless its environment says otherwise.
@@ -78,6 +82,7 @@ pub fn supervise(dir: &Path) -> Result<(), SuperviseError> {
         supervisor: getpid().as_raw_nonzero().get(),
         group: None,
         cgroup: None,
+        leader_ticks: None,
         boot_id: boot_id(),
         started_unix_ms: unix_ms(),
     };
@@ -183,7 +188,7 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
         Ok((start(folder, &spec, cgroup.as_ref())?, spec, cgroup, begin, begin_unix_ms))
     });
-    let (job, spec, cgroup, begin, begin_unix_ms) = match began {
+    let (mut job, spec, cgroup, begin, begin_unix_ms) = match began {
         Ok(began) => began,
         Err(NotStarted { reason, .. }) => {
             exit.cancelled = is_cancelled(folder, signals);
@@ -191,18 +196,26 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
             return exit;
         }
     };
-    let group = Some(job.group.leader().as_raw_nonzero().get());
+    let cgroup = cgroup.as_ref();
     // Needed only if we die, and then processes are found by their environment, too: the job goes on without.
-    let of_cgroup = cgroup.as_ref().map(|cgroup| cgroup.folder().to_owned());
-    if let Err(error) = folder.complete_claim(&Started { group, cgroup: of_cgroup, ..started }) {
+    let started = Started { cgroup: cgroup.map(|cgroup| cgroup.folder().to_owned()), ..started };
+    if let Err(error) = job.release(folder, &started, || !is_cancelled(folder, signals)) {
         complain(&error);
     }
-    let cgroup = cgroup.as_ref();
-    let watch = Watch { folder, spec: &spec, signals, group: job.group, cgroup, started_at: begin };
+    let account = spec.account.as_ref().map(Signaller::of);
+    let watch = Watch { folder, spec: &spec, signals, group: job.group, cgroup, account, started_at: begin };
     let Watched { outcome, over_walltime, over_limit, cancelled, ended_at, cpu_s, max_rss_kb } = watch.run();
     if let Some(cgroup) = cgroup {
         cgroup.remove();
     }
+    let cut = [job.stdout.finish(OUTPUT_AT_MOST), job.stderr.finish(OUTPUT_AT_MOST)];
+    let outcome = match (&spec.account, outcome) {
+        (Some(_), Outcome::ExitCode(code)) if code == i32::from(REFUSED) => {
+            let refusal = folder.take_refusal(&account::REFUSALS);
+            refusal.map_or(Outcome::ExitCode(code), Outcome::NotStarted)
+        }
+        (_, outcome) => outcome,
+    };
     let elapsed_ms = u64::try_from((ended_at - begin).as_millis()).unwrap_or(u64::MAX);
     Exit {
         outcome,
@@ -215,8 +228,8 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         elapsed_ms,
         cpu_s,
         max_rss_kb,
-        stdout_cut: job.stdout.finish(OUTPUT_AT_MOST),
-        stderr_cut: job.stderr.finish(OUTPUT_AT_MOST),
+        stdout_cut: cut[0],
+        stderr_cut: cut[1],
     }
 }
 
@@ -284,8 +297,35 @@ fn cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
 /// A started job.
 struct Job {
     group: ProcessGroup,
+    /// What the launcher waits for before it becomes the job's program, if that runs as an account.
+    input: Option<(ChildStdin, Vec<u8>)>,
     stdout: Copy,
     stderr: Copy,
+}
+
+impl Job {
+    /// Records the job's process group, and lets one that runs as an account begin.
+    fn release(
+        &mut self,
+        folder: &Folder,
+        started: &Started,
+        unless_cancelled: impl Fn() -> bool,
+    ) -> Result<(), FolderError> {
+        let group = self.group.leader().as_raw_nonzero().get();
+        let mut started = Started { group: Some(group), ..started.clone() };
+        let Some((stdin, input)) = self.input.take() else {
+            // Needed only if we die, and then processes are found by their environment, too: the job goes on without.
+            return folder.complete_claim(&started);
+        };
+        // The launcher has no environment that says whose it is: nothing is begun that a server could not find.
+        started.leader_ticks = Process::read(group).map(|process| process.since_ticks);
+        persistently(unless_cancelled, || folder.complete_claim(&started))?;
+        account::write(stdin, input).map_err(|source| FolderError {
+            path: folder.path().to_owned(),
+            action: "start the job of",
+            source,
+        })
+    }
 }
 
 /// Starts the job in a process group of its own.
@@ -295,33 +335,15 @@ fn start(folder: &Folder, spec: &RunSpec, cgroup: Option<&Cgroup>) -> Result<Job
         return Err(NotStarted::lasting("no program"));
     };
     let (stdout_file, stderr_file) = (folder.create_output("stdout")?, folder.create_output("stderr")?);
-    let work = folder.work();
-    if !work.is_dir() {
-        return Err(NotStarted::lasting("there is no work folder"));
-    }
-    let (place, program) = match &spec.folder {
-        None => (&work, Path::new(program).to_owned()),
-        // A relative path is one from the work folder all the same.
-        Some(place) if program.contains('/') => (place, work.join(program)),
-        Some(place) => (place, Path::new(program).to_owned()),
+    let (mut command, program) = match &spec.account {
+        Some(account) => (account::command(account), "the launcher"),
+        None => (own_command(folder, spec, program, arguments)?, program.as_str()),
     };
-    if !place.is_dir() {
-        return Err(NotStarted::lasting(format!(
-            "{}: there is no such folder on the cluster",
-            place.display()
-        )));
-    }
-    let mut command = Command::new(&program);
-    command.args(arguments).current_dir(place).process_group(0);
-    command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8");
-    command.envs(allotted::variables()).envs(&spec.env);
-    command.env(FOLDER_VARIABLE, folder.path());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let failed = |error: io::Error| NotStarted {
-        reason: why(&program.to_string_lossy(), spec, &error),
-        may_pass: may_pass(&error),
-    };
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let failed =
+        |error: io::Error| NotStarted { reason: why(program, &spec.env, &error), may_pass: may_pass(&error) };
     let mut child = spawn_in(cgroup, &mut command).map_err(failed)?;
+    let input = spec.account.as_ref().and_then(|run| Some((child.stdin.take()?, account::input(spec, run))));
     let copies = (child.stdout.take(), child.stderr.take());
     let (Some(stdout), Some(stderr)) = copies else { return Err(NotStarted::lasting("no pipes")) };
     let max_bytes = spec.max_output_bytes;
@@ -329,8 +351,10 @@ fn start(folder: &Folder, spec: &RunSpec, cgroup: Option<&Cgroup>) -> Result<Job
     let stderr = Copy::start(stderr, stderr_file, max_bytes);
     let group = ProcessGroup::of(&child);
     match (stdout, stderr) {
-        (Ok(stdout), Ok(stderr)) => Ok(Job { group, stdout, stderr }),
+        (Ok(stdout), Ok(stderr)) => Ok(Job { group, input, stdout, stderr }),
         (Err(error), _) | (_, Err(error)) => {
+            // The launcher ends when there will be no input.
+            drop(input);
             group.kill();
             let _ = child.wait();
             // It may have done something: it is not started again, whatever the reason.
@@ -339,10 +363,50 @@ fn start(folder: &Folder, spec: &RunSpec, cgroup: Option<&Cgroup>) -> Result<Job
     }
 }
 
+/// The command of a job that runs as this user.
+fn own_command(
+    folder: &Folder,
+    spec: &RunSpec,
+    program: &str,
+    arguments: &[String],
+) -> Result<Command, NotStarted> {
+    let work = folder.work();
+    if !work.is_dir() {
+        return Err(NotStarted::lasting("there is no work folder"));
+    }
+    let place = spec.folder.as_ref().unwrap_or(&work);
+    if !place.is_dir() {
+        return Err(NotStarted::lasting(no_such_folder(place)));
+    }
+    let mut command = Command::new(program_in(spec.folder.as_deref(), &work, program));
+    command.args(arguments).current_dir(place).process_group(0);
+    command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8");
+    command.envs(allotted::variables()).envs(&spec.env);
+    command.env(FOLDER_VARIABLE, folder.path()).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The program of a job that runs in a folder of its user's own, if it runs in one: a relative path is one from the work folder all
+/// the same.
+pub(crate) fn program_in(place: Option<&Path>, work: &Path, program: &str) -> PathBuf {
+    match place {
+        Some(_) if program.contains('/') => work.join(program),
+        _ => program.into(),
+    }
+}
+
+/// Why a job cannot run in a folder of its user's own.
+pub(crate) fn no_such_folder(place: &Path) -> String {
+    format!("{}: there is no such folder on the cluster", place.display())
+}
+
 /// Starts a program in a cgroup: it is in there from its first instruction on.
 fn spawn_in(cgroup: Option<&Cgroup>, command: &mut Command) -> io::Result<Child> {
     let Some(cgroup) = cgroup else { return spawn(command) };
-    cgroup.enter()?;
+    // Of a kind that is not taken for the program's.
+    let failed =
+        |error: io::Error| io::Error::other(format!("the cgroup of the job cannot be entered: {error}"));
+    cgroup.enter().map_err(failed)?;
     let spawned = spawn(command);
     match (cgroup.leave(), spawned) {
         (Ok(()), spawned) => spawned,
@@ -371,14 +435,14 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// A reason that its owner can do something about.
-fn why(program: &str, spec: &RunSpec, error: &io::Error) -> String {
+pub(crate) fn why(program: &str, env: &BTreeMap<String, String>, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound if program.contains('/') => format!(
             "`{program}`: no such program (or the interpreter that its first line names is missing, or the program \
              is for another system)"
         ),
         ErrorKind::NotFound => {
-            let path = spec.env.get("PATH").map_or(PATH, String::as_str);
+            let path = env.get("PATH").map_or(PATH, String::as_str);
             format!("`{program}`: no such program in PATH ({path})")
         }
         ErrorKind::PermissionDenied => format!("`{program}`: not executable: {error}"),

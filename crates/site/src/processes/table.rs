@@ -19,6 +19,8 @@ pub(super) struct Process {
     pub(super) is_zombie: bool,
     /// Its threads.
     pub(super) threads: u64,
+    /// When it came to be, in clock ticks since the host was started.
+    pub(super) since_ticks: u64,
     /// CPU time of its threads, in clock ticks.
     pub(super) own_ticks: u64,
     /// CPU time of the children it waited for, with theirs, in clock ticks.
@@ -39,7 +41,7 @@ impl Process {
         let pid = std::str::from_utf8(&stat[..name_begin]).ok()?.trim().parse().ok()?;
         let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
         // Numbered from `state`, which is field 3 of the manual.
-        let fields: Vec<&str> = rest.split_ascii_whitespace().take(18).collect();
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
         let number = |index: usize| fields.get(index - 3)?.parse::<i32>().ok();
         // The children's times and the threads are signed in the manual, though never below zero.
         let unsigned = |index: usize| fields.get(index - 3)?.parse::<u64>().ok();
@@ -50,6 +52,7 @@ impl Process {
             session: number(6)?,
             is_zombie: matches!(*fields.first()?, "Z" | "X"),
             threads: unsigned(20)?,
+            since_ticks: unsigned(22)?,
             own_ticks: unsigned(14)? + unsigned(15)?,
             children_ticks: unsigned(16)? + unsigned(17)?,
         })
@@ -110,8 +113,9 @@ mod tests {
 
     fn process(pid: i32, parent: i32) -> Process {
         let (group, session) = (pid, pid);
-        let threads = 1;
-        Process { pid, parent, group, session, is_zombie: false, threads, own_ticks: 0, children_ticks: 0 }
+        let (threads, since_ticks, own_ticks, children_ticks) = (1, 0, 0, 0);
+        let is_zombie = false;
+        Process { pid, parent, group, session, is_zombie, threads, since_ticks, own_ticks, children_ticks }
     }
 
     #[test]
@@ -120,8 +124,14 @@ mod tests {
             assert_eq!(Process::parse(line.as_bytes()), expected, "{line}");
         };
         let numbers = "7 8 9 0 -1 4194304 90 0 1 0 11 22 33 44 20 0 1 0 5 6 7";
-        let expected =
-            Process { group: 8, session: 9, own_ticks: 33, children_ticks: 77, ..process(1234, 7) };
+        let expected = Process {
+            group: 8,
+            session: 9,
+            since_ticks: 5,
+            own_ticks: 33,
+            children_ticks: 77,
+            ..process(1234, 7)
+        };
         check(&format!("1234 (sh) S {numbers}\n"), Some(expected.clone()));
         check(&format!("1234 (a b) R (c) S {numbers}"), Some(expected.clone()));
         check(&format!("1234 (()\n) R {numbers}"), Some(expected.clone()));

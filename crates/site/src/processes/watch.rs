@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
+use pliant_launcher::Signal;
 use pliant_wire::Outcome;
-use rustix::process::{Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 
+use super::account::Signaller;
 use super::cgroup::Cgroup;
+use super::disk::DiskMeter;
 use super::folder::Folder;
 use super::group::ProcessGroup;
 use super::limits::LimitWatch;
@@ -21,6 +24,8 @@ use super::throttle::Throttle;
 
 /// How often a cancellation is looked for that came without a signal.
 const CANCEL_PERIOD: Duration = Duration::from_secs(1);
+/// How soon the end is asked for again that could not be asked for.
+const ASK_PERIOD: Duration = Duration::from_millis(100);
 /// Who wakes up so much later than asked for was stopped, with all of the job, as batch systems suspend jobs.
 const SUSPENDED: Duration = Duration::from_secs(2);
 /// How often killing is repeated, and how long at most, for a process that the kernel does not let go.
@@ -101,6 +106,8 @@ pub(super) struct Watch<'a> {
     pub(super) group: ProcessGroup,
     /// The cgroup that all of its processes are in, if it has one.
     pub(super) cgroup: Option<&'a Cgroup>,
+    /// How they are signalled, if the job runs as an account.
+    pub(super) account: Option<Signaller>,
     pub(super) started_at: Instant,
 }
 
@@ -113,11 +120,12 @@ impl Watch<'_> {
             .map(|share| Throttle::new(getpid(), self.group.leader(), share, self.started_at));
         let limits = &self.spec.limits;
         let mut limit_watch =
-            LimitWatch::new(limits, getpid(), self.folder.work(), self.cgroup, self.started_at);
+            LimitWatch::new(limits, getpid(), self.disk_meter(), self.cgroup, self.started_at);
         // A walltime beyond what the clock can express is none.
         let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
         let mut ending: Option<(Reason, Option<Instant>)> = None;
+        let mut is_asked = false;
         // When it was last known to be awake, and how long it has slept on purpose since: it may have been stopped before this.
         let (mut awake, mut slept) = (self.started_at, Duration::ZERO);
         let outcome = loop {
@@ -145,7 +153,7 @@ impl Watch<'_> {
                         deadline.filter(|&deadline| now >= deadline).map(|_| Reason::OverWalltime)
                     };
                     if let Some(reason) = reason {
-                        self.group.ask_to_end();
+                        is_asked = self.ask_to_end();
                         if let Some(mut throttle) = throttle.take() {
                             throttle.release();
                         }
@@ -159,6 +167,7 @@ impl Watch<'_> {
                     if let Some(what) = exceeded {
                         // At once: it would use more until then.
                         self.kill_all();
+                        is_asked = true;
                         ending = Some((Reason::OverLimit(what), now.checked_add(CANCEL_PERIOD)));
                         continue;
                     }
@@ -168,6 +177,10 @@ impl Watch<'_> {
                     }
                 }
                 Some((_, kill_at)) => match *kill_at {
+                    Some(at) if now < at && !is_asked => {
+                        is_asked = self.ask_to_end();
+                        wake_in = wake_in.min(at - now).min(ASK_PERIOD);
+                    }
                     Some(at) if now >= at => {
                         self.kill_all();
                         // Again, if the kernel does not let it go.
@@ -199,15 +212,46 @@ impl Watch<'_> {
         }
     }
 
+    /// What measures the files of the job.
+    fn disk_meter(&self) -> DiskMeter {
+        match &self.spec.account {
+            None => DiskMeter::own(self.folder.work()),
+            Some(account) => DiskMeter::account(account.clone()),
+        }
+    }
+
+    /// TERM for the group. False if it has to be sent again.
+    fn ask_to_end(&self) -> bool {
+        match &self.account {
+            Some(account) => account.ask_to_end(self.leader()),
+            None => {
+                self.group.ask_to_end();
+                true
+            }
+        }
+    }
+
+    fn leader(&self) -> i32 {
+        self.group.leader().as_raw_nonzero().get()
+    }
+
     /// KILL for the group and for whatever left it. Failures mean that nothing is left.
     fn kill_all(&self) {
         if self.cgroup.is_some_and(Cgroup::kill) {
             return;
         }
         self.stop_all();
-        self.group.kill();
-        let leader = self.group.leader().as_raw_nonzero().get();
-        self.signal_descendants(Signal::KILL, |process| process.pid != leader);
+        let leader = self.leader();
+        match &self.account {
+            Some(account) => {
+                account.kill_group(leader);
+                self.signal_descendants(Signal::Kill, |_| true);
+            }
+            None => {
+                self.group.kill();
+                self.signal_descendants(Signal::Kill, |process| process.pid != leader);
+            }
+        }
     }
 
     /// Stops all processes, so that none starts others while they are killed one by one: the processes of a fork bomb are more at
@@ -215,7 +259,7 @@ impl Watch<'_> {
     fn stop_all(&self) {
         let mut stopped = 0;
         for _ in 0..STOP_ROUNDS {
-            let now = self.signal_descendants(Signal::STOP, |_| true);
+            let now = self.signal_descendants(Signal::Stop, |_| true);
             if now <= stopped {
                 return;
             }
@@ -228,24 +272,42 @@ impl Watch<'_> {
         let processes = table::descendants(getpid());
         let alive = processes.iter().filter(|process| !process.is_zombie && is_meant(process));
         // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or not in use.
-        alive.filter_map(Process::id).map(|pid| _ = kill_process(pid, signal)).count()
+        let alive: Vec<Pid> = alive.filter_map(Process::id).collect();
+        match &self.account {
+            // The launcher is not called for nothing: most jobs leave nothing.
+            _ if alive.is_empty() => {}
+            Some(account) => {
+                account.send(signal, alive.iter().map(|pid| pid.as_raw_nonzero().get()).collect());
+            }
+            None => alive.iter().for_each(|pid| _ = kill_process(*pid, system_signal(signal))),
+        }
+        alive.len()
     }
 
     /// After the leader's end: kills and reaps until nothing is left.
     fn end_rest(&mut self) {
         // Without leaving a moment in which the group's id could be given to another process: the leader is a zombie.
-        self.group.kill();
+        self.kill_rest();
         let _ = waitid(WaitId::Pid(self.group.leader()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         let begin = Instant::now();
         // `Err` is ECHILD: no children, and a descendant without a parent is our child.
         while self.reap_any() && begin.elapsed() < KILL_AT_MOST {
-            if !self.cgroup.is_some_and(Cgroup::kill) {
+            // What measures the files of an account's job is not in the job's cgroup.
+            if !self.cgroup.is_some_and(Cgroup::kill) || self.account.is_some() {
                 self.stop_all();
-                self.signal_descendants(Signal::KILL, |_| true);
+                self.signal_descendants(Signal::Kill, |_| true);
             }
             if self.reap_any() {
                 self.signals.wait(KILL_PERIOD);
             }
+        }
+    }
+
+    /// KILL for what is left of the group; of a job that runs as an account, for all that is left.
+    fn kill_rest(&self) {
+        match &self.account {
+            None => self.group.kill(),
+            Some(_) => _ = self.signal_descendants(Signal::Kill, |_| true),
         }
     }
 
@@ -272,6 +334,15 @@ impl Watch<'_> {
                 let _ = waitid(WaitId::Pid(pid), options);
             }
         }
+    }
+}
+
+fn system_signal(signal: Signal) -> rustix::process::Signal {
+    match signal {
+        Signal::Term => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+        Signal::Stop => rustix::process::Signal::STOP,
+        Signal::Cont => rustix::process::Signal::CONT,
     }
 }
 

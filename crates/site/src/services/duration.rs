@@ -75,7 +75,7 @@ impl DurationError {
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found: String = self.found.chars().take(40).flat_map(char::escape_debug).collect();
-        write!(f, "expected a length of time from 1s to 10000d, with its unit, found `{found}`")
+        write!(f, "expected a length of time with its unit, such as 90s, 15m or 2h, found `{found}`")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pliant_control::names::Name;
+use pliant_control::names::{Name, User};
 use pliant_control::reason::Cause;
 use pliant_model::Span;
 use pliant_staging::FileName;
@@ -79,6 +79,13 @@ pub enum Refusal {
     },
     /// Files were submitted with a script that runs in a folder of the user's own.
     InputsInPlace,
+    /// The user has no account on the cluster.
+    NoAccount {
+        /// The user.
+        user: User,
+        /// Why, as text behind "expected an account".
+        why: String,
+    },
     /// The script cannot be run.
     Script(ScriptProblem),
     /// A script's speedup model uses more processors than the server gives.
@@ -90,6 +97,7 @@ impl Refusal {
     pub fn cause(&self) -> Cause {
         match self {
             Self::Service { .. } | Self::NoScripts | Self::NotShared { .. } => Cause::NotOffered,
+            Self::NoAccount { .. } => Cause::NoAccount,
             Self::TooLong { .. } => Cause::TooLong,
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
@@ -112,6 +120,7 @@ impl Refusal {
             Self::NotShared { .. } => "submit it to a server that shares it, or without --chdir".to_owned(),
             Self::InputsInPlace => "put them into the folder of --chdir".to_owned(),
             Self::NoScripts => "use one of its services, or another server".to_owned(),
+            Self::NoAccount { .. } => "ask the operator of this server, or use another server".to_owned(),
             Self::Script(problem) => problem.hint().to_owned(),
             Self::Speedup(error) => error.hint(),
         }
@@ -162,6 +171,9 @@ impl fmt::Display for Refusal {
             }
             Self::InputsInPlace => {
                 write!(f, "expected no input files for a script in a folder of the user's own, found some")
+            }
+            Self::NoAccount { user, why } => {
+                write!(f, "expected an account of this cluster for user {user}, found none: {why}")
             }
             Self::Script(problem) => problem.fmt(f),
             Self::Speedup(error) => error.fmt(f),

@@ -135,6 +135,7 @@ pub(crate) fn kill(pid: i32) {
 
 pub(crate) fn program(arguments: &[&str]) -> RunSpec {
     RunSpec {
+        account: None,
         program: arguments.iter().map(ToString::to_string).collect(),
         env: BTreeMap::new(),
         walltime_s: 600,

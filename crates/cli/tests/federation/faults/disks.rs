@@ -149,7 +149,7 @@ async fn on_small_disk() {
         assert_eq!(fetched(&alice, handle).await["stdout"], format!("I am {handle}\n").as_bytes());
     }
     assert_eq!(explores.await.unwrap().unwrap().progress.mandatory, 3);
-    let ready = async || page(http, "/readyz").filter(|page| page.contains("{\"ready\":true")).map(drop);
+    let ready = async || page(http, "/readyz").filter(|page| page.contains("\"ready\":true")).map(drop);
     until("lyon to be ready again", ready).await;
     agree(&federation.operator(), &lines).await;
     let runs = runs(&lines);

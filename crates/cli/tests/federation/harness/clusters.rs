@@ -53,6 +53,10 @@ pub(crate) struct Cluster {
     pub(crate) batch: &'static str,
     /// The agent that it is attached to.
     pub(crate) parent: &'static str,
+    /// The table of its file that says as whom jobs run.
+    pub(crate) accounts: String,
+    /// As whom the server runs, if not as we do.
+    pub(crate) user: Option<User>,
     /// Further keys of its file.
     pub(crate) keys: &'static str,
     /// Further keys of the table of its cluster.
@@ -91,9 +95,14 @@ impl Cluster {
             slurm: None,
             slurm_keys: "period_s = 1\n",
             oar: None,
+            accounts: OWN_ACCOUNT.to_owned(),
+            user: None,
         }
     }
 }
+
+/// All jobs run as the server's own user, who may be root.
+const OWN_ACCOUNT: &str = "[accounts]\nmap = \"shared\"\n";
 
 pub(crate) const TLS: &str =
     "[tls]\nca = \"ca.pem\"\ncert = \"cert.pem\"\nkey = \"key.pem\"\ncrl = \"crl.pem\"\n";

@@ -42,6 +42,8 @@ pub(crate) struct Federation {
     pub(crate) options: Vec<&'static str>,
     /// Further variables of their environment.
     pub(crate) environment: Vec<(&'static str, String)>,
+    /// The program of servers that run as other users; a copy of ours if there is none.
+    pub(crate) installed: Option<PathBuf>,
     daemons: BTreeMap<String, Daemon>,
 }
 
@@ -61,7 +63,7 @@ impl Federation {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
         let daemons = BTreeMap::new();
-        Federation { dir, authority, options: Vec::new(), environment: Vec::new(), daemons }
+        Federation { dir, authority, options: Vec::new(), environment: Vec::new(), installed: None, daemons }
     }
 
     /// A master agent, with further tables in its file.
@@ -87,8 +89,9 @@ impl Federation {
 
     /// Starts one more server.
     pub(crate) fn add_server(&mut self, cluster: &Cluster) {
-        let Cluster { name, procs, speed, batch, parent, keys, cluster_keys, tables, slurm, slurm_keys, oar } =
+        let Cluster { accounts, user, name, procs, speed, batch, parent, keys, cluster_keys, tables, .. } =
             cluster;
+        let Cluster { slurm, slurm_keys, oar, .. } = cluster;
         let parent = self.address_table("parent", parent);
         let size = match (slurm, oar) {
             (Some(conf), _) => format!("[cluster.slurm]\nconf = \"{}\"\n{slurm_keys}", conf.display()),
@@ -100,9 +103,15 @@ impl Federation {
         };
         let text = format!(
             "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{keys}\n{parent}\n\
-             [cluster]\nspeed = {speed:?}\ngrace_s = 1\n{cluster_keys}\n{size}\n{TLS}{tables}"
+             {accounts}\n[cluster]\nspeed = {speed:?}\ngrace_s = 1\n{cluster_keys}\n{size}\n{TLS}{tables}"
         );
-        self.add_as("server", Role::Server, name, &text, oar.as_ref().map(|oar| oar.user.clone()));
+        self.add_as(
+            "server",
+            Role::Server,
+            name,
+            &text,
+            user.clone().or_else(|| oar.as_ref().map(|oar| oar.user.clone())),
+        );
     }
 
     fn add(&mut self, verb: &'static str, role: Role, name: &str, text: &str) {
@@ -270,7 +279,8 @@ impl Federation {
         let mut command = match &self.daemons[name].user {
             None => Command::new(env!("CARGO_BIN_EXE_pliant")),
             Some(user) => {
-                let mut command = Command::new(self.path().join("pliant"));
+                let copied = || self.path().join("pliant");
+                let mut command = Command::new(self.installed.clone().unwrap_or_else(copied));
                 command.uid(user.uid).gid(user.gid);
                 command
             }

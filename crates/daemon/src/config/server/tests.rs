@@ -4,6 +4,7 @@ use super::*;
 
 const FILE: &str = "name = \"rennes\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n\
                     parent = [{ name = \"master\", address = \"localhost:7700\" }]\n\
+                    accounts = { map = \"shared\" }\n\
                     tls = { ca = \"ca.pem\", cert = \"cert.pem\", key = \"key.pem\" }\n";
 
 fn read_with(cluster: &str) -> Result<ServerFile, ConfigError> {

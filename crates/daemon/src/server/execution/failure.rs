@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pliant_site::FilesError;
 use pliant_site::processes::{SpawnError, SpecError};
 use pliant_staging::{StagingError, may_pass};
 
@@ -39,6 +40,14 @@ impl From<SpecError> for Failure {
 impl From<SpawnError> for Failure {
     fn from(error: SpawnError) -> Failure {
         Failure { reason: error.to_string(), public: error.public_message(), may_pass: error.may_pass() }
+    }
+}
+
+impl From<FilesError> for Failure {
+    fn from(error: FilesError) -> Failure {
+        let named = |error: &str| format!("its files cannot be put in place: {error}");
+        let (reason, public) = (named(&error.to_string()), named(&error.public_message()));
+        Failure { reason, public, may_pass: error.may_pass() }
     }
 }
 

@@ -3,17 +3,21 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::optional::server::RequestKey;
+use pliant_site::accounts::{AccountNameError, AccountRun};
 use pliant_site::processes::StartGate;
 use pliant_staging::{FileSpec, Store};
 use tokio::runtime;
 
+use super::Failure;
 use crate::config::ClusterFile;
+use crate::server::accounts::Accounts;
 
-/// The folders in the server's state folder: of jobs, of subjobs, of requests, and of the start gates of jobs.
+/// The folders in that folder: of jobs, of subjobs, of requests, and of the start gates of jobs.
 const JOBS: &str = "jobs";
 const SUBJOBS: &str = "subjobs";
 const REQUESTS: &str = "requests";
@@ -25,12 +29,14 @@ const INPUTS: &str = "inputs";
 pub(in crate::server) struct Host {
     /// The server's name.
     pub(in crate::server) server: Name,
-    /// The server's state folder.
-    pub(in crate::server) state: PathBuf,
+    /// The folder of the folders of what it runs: the server's state folder, or one of their own.
+    pub(in crate::server) folder: PathBuf,
     /// The cluster that this host stands for.
     pub(in crate::server) cluster: ClusterFile,
     /// Uploads, until their jobs take them.
     pub(in crate::server) store: Store,
+    /// As which accounts things run.
+    pub(in crate::server) accounts: Arc<Accounts>,
     /// The command that starts a supervisor.
     pub(in crate::server) supervisor: Vec<OsString>,
     /// What runs the tasks of this daemon.
@@ -43,15 +49,44 @@ impl Host {
         self.supervisor.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
+    /// How an execution whose records are in that folder runs as an account, if it does.
+    ///
+    /// # Errors
+    ///
+    /// What was journaled of the account makes no sense.
+    pub(in crate::server) fn account_run(
+        &self,
+        account: Option<&str>,
+        records: &Path,
+    ) -> Result<Option<AccountRun>, Failure> {
+        let Some(account) = account else { return Ok(None) };
+        let account =
+            account.parse().map_err(|error: AccountNameError| Failure::lasting(error.to_string()))?;
+        // The folders of jobs, subjobs and requests are in one; those of requests are in that of their exploration.
+        let within = records.strip_prefix(&self.folder).unwrap_or(records);
+        let mut words = within.iter().map(|word| word.to_string_lossy());
+        let kind = words.next().unwrap_or_default();
+        let rest: Vec<_> = words.collect();
+        // Several servers of a host may have them in the same folder.
+        let folder = format!("{}-{}-{}", self.server, kind.trim_end_matches('s'), rest.join("-"));
+        Ok(Some(AccountRun { processes_max: self.processes_max(), ..self.accounts.run(account, &folder) }))
+    }
+
+    /// How many processes an account may have: those of jobs on all processors, and as many again for what else it runs.
+    fn processes_max(&self) -> Option<u64> {
+        let of_job = self.cluster.limits.processes?;
+        Some(of_job.saturating_mul(u64::from(self.cluster.procs.max(1)).saturating_mul(2)))
+    }
+
     /// The folder of a job: its number, or its handle if another server accepted it.
     pub(in crate::server) fn dir(&self, job: &Handle) -> PathBuf {
         let name = if job.server == self.server { job.number.to_string() } else { job.to_string() };
-        self.state.join(JOBS).join(name)
+        self.folder.join(JOBS).join(name)
     }
 
     /// The jobs that have a folder.
     pub(in crate::server) fn jobs(&self) -> BTreeSet<Handle> {
-        named(&self.state.join(JOBS), |name| {
+        named(&self.folder.join(JOBS), |name| {
             let own = || Some(Handle { server: self.server.clone(), number: name.parse().ok()? });
             own().or_else(|| name.parse().ok())
         })
@@ -64,23 +99,23 @@ impl Host {
 
     /// Where the supervisor of a job with that number waits until it may start.
     pub(in crate::server) fn gate(&self, number: u32) -> StartGate {
-        StartGate::at(self.state.join(GATES).join(number.to_string()))
+        StartGate::at(self.folder.join(GATES).join(number.to_string()))
     }
 
     /// The numbers that have such a gate.
     pub(in crate::server) fn gates(&self) -> BTreeSet<u32> {
-        named(&self.state.join(GATES), |name| name.parse().ok())
+        named(&self.folder.join(GATES), |name| name.parse().ok())
     }
 
     /// The folder of a subjob.
     pub(in crate::server) fn subjob_dir(&self, id: &SubjobId) -> PathBuf {
         let SubjobId { launch: LaunchId { agent, key }, number } = id;
-        self.state.join(SUBJOBS).join(format!("{agent}.{key}.{number}"))
+        self.folder.join(SUBJOBS).join(format!("{agent}.{key}.{number}"))
     }
 
     /// The subjobs that have a folder.
     pub(in crate::server) fn subjobs(&self) -> BTreeSet<SubjobId> {
-        named(&self.state.join(SUBJOBS), |name| {
+        named(&self.folder.join(SUBJOBS), |name| {
             // The name of an agent has no points.
             let [agent, key, number] = name.split('.').collect::<Vec<_>>().try_into().ok()?;
             let launch = LaunchId { agent: agent.parse().ok()?, key: key.parse().ok()? };
@@ -90,12 +125,12 @@ impl Host {
 
     /// The folder of an exploration's requests.
     pub(in crate::server) fn exploration_dir(&self, exploration: Key) -> PathBuf {
-        self.state.join(REQUESTS).join(exploration.to_string())
+        self.folder.join(REQUESTS).join(exploration.to_string())
     }
 
     /// The folder of all explorations.
     pub(in crate::server) fn explorations_dir(&self) -> PathBuf {
-        self.state.join(REQUESTS)
+        self.folder.join(REQUESTS)
     }
 
     /// The folder of a request.
@@ -111,13 +146,14 @@ impl Host {
 
 #[cfg(test)]
 impl Host {
-    /// A host of 8 processors with that state folder and that command for supervisors, within a runtime of tokio.
-    pub(in crate::server) fn for_tests(state: &Path, supervisor: &[&str]) -> Host {
+    /// A host of 8 processors with that folder and that command for supervisors, within a runtime of tokio.
+    pub(in crate::server) fn for_tests(folder: &Path, supervisor: &[&str]) -> Host {
         Host {
             server: "lyon".parse().unwrap(),
-            state: state.to_owned(),
+            folder: folder.to_owned(),
             cluster: toml::from_str("procs = 8").unwrap(),
-            store: Store::open(&state.join("staging"), pliant_staging::Limits::default()).unwrap(),
+            store: Store::open(&folder.join("staging"), pliant_staging::Limits::default()).unwrap(),
+            accounts: Arc::new(Accounts::own()),
             supervisor: supervisor.iter().map(OsString::from).collect(),
             runtime: runtime::Handle::current(),
         }

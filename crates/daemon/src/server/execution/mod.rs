@@ -31,9 +31,9 @@ use pliant_site::processes::Reservation;
 pub(super) use end::{End, complaint, end_of};
 pub(super) use failure::Failure;
 pub(super) use host::Host;
-pub(super) use prepare::Ready;
+pub(super) use prepare::{Ready, located};
 pub(super) use program::{Program, RequestWork};
-pub(super) use retry::{Retry, blocking, find, removed};
+pub(super) use retry::{Retry, blocking, find};
 pub(super) use runner::Runner;
 pub(super) use timers::Timers;
 

@@ -9,7 +9,8 @@ use pliant_control::coallocation::{SubjobId, SubjobState};
 use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
 use pliant_control::server::{Event, Server, SubjobEvent};
 use pliant_model::{JobId, TimeMs};
-use pliant_site::processes::{TaskEnd, longest_of_batch, task_ends, task_ends_length};
+use pliant_site::JobFolder;
+use pliant_site::processes::{TaskEnd, task_ends, task_ends_length};
 use pliant_transport::Clock;
 
 use super::end::exit_of;
@@ -104,7 +105,7 @@ pub(in crate::server) async fn details(mailbox: &Mailbox<Server>, execution: &Ex
 async fn longest(mailbox: &Mailbox<Server>, dir: &Path, JobId(number): JobId) {
     let wanted = mailbox.ask(move |server, _| server.needs_longest_instance(number)).await;
     if wanted == Ok(true)
-        && let Some(ms) = blocking(dir, longest_of_batch).await
+        && let Some(ms) = blocking(dir, |dir| JobFolder::at(dir).ok()?.longest_of_batch()).await
     {
         // A server that has stopped finds out when it starts again.
         let _ = mailbox.send(Event::LongestInstance { number, ms });

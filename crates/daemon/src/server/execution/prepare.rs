@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pliant_control::job::JobRecord;
 use pliant_site::processes::{RunSpec, TaskList};
-use pliant_staging::{FileSpec, WORK, put_script, put_tasks};
+use pliant_site::{JobFiles, JobFolder};
+use pliant_staging::{FileSpec, SHARED, WORK, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
-use super::{Allocation, Execution, Failure, Host, Program, Request, Work, removed};
+use super::{Allocation, Execution, Failure, Host, Program, Request, Work};
 
 /// Bytes for the notice that ends an output which was cut.
 const NOTICE_BYTES: usize = 1_024;
@@ -30,7 +31,7 @@ impl Execution {
             Work::Job(record, program) => {
                 let program: Program = program.read()?;
                 for size in sizes {
-                    let spec = job_spec(host, record, &program, size);
+                    let spec = self.job_spec(host, record, &program, size)?;
                     spec.write_sized(&self.dir, size.procs.0)?;
                 }
                 self.prepare_job(host, record, &program)?;
@@ -50,22 +51,51 @@ impl Execution {
 
     fn prepare_job(&self, host: &Host, record: &JobRecord, program: &Program) -> Result<(), Failure> {
         let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
-        job_spec(host, record, program, &self.allocation).write(dir)?;
+        let spec = self.job_spec(host, record, program, &self.allocation)?;
+        spec.write(dir)?;
         let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
         host.store.adopt(&record.owner, record.key, own, dir)?;
         if let Some(key) = program.shared {
             host.store.share(&record.owner, key, &program.inputs, dir)?;
         }
-        if let Some(script) = program.script() {
-            put_script(dir, script.text.as_bytes())?;
-        }
-        if let Some(batch) = &program.batch {
+        let script = program.script().map(|script| script.text.as_bytes());
+        let tasks = program.batch.as_ref().map(|batch| {
             let grace_s = u64::from(host.cluster.grace_s);
             let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
-            let spec = batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs);
-            put_tasks(dir, &TaskList::Batch(spec).text())?;
+            TaskList::Batch(batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs)).text()
+        });
+        if spec.account.is_some() {
+            let shared = if program.shared.is_some() { program.inputs.as_slice() } else { &[] };
+            let files = JobFiles {
+                script: script.map(<[u8]>::to_vec),
+                tasks,
+                inputs: located(own, &dir.join(WORK)),
+                shared: located(shared, &dir.join(SHARED)),
+            };
+            JobFolder::at(dir)?.give(&files)?;
+            // The account has them now. What is left here does no harm.
+            let _ = fs::remove_dir_all(dir.join(WORK));
+            return Ok(());
+        }
+        if let Some(script) = script {
+            put_script(dir, script)?;
+        }
+        if let Some(tasks) = tasks {
+            put_tasks(dir, &tasks)?;
         }
         Ok(())
+    }
+
+    fn job_spec(
+        &self,
+        host: &Host,
+        record: &JobRecord,
+        program: &Program,
+        allocation: &Allocation,
+    ) -> Result<RunSpec, Failure> {
+        let own = [("PLIANT_JOB", record.handle.to_string()), ("PLIANT_OWNER", record.owner.to_string())];
+        let account = host.account_run(program.account.as_deref(), &self.dir)?;
+        Ok(RunSpec { account, ..program.spec(host, allocation, own) })
     }
 
     /// What an earlier run of unknown outcome has left goes first.
@@ -80,16 +110,21 @@ impl Execution {
         // Its output is sent in one message.
         spec.max_output_bytes = spec.max_output_bytes.min((OUTPUT_BYTES_MAX - NOTICE_BYTES) as u64);
         let failed = |error: io::Error| Failure::of_files("its files cannot be put in place", &error);
-        removed(fs::remove_dir_all(&self.dir)).map_err(failed)?;
+        JobFolder::at(&self.dir)?.remove()?;
+        spec.account = host.account_run(program.account.as_deref(), &self.dir)?;
         spec.write(&self.dir)?;
         let from = host.exploration_inputs(key.exploration).join(WORK);
+        if spec.account.is_some() {
+            let files = JobFiles { inputs: located(&program.inputs, &from), ..JobFiles::default() };
+            return Ok(JobFolder::at(&self.dir)?.give(&files)?);
+        }
         copy_inputs(&program.inputs, &from, &self.dir.join(WORK)).map_err(failed)
     }
 }
 
-fn job_spec(host: &Host, record: &JobRecord, program: &Program, allocation: &Allocation) -> RunSpec {
-    let own = [("PLIANT_JOB", record.handle.to_string()), ("PLIANT_OWNER", record.owner.to_string())];
-    program.spec(host, allocation, own)
+/// Files, each with where it is.
+pub(in crate::server) fn located(files: &[FileSpec], folder: &Path) -> Vec<(FileSpec, PathBuf)> {
+    files.iter().map(|file| (file.clone(), folder.join(file.name.as_str()))).collect()
 }
 
 /// Gives a request copies of its own: it may write to them.

@@ -97,6 +97,7 @@ impl Allocation {
     pub(in crate::server) fn spec(&self, host: &Host) -> RunSpec {
         RunSpec {
             program: Vec::new(),
+            account: None,
             env: BTreeMap::new(),
             walltime_s: self.walltime.0.max(1) as u64,
             grace_s: u64::from(host.cluster.grace_s),

@@ -1,7 +1,6 @@
 //! What is tried until it works, off the threads that serve connections.
 
 use std::fmt;
-use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -58,13 +57,5 @@ pub(in crate::server) async fn find(job: &(impl fmt::Display + ?Sized + Sync), d
             Ok(found) => return found,
             Err(error) => retry.after(&error).await,
         }
-    }
-}
-
-/// Takes a file or folder that is not there for removed.
-pub(in crate::server) fn removed(outcome: io::Result<()>) -> io::Result<()> {
-    match outcome {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        other => other,
     }
 }

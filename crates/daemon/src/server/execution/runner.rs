@@ -5,15 +5,17 @@
 //! or run again if it is a request.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pliant_site::JobFolder;
 use pliant_site::processes::{self, Ending, ProcessState, Running};
 use tokio::sync::watch;
 
 use super::observer::Observer;
-use super::{End, Execution, ExecutionId, Failure, Host, Timers, Work, blocking, complaint, find, removed};
+use super::{End, Execution, ExecutionId, Failure, Host, Timers, Work, blocking, complaint, find};
 use crate::host::stopped;
 
 /// The pause before something is tried again.
@@ -241,8 +243,8 @@ impl<O: Observer> Runner<O> {
     async fn report(&self, execution: &Execution, end: End) {
         if execution.is_repeatable() && end.of_request().0 == pliant_control::optional::server::Exit::Killed {
             let mut retry = super::Retry::new("remove the folder of a request", execution);
-            while let Err(error) = blocking(&execution.dir, |dir| removed(std::fs::remove_dir_all(dir))).await
-            {
+            let remove = |dir: &Path| JobFolder::at(dir)?.remove();
+            while let Err(error) = blocking(&execution.dir, remove).await {
                 retry.after(&error).await;
             }
         }

@@ -64,6 +64,8 @@ impl Explorations {
         if !is_pause {
             let found = self.offer.catalogue.find(&service, &user);
             found.map_err(|refusal| Status::not_found(refusal.to_string()))?;
+            let account = self.offer.accounts.of_owner(&user);
+            account.map_err(|refusal| Status::permission_denied(refusal.to_string()))?;
         }
         if !inputs.is_empty() {
             self.take_in(&user, exploration, &inputs).await?;

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{Event, TimedEvent, UserShare};
 use pliant_model::TimeMs;
 use pliant_policy::optional::unfairness;
+use pliant_site::{FilesError, JobFolder};
 use pliant_telemetry::names;
 use pliant_wire::Shares;
 use tokio::sync::watch;
 
 use super::{Explorations, moment};
 use crate::host::{Stopped, stopped};
-use crate::server::execution::{self, blocking};
+use crate::server::execution::blocking;
 
 /// How often metrics are brought up to date.
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
@@ -77,12 +79,21 @@ impl Explorations {
         let Ok(known) = known.await else { return };
         let forgotten = found.into_iter().filter(|key| !known.contains(key));
         for dir in forgotten.map(|key| self.runner.host.exploration_dir(key)) {
-            let removed = blocking(&dir, |dir| fs::remove_dir_all(dir)).await;
-            if let Err(error) = execution::removed(removed) {
+            if let Err(error) = blocking(&dir, removed).await {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the folder of an exploration");
             }
         }
     }
+}
+
+/// Removes the folder of an exploration, with the files of its requests.
+fn removed(dir: &Path) -> Result<(), FilesError> {
+    let Ok(entries) = fs::read_dir(dir) else { return Ok(()) };
+    for entry in entries.flatten() {
+        JobFolder::at(&entry.path())?.remove()?;
+    }
+    // The last folder is that of its input files, which has no account.
+    JobFolder::at(dir)?.remove()
 }
 
 fn show(shares: &Shares) {

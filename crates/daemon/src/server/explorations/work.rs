@@ -10,7 +10,7 @@ use pliant_staging::FileSpec;
 use pliant_wire::SubmittedWork;
 
 use crate::server::execution::{Program, RequestWork};
-use crate::server::offer::ServiceOffer;
+use crate::server::offer::{PreparedWork, ServiceOffer};
 
 /// The service that keeps a core for a while and does nothing: for trials, without processes.
 pub(crate) const PAUSE: &str = "pause";
@@ -39,7 +39,7 @@ pub(super) fn request_work(
     }
     let what = SubmittedWork::Service { name: service.to_owned(), arguments };
     let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
-    let prepared = offer.prepare(&what, user, None).map_err(refused)?.prepared;
+    let PreparedWork { prepared, account, .. } = offer.prepare(&what, user, None).map_err(refused)?;
     prepared.check_inputs(inputs).map_err(refused)?;
     let on_one = prepared.work.request(JobId(0), Time::ZERO);
     let walltime = on_one.on(Procs(1), offer.info.speed).map(|walltimes| walltimes.at(Procs(1)));
@@ -54,7 +54,7 @@ pub(super) fn request_work(
         batch: None,
         inputs,
         shared: None,
-        account: None,
+        account: account.map(String::from),
         request,
     });
     Ok(RequestWork::Program { program, walltime, owner })

@@ -2,11 +2,11 @@
 //! in the subjob's folder, which is there longer than the subjob is in the machine's memory.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pliant_control::access::Caller;
+use pliant_site::JobFolder;
 use pliant_site::processes::{self, ProcessState, TaskEnd, TaskList, task_ends};
-use pliant_staging::WORK;
 use pliant_wire::{LaunchTask, TaskDownload, proto};
 use tonic::{Request, Response, Status};
 
@@ -22,8 +22,8 @@ impl proto::task_files_server::TaskFiles for Service {
     ) -> Result<Response<proto::ResultsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let of = LaunchTask::try_from(request.into_inner())?;
-        let Ended { dir, cut } = self.ended_task(&caller, &of).await?;
-        files::left(&self.sealing, dir, move |_| cut).await.map(Response::new)
+        let Ended { subjob, cut } = self.ended_task(&caller, &of).await?;
+        files::left(&self.sealing, subjob, Some(of.task), move |_| cut).await.map(Response::new)
     }
 
     type DownloadStream = files::DownloadStream;
@@ -34,16 +34,16 @@ impl proto::task_files_server::TaskFiles for Service {
     ) -> Result<Response<Self::DownloadStream>, Status> {
         let (caller, open) = self.open(&request)?;
         let TaskDownload { of, name, offset } = request.into_inner().try_into()?;
-        let Ended { dir, .. } = self.ended_task(&caller, &of).await?;
-        let wanted = Wanted { of: of.to_string(), name, offset, follow: false };
-        Ok(Response::new(files::download(dir, wanted, open, || async { Ok(true) })))
+        let Ended { subjob, .. } = self.ended_task(&caller, &of).await?;
+        let wanted = Wanted { of: of.to_string(), task: Some(of.task), name, offset, follow: false };
+        Ok(Response::new(files::download(subjob, wanted, open, || async { Ok(true) })))
     }
 }
 
 /// A task that has ended.
 struct Ended {
-    /// Its folder.
-    dir: PathBuf,
+    /// The folder of its subjob.
+    subjob: PathBuf,
     /// Of which of its outputs something was dropped.
     cut: [bool; 2],
 }
@@ -83,12 +83,13 @@ impl Service {
 fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> {
     for id in host.subjobs().into_iter().filter(|id| id.launch == of.launch) {
         let subjob = host.subjob_dir(&id);
-        let dir = subjob.join(WORK).join(&of.task);
-        if !dir.is_dir() {
+        let folder = JobFolder::at(&subjob).map_err(std::io::Error::other)?;
+        if !folder.may_have_begun(&of.task) {
             continue;
         }
         return match TaskList::of(&subjob) {
-            Ok(TaskList::Subjob(spec)) if caller.may_access(&spec.owner) => Ok(ended(&subjob, dir, &of.task)),
+            Ok(TaskList::Subjob(spec)) if !spec.tasks.iter().any(|task| task.name == of.task) => continue,
+            Ok(TaskList::Subjob(spec)) if caller.may_access(&spec.owner) => Ok(ended(subjob, &of.task)),
             Ok(_) => Ok(Task::None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Task::None),
             Err(error) => Err(error),
@@ -98,13 +99,13 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
 }
 
 /// Whether a task that has begun has ended: by itself, or with its subjob.
-fn ended(subjob: &Path, dir: PathBuf, task: &str) -> Task {
-    let ends = task_ends(subjob).unwrap_or_default();
+fn ended(subjob: PathBuf, task: &str) -> Task {
+    let ends = task_ends(&subjob).unwrap_or_default();
     let own = ends.into_iter().find(|end: &TaskEnd| end.task == task);
-    match (own, processes::find(subjob)) {
-        (Some(end), _) => Task::Ended(Ended { dir, cut: end.cut }),
+    match (own, processes::find(&subjob)) {
+        (Some(end), _) => Task::Ended(Ended { subjob, cut: end.cut }),
         (None, Ok(ProcessState::Ended(_) | ProcessState::Lost(_))) => {
-            Task::Ended(Ended { dir, cut: [false; 2] })
+            Task::Ended(Ended { subjob, cut: [false; 2] })
         }
         (None, Ok(ProcessState::Running(_) | ProcessState::NeverStarted) | Err(_)) => Task::Runs,
     }

@@ -16,10 +16,11 @@ use pliant_control::coallocation::{Addresses, PlacedTask, Subjob};
 use pliant_control::server::{Server, SubjobCommand};
 use pliant_model::{Procs, Span};
 use pliant_site::processes::{Reservation, RunSpec, SubjobSpec, TaskInput, TaskList, TaskRun};
-use pliant_staging::{FileSpec, TASKS, put_tasks};
+use pliant_site::{JobFiles, JobFolder};
+use pliant_staging::{FileSpec, SHARED, TASKS, put_tasks};
 use pliant_wire::TaskProgram;
 
-use super::execution::{Allocation, Failure, Host, Program};
+use super::execution::{Allocation, Failure, Host, Program, located};
 
 pub(super) use coordinators::Coordinators;
 pub(super) use task_ports::TaskPorts;
@@ -67,12 +68,33 @@ impl SubjobRun {
     /// Makes its folder ready to be run. Its walltime counts from then on, however long it was held before.
     pub(super) fn prepare(&self, host: &Host, allocation: &Allocation, dir: &Path) -> Result<(), Failure> {
         let program = vec![host.pliant(), "run-tasks".to_owned(), format!("../{TASKS}")];
-        let spec = RunSpec { program, env: self.variables(), ..allocation.spec(host) };
+        let account = match self.subjob.tasks.first() {
+            // They are all of one user.
+            Some(task) => host.account_run(task.payload.read::<Program>()?.account.as_deref(), dir)?,
+            None => None,
+        };
+        let spec = RunSpec { program, account, env: self.variables(), ..allocation.spec(host) };
         spec.write(dir)?;
         let tasks = self.subjob.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
         let (owner, grace_s) = (self.subjob.owner.clone(), u64::from(host.cluster.grace_s));
-        let list = TaskList::Subjob(SubjobSpec { owner, grace_s, tasks });
-        Ok(put_tasks(dir, &list.text())?)
+        let list = TaskList::Subjob(SubjobSpec { owner, grace_s, tasks }).text();
+        // It says whose the subjob is, also where the account has one of its own.
+        put_tasks(dir, &list)?;
+        let shared = located(&self.files()?, &dir.join(SHARED));
+        let files = JobFiles { tasks: Some(list), shared, ..JobFiles::default() };
+        Ok(JobFolder::at(dir)?.give(&files)?)
+    }
+
+    /// What its tasks share, each file once.
+    fn files(&self) -> Result<Vec<FileSpec>, Failure> {
+        let mut files = BTreeMap::new();
+        for task in &self.subjob.tasks {
+            for file in task.payload.read::<Program>()?.inputs {
+                let uploaded = TaskProgram::uploaded(&file);
+                files.insert(uploaded.name.clone(), uploaded);
+            }
+        }
+        Ok(files.into_values().collect())
     }
 
     /// The variables of all of its tasks.

@@ -209,7 +209,8 @@ impl Service {
                 return Err(refused(Refusal::TooLong { allowed, found: walltime }));
             }
         }
-        let PreparedWork { prepared, .. } = self.offer.prepare(&what, owner, None).map_err(refused)?;
+        let PreparedWork { prepared, account, .. } =
+            self.offer.prepare(&what, owner, None).map_err(refused)?;
         prepared.check_inputs(&inputs).map_err(refused)?;
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let submitted = Some(what).filter(|what| matches!(what, SubmittedWork::Script(_)));
@@ -219,7 +220,7 @@ impl Service {
             batch: None,
             inputs,
             shared: None,
-            account: None,
+            account: account.map(String::from),
             request: String::new(),
         })
     }

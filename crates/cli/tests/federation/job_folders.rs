@@ -1,0 +1,59 @@
+//! The folders of jobs on another file system than the journal, where all jobs run as the server's own user.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use pliant_control::job::{Exit, JobState};
+use pliant_testing::{Needed, skip};
+
+use super::harness::*;
+
+/// A file system in memory that most systems have, and that every user can write to.
+const OTHER: &str = "/dev/shm";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_of_jobs_are_elsewhere_and_a_server_without_them_does_not_start() {
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+    let scratch = tempfile::tempdir().unwrap();
+    let there = tempfile::tempdir_in(OTHER).ok();
+    let Some(there) = there.filter(|there| device(there.path()) != device(scratch.path())) else {
+        return skip(Needed::Program, "folders of jobs on another file system (needs /dev/shm)");
+    };
+    let folder = there.path().join("mounted/lyon");
+    let accounts = format!("[accounts]\nmap = \"shared\"\nfolder = \"{}\"\n", folder.display());
+    let mut federation = Federation::start(&[Cluster { accounts, ..Cluster::new("lyon", 2, 1.0) }]).await;
+    let client = federation.client("alice");
+    let (data, gate) = (federation.path().join("data"), federation.path().join("gate"));
+    fs::write(&data, vec![7_u8; 1 << 20]).unwrap();
+    let text = format!("cp data.bin copy.bin; {}; wc -c < copy.bin", waiting_for(&gate));
+    let mut asked = order(rigid(&text, 1, 600));
+    asked.inputs.push(input("data.bin", &data));
+    let job = submit(&client, &asked).await;
+    federation.reaches(&client, &job.handle, JobState::Active).await;
+    let state = federation.folder("lyon").join("state");
+    assert!(folder.join("jobs/1/work/data.bin").exists());
+    assert!(!state.join("jobs").exists() && !state.join("staging").exists());
+
+    // Its file system is not mounted: the server must not take the job for one that was never started.
+    federation.kill("lyon");
+    let away = there.path().join("away");
+    fs::rename(there.path().join("mounted"), &away).unwrap();
+    federation.stand_by("lyon");
+    federation.logged("lyon", &["expected the folders of jobs", "is its file system mounted?"]).await;
+    federation.kill("lyon");
+    federation.kill("lyon");
+    fs::rename(&away, there.path().join("mounted")).unwrap();
+    federation.revive("lyon");
+    fs::write(&gate, "").unwrap();
+    let ended = client.wait(&job.handle, |_| {}).await.unwrap();
+    assert_eq!(ended.exit, Some(Exit::Code(0)), "{ended:?}");
+    let found = fetched(&client, &job.handle).await;
+    assert_eq!(found["stdout"], b"1048576\n");
+    assert_eq!(found["work/copy.bin"].len(), 1 << 20);
+
+    // Explorations and the next jobs have their folders there, too.
+    let ended = run(&client, &order(rigid("pwd", 1, 60))).await;
+    let found = fetched(&client, &ended.handle).await;
+    assert!(String::from_utf8_lossy(&found["stdout"]).starts_with(&*folder.to_string_lossy()), "{found:?}");
+}

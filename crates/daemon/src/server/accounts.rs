@@ -1,0 +1,297 @@
+//! The accounts of users on the cluster of a server, as its file maps them now. What a job was given when it was accepted stays.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use pliant_control::names::User;
+use pliant_site::accounts::{Account, AccountName, AccountRun};
+use pliant_site::services::Refusal;
+
+use crate::config::{AccountMap, AccountsFile};
+
+/// How long an answer of the host's name service counts.
+const LOOKED_UP: Duration = Duration::from_secs(30);
+/// How many such answers are kept.
+const LOOKED_UP_MAX: usize = 10_000;
+
+/// The accounts of users.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    file: AccountsFile,
+    /// Where the folders of their jobs are.
+    folder: PathBuf,
+    /// This program.
+    pliant: PathBuf,
+    map: Mutex<MapFile>,
+    looked_up: Mutex<BTreeMap<AccountName, LookedUp>>,
+}
+
+/// An answer of the host's name service: when it came, and why jobs may not run as the account.
+type LookedUp = (Instant, Result<(), String>);
+
+/// The last good content of the map file.
+#[derive(Default, Debug)]
+struct MapFile {
+    users: BTreeMap<User, AccountName>,
+    /// What the file was when it was read, whether it made sense or not.
+    version: Option<(SystemTime, u64)>,
+}
+
+/// Why a user has no account here, as text behind "expected an account".
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unmapped(String);
+
+impl Accounts {
+    /// The accounts that a server's file describes. The map file has to make sense.
+    pub(super) fn new(file: &AccountsFile, pliant: PathBuf) -> Result<Accounts, io::Error> {
+        let accounts = Accounts {
+            file: file.clone(),
+            folder: file.folder(),
+            pliant,
+            map: Mutex::default(),
+            looked_up: Mutex::default(),
+        };
+        if let Some(path) = &file.file {
+            accounts.map.lock().read(path)?;
+        }
+        if file.has_accounts() {
+            accounts.prepare_folder()?;
+        }
+        if let Some(account) = &file.shared {
+            accounts
+                .check(account)
+                .map_err(|why| io::Error::new(io::ErrorKind::NotFound, why.to_string()))?;
+        }
+        Ok(accounts)
+    }
+
+    /// Closes a folder of the server's own to others.
+    pub(super) fn close(&self, folder: &Path) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        match self.file.has_accounts() {
+            true => fs::set_permissions(folder, fs::Permissions::from_mode(0o700)),
+            false => Ok(()),
+        }
+    }
+
+    /// Accounts may look for their own folder in the folder of all, and see no other.
+    fn prepare_folder(&self) -> io::Result<()> {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("accounts.folder {}: {error}", self.folder.display()))
+        };
+        fs::DirBuilder::new().recursive(true).mode(0o711).create(&self.folder).map_err(named)?;
+        fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o711)).map_err(named)
+    }
+
+    /// The account as which a user's jobs run; none if that is the server's own user. May ask the host's name service, and wait.
+    pub(super) fn of(&self, user: &User) -> Result<Option<AccountName>, Unmapped> {
+        let AccountsFile { map, users, shared, .. } = &self.file;
+        let exception = users.get(user).cloned();
+        let account = match (map, exception) {
+            (AccountMap::Shared, _) => match shared {
+                None => return Ok(None),
+                Some(account) => account.clone(),
+            },
+            (_, Some(account)) => account,
+            (AccountMap::Name, None) => user
+                .as_str()
+                .parse()
+                .map_err(|_| Unmapped("its name cannot be that of an account".to_owned()))?,
+            (AccountMap::Table, None) => return Err(Unmapped("it is not in the server's table".to_owned())),
+            (AccountMap::File, None) => self.in_file(user)?,
+        };
+        self.check(&account)?;
+        Ok(Some(account))
+    }
+
+    /// The same, as a request for work is refused.
+    pub(super) fn of_owner(&self, user: &User) -> Result<Option<AccountName>, Refusal> {
+        self.of(user).map_err(|Unmapped(why)| Refusal::NoAccount { user: user.clone(), why })
+    }
+
+    /// How something runs as an account, with its files in a folder of that name.
+    pub(super) fn run(&self, account: AccountName, folder: &str) -> AccountRun {
+        AccountRun {
+            name: account,
+            folder: self.folder.join(folder),
+            launcher: self.file.launcher.clone(),
+            pliant: self.pliant.clone(),
+            processes_max: None,
+        }
+    }
+
+    fn in_file(&self, user: &User) -> Result<AccountName, Unmapped> {
+        let mut map = self.map.lock();
+        if let Some(path) = &self.file.file
+            && let Err(error) = map.read(path)
+        {
+            tracing::warn!(%error, "the accounts of users are those of the last good file");
+        }
+        map.users.get(user).cloned().ok_or_else(|| Unmapped("it is not in the server's map file".to_owned()))
+    }
+
+    /// Whether jobs may run as an account.
+    fn check(&self, account: &AccountName) -> Result<(), Unmapped> {
+        if let Some((at, found)) = self.looked_up.lock().get(account)
+            && at.elapsed() < LOOKED_UP
+        {
+            return found.clone().map_err(Unmapped);
+        }
+        let found = self.look_up(account);
+        let mut looked_up = self.looked_up.lock();
+        if looked_up.len() >= LOOKED_UP_MAX {
+            looked_up.clear();
+        }
+        looked_up.insert(account.clone(), (Instant::now(), found.clone()));
+        found.map_err(Unmapped)
+    }
+
+    fn look_up(&self, account: &AccountName) -> Result<(), String> {
+        let lowest = self.file.lowest_uid;
+        let own = rustix::process::geteuid().as_raw();
+        match Account::find(account) {
+            Ok(None) => Err(format!("there is no account {account}")),
+            Ok(Some(found)) if found.uid == 0 => Err(format!("the account {account} is root")),
+            Ok(Some(found)) if found.uid == own => Err(format!("the account {account} is the server's own")),
+            Ok(Some(found)) if found.uid < lowest => {
+                Err(format!("the account {account} has a uid below {lowest}"))
+            }
+            Ok(Some(_)) => Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, %account, "the name service does not say whether there is an account");
+                Err("the name service does not answer at the moment".to_owned())
+            }
+        }
+    }
+}
+
+impl MapFile {
+    /// Reads the file if it is another than the one that was read last. What it says counts only if all of it makes sense.
+    fn read(&mut self, path: &Path) -> io::Result<()> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let found = fs::metadata(path).map_err(named)?;
+        let version = Some((found.modified().map_err(named)?, found.len()));
+        if version == self.version {
+            return Ok(());
+        }
+        self.version = version;
+        self.users = parsed(&fs::read_to_string(path).map_err(named)?)
+            .map_err(|why| named(io::Error::new(io::ErrorKind::InvalidData, why)))?;
+        Ok(())
+    }
+}
+
+/// The lines of a map file: a user and an account each; `#` begins a comment.
+fn parsed(text: &str) -> Result<BTreeMap<User, AccountName>, String> {
+    let mut users = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |why: String| format!("line {}: {why}", index + 1);
+        let line = line.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] => {}
+            [user, account] => {
+                let user: User = user.parse().map_err(|error| wrong(format!("{error}")))?;
+                let account = account.parse().map_err(|error| wrong(format!("{error}")))?;
+                if users.insert(user.clone(), account).is_some() {
+                    return Err(wrong(format!("expected each user once, found {user} again")));
+                }
+            }
+            _ => return Err(wrong(format!("expected a user and an account, found {} words", words.len()))),
+        }
+    }
+    Ok(users)
+}
+
+#[cfg(test)]
+impl Accounts {
+    /// All jobs run as the server's own user.
+    pub(super) fn own() -> Accounts {
+        Accounts::new(&AccountsFile::own(), "pliant".into()).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> User {
+        name.parse().unwrap()
+    }
+
+    fn accounts(dir: &Path, text: &str) -> Accounts {
+        let mut file: AccountsFile = toml::from_str(text).unwrap();
+        file.folder = Some(dir.join("spool"));
+        file.file = file.file.map(|name| dir.join(name));
+        Accounts::new(&file, "pliant".into()).unwrap()
+    }
+
+    fn found(accounts: &Accounts, name: &str) -> Result<Option<String>, String> {
+        let found = accounts.of(&user(name));
+        found.map(|account| account.map(String::from)).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn users_become_accounts() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = accounts(dir.path(), "map = \"shared\"");
+        assert_eq!(found(&own, "alice"), Ok(None));
+        // An account that every Linux has, and that is no person's.
+        let named = accounts(
+            dir.path(),
+            "map = \"name\"\nlowest_uid = 1\nusers = { alice = \"daemon\", eve = \"root\" }",
+        );
+        assert_eq!(found(&named, "daemon"), Ok(Some("daemon".to_owned())));
+        assert_eq!(found(&named, "alice"), Ok(Some("daemon".to_owned())));
+        assert_eq!(found(&named, "eve"), Err("the account root is root".to_owned()));
+        assert_eq!(found(&named, "root"), Err("the account root is root".to_owned()));
+        assert_eq!(found(&named, "no-such-one"), Err("there is no account no-such-one".to_owned()));
+        assert_eq!(found(&named, "1234"), Err("its name cannot be that of an account".to_owned()));
+        let people = accounts(dir.path(), "map = \"name\"");
+        assert_eq!(found(&people, "daemon"), Err("the account daemon has a uid below 1000".to_owned()));
+        let table = accounts(dir.path(), "map = \"table\"\nlowest_uid = 1\nusers = { alice = \"daemon\" }");
+        assert_eq!(found(&table, "alice"), Ok(Some("daemon".to_owned())));
+        assert_eq!(found(&table, "daemon"), Err("it is not in the server's table".to_owned()));
+        let refusal = table.of_owner(&user("daemon")).unwrap_err().to_string();
+        assert_eq!(
+            refusal,
+            "expected an account of this cluster for user daemon, found none: it is not in the server's table"
+        );
+    }
+
+    #[test]
+    fn a_map_file_is_read_again_and_a_damaged_one_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map");
+        fs::write(&path, "# user account\nalice daemon\n\n").unwrap();
+        let mapped = accounts(dir.path(), "map = \"file\"\nfile = \"map\"\nlowest_uid = 1");
+        let none = Err("it is not in the server's map file".to_owned());
+        let daemon = Ok(Some("daemon".to_owned()));
+        assert_eq!((found(&mapped, "alice"), found(&mapped, "bob")), (daemon.clone(), none.clone()));
+        fs::write(&path, "bob daemon # since May\n").unwrap();
+        assert_eq!((found(&mapped, "alice"), found(&mapped, "bob")), (none.clone(), daemon.clone()));
+        fs::write(&path, "alice daemon\nbob\n").unwrap();
+        assert_eq!((found(&mapped, "alice"), found(&mapped, "bob")), (none, daemon.clone()));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(found(&mapped, "bob"), daemon);
+    }
+
+    #[test]
+    fn lines_of_a_map_file() {
+        let wrong = |text: &str, expected: &str| {
+            let why = parsed(text).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+        };
+        wrong("alice a\nalice b", "line 2: expected each user once");
+        wrong("alice", "line 1: expected a user and an account, found 1 words");
+        wrong("alice a b", "found 3 words");
+        wrong("alice a/b", "line 1: expected the name of an account");
+        wrong("a/b alice", "line 1: expected");
+    }
+}

@@ -1,0 +1,329 @@
+//! The server's side of `pliant-launcher`: each call is a process of it, which gets its request on standard input.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pliant_launcher::{Limits, REFUSED, Request, Signal, StandardInput};
+
+use super::AccountName;
+
+/// How the line begins in which the launcher says why it has not done what it was asked for.
+pub const STDERR_PREFIX: &str = "pliant-launcher: ";
+
+/// How long a call of the launcher itself may take: emptying a large folder takes long.
+const CALL_AT_MOST: Duration = Duration::from_secs(600);
+/// How long something that runs as an account may read and write nothing.
+const SILENT_AT_MOST: Duration = Duration::from_secs(60);
+/// How long it may take to end once it has said all.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// How often is looked whether it has ended.
+const POLL_PERIOD: Duration = Duration::from_millis(1);
+const POLL_PERIOD_MAX: Duration = Duration::from_millis(20);
+/// How much of an explanation is read.
+const STDERR_BYTES: u64 = 2_048;
+
+/// The launcher, for one account.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// The account.
+    pub account: AccountName,
+}
+
+/// Why something was not done as an account.
+#[derive(Debug, thiserror::Error)]
+pub enum LauncherError {
+    /// The launcher cannot be run.
+    #[error("cannot run the launcher {}: {source}", program.display())]
+    Program {
+        /// The launcher.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The launcher, or what it ran, refuses.
+    #[error("the launcher: {0}")]
+    Refused(String),
+    /// The launcher, or what it ran, ended in disorder or did not answer.
+    #[error("what runs as the account {account} {problem}")]
+    Disorder {
+        /// The account.
+        account: AccountName,
+        /// What it did, as a verb.
+        problem: String,
+    },
+    /// A file operation failed.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl LauncherError {
+    /// The same for the owner of the job: without the paths of files on this host.
+    pub fn public_message(&self) -> String {
+        match self {
+            LauncherError::Program { source, .. } => format!("cannot run the launcher: {source}"),
+            other => other.to_string(),
+        }
+    }
+
+    /// True if the same may work later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            LauncherError::Program { source, .. } | LauncherError::Io { source, .. } => {
+                pliant_staging::may_pass(source)
+            }
+            LauncherError::Refused(_) => false,
+            LauncherError::Disorder { .. } => true,
+        }
+    }
+}
+
+impl Launcher {
+    /// Has a folder made that belongs to the account, unless it is there.
+    ///
+    /// # Errors
+    /// The launcher cannot be run, or refuses.
+    pub fn make_folder(&self, folder: &Path) -> Result<(), LauncherError> {
+        let folder = folder.to_owned();
+        self.done(&Request::MakeFolder { account: self.account.to_string(), folder }, CALL_AT_MOST)
+    }
+
+    /// Has everything in a folder of the account deleted.
+    ///
+    /// # Errors
+    /// The launcher cannot be run, or refuses.
+    pub fn empty_folder(&self, folder: &Path) -> Result<(), LauncherError> {
+        let folder = folder.to_owned();
+        self.done(&Request::EmptyFolder { account: self.account.to_string(), folder }, CALL_AT_MOST)
+    }
+
+    /// Sends a signal to processes of the account; a negative number is a process group.
+    ///
+    /// # Errors
+    /// The launcher cannot be run or refuses, or none of the processes is there.
+    pub fn signal(&self, signal: Signal, processes: Vec<i32>) -> Result<(), LauncherError> {
+        self.done(&Request::Signal { account: self.account.to_string(), signal, processes }, ENDS_WITHIN)
+    }
+
+    /// The request for a program that runs as the account.
+    pub(crate) fn run_request(
+        &self,
+        program: Vec<OsString>,
+        environment: Vec<(OsString, OsString)>,
+        folder: &Path,
+        input: StandardInput,
+        limits: Limits,
+    ) -> Request {
+        let (account, folder) = (self.account.to_string(), folder.to_owned());
+        Request::Run { account, program, environment, folder, input, limits }
+    }
+
+    /// The command that starts the launcher; its request has to be written to its standard input.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().current_dir("/");
+        command
+    }
+
+    /// Runs a program as the account, and talks with it.
+    ///
+    /// # Errors
+    /// The launcher cannot be run.
+    pub fn run(&self, program: Vec<OsString>, folder: &Path) -> Result<Launched, LauncherError> {
+        self.started(&self.run_request(program, Vec::new(), folder, StandardInput::Rest, Limits::new()))
+    }
+
+    fn done(&self, request: &Request, within: Duration) -> Result<(), LauncherError> {
+        let mut launched = self.started(request)?;
+        launched.end_input();
+        launched.finish(within)
+    }
+
+    fn started(&self, request: &Request) -> Result<Launched, LauncherError> {
+        let failed = |source| LauncherError::Program { program: self.program.clone(), source };
+        let is_signal = matches!(request, Request::Signal { .. });
+        let (talk, its_end) = pair(SILENT_AT_MOST).map_err(failed)?;
+        let (errors, its_errors) = pair(ENDS_WITHIN).map_err(failed)?;
+        let mut command = self.command();
+        command.stdout(Stdio::from(OwnedFd::from(its_end.try_clone().map_err(failed)?)));
+        command.stdin(Stdio::from(OwnedFd::from(its_end)));
+        command.stderr(Stdio::from(OwnedFd::from(its_errors)));
+        let child = command.spawn().map_err(failed)?;
+        // The command holds their ends of the sockets: without them this end notices that they have gone.
+        drop(command);
+        let mut launched = Launched { launcher: self.clone(), child: Some(child), talk, errors, is_signal };
+        match launched.write_all(&request.encode()) {
+            Ok(()) => Ok(launched),
+            // It has said why.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(launched),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+fn pair(timeout: Duration) -> io::Result<(UnixStream, UnixStream)> {
+    let (own, other) = UnixStream::pair()?;
+    own.set_read_timeout(Some(timeout))?;
+    own.set_write_timeout(Some(timeout))?;
+    Ok((own, other))
+}
+
+/// Something that runs as an account. What is read from it must not be trusted: the user can control it. Dropped before its end,
+/// it is killed.
+#[derive(Debug)]
+pub struct Launched {
+    launcher: Launcher,
+    /// None once it was waited for.
+    child: Option<Child>,
+    talk: UnixStream,
+    errors: UnixStream,
+    /// It is a call that sends a signal, of the launcher itself: another one would help no more.
+    is_signal: bool,
+}
+
+impl Launched {
+    /// Ends its standard input.
+    pub fn end_input(&mut self) {
+        // It may have gone.
+        let _ = self.talk.shutdown(Shutdown::Write);
+    }
+
+    /// Its process, until it was waited for.
+    pub(crate) fn process(&self) -> Option<i32> {
+        self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok())
+    }
+
+    /// Waits for so long for what it says from now on.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn wait_longer(&mut self, at_most: Duration) -> Result<(), LauncherError> {
+        let set = self.talk.set_read_timeout(Some(at_most));
+        set.map_err(|source| LauncherError::Io { action: "wait for what runs as the account", source })
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It refuses, ends in disorder or does not end in that time: then it is killed.
+    pub fn finish(mut self, within: Duration) -> Result<(), LauncherError> {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        let status = match ended(child, within) {
+            Ok(Some(status)) => status,
+            Ok(None) => return Err(self.disorder(format!("has not ended within {} s", within.as_secs()))),
+            Err(source) => return Err(LauncherError::Io { action: "wait for the launcher", source }),
+        };
+        self.child = None;
+        if status.success() {
+            return Ok(());
+        }
+        let said = self.explanation();
+        match (status.code(), said.strip_prefix(STDERR_PREFIX)) {
+            (Some(code), Some(why)) if code == i32::from(REFUSED) => {
+                Err(LauncherError::Refused(why.to_owned()))
+            }
+            _ if said.is_empty() => Err(self.disorder(format!("ended with {status}"))),
+            _ => Err(self.disorder(format!("ended with {status}: {said}"))),
+        }
+    }
+
+    /// The same once all was read from it.
+    ///
+    /// # Errors
+    /// As for [`Launched::finish`].
+    pub fn finish_soon(self) -> Result<(), LauncherError> {
+        self.finish(ENDS_WITHIN)
+    }
+
+    /// The first line that it has written to standard error.
+    fn explanation(&mut self) -> String {
+        let mut text = Vec::new();
+        // What cannot be read is missing.
+        let _ = (&mut self.errors).take(STDERR_BYTES).read_to_end(&mut text);
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    }
+
+    /// An error about what it did, as a verb.
+    pub(crate) fn disorder(&self, problem: impl Into<String>) -> LauncherError {
+        LauncherError::Disorder { account: self.launcher.account.clone(), problem: problem.into() }
+    }
+}
+
+/// Waits for a child; none if it has not ended in that time.
+fn ended(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + within;
+    let mut pause = POLL_PERIOD;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(POLL_PERIOD_MAX);
+    }
+}
+
+impl Read for Launched {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.talk.read(buffer).map_err(named)
+    }
+}
+
+impl Write for Launched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.talk.write(bytes).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A timeout of a socket, in words.
+fn named(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock => {
+            io::Error::new(ErrorKind::TimedOut, "what runs as the account does not answer")
+        }
+        _ => error,
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        // Most of what runs ends by itself when there is no use for it any more.
+        let _ = self.talk.shutdown(Shutdown::Both);
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        let (launcher, is_signal) = (self.launcher.clone(), self.is_signal);
+        // It may be dropped by a thread that must not wait. Without a thread it stays until it ends by itself.
+        let _ = thread::Builder::new().name("ending".to_owned()).spawn(move || {
+            if matches!(ended(&mut child, Duration::from_millis(200)), Ok(None)) && !is_signal {
+                // This process cannot signal it. Until it is waited for, the number is its own.
+                if let Ok(pid) = i32::try_from(child.id()) {
+                    let _ = launcher.signal(Signal::Kill, vec![pid]);
+                }
+            }
+            let _ = child.wait();
+        });
+    }
+}

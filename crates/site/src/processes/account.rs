@@ -1,0 +1,80 @@
+//! How a supervisor starts and signals a job that runs as an account of its own: through the launcher.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{ChildStdin, Command, Stdio};
+use std::thread;
+
+use pliant_launcher::{Limit, Signal, StandardInput};
+
+use super::FOLDER_VARIABLE;
+use super::job_folder;
+use super::spec::RunSpec;
+use super::table::Process;
+use crate::accounts::{AccountRun, Launcher, LauncherError, STDERR_PREFIX};
+
+/// Where the program of a job is looked for unless its environment says otherwise.
+pub(crate) const PROGRAM_PATH: &str = super::supervisor::PATH;
+/// How the line begins in which the process that becomes a job's program says why it cannot.
+pub const NOT_STARTED_PREFIX: &str = "pliant job-folder: ";
+/// What the first line of standard error begins with if a program was not started.
+pub(super) const REFUSALS: [&str; 2] = [STDERR_PREFIX, NOT_STARTED_PREFIX];
+
+/// The command that starts a job's program as its account once it is given [`input`].
+pub(super) fn command(account: &AccountRun) -> Command {
+    let mut command = account.launcher().command();
+    command.stdin(Stdio::piped());
+    command
+}
+
+/// What the launcher, and the process that becomes the program, read on their standard input.
+pub(super) fn input(spec: &RunSpec, account: &AccountRun) -> Vec<u8> {
+    let mut env = spec.env.clone();
+    env.insert(FOLDER_VARIABLE.to_owned(), account.folder.to_string_lossy().into_owned());
+    let command = account.pliant(job_folder::arguments(&account.folder));
+    let launcher = account.launcher();
+    let folder: &Path = &account.folder;
+    let limits = account.processes_max.map(|most| (Limit::Processes, most)).into_iter().collect();
+    let request = launcher.run_request(command, Vec::new(), folder, StandardInput::Rest, limits);
+    let mut input = request.encode();
+    input.extend(job_folder::start_call(spec.program.clone(), env, spec.folder.clone()));
+    input
+}
+
+/// Writes the input, on a thread: what runs as the account may be stopped by it, and read nothing.
+pub(super) fn write(mut stdin: ChildStdin, input: Vec<u8>) -> std::io::Result<()> {
+    // One that reads no more has said why.
+    let write = move || drop(stdin.write_all(&input));
+    thread::Builder::new().name("input".into()).stack_size(128 * 1024).spawn(write).map(drop)
+}
+
+/// Signals processes of an account.
+pub(super) struct Signaller(Launcher);
+
+impl Signaller {
+    /// The signaller of the processes of a job.
+    pub(super) fn of(account: &AccountRun) -> Signaller {
+        Signaller(account.launcher())
+    }
+
+    /// Asks the group of that leader to end. False if it has to be tried again.
+    pub(super) fn ask_to_end(&self, leader: i32) -> bool {
+        let leads = Process::read(leader).is_some_and(|process| process.group == leader);
+        // Before that it is the launcher, and there is no group yet. A stopped process would not notice, so it is continued.
+        leads && self.send(Signal::Term, vec![-leader]) && self.send(Signal::Cont, vec![-leader])
+    }
+
+    /// Kills the group of that leader.
+    pub(super) fn kill_group(&self, leader: i32) -> bool {
+        self.send(Signal::Kill, vec![-leader])
+    }
+
+    /// Signals processes. False if that failed.
+    pub(super) fn send(&self, signal: Signal, processes: Vec<i32>) -> bool {
+        let sent: Result<(), LauncherError> = self.0.signal(signal, processes);
+        if let Err(error) = &sent {
+            let _ = writeln!(std::io::stderr(), "error: cannot signal the job: {error}");
+        }
+        sent.is_ok()
+    }
+}

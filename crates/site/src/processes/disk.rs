@@ -1,0 +1,222 @@
+//! What the files of a job use of the disk.
+//!
+//! The files of a job that runs as an account can be read by that account alone. So a process of the account measures them, while
+//! its supervisor goes on watching. The user can end that process, or have it answer anything: a job whose files cannot be measured
+//! for [`UNMEASURED_AT_MOST`] is ended, and one that is measured wrongly is held by nothing but a quota of the file system.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::job_folder;
+use crate::accounts::AccountRun;
+
+/// Between two measurements, at least.
+const PERIOD: Duration = Duration::from_secs(2);
+/// How much longer than a measurement takes the supervisor rests before the next one.
+pub(super) const REST: u32 = 20;
+/// How long the files of a job may not be measured because that fails.
+const UNMEASURED_AT_MOST: Duration = Duration::from_secs(60);
+/// What the system's numbers of blocks count.
+const BLOCK_BYTES: u64 = 512;
+
+/// What files use of the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct DiskUsage {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Files and folders.
+    pub files: u64,
+}
+
+impl DiskUsage {
+    /// What the files and folders below a folder use, links not followed; it stops counting soon after `most` files. What cannot be read
+    /// is not counted.
+    pub fn of(folder: &Path, most: u64) -> DiskUsage {
+        let mut usage = DiskUsage::default();
+        let mut unvisited = vec![folder.to_owned()];
+        while let Some(folder) = unvisited.pop() {
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries.flatten() {
+                let Ok(metadata) = entry.metadata() else { continue };
+                usage.files += 1;
+                // A file with several names counts once for each: it is cheaper than to remember them.
+                usage.bytes += metadata.blocks() * BLOCK_BYTES;
+                if metadata.is_dir() {
+                    unvisited.push(entry.path());
+                }
+                if usage.files > most {
+                    return usage;
+                }
+            }
+        }
+        usage
+    }
+}
+
+/// Measures the files of a job again and again.
+#[derive(Debug)]
+pub(super) struct DiskMeter {
+    source: Source,
+    next: Option<Instant>,
+    latest: DiskUsage,
+    /// Since when measurements fail, and why.
+    failing: Option<(Instant, String)>,
+    measurement: Option<Measurement>,
+}
+
+/// Whose files are measured.
+#[derive(Debug)]
+enum Source {
+    /// This user's, in a folder.
+    Own(PathBuf),
+    /// An account's.
+    Account(AccountRun),
+}
+
+/// A measurement by a process of the account.
+#[derive(Debug)]
+struct Measurement {
+    process: Option<i32>,
+    begun: Instant,
+    answer: Receiver<Result<DiskUsage, String>>,
+}
+
+impl DiskMeter {
+    /// A meter of the files in a folder of this user's.
+    pub(super) fn own(folder: PathBuf) -> DiskMeter {
+        DiskMeter::new(Source::Own(folder))
+    }
+
+    /// A meter of all files in the job's folder of an account.
+    pub(super) fn account(account: AccountRun) -> DiskMeter {
+        DiskMeter::new(Source::Account(account))
+    }
+
+    fn new(source: Source) -> DiskMeter {
+        DiskMeter { source, next: None, latest: DiskUsage::default(), failing: None, measurement: None }
+    }
+
+    /// What the files used when they were measured last, until which they are counted up to `most` files.
+    ///
+    /// # Errors
+    /// They cannot be measured for too long; the text says why.
+    pub(super) fn usage(&mut self, now: Instant, most: u64) -> Result<DiskUsage, String> {
+        self.take_answer(now);
+        if self.measurement.is_none() && self.next.is_none_or(|next| now >= next) {
+            self.begin(now, most);
+        }
+        match &self.failing {
+            Some((since, why)) if now.saturating_duration_since(*since) >= UNMEASURED_AT_MOST => {
+                Err(why.clone())
+            }
+            _ => Ok(self.latest),
+        }
+    }
+
+    /// The process that measures at the moment: it is no process of the job.
+    pub(super) fn process(&self) -> Option<i32> {
+        self.measurement.as_ref()?.process
+    }
+
+    fn begin(&mut self, now: Instant, most: u64) {
+        match &self.source {
+            Source::Own(folder) => {
+                let begin = Instant::now();
+                let usage = DiskUsage::of(folder, most);
+                self.took(now, Ok(usage), begin.elapsed());
+            }
+            Source::Account(account) => match Measurement::begin(account, now, most) {
+                Ok(measurement) => self.measurement = Some(measurement),
+                Err(why) => self.took(now, Err(why), Duration::ZERO),
+            },
+        }
+    }
+
+    fn take_answer(&mut self, now: Instant) {
+        let Some(measurement) = &self.measurement else { return };
+        let answer = match measurement.answer.try_recv() {
+            Ok(answer) => answer,
+            Err(TryRecvError::Empty) => return,
+            Err(TryRecvError::Disconnected) => Err("no answer".to_owned()),
+        };
+        let took = now.saturating_duration_since(measurement.begun);
+        self.measurement = None;
+        self.took(now, answer, took);
+    }
+
+    fn took(&mut self, now: Instant, answer: Result<DiskUsage, String>, took: Duration) {
+        self.next = Some(now + PERIOD.max(took * REST));
+        match (answer, &self.failing) {
+            (Ok(usage), _) => {
+                self.latest = usage;
+                self.failing = None;
+            }
+            (Err(why), None) => self.failing = Some((now, why)),
+            (Err(_), Some(_)) => {}
+        }
+    }
+}
+
+impl Measurement {
+    fn begin(account: &AccountRun, now: Instant, most: u64) -> Result<Measurement, String> {
+        let call = job_folder::begin_usage(account, most).map_err(|error| error.public_message())?;
+        let process = call.process();
+        let (sender, answer) = channel();
+        let wait = move || {
+            // The supervisor may have no use for it any more.
+            let _ = sender.send(call.answer().map_err(|error| error.public_message()));
+        };
+        let begun: io::Result<_> = thread::Builder::new().name("disk".into()).spawn(wait);
+        begun.map_err(|error| error.to_string())?;
+        Ok(Measurement { process, begun: now, answer })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_counted_and_links_are_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (inside, outside) = (scratch.path().join("inside"), scratch.path().join("outside"));
+        for folder in [&inside, &outside] {
+            fs::create_dir_all(folder.join("deep")).unwrap();
+            fs::write(folder.join("deep/file"), vec![7; 100_000]).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+        let found = DiskUsage::of(&inside, u64::MAX);
+        assert_eq!(found.files, 3, "a folder, a file and a link");
+        assert!((100_000..200_000).contains(&found.bytes), "{found:?}");
+        assert_eq!(DiskUsage::of(&inside, 1).files, 2, "it stops when there are too many");
+        assert_eq!(DiskUsage::of(&scratch.path().join("none"), 1), DiskUsage::default());
+    }
+
+    #[test]
+    fn files_that_cannot_be_measured_for_long_are_too_many() {
+        let scratch = tempfile::tempdir().unwrap();
+        let account = AccountRun {
+            name: "alice".parse().unwrap(),
+            folder: scratch.path().to_owned(),
+            launcher: "/no/such/launcher".into(),
+            pliant: "/no/such/pliant".into(),
+            processes_max: None,
+        };
+        let mut meter = DiskMeter::account(account);
+        let now = Instant::now();
+        assert_eq!(meter.usage(now, 1), Ok(DiskUsage::default()));
+        assert_eq!(meter.usage(now + UNMEASURED_AT_MOST / 2, 1), Ok(DiskUsage::default()));
+        let why = meter.usage(now + UNMEASURED_AT_MOST, 1).unwrap_err();
+        assert!(why.contains("cannot run the launcher"), "{why}");
+        // One that succeeds begins anew.
+        meter.source = Source::Own(scratch.path().to_owned());
+        assert!(meter.usage(now + UNMEASURED_AT_MOST + PERIOD, 1).is_ok());
+    }
+}

@@ -1,0 +1,121 @@
+//! What a server asks of the process that has a job's folder, and its answers.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::path::PathBuf;
+
+use pliant_staging::{FileName, FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::super::{DiskUsage, Marks};
+
+/// The longest line of a call: a manifest of the most files with the longest names.
+pub(super) const CALL_BYTES_MAX: u64 = 64 << 20;
+/// The longest line of an answer. The user can make it as long as that.
+pub(super) const REPLY_BYTES_MAX: u64 = 32 << 20;
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Call {
+    /// Takes the files of the job: the bytes of the script, of the tasks and of all files follow, in this order.
+    Put {
+        /// Bytes of the script, if there is one.
+        script: Option<u64>,
+        /// Bytes of the list of tasks, if there is one.
+        tasks: Option<u64>,
+        inputs: Vec<FileSpec>,
+        shared: Vec<FileSpec>,
+    },
+    /// Becomes the job's program, in the work folder or in another folder of the account.
+    Start { program: Vec<String>, env: BTreeMap<String, String>, place: Option<PathBuf> },
+    /// Sums up the files in the work folder; those and the outputs of a task, if one is named.
+    Results { task: Option<FileName>, limits: ResultLimits },
+    /// Sends a result from an offset on.
+    Open { task: Option<FileName>, name: ResultName, offset: u64 },
+    /// Says how long the longest instance of a batch took.
+    Longest,
+    /// Measures what all files of the job use, up to so many files.
+    Usage { most: u64 },
+    /// Kills what is left of the job.
+    EndSurvivors { marks: Marks },
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reply {
+    /// The files are there.
+    Put,
+    /// What was summed up.
+    Results(SealedResults),
+    /// The bytes of a result follow.
+    Content,
+    /// The longest time, if it is known.
+    Longest(Option<u64>),
+    /// What the files use.
+    Usage(DiskUsage),
+    /// So many processes were left.
+    Ended { killed: usize },
+    /// It cannot be done.
+    Failed(Failed),
+}
+
+/// Why something cannot be done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Failed {
+    NoResult { name: String },
+    NotAFile { name: String },
+    BehindEnd { name: String, size: u64, offset: u64 },
+    DiskFull { path: PathBuf },
+    Other { message: String, may_pass: bool },
+}
+
+impl From<StagingError> for Failed {
+    fn from(error: StagingError) -> Failed {
+        match error {
+            StagingError::NoResult { name } => Failed::NoResult { name },
+            StagingError::NotAFile { name } => Failed::NotAFile { name },
+            StagingError::BehindEnd { name, size, offset } => Failed::BehindEnd { name, size, offset },
+            StagingError::DiskFull { path } => Failed::DiskFull { path },
+            error => Failed::Other { message: error.public_message(), may_pass: error.may_pass() },
+        }
+    }
+}
+
+impl Failed {
+    /// The error, about the folder of an account.
+    pub(super) fn into_error(self, folder: PathBuf) -> StagingError {
+        match self {
+            Failed::NoResult { name } => StagingError::NoResult { name },
+            Failed::NotAFile { name } => StagingError::NotAFile { name },
+            Failed::BehindEnd { name, size, offset } => StagingError::BehindEnd { name, size, offset },
+            Failed::DiskFull { path } => StagingError::DiskFull { path },
+            Failed::Other { message, may_pass } => {
+                // The kind by which what may pass is known.
+                let kind = if may_pass { ErrorKind::StorageFull } else { ErrorKind::Other };
+                StagingError::Io { path: folder, source: io::Error::new(kind, message) }
+            }
+        }
+    }
+}
+
+/// The line of a call or of an answer.
+pub(super) fn line(content: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(content).expect("calls and answers are plain data with text keys");
+    line.push(b'\n');
+    line
+}
+
+/// Reads the line of a call or of an answer, of at most so many bytes.
+pub(super) fn read_line<T: DeserializeOwned>(input: &mut impl BufRead, most: u64) -> io::Result<T> {
+    let mut line = Vec::new();
+    input.take(most).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        let why = if line.len() as u64 == most { "a line that is too long" } else { "the end" };
+        return Err(io::Error::new(ErrorKind::InvalidData, format!("expected a line, found {why}")));
+    }
+    serde_json::from_slice(&line).map_err(io::Error::from)
+}

@@ -1,0 +1,236 @@
+//! The server's side: calls of `pliant job-folder` as an account. They block.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pliant_staging::{FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
+
+use super::super::{DiskUsage, Marks};
+use super::call::{Call, REPLY_BYTES_MAX, Reply, line, read_line};
+use super::{FilesError, JobFiles};
+use crate::accounts::{AccountRun, Launched, LauncherError};
+
+/// The verb of this program.
+const VERB: &str = "job-folder";
+
+/// How long it may take to measure the files of a job.
+const MEASURED_WITHIN: Duration = Duration::from_secs(600);
+
+/// What stands behind this program's name for a folder.
+pub(crate) fn arguments(folder: &Path) -> [OsString; 2] {
+    [VERB.into(), folder.into()]
+}
+
+/// The call that has the process become a program.
+pub(crate) fn start_call(
+    program: Vec<String>,
+    env: BTreeMap<String, String>,
+    place: Option<PathBuf>,
+) -> Vec<u8> {
+    line(&Call::Start { program, env, place })
+}
+
+/// Has what is left of a job killed.
+pub(crate) fn end_survivors(account: &AccountRun, marks: Marks) -> Result<usize, FilesError> {
+    match Answer::to(account, &Call::EndSurvivors { marks })?.finish(account)? {
+        Reply::Ended { killed } => Ok(killed),
+        _ => Err(unexpected(account)),
+    }
+}
+
+/// A measurement of what the files of a job use.
+#[derive(Debug)]
+pub(crate) struct UsageCall {
+    account: AccountRun,
+    launched: Launched,
+}
+
+/// Begins to measure the files of a job, up to so many. Does not wait.
+pub(crate) fn begin_usage(account: &AccountRun, most: u64) -> Result<UsageCall, FilesError> {
+    let launched = begun(account, &Call::Usage { most })?;
+    Ok(UsageCall { account: account.clone(), launched })
+}
+
+impl UsageCall {
+    /// The process that measures.
+    pub(crate) fn process(&self) -> Option<i32> {
+        self.launched.process()
+    }
+
+    /// Waits for the answer, and not for the end of the process: a supervisor waits for that elsewhere.
+    pub(crate) fn answer(mut self) -> Result<DiskUsage, FilesError> {
+        self.launched.wait_longer(MEASURED_WITHIN)?;
+        let answer = Answer::of(self.launched)?;
+        match answer.reply {
+            Some(Reply::Usage(usage)) => Ok(usage),
+            Some(_) => Err(unexpected(&self.account)),
+            None => {
+                answer.finish(&self.account)?;
+                Err(unexpected(&self.account))
+            }
+        }
+    }
+}
+
+pub(super) fn put(account: &AccountRun, files: &JobFiles) -> Result<(), FilesError> {
+    let JobFiles { script, tasks, inputs, shared } = files;
+    let specs = |files: &[(FileSpec, _)]| files.iter().map(|(spec, _)| spec.clone()).collect();
+    let bytes = |text: &Option<Vec<u8>>| text.as_ref().map(|text| text.len() as u64);
+    let call = Call::Put {
+        script: bytes(script),
+        tasks: bytes(tasks),
+        inputs: specs(inputs),
+        shared: specs(shared),
+    };
+    let mut launched = begun(account, &call)?;
+    let sent = script.iter().chain(tasks).try_for_each(|text| launched.write_all(text)).and_then(|()| {
+        inputs.iter().chain(shared).try_for_each(|(spec, path)| send(spec, path, &mut launched))
+    });
+    // One that takes no more has said why.
+    if let Err(error) = sent
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        return Err(match error.kind() {
+            io::ErrorKind::TimedOut => launched.disorder(format!("does not take its files: {error}")).into(),
+            _ => StagingError::Io { path: account.folder.clone(), source: error }.into(),
+        });
+    }
+    match Answer::of(launched)?.finish(account)? {
+        Reply::Put => Ok(()),
+        _ => Err(unexpected(account)),
+    }
+}
+
+fn send(spec: &FileSpec, path: &Path, launched: &mut Launched) -> io::Result<()> {
+    let sent = io::copy(&mut File::open(path)?.take(spec.size), launched)?;
+    if sent == spec.size {
+        return Ok(());
+    }
+    let why = format!("expected {} bytes of {}, found {sent}", spec.size, spec.name.as_str());
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+pub(super) fn results(
+    account: &AccountRun,
+    task: Option<&str>,
+    limits: ResultLimits,
+) -> Result<SealedResults, FilesError> {
+    let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
+    let is_of_task = task.is_some();
+    let Reply::Results(found) = Answer::to(account, &Call::Results { task, limits })?.finish(account)? else {
+        return Err(unexpected(account));
+    };
+    let is_file = |name: &ResultName| is_of_task || matches!(name, ResultName::File(_));
+    // Those are the server's.
+    if found.files.len() > limits.files + 2 || !found.files.iter().all(|file| is_file(&file.name)) {
+        return Err(unexpected(account));
+    }
+    Ok(found)
+}
+
+pub(super) fn longest(account: &AccountRun) -> Result<Option<u64>, FilesError> {
+    match Answer::to(account, &Call::Longest)?.finish(account)? {
+        Reply::Longest(found) => Ok(found),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn open(
+    account: &AccountRun,
+    task: Option<&str>,
+    name: &ResultName,
+    offset: u64,
+) -> Result<AccountStream, FilesError> {
+    let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
+    let answer = Answer::to(account, &Call::Open { task, name: name.clone(), offset })?;
+    match answer.reply {
+        Some(Reply::Content) => Ok(AccountStream { launched: Some(answer.launched) }),
+        _ => {
+            answer.finish(account)?;
+            Err(unexpected(account))
+        }
+    }
+}
+
+fn unexpected(account: &AccountRun) -> FilesError {
+    let problem = "has given an answer that makes no sense".to_owned();
+    LauncherError::Disorder { account: account.name.clone(), problem }.into()
+}
+
+fn begun(account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
+    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), &account.folder)?;
+    match launched.write_all(&line(call)) {
+        // It has said why.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(LauncherError::Io { action: "talk with what runs as the account", source: error }.into())
+        }
+        _ => Ok(launched),
+    }
+}
+
+/// An answer, and what follows it.
+struct Answer {
+    /// None if there was no line: then how the process ends says why.
+    reply: Option<Reply>,
+    launched: BufReader<Launched>,
+    problem: Option<io::Error>,
+}
+
+impl Answer {
+    fn to(account: &AccountRun, call: &Call) -> Result<Answer, FilesError> {
+        Answer::of(begun(account, call)?)
+    }
+
+    fn of(mut launched: Launched) -> Result<Answer, FilesError> {
+        launched.end_input();
+        let mut launched = BufReader::with_capacity(64 << 10, launched);
+        Ok(match read_line(&mut launched, REPLY_BYTES_MAX) {
+            Ok(reply) => Answer { reply: Some(reply), launched, problem: None },
+            Err(error) => Answer { reply: None, launched, problem: Some(error) },
+        })
+    }
+
+    /// The answer, once the process has ended.
+    fn finish(self, account: &AccountRun) -> Result<Reply, FilesError> {
+        let Answer { reply, launched, problem } = self;
+        match reply {
+            Some(Reply::Failed(failed)) => Err(failed.into_error(account.folder.clone()).into()),
+            Some(reply) => {
+                launched.into_inner().finish_soon()?;
+                Ok(reply)
+            }
+            None => {
+                let launched = launched.into_inner();
+                let said = problem.map_or_else(|| "nothing".to_owned(), |problem| problem.to_string());
+                let disorder = launched.disorder(format!("does not answer: {said}"));
+                launched.finish_soon()?;
+                Err(disorder.into())
+            }
+        }
+    }
+}
+
+/// A file of an account's that is being read.
+#[derive(Debug)]
+pub struct AccountStream {
+    /// None once all was read.
+    launched: Option<BufReader<Launched>>,
+}
+
+impl Read for AccountStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(launched) = &mut self.launched else { return Ok(0) };
+        let read = launched.read(buffer)?;
+        if read == 0 && !buffer.is_empty() {
+            // What was cut off is not the whole file.
+            if let Some(launched) = self.launched.take() {
+                launched.into_inner().finish_soon().map_err(io::Error::other)?;
+            }
+        }
+        Ok(read)
+    }
+}

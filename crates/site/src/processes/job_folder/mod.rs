@@ -1,0 +1,253 @@
+//! The folders of an execution: one of the server's with its records, and one with its files. Where it runs as the server's own
+//! user they are the same. Where it runs as an account, the second belongs to the account: the server has a process of the account
+//! read and write it, `pliant job-folder DIR`, which is started by the launcher and gets one [`Call`].
+//!
+//! A call is a line of JSON on standard input and the bytes of files behind it; the answer is a line of JSON on standard output and
+//! the bytes of a file behind it. The process has no right that the user has not. So nothing that it answers is trusted: the user can
+//! control it.
+
+mod call;
+mod client;
+mod serve;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use pliant_staging::{
+    FileSpec, ResultLimits, ResultName, ResultPart, ResultReader, SealedResults, StagingError, WORK,
+    keep_sealed, open_result, seal, sealed, sum_up,
+};
+
+use super::{FolderError, account_of, longest_of_batch};
+use crate::accounts::{AccountRun, LauncherError};
+
+pub use client::AccountStream;
+pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
+pub use serve::serve_call;
+
+/// The folder in the records of a subjob with a folder for each of its tasks.
+const TASKS_OF_ACCOUNT: &str = "tasks";
+/// The file that says that the account has all files of the job.
+const GIVEN: &str = "given";
+
+/// The folders of an execution.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobFolder {
+    records: PathBuf,
+    access: Access,
+}
+
+/// Who can open the files of an execution.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Access {
+    /// This process: they are with the records.
+    Own,
+    /// An account, through the launcher.
+    Account(AccountRun),
+}
+
+/// The files of an execution, to be given to its account.
+#[derive(Clone, Default, Debug)]
+pub struct JobFiles {
+    /// Its script.
+    pub script: Option<Vec<u8>>,
+    /// What several programs it runs.
+    pub tasks: Option<Vec<u8>>,
+    /// What it finds in its work folder, each with where its content is.
+    pub inputs: Vec<(FileSpec, PathBuf)>,
+    /// What its tasks share.
+    pub shared: Vec<(FileSpec, PathBuf)>,
+}
+
+/// Why something cannot be done with the files of an execution.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
+    /// The records cannot be read or written.
+    #[error(transparent)]
+    Records(#[from] FolderError),
+    /// The account cannot be reached.
+    #[error(transparent)]
+    Launcher(#[from] LauncherError),
+}
+
+impl FilesError {
+    /// The same for the owner of the job: without the paths of files on this host.
+    pub fn public_message(&self) -> String {
+        match self {
+            FilesError::Staging(error) => error.public_message(),
+            FilesError::Records(error) => error.public_message(),
+            FilesError::Launcher(error) => error.public_message(),
+        }
+    }
+
+    /// True if the same may work later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            FilesError::Staging(error) => error.may_pass(),
+            FilesError::Records(error) => error.may_pass(),
+            FilesError::Launcher(error) => error.may_pass(),
+        }
+    }
+}
+
+impl JobFolder {
+    /// The folders of the execution that has its records there.
+    ///
+    /// # Errors
+    /// The folder is there and cannot be read.
+    pub fn at(records: &Path) -> Result<JobFolder, FilesError> {
+        let access = account_of(records)?.map_or(Access::Own, Access::Account);
+        Ok(JobFolder { records: records.to_owned(), access })
+    }
+
+    /// The account as which it runs; none if it is this process's user.
+    pub fn account(&self) -> Option<&AccountRun> {
+        match &self.access {
+            Access::Own => None,
+            Access::Account(account) => Some(account),
+        }
+    }
+
+    /// Gives the account its folder and its files, once. Does nothing where it runs as this user.
+    ///
+    /// # Errors
+    /// The account cannot be reached, or a file cannot be read or written. May be called again then.
+    pub fn give(&self, files: &JobFiles) -> Result<(), FilesError> {
+        let Access::Account(account) = &self.access else { return Ok(()) };
+        let given = self.records.join(GIVEN);
+        if given.exists() {
+            return Ok(());
+        }
+        account.make_folder()?;
+        client::put(account, files)?;
+        let synced = File::create(&given).and_then(|file| file.sync_all());
+        synced.map_err(|error| FilesError::Staging(StagingError::Io { path: given, source: error }))
+    }
+
+    /// The results, summed up once after its end.
+    ///
+    /// # Errors
+    /// A folder cannot be read or written, or the account cannot be reached.
+    pub fn results(&self, limits: ResultLimits) -> Result<SealedResults, FilesError> {
+        let Access::Account(account) = &self.access else { return sealed_at(&self.records, limits) };
+        if let Some(found) = kept(&self.records)? {
+            return Ok(found);
+        }
+        let mut all = sum_up(&self.records, ResultPart::Outputs, limits)?;
+        let files = client::results(account, None, limits)?;
+        all.files.extend(files.files);
+        all.left_out.extend(files.left_out);
+        all.left_out_count = all.left_out_count.saturating_add(files.left_out_count);
+        keep_sealed(&self.records, &all)?;
+        Ok(all)
+    }
+
+    /// The same of a task of a subjob.
+    ///
+    /// # Errors
+    /// As for [`JobFolder::results`].
+    pub fn task_results(&self, task: &str, limits: ResultLimits) -> Result<SealedResults, FilesError> {
+        let Access::Account(account) = &self.access else {
+            return sealed_at(&self.records.join(WORK).join(task), limits);
+        };
+        let own = self.records.join(TASKS_OF_ACCOUNT).join(task);
+        if let Some(found) = kept(&own)? {
+            return Ok(found);
+        }
+        let found = client::results(account, Some(task), limits)?;
+        keep_sealed(&own, &found)?;
+        Ok(found)
+    }
+
+    /// Whether a task of a subjob has begun, as far as this process can see.
+    pub fn may_have_begun(&self, task: &str) -> bool {
+        match &self.access {
+            Access::Own => self.records.join(WORK).join(task).is_dir(),
+            Access::Account(_) => true,
+        }
+    }
+
+    /// Opens a result, of a task if one is named, to be read from `offset` on.
+    ///
+    /// # Errors
+    /// There is none, it cannot be read, or the account cannot be reached.
+    pub fn open(&self, task: Option<&str>, name: &ResultName, offset: u64) -> Result<FileStream, FilesError> {
+        match (&self.access, task, name) {
+            (Access::Own, None, _) | (Access::Account(_), None, ResultName::Stdout | ResultName::Stderr) => {
+                Ok(FileStream::Own(open_result(&self.records, name, offset)?))
+            }
+            (Access::Own, Some(task), _) => {
+                Ok(FileStream::Own(open_result(&self.records.join(WORK).join(task), name, offset)?))
+            }
+            (Access::Account(account), ..) => {
+                Ok(FileStream::Account(client::open(account, task, name, offset)?))
+            }
+        }
+    }
+
+    /// How long the longest instance of a batch took for each unit of its service, in milliseconds, if that is known.
+    pub fn longest_of_batch(&self) -> Option<u64> {
+        match &self.access {
+            Access::Own => longest_of_batch(&self.records),
+            Access::Account(account) => client::longest(account).unwrap_or_else(|error| {
+                tracing::warn!(%error, "no walltimes are learned from a batch");
+                None
+            }),
+        }
+    }
+
+    /// Removes all files and records. The records go last: they say where the files are.
+    ///
+    /// # Errors
+    /// Something cannot be removed, or the account cannot be reached.
+    pub fn remove(&self) -> Result<(), FilesError> {
+        if let Access::Account(account) = &self.access {
+            account.remove_folder()?;
+        }
+        match std::fs::remove_dir_all(&self.records) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StagingError::Io { path: self.records.clone(), source: error }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is kept in a folder of this user's, summed up if it was not before.
+fn sealed_at(dir: &Path, limits: ResultLimits) -> Result<SealedResults, FilesError> {
+    Ok(match kept(dir)? {
+        Some(found) => found,
+        None => seal(dir, limits)?,
+    })
+}
+
+/// What was summed up before.
+fn kept(dir: &Path) -> Result<Option<SealedResults>, FilesError> {
+    match sealed(dir) {
+        // The job may have replaced it by anything.
+        Err(StagingError::Damaged { .. } | StagingError::NotAFile { .. }) => Ok(None),
+        found => Ok(found?),
+    }
+}
+
+/// A result that is being read.
+#[derive(Debug)]
+pub enum FileStream {
+    /// A file of this user's.
+    Own(ResultReader),
+    /// A file of an account's.
+    Account(AccountStream),
+}
+
+impl Read for FileStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            FileStream::Own(file) => file.read(buffer),
+            FileStream::Account(file) => file.read(buffer),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The account's side: the process `pliant job-folder DIR`, which carries out one call in a folder of the account.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pliant_staging::{
+    FileName, FileSpec, ResultPart, StagingError, WORK, open_result, put_script, put_tasks, receive_inputs,
+    receive_shared, sum_up,
+};
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+use super::super::{DiskUsage, PROGRAM_PATH, longest_of_batch, no_such_folder, program_in, why_not_started};
+use super::call::{CALL_BYTES_MAX, Call, Failed, Reply, line, read_line};
+
+/// The longest script or list of tasks.
+const TEXT_BYTES_MAX: u64 = 64 << 20;
+
+/// Carries out the call on standard input, and answers on standard output. One that is to become a job's program does not come back.
+///
+/// # Errors
+/// There is no call, it cannot be answered, or the program cannot be started.
+pub fn serve_call(folder: &Path) -> io::Result<()> {
+    // Other processes of the account, jobs among them, cannot attach to this one, which is in no cgroup of a job. Becoming a program
+    // ends that.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let mut input = BufReader::new(io::stdin().lock());
+    let call = read_line(&mut input, CALL_BYTES_MAX)?;
+    // Without looking for the ends of lines.
+    let mut output = File::from(rustix::stdio::stdout().try_clone_to_owned()?);
+    let reply = match call {
+        Call::Start { program, env, place } => {
+            drop(input);
+            return Err(started(folder, &program, &env, place.as_deref()));
+        }
+        Call::Put { script, tasks, inputs, shared } => {
+            put(folder, &mut input, [script, tasks], &inputs, &shared).map(|()| Reply::Put)
+        }
+        Call::Results { task, limits } => within(folder, task.as_ref())
+            .and_then(|dir| {
+                let part = if task.is_some() { ResultPart::All } else { ResultPart::Files };
+                sum_up(&dir, part, limits)
+            })
+            .map(Reply::Results),
+        Call::Open { task, name, offset } => {
+            match within(folder, task.as_ref()).and_then(|dir| open_result(&dir, &name, offset)) {
+                Ok(mut file) => {
+                    output.write_all(&line(&Reply::Content))?;
+                    io::copy(&mut file, &mut output)?;
+                    return output.flush();
+                }
+                Err(error) => Err(error),
+            }
+        }
+        Call::Longest => Ok(Reply::Longest(longest_of_batch(folder))),
+        Call::Usage { most } => Ok(Reply::Usage(DiskUsage::of(folder, most))),
+        Call::EndSurvivors { marks } => Ok(Reply::Ended { killed: marks.kill() }),
+    };
+    let reply = reply.unwrap_or_else(|error| Reply::Failed(Failed::from(error)));
+    output.write_all(&line(&reply))?;
+    output.flush()
+}
+
+/// The job's folder, or that of a task of it.
+fn within(folder: &Path, task: Option<&FileName>) -> Result<PathBuf, StagingError> {
+    let Some(task) = task else { return Ok(folder.to_owned()) };
+    let dir = folder.join(WORK).join(task.as_str());
+    match std::fs::symlink_metadata(&dir) {
+        Ok(found) if found.is_dir() => Ok(dir),
+        Ok(_) => Err(StagingError::NotAFile { name: task.as_str().to_owned() }),
+        Err(_) => Err(StagingError::NoResult { name: task.as_str().to_owned() }),
+    }
+}
+
+fn put(
+    folder: &Path,
+    input: &mut impl BufRead,
+    [script, tasks]: [Option<u64>; 2],
+    inputs: &[FileSpec],
+    shared: &[FileSpec],
+) -> Result<(), StagingError> {
+    if let Some(bytes) = script {
+        put_script(folder, &text(folder, input, bytes)?)?;
+    }
+    if let Some(bytes) = tasks {
+        put_tasks(folder, &text(folder, input, bytes)?)?;
+    }
+    receive_inputs(folder, inputs, input)?;
+    match shared {
+        [] => Ok(()),
+        shared => receive_shared(folder, shared, input),
+    }
+}
+
+fn text(folder: &Path, input: &mut impl Read, bytes: u64) -> Result<Vec<u8>, StagingError> {
+    let failed = |source| StagingError::Io { path: folder.to_owned(), source };
+    let mut text = Vec::new();
+    input.take(bytes.min(TEXT_BYTES_MAX)).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 == bytes {
+        return Ok(text);
+    }
+    let why = format!("expected a text of {bytes} bytes, found {}", text.len());
+    Err(failed(io::Error::new(ErrorKind::UnexpectedEof, why)))
+}
+
+/// Becomes a program in the work folder, or in another one. Comes back only if that cannot be.
+fn started(
+    folder: &Path,
+    program: &[String],
+    env: &BTreeMap<String, String>,
+    place: Option<&Path>,
+) -> io::Error {
+    let [name, arguments @ ..] = program else {
+        return io::Error::new(ErrorKind::InvalidInput, "no program");
+    };
+    let null = File::open("/dev/null").and_then(|null| Ok(rustix::stdio::dup2_stdin(null.as_fd())?));
+    if let Err(error) = null {
+        return error;
+    }
+    let work = folder.join(WORK);
+    if let Err(error) = std::env::set_current_dir(place.unwrap_or(&work)) {
+        let why = match place {
+            Some(place) if error.kind() == ErrorKind::NotFound => no_such_folder(place),
+            Some(place) => format!("{}: {error}", place.display()),
+            None => format!("the work folder: {error}"),
+        };
+        return io::Error::new(error.kind(), why);
+    }
+    let mut command = Command::new(program_in(place, &work, name));
+    // What the launcher says of the account comes first: HOME, USER, LOGNAME and SHELL.
+    command.args(arguments).env("PATH", PROGRAM_PATH).env("LANG", "C.UTF-8").envs(env);
+    let error = command.exec();
+    io::Error::new(error.kind(), why_not_started(name, env, &error))
+}

@@ -1,0 +1,23 @@
+//! Programs that some tests need: found, or installed, or said to be absent.
+
+use crate::{machine, packages};
+
+/// Programs, each with the Debian package that has it and the tests that need it.
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    ("povray", "povray", "the film of examples/render-encode"),
+    ("ffmpeg", "ffmpeg", "the film of examples/render-encode"),
+    ("protoc", "protobuf-compiler", "the protocol by another compiler"),
+];
+
+/// Makes sure that they are there if this machine lets us, and says what will be tested.
+pub(crate) fn prepare() {
+    for (program, package, tests) in PROGRAMS {
+        if machine::find_program(&[program]).is_none() {
+            packages::install(package);
+        }
+        match machine::find_program(&[program]) {
+            Some(found) => eprintln!("{program}: {}", found.display()),
+            None => eprintln!("skipped: {tests} (no {program})"),
+        }
+    }
+}
