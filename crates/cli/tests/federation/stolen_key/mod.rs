@@ -111,6 +111,18 @@ async fn prepare(server: &mut ServerClient<Channel>, job: &Prepare) -> Reply {
     server.prepare(proto::PrepareRequest::from(job)).await.unwrap().into_inner().try_into().unwrap()
 }
 
+/// A server refuses to take a job over, and logs why.
+async fn handoff_refused(
+    federation: &Federation,
+    server: &mut ServerClient<Channel>,
+    job: Prepare,
+    why: &str,
+) {
+    let reply = prepare(server, &job).await;
+    assert!(matches!(&reply, Reply::Refused(found) if found.contains(why)), "expected {why} in {reply:?}");
+    federation.logged("lyon", &["handoff refused", "alice", why]).await;
+}
+
 fn hop(from: &str, to: &str, signed: Option<HandoffSignature>) -> Hop {
     let expected = Estimate { procs: Procs(1), walltime: Span(60), start: now() };
     Hop {
@@ -188,14 +200,6 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
     let thief = Thief::of(&federation, PARIS);
     let mut lyon = thief.at(&federation, "lyon");
     let true_job = job_of_alice(&federation, "paris.7", PARIS);
-    let check = async |lyon: &mut ServerClient<Channel>, job: Prepare, why: &str| {
-        let reply = prepare(lyon, &job).await;
-        assert!(
-            matches!(&reply, Reply::Refused(found) if found.contains(why)),
-            "expected {why} in {reply:?}"
-        );
-        federation.logged("lyon", &["handoff refused", "alice", why]).await;
-    };
     let changed = |change: &dyn Fn(&mut Prepare)| {
         let mut job = true_job.clone();
         change(&mut job);
@@ -203,27 +207,58 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
     };
     // A made-up owner, with the only key that the thief has.
     let forged = changed(&|job| job.claim = thief.forged(job.key, &job.what));
-    check(&mut lyon, forged, "found that of server/paris").await;
+    handoff_refused(&federation, &mut lyon, forged, "found that of server/paris").await;
     // What alice has signed, with another script, key, time or owner.
-    check(&mut lyon, changed(&|job| job.what = rigid("rm -r .", 1, 60)), "something else to run").await;
-    check(&mut lyon, changed(&|job| job.what = script_elsewhere()), "something else to run").await;
-    check(&mut lyon, changed(&|job| job.key = fresh_key()), "another submission").await;
-    check(&mut lyon, changed(&|job| job.submitted = now() + Span(7_200)), "had expired").await;
+    handoff_refused(
+        &federation,
+        &mut lyon,
+        changed(&|job| job.what = rigid("rm -r .", 1, 60)),
+        "something else to run",
+    )
+    .await;
+    handoff_refused(
+        &federation,
+        &mut lyon,
+        changed(&|job| job.what = script_elsewhere()),
+        "something else to run",
+    )
+    .await;
+    handoff_refused(&federation, &mut lyon, changed(&|job| job.key = fresh_key()), "another submission")
+        .await;
+    handoff_refused(
+        &federation,
+        &mut lyon,
+        changed(&|job| job.submitted = now() + Span(7_200)),
+        "had expired",
+    )
+    .await;
     let lengthened = changed(&|job| job.claim.claim.lifetime = Span(7_200));
-    check(&mut lyon, lengthened, "did not sign this").await;
+    handoff_refused(&federation, &mut lyon, lengthened, "did not sign this").await;
     let bobs = changed(&|job| job.owner = "bob".parse().unwrap());
     let reply = prepare(&mut lyon, &bobs).await;
     assert!(matches!(&reply, Reply::Refused(why) if why.contains("found that of alice")), "{reply:?}");
     // What alice has signed for another server.
-    check(&mut lyon, job_of_alice(&federation, "paris.8", "lyon"), "for lyon, and paris").await;
-    check(&mut lyon, changed(&|job| job.id.job = "nancy.7".parse().unwrap()), "for paris, and nancy").await;
+    handoff_refused(
+        &federation,
+        &mut lyon,
+        job_of_alice(&federation, "paris.8", "lyon"),
+        "for lyon, and paris",
+    )
+    .await;
+    handoff_refused(
+        &federation,
+        &mut lyon,
+        changed(&|job| job.id.job = "nancy.7".parse().unwrap()),
+        "for paris, and nancy",
+    )
+    .await;
     // A job that another server has, by a handoff that the thief has signed itself, or nobody.
     let mut nancys = job_of_alice(&federation, "nancy.1", "nancy");
-    check(&mut lyon, nancys.clone(), "lead to nancy").await;
+    handoff_refused(&federation, &mut lyon, nancys.clone(), "lead to nancy").await;
     nancys.hops = vec![hop("nancy", PARIS, None)];
-    check(&mut lyon, nancys.clone(), "nancy has signed").await;
+    handoff_refused(&federation, &mut lyon, nancys.clone(), "nancy has signed").await;
     nancys.hops = vec![hop("nancy", PARIS, Some(thief.handoff(&nancys, "nancy", PARIS, 1)))];
-    check(&mut lyon, nancys, "expected the signature of server nancy").await;
+    handoff_refused(&federation, &mut lyon, nancys, "expected the signature of server nancy").await;
     // Files for users who have signed nothing.
     for (claim, why) in [
         (Some(thief.forged(true_job.key, &true_job.what)), "found that of server/paris"),
@@ -273,13 +308,13 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
         (changed(&|job| job.id.attempt = 2), "another path"),
     ];
     for (replay, why) in &replays {
-        check(&mut lyon, replay.clone(), why).await;
+        handoff_refused(&federation, &mut lyon, replay.clone(), why).await;
     }
     federation.kill("lyon");
     federation.revive("lyon");
     let mut lyon = thief.at(&federation, "lyon");
     for (replay, why) in replays {
-        check(&mut lyon, replay, why).await;
+        handoff_refused(&federation, &mut lyon, replay, why).await;
     }
 
     // A certificate that has been revoked signs for nothing.
@@ -288,7 +323,7 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
     let (draft, list) = (federation.folder("lyon").join("draft"), federation.folder("lyon").join("crl.pem"));
     fs::copy(federation.authority.crl_path(), &draft).unwrap();
     fs::rename(draft, list).unwrap();
-    check(&mut lyon, late, "has been revoked").await;
+    handoff_refused(&federation, &mut lyon, late, "has been revoked").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
