@@ -25,8 +25,10 @@ async fn known_as(client: &Client, job: &Handle, state: JobState) -> JobRecord {
 async fn jobs_signed_before_a_renewal_move_and_are_followed_after_a_rollover() {
     let mut federation = Federation::start(&["lyon", "paris"].map(|name| Cluster::new(name, 1, 1.0))).await;
     let dir = federation.path().to_owned();
-    let gated = |name: &str, walltime| rigid(&waiting_for(&dir.join(name)), 1, walltime);
-    let open = |name: &str| fs::write(dir.join(name), "").unwrap();
+    // Servers have folders of their names.
+    let gate = |name: &str| dir.join(format!("{name}.gate"));
+    let gated = |name: &str, walltime| rigid(&waiting_for(&gate(name)), 1, walltime);
+    let open = |name: &str| fs::write(gate(name), "").unwrap();
     let bob = federation.client("bob");
     for (name, walltime) in [("lyon", 900), ("paris", 600)] {
         let blocker = submit(&bob, &order_to(name, gated(name, walltime))).await;
