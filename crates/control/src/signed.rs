@@ -1,4 +1,4 @@
-//! What users and servers sign, in the bytes that they sign, and what must match when a signature is believed.
+//! What users and servers sign, in the bytes that they sign, and what must match when a signature is accepted.
 //!
 //! A user signs a [`Claim`] with each submission and each launch. A server that hands a job over signs a
 //! [`HandoffStatement`] when it commits. Both go with the job, so that a server that takes it over need not trust the server

@@ -8,7 +8,7 @@
 //!
 //! New certificate files count for new connections without a restart, too, once they fit together.
 //!
-//! Signatures beside TLS, with the same keys and certificates: [`ClientTls::sign`], [`ServerTls::signer`].
+//! Signatures outside of TLS, with the same keys and certificates: [`ClientTls::sign`], [`ServerTls::signer`].
 //!
 //! Revocation: a new list is read when its file changes, without a restart. New connections of a revoked holder are
 //! refused by the handshake; [`ServerTls::check`] checks open connections, also for certificates that have expired since. [`guard`] asks it once per call, so the handler of a long stream asks it again as messages come.

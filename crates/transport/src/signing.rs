@@ -1,4 +1,4 @@
-//! Signatures with the keys of certificates, beside TLS: made with the own key, verified with the certificate that comes with
+//! Signatures with the keys of certificates, outside of TLS: made with the own key, verified with the certificate that comes with
 //! them.
 //!
 //! A certificate says which kind of key signs, so a signature names no algorithm, and there is one for each kind of key.

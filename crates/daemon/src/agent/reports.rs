@@ -1,4 +1,4 @@
-//! Status updates of children: which are believed.
+//! Status updates of children: which are accepted.
 //!
 //! A server reports the jobs that users have signed for it, or that came to it by handoffs that other servers have signed
 //! (`pliant_control::signed::check_reporter`). Agents pass on what they have checked. What contradicts the record of a job in

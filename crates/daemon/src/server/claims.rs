@@ -1,4 +1,4 @@
-//! The signatures of users under jobs, and of servers under handoffs: what this server believes, and what it signs.
+//! The signatures of users under jobs, and of servers under handoffs: what this server accepts, and what it signs.
 
 use std::sync::Arc;
 

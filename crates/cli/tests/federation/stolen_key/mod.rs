@@ -22,6 +22,7 @@ use tonic::{Code, Status};
 use crate::harness::*;
 
 mod calls;
+mod fields;
 mod records;
 
 /// The server whose key is stolen. It runs nothing: the test is the thief.
