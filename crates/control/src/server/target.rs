@@ -220,7 +220,7 @@ impl Server {
                 taken_over || self.taken_from(id).is_some()
             }
         };
-        if done && cancelled {
+        if done && cancelled && self.taken_from(id).is_some() {
             self.cancel_taken(now, id, commands);
         }
         if let Some(to) = reply {
@@ -381,11 +381,11 @@ impl Server {
         })
     }
 
-    /// The server that hands over the job by that attempt; none if that is not known here.
+    /// The server whose handoff of the job is prepared here, by whatever attempt, or else the one from which the job came by that
+    /// attempt: it alone may commit or abort. None if that is not known here: then neither of the two changes anything.
     pub fn source_of(&self, id: &HandoffId) -> Option<&Name> {
-        let prepared =
-            self.prepared.get(&id.job).filter(|prepared| prepared.handoff.id.attempt >= id.attempt);
-        prepared.map(|prepared| &prepared.handoff.from.name).or_else(|| self.taken_from(id))
+        let prepared = self.prepared.get(&id.job).map(|prepared| &prepared.handoff.from.name);
+        prepared.or_else(|| self.taken_from(id))
     }
 
     /// The server from which a job in memory came by that attempt.

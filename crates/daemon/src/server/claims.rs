@@ -12,7 +12,7 @@ use pliant_control::signed::{
 };
 use pliant_model::Span;
 use pliant_transport::{ClientTls, Clock, Revocations, ServerTls, ValidAt};
-use pliant_wire::{Prepare, claim_digest, placed_task_digest, submission_digest};
+use pliant_wire::{Prepare, SubmittedWork, claim_digest, placed_task_digest, submission_digest};
 
 use crate::host::Mailbox;
 use crate::signatures::{SignatureRefusal, check_claim, check_handoff, check_tasks};
@@ -59,6 +59,9 @@ impl Claims {
         // The certificate may have been renewed and have expired since: jobs wait.
         let valid = (ValidAt::Then(*submitted), Revocations::Count);
         check_claim(&self.tls, ClaimSubject::Submission, claim, &expected, valid)?;
+        if matches!(what, SubmittedWork::Batch(_)) {
+            return Err(SignatureRefusal::new("digest", "a batch of a sweep does not move"));
+        }
         if !claim.claim.moves_at(self.clock.now()) {
             return Err(SignatureRefusal::new("old", "the user's signature is too old for a move"));
         }

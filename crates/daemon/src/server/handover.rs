@@ -189,9 +189,14 @@ impl Service {
         match self.mailbox.ask(source).await.map_err(|_| stopping())? {
             Some(source) if source != *from => {
                 tracing::warn!(%from, %source, job = %id.job, "request refused: another server hands this job over");
-                Err(Status::permission_denied("another server hands this job over"))
+                let refusal = SignatureRefusal::new("chain", "another server hands this job over");
+                Err(refusal.counted().status())
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => {
+                tracing::debug!(%from, job = %id.job, attempt = id.attempt, "a decision about a handoff that is not known here");
+                Ok(())
+            }
         }
     }
 

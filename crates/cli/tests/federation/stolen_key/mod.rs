@@ -22,6 +22,7 @@ use tonic::{Code, Status};
 use crate::harness::*;
 
 mod calls;
+mod decisions;
 mod fields;
 mod records;
 
@@ -84,7 +85,11 @@ fn script_elsewhere() -> SubmittedWork {
 
 /// A job of alice, who has signed it for a server.
 fn job_of_alice(federation: &Federation, job: &str, audience: &str) -> Prepare {
-    let (key, what) = (fresh_key(), script());
+    work_of_alice(federation, job, audience, script())
+}
+
+fn work_of_alice(federation: &Federation, job: &str, audience: &str, what: SubmittedWork) -> Prepare {
+    let key = fresh_key();
     let claim =
         federation.client("alice").sign_submission(key, (&what, &[], false), &audience.parse().unwrap());
     Prepare {

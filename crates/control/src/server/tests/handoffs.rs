@@ -73,9 +73,24 @@ fn a_commit_that_is_repeated_after_days_is_acknowledged() {
 }
 
 #[test]
+fn a_commit_of_an_attempt_that_never_was_cancels_nothing() {
+    let (mut bench, id) = with_job_of_paris(true);
+    let job = |bench: &Bench| bench.server.job(bench.server.number_of(&id.job).unwrap()).unwrap().state;
+    let (before, false_id) = (job(&bench), HandoffId { attempt: 0, ..id.clone() });
+    assert_eq!(bench.server.source_of(&false_id), None);
+    bench.deliver(Event::Commit { reply: Token(54), id: false_id, cancelled: true, attempts: 1 });
+    assert_eq!(job(&bench), before);
+    bench.deliver(Event::Commit { reply: Token(55), id: id.clone(), cancelled: true, attempts: 1 });
+    assert_eq!(job(&bench), JobState::Canceled, "a commit of its source does");
+}
+
+#[test]
 fn only_the_server_that_has_a_job_hands_it_over() {
     let (mut bench, id) = with_job_of_paris(false);
-    assert_eq!(bench.server.source_of(&id).map(|name| name.as_str()), Some("paris"));
+    for attempt in [0, 1, 99] {
+        let id = HandoffId { attempt, ..id.clone() };
+        assert_eq!(bench.server.source_of(&id).map(|name| name.as_str()), Some("paris"));
+    }
     let from = Peer { name: "nancy".parse().unwrap(), address: "nancy:1".to_owned() };
     let other = Box::new(Handoff { from, ..handoff_from_paris(5, 2) });
     let refused = bench.deliver(Event::Prepare { reply: Token(55), handoff: other });
