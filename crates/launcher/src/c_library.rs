@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, OsString, c_char, c_int};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_long};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::ptr;
@@ -48,6 +48,7 @@ unsafe extern "C" {
     #[link_name = "close"]
     fn close_descriptor(descriptor: c_int) -> c_int;
     fn signal(number: c_int, handler: usize) -> usize;
+    fn syscall(number: c_long, ...) -> c_long;
     fn sigprocmask(how: c_int, set: *const [u64; 16], old: *mut [u64; 16]) -> c_int;
 }
 
@@ -58,6 +59,9 @@ const SIG_DFL: usize = 0;
 const SIG_SETMASK: c_int = 2;
 const SIGPIPE: c_int = 13;
 const SIGNAL_MAX: c_int = 64;
+/// The kernel's number of `keyctl`.
+const KEYCTL: c_long = if cfg!(target_arch = "x86_64") { 250 } else { 219 };
+const KEYCTL_JOIN_SESSION_KEYRING: c_int = 1;
 
 /// The account of that name; none if the name service says for certain that there is none.
 pub(crate) fn account(name: &CStr) -> io::Result<Option<Entry>> {
@@ -135,6 +139,16 @@ pub(crate) fn reset_signals() {
     }
     // SAFETY: an empty set is 128 bytes of zeros in glibc and in musl; the old set is not asked for.
     let _ = unsafe { sigprocmask(SIG_SETMASK, &[0; 16], ptr::null_mut()) };
+}
+
+/// Gives this process a session keyring of its own, without a name and without keys.
+pub(crate) fn take_new_session_keyring() -> io::Result<()> {
+    let unnamed: *const c_char = ptr::null();
+    // SAFETY: the call reads nothing through a null pointer.
+    match unsafe { syscall(KEYCTL, KEYCTL_JOIN_SESSION_KEYRING, unnamed) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// Closes a descriptor that was open when this process began; one that is closed already is fine.

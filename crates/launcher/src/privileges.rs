@@ -19,6 +19,9 @@ use crate::account::Account;
 use crate::c_library;
 use crate::error::Error;
 
+const EPERM: i32 = 1;
+const ENOSYS: i32 = 38;
+
 const NONE: CapabilitySets = CapabilitySets {
     effective: CapabilitySet::empty(),
     permitted: CapabilitySet::empty(),
@@ -39,7 +42,24 @@ pub(crate) fn prepare() -> Result<u32, Error> {
     }
     rustix::process::chdir("/").map_err(Error::system("change to /"))?;
     close_descriptors()?;
+    take_new_keyring(caller)?;
     Ok(caller.as_raw())
+}
+
+/// Leaves the caller's session keyring, which jobs of several accounts would share: what one of them puts there, such as a ticket, all
+/// of them could use. The new one is root's for a moment, so that it counts for the quota of no user.
+fn take_new_keyring(caller: Uid) -> Result<(), Error> {
+    let root = Uid::ROOT;
+    set_thread_res_uid(root, root, root).map_err(Error::system("become root"))?;
+    let taken = c_library::take_new_session_keyring();
+    set_thread_res_uid(caller, root, root).map_err(Error::system("take the caller's uid back"))?;
+    match taken {
+        // A kernel or a container without keyrings.
+        Err(cause) if matches!(cause.raw_os_error(), Some(ENOSYS | EPERM)) => Ok(()),
+        taken => {
+            taken.map_err(|cause| Error::System { action: "take a new session keyring".to_owned(), cause })
+        }
+    }
 }
 
 /// Closes all but the three usual descriptors: a program that is run has no right to what its caller has left open.

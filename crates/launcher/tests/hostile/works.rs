@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use pliant_launcher::{Limit, Request, Signal, StandardInput};
+use pliant_testing::{Needed, skip};
 
 use crate::requests::{empty, make, run, signal};
 use crate::site::{BASE, Site, configure, finish, group, job, outcome, path, shell};
@@ -12,6 +13,7 @@ pub(crate) fn check(site: &Site) {
     folders_are_made(site);
     a_folder_is_emptied(site);
     a_program_is_run(site);
+    a_program_has_a_keyring_of_its_own(site);
     limits_are_set(site);
     processes_are_signalled(site);
     lists_of_accounts(site);
@@ -123,6 +125,22 @@ fn a_program_is_run(site: &Site) {
     let (code, stdout, stderr) = outcome(&finish(child, &request.encode()));
     assert_eq!((code, stderr.as_str()), (Some(-15), ""));
     assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), [&id, &id, &id]);
+}
+
+/// A program finds no key that its caller has put into the own session keyring.
+fn a_program_has_a_keyring_of_its_own(site: &Site) {
+    const SEARCH: &str = "my ($keyctl, $add) = `uname -m` =~ /x86_64/ ? (250, 248) : (219, 217); \
+        my ($type, $name, $value) = qw(user ptl-secret 1); $| = 1; \
+        sub search { print syscall($keyctl, 10, -3, $type, $name, 0) > 0 ? qq(found\\n) : qq(none\\n) }";
+    let add = "syscall($keyctl, 1, 0) > 0 and syscall($add, $type, $name, $value, 1, -3) > 0 or print qq(no keyrings\\n)";
+    let caller = format!("exec perl -e '{SEARCH}; {add}; search(); exec $ARGV[0]' \"$LAUNCHER\"");
+    let program =
+        run("ptl-alice", &["/bin/sh", "-c", "exec perl -e \"$0\"", &format!("{SEARCH}; search()")], "/");
+    let (code, stdout, stderr) = outcome(&site.call(&caller, &program.encode()));
+    if stdout.starts_with("no keyrings") {
+        return skip(Needed::Program, "session keyrings (not in this kernel or container)");
+    }
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "found\nnone\n", ""));
 }
 
 fn limits_are_set(site: &Site) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pliant_launcher::REFUSED;
 use pliant_staging::may_pass;
 use pliant_wire::Outcome;
+use rustix::fs::{Mode, fchmod};
 use rustix::process::{getpid, set_child_subreaper, setsid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -347,8 +349,14 @@ fn start(folder: &Folder, spec: &RunSpec, cgroup: Option<&Cgroup>) -> Result<Job
     let copies = (child.stdout.take(), child.stderr.take());
     let (Some(stdout), Some(stderr)) = copies else { return Err(NotStarted::lasting("no pipes")) };
     let max_bytes = spec.max_output_bytes;
-    let stdout = Copy::start(stdout, stdout_file, max_bytes);
-    let stderr = Copy::start(stderr, stderr_file, max_bytes);
+    // A job of an account could not open /dev/stdout and /dev/stderr otherwise: the pipes are this user's. Only processes that may look
+    // into its descriptors get there.
+    let opened = |pipe: BorrowedFd<'_>| match spec.account {
+        Some(_) => fchmod(pipe, Mode::RUSR | Mode::WUSR | Mode::WOTH).map_err(io::Error::from),
+        None => Ok(()),
+    };
+    let stdout = opened(stdout.as_fd()).and_then(|()| Copy::start(stdout, stdout_file, max_bytes));
+    let stderr = opened(stderr.as_fd()).and_then(|()| Copy::start(stderr, stderr_file, max_bytes));
     let group = ProcessGroup::of(&child);
     match (stdout, stderr) {
         (Ok(stdout), Ok(stderr)) => Ok(Job { group, input, stdout, stderr }),

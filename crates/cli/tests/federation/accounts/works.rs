@@ -85,6 +85,16 @@ async fn jobs_run_as_their_users_and_their_files_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_opens_its_outputs_by_their_names() {
+    let Some(site) = Site::new() else { return };
+    let federation = site.federation(&site.cluster("")).await;
+    let alice = federation.client(ALICE);
+    let ended = run(&alice, &order(rigid("echo out > /dev/stdout; echo error > /dev/stderr", 1, 60))).await;
+    let found = fetched(&alice, &ended.handle).await;
+    assert_eq!((text(&found, "stdout"), text(&found, "stderr")), ("out\n".to_owned(), "error\n".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_started_says_why() {
     let Some(site) = Site::new() else { return };
     let further = "\n[[service]]\nname = \"lost\"\ncommand = [\"/no/such/program\"]\nspeedup = \"rigid:1\"\nruntime = \"9s\"\n";
