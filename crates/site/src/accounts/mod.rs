@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use launcher::CommandOutput;
 pub use launcher::{Launched, Launcher, LauncherError, STDERR_PREFIX};
 pub use pliant_launcher::REFUSED;
 

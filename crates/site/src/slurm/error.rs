@@ -14,9 +14,37 @@ pub(super) fn failed(call: &Call, _code: i32, stderr: &str) -> BatchSystemError 
         Some(id) if says(NOT_WAITING) => {
             BatchSystemError::NotWaiting { system: System::Slurm, id: id.to_owned() }
         }
+        _ if *command == "sbatch" && is_limit(stderr) => {
+            BatchSystemError::Limited { system: System::Slurm, why: shown(&limit(stderr).unwrap_or(why)) }
+        }
         _ => System::Slurm.refused(command, why),
     }
 }
+
+/// Whether a submission is refused by a limit on how many jobs there are, or may be used by all jobs together: the same may be taken
+/// later. A limit on each job stays.
+fn is_limit(stderr: &str) -> bool {
+    let is_named = |word: &str| word.contains("MaxSubmit") || word.contains("GrpSubmit");
+    match limit(stderr) {
+        Some(limit) => is_named(&limit) || (!limit.contains("PerJob") && !limit.contains("PerNode")),
+        None => POLICY.iter().any(|phrase| stderr.contains(phrase)),
+    }
+}
+
+/// The name of the limit by which a submission is refused, if Slurm says it: `AssocMaxSubmitJobLimit` in a line of its own.
+fn limit(stderr: &str) -> Option<String> {
+    let mut words = stderr.split_whitespace().map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()));
+    let is_limit = |word: &&str| (word.starts_with("Assoc") || word.starts_with("QOS")) && word.ends_with("Limit");
+    words.find(is_limit).map(str::to_owned)
+}
+
+/// What sbatch says when a limit of an account or of a QOS keeps a job from being taken, and when all places for jobs are taken.
+const POLICY: &[&str] = &[
+    "Job violates accounting/QOS policy",
+    "Job violates accounting policy",
+    "Unable to create job record, try again",
+    "Resource temporarily unavailable, job limit",
+];
 
 /// What Slurm's commands say when the controller, or munge, or the database does not answer, or not now.
 const SILENCE: &[&str] = &[
