@@ -403,7 +403,10 @@ pub(crate) fn no_such_folder(place: &Path) -> String {
 /// Starts a program in a cgroup: it is in there from its first instruction on.
 fn spawn_in(cgroup: Option<&Cgroup>, command: &mut Command) -> io::Result<Child> {
     let Some(cgroup) = cgroup else { return spawn(command) };
-    cgroup.enter()?;
+    // Of a kind that is not taken for the program's.
+    let failed =
+        |error: io::Error| io::Error::other(format!("the cgroup of the job cannot be entered: {error}"));
+    cgroup.enter().map_err(failed)?;
     let spawned = spawn(command);
     match (cgroup.leave(), spawned) {
         (Ok(()), spawned) => spawned,

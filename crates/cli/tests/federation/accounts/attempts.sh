@@ -106,7 +106,7 @@ try "change the root" 'chroot / true'
 
 # What is inherited.
 try "inherited descriptors" 'perl -e "opendir(D,q(/proc/self/fd)); \$own=-1; for (readdir D) { next if /^\.|^[012]$/; \$t=readlink qq(/proc/self/fd/\$_); next if !defined \$t || \$t =~ m{^/proc/}; next if \$t =~ m{/script$}; exit 0 } exit 1"'
-try "a secret in the environment" 'env | grep -i "TEST_SECRET\|key.pem\|launcher"'
+try "a secret in the environment" 'env | grep -i "TEST_SECRET\|key.pem\|SUPERVISOR"'
 try "something on standard input" 'head -c1 <&9 | grep -q .' 9<&0
 try "core dumps" 'ulimit -c unlimited && test "$(ulimit -c)" = unlimited'
 
