@@ -15,5 +15,5 @@ pub mod slurm;
 pub use batch_system::{
     BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters, System, Unreadable,
 };
-pub use job_folder::{AccountStream, FileStream, FilesError, JobFiles, JobFolder, serve_call};
+pub use job_folder::{AccountStream, FileStream, FilesError, JobFiles, JobFolder, JobGate, serve_call};
 pub use system::{BatchSystem, BatchSystemSettings};

@@ -120,6 +120,7 @@ impl Accounts {
             launcher: self.file.launcher.clone(),
             pliant: self.pliant.clone(),
             processes_max: None,
+            has_records: false,
         }
     }
 

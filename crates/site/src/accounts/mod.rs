@@ -5,7 +5,7 @@ mod launcher;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -115,6 +115,9 @@ pub struct AccountRun {
     /// How many processes and threads the account may have while the job starts others: all of its jobs and logins together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes_max: Option<u64>,
+    /// A batch system starts the supervisor as the account, too: the records are in the folder of the account.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_records: bool,
 }
 
 impl AccountRun {
@@ -131,13 +134,24 @@ impl AccountRun {
         self.launcher().make_folder(&self.folder)
     }
 
+    /// Whether the folder is there. The folder that it is in belongs to the server: nothing of the account's is followed.
+    ///
+    /// # Errors
+    /// That cannot be seen.
+    pub fn has_folder(&self) -> Result<bool, LauncherError> {
+        match std::fs::symlink_metadata(&self.folder) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(LauncherError::Io { action: "look for a folder", source }),
+        }
+    }
+
     /// Removes the folder with all that is in it, if it is there.
     ///
     /// # Errors
     /// The launcher cannot be run or refuses, or something is left.
     pub fn remove_folder(&self) -> Result<(), LauncherError> {
-        // The folder that it is in belongs to the server: nothing of the account's is followed.
-        if !is_there(&self.folder) {
+        if !self.has_folder()? {
             return Ok(());
         }
         self.launcher().empty_folder(&self.folder)?;
@@ -153,10 +167,6 @@ impl AccountRun {
     pub(crate) fn pliant(&self, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         std::iter::once(self.pliant.clone().into_os_string()).chain(arguments).collect()
     }
-}
-
-fn is_there(folder: &Path) -> bool {
-    !matches!(std::fs::symlink_metadata(folder), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 #[cfg(test)]

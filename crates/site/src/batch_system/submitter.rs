@@ -1,11 +1,17 @@
 //! How a server's own jobs are distinguished from others' in a listing, and as whom they are submitted.
+//!
+//! As whom is written into a file before the submission. The machine of a server forgets a job that it has withdrawn or that has ended; an
+//! entry of it that comes to light later in the batch system is still known to be the server's, and can be removed as its account.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::path::PathBuf;
+use std::fmt::{Debug, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::accounts::{Account, Launcher};
 
@@ -18,19 +24,62 @@ pub struct Submitters {
     /// New jobs are submitted as accounts.
     has_accounts: bool,
     noted: Arc<RwLock<BTreeMap<u32, Account>>>,
+    /// Where it is noted, too; none if that is not needed.
+    file: Option<Arc<Mutex<File>>>,
 }
+
+/// How many numbers are kept when the file is opened, counted from the highest: a job that is so much older has left the batch system.
+const NUMBERS_KEPT: u32 = 100_000;
 
 impl Submitters {
     /// Those of a server that does things as accounts through that launcher. If `has_accounts`, jobs of other users than the server's
     /// own are expected.
     pub fn through(launcher: PathBuf, has_accounts: bool) -> Submitters {
-        Submitters { launcher, has_accounts, noted: Arc::default() }
+        Submitters { launcher, has_accounts, ..Submitters::default() }
+    }
+
+    /// The same with what is noted in a file, which is made if accounts are expected.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn open(path: &Path, launcher: PathBuf, has_accounts: bool) -> io::Result<Submitters> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let submitters = Submitters::through(launcher, has_accounts);
+        let noted = match fs::read_to_string(path) {
+            Ok(text) => read(&text),
+            Err(error) if error.kind() == ErrorKind::NotFound && !has_accounts => return Ok(submitters),
+            Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(named(error)),
+        };
+        // Without those of long ago, and without a line that a crash has cut.
+        let text = noted.iter().fold(String::new(), |mut text, (number, account)| {
+            text.push_str(&line(*number, account));
+            text
+        });
+        let temporary = path.with_extension("tmp");
+        let options = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).clone();
+        let mut file = options.open(&temporary).map_err(named)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(named)?;
+        fs::rename(&temporary, path).map_err(named)?;
+        *submitters.noted.write() = noted;
+        Ok(Submitters { file: Some(Arc::new(Mutex::new(file))), ..submitters })
     }
 
     /// Notes as which account a job is submitted, before anything is done for it. A number that is never noted is the server's own
     /// user's.
-    pub fn note(&self, number: u32, account: Account) {
+    ///
+    /// # Errors
+    /// It cannot be written down.
+    pub fn note(&self, number: u32, account: Account) -> io::Result<()> {
+        if self.noted.read().get(&number) == Some(&account) {
+            return Ok(());
+        }
+        if let Some(file) = &self.file {
+            // It outlives this process. After a crash of the host, what is lost of it is noted again of every job that the server knows.
+            file.lock().write_all(line(number, &account).as_bytes())?;
+        }
         self.noted.write().insert(number, account);
+        Ok(())
     }
 
     /// The account as which a job is submitted; none if that is the server's own user.
@@ -48,6 +97,25 @@ impl Submitters {
         let account = self.account(number)?.name;
         Some(Launcher { program: self.launcher.clone(), account })
     }
+}
+
+fn line(number: u32, Account { name, uid }: &Account) -> String {
+    let mut line = String::new();
+    let _ = writeln!(line, "{number} {uid} {name}");
+    line
+}
+
+fn read(text: &str) -> BTreeMap<u32, Account> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let noted = whole.lines().filter_map(|line| {
+        let mut words = line.splitn(3, ' ');
+        let (number, uid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some((number, Account { name: words.next()?.parse().ok()?, uid }))
+    });
+    let mut noted: BTreeMap<u32, Account> = noted.collect();
+    let highest = noted.last_key_value().map_or(0, |(number, _)| *number);
+    noted.retain(|number, _| *number >= highest.saturating_sub(NUMBERS_KEPT));
+    noted
 }
 
 /// How a batch system writes users.
@@ -124,8 +192,8 @@ mod tests {
     fn a_tag_counts_only_of_the_account_that_was_chosen_for_its_number() {
         let accounts = Submitters::through("/launcher".into(), true);
         let account = |name: &str, uid: u32| Account { name: name.parse().unwrap(), uid };
-        accounts.note(7, account("alice", 1001));
-        accounts.note(8, account("bob", 1002));
+        accounts.note(7, account("alice", 1001)).unwrap();
+        accounts.note(8, account("bob", 1002)).unwrap();
         let by_number = Submitter { prefix: "pliant:x:".to_owned(), user: 500_u32, accounts: accounts.clone() };
         let check = |number: u32, user: u32, expected: bool| {
             assert_eq!(by_number.is_of(number, &user), expected, "{number} of {user}");
@@ -144,5 +212,27 @@ mod tests {
         let launcher = by_number.accounts.launcher(8).unwrap();
         assert_eq!((launcher.program.to_str(), launcher.account.as_str()), (Some("/launcher"), "bob"));
         assert!(by_number.accounts.launcher(9).is_none());
+    }
+
+    #[test]
+    fn what_is_noted_outlives_the_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("submitters");
+        let account = |name: &str, uid: u32| Account { name: name.parse().unwrap(), uid };
+        let open = |has_accounts: bool| Submitters::open(&path, "/launcher".into(), has_accounts).unwrap();
+        assert!(open(false).account(7).is_none() && !path.exists(), "none is needed");
+        let first = open(true);
+        first.note(7, account("alice", 1001)).unwrap();
+        first.note(8, account("bob", 1002)).unwrap();
+        first.note(8, account("bob", 1003)).unwrap();
+        // Also where new jobs are the server's own by now; a line that was cut off counts for nothing.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"9 1001 ali").unwrap();
+        let second = open(false);
+        assert_eq!((second.account(7), second.account(9)), (Some(account("alice", 1001)), None));
+        assert_eq!(second.account(8), Some(account("bob", 1003)));
+        second.note(NUMBERS_KEPT + 8, account("alice", 1001)).unwrap();
+        let third = open(true);
+        assert_eq!((third.account(7), third.account(8)), (None, Some(account("bob", 1003))));
+        assert!(third.account(NUMBERS_KEPT + 8).is_some());
     }
 }

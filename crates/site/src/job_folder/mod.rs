@@ -2,16 +2,20 @@
 //! user they are the same. Where it runs as an account, the second belongs to the account: the server has a process of the account
 //! read and write it, `pliant job-folder DIR`, which is started by the launcher and gets one [`Call`].
 //!
+//! Where a batch system starts the supervisor as the account as well, the records are in the folder of the account, too, and the server
+//! keeps a note of where that is ([`AccountRun::has_records`]).
+//!
 //! A call is a line of JSON on standard input and the bytes of files behind it; the answer is a line of JSON on standard output and
 //! the bytes of a file behind it. The process has no right that the user has not. So nothing that it answers is trusted: the user can
 //! control it.
 
 mod call;
 mod client;
+mod gate;
 mod serve;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use pliant_staging::{
@@ -20,9 +24,10 @@ use pliant_staging::{
 };
 
 use crate::accounts::{AccountRun, LauncherError};
-use crate::processes::{self, FolderError, account_of};
+use crate::processes::{self, Exit, FolderError, FoundState, RunSpec, TaskEnd, account_of};
 
 pub use client::AccountStream;
+pub use gate::JobGate;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
 pub use serve::serve_call;
 
@@ -50,6 +55,8 @@ enum Access {
 /// The files of an execution, to be given to its account.
 #[derive(Clone, Default, Debug)]
 pub struct JobFiles {
+    /// What its supervisor runs, where the records are the account's: on that many processors, if several sizes will do.
+    pub specs: Vec<(Option<u32>, RunSpec)>,
     /// Its script.
     pub script: Option<Vec<u8>>,
     /// What several programs it runs.
@@ -104,6 +111,151 @@ impl JobFolder {
         Ok(JobFolder { records: records.to_owned(), access })
     }
 
+    /// The folders of an execution of which that is known, whether there are records or not.
+    pub fn of(records: &Path, account: Option<AccountRun>) -> JobFolder {
+        let access = account.map_or(Access::Own, Access::Account);
+        JobFolder { records: records.to_owned(), access }
+    }
+
+    /// The folder where its supervisor finds it.
+    pub fn run_folder(&self) -> &Path {
+        match self.account_with_records() {
+            Some(account) => &account.folder,
+            None => &self.records,
+        }
+    }
+
+    /// The account that has the records, too.
+    fn account_with_records(&self) -> Option<&AccountRun> {
+        self.account().filter(|account| account.has_records)
+    }
+
+    /// How it stands. What is left of one whose supervisor died is killed, as far as it is on this host.
+    ///
+    /// # Errors
+    /// Its folder cannot be read, or the account cannot be reached. Nothing may be concluded then.
+    pub fn find(&self) -> Result<FoundState, FilesError> {
+        match self.account_with_records() {
+            // The folder that it is in belongs to the server.
+            Some(account) if !account.has_folder()? => Ok(FoundState::NeverStarted),
+            Some(account) => client::find(account),
+            None => Ok(processes::find(&self.records)?.into()),
+        }
+    }
+
+    /// How it ended, if that is recorded. Only once it is known to have ended.
+    ///
+    /// # Errors
+    /// As for [`JobFolder::find`].
+    pub fn recorded(&self) -> Result<Option<Exit>, FilesError> {
+        match self.account_with_records() {
+            Some(_) => Ok(match self.find()? {
+                FoundState::Ended(exit) => Some(exit),
+                FoundState::NeverStarted | FoundState::Running | FoundState::Lost(_) => None,
+            }),
+            None => Ok(processes::recorded(&self.records)?),
+        }
+    }
+
+    /// Asks for the end of one that may run on another host. If there is no folder yet it is made if that is wanted: what is started
+    /// later starts nothing then.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or the account cannot be reached.
+    pub fn ask_end(&self, makes_folder: bool) -> Result<(), FilesError> {
+        match self.account_with_records() {
+            Some(account) => {
+                if makes_folder {
+                    account.make_folder()?;
+                } else if !account.has_folder()? {
+                    return Ok(());
+                }
+                client::ask_end(account)
+            }
+            None => {
+                if makes_folder {
+                    make_own(&self.records)?;
+                } else if !self.records.exists() {
+                    return Ok(());
+                }
+                Ok(processes::ask_end(&self.records)?)
+            }
+        }
+    }
+
+    /// Whether there is a folder in which a supervisor would find something.
+    ///
+    /// # Errors
+    /// That cannot be seen.
+    pub fn exists(&self) -> io::Result<bool> {
+        self.run_folder().try_exists()
+    }
+
+    /// The last line of a file that the batch system has written there; none if there is none, or if it cannot be read.
+    pub fn last_line(&self, file: &str) -> Option<String> {
+        match self.account_with_records() {
+            Some(account) if account.has_folder().ok()? => {
+                client::last_line(account, file).unwrap_or_else(|error| {
+                    tracing::warn!(%error, "cannot read what the batch system has written");
+                    None
+                })
+            }
+            Some(_) => None,
+            None => last_line(&self.records.join(file)),
+        }
+    }
+
+    /// How much is there of the ends of a subjob's tasks, in bytes, and the ends, if that is not as many as is known.
+    ///
+    /// # Errors
+    /// They cannot be read, or the account cannot be reached.
+    pub fn task_ends(&self, known: u64) -> Result<(u64, Option<Vec<TaskEnd>>), FilesError> {
+        match self.account_with_records() {
+            Some(account) if !account.has_folder()? => Ok((0, (known != 0).then(Vec::new))),
+            Some(account) => client::task_ends(account, known),
+            None => {
+                let length = processes::task_ends_length(&self.records);
+                let read = || processes::task_ends(&self.records);
+                let ends = (length != known).then(read).transpose();
+                let ends = ends.map_err(|source| StagingError::Io { path: self.records.clone(), source })?;
+                Ok((length, ends))
+            }
+        }
+    }
+
+    /// Takes the folder of one that is not to run out of the way, under another name beside it, so that a supervisor finds nothing to run;
+    /// then removes it. False if it was begun.
+    ///
+    /// # Errors
+    /// Something cannot be looked at or renamed, or the account cannot be reached. May be called again then.
+    pub fn remove_unclaimed(&self, aside: &str) -> Result<bool, FilesError> {
+        let there = self.run_folder();
+        let put = there.with_file_name(aside);
+        let aside = match &self.access {
+            Access::Account(account) if account.has_records => {
+                let account = AccountRun { folder: put.clone(), ..account.clone() };
+                JobFolder::of(&self.records, Some(account))
+            }
+            _ => JobFolder::of(&put, None),
+        };
+        let failed = |source| StagingError::Io { path: there.to_owned(), source };
+        if self.exists().map_err(failed)? {
+            if self.find()? != FoundState::NeverStarted {
+                return Ok(false);
+            }
+            std::fs::rename(there, &put).map_err(failed)?;
+        }
+        if aside.exists().map_err(failed)? && aside.find()? != FoundState::NeverStarted {
+            // In the instant before.
+            std::fs::rename(&put, there).map_err(failed)?;
+            return Ok(false);
+        }
+        if let Err(error) = aside.remove() {
+            tracing::warn!(%error, dir = %put.display(), "cannot remove the files of a job");
+        }
+        Ok(true)
+    }
+
     /// The account as which it runs; none if it is this process's user.
     pub fn account(&self) -> Option<&AccountRun> {
         match &self.access {
@@ -119,8 +271,12 @@ impl JobFolder {
     pub fn give(&self, files: &JobFiles) -> Result<(), FilesError> {
         let Access::Account(account) = &self.access else { return Ok(()) };
         let given = self.records.join(GIVEN);
-        if given.exists() {
-            return Ok(());
+        if given.exists() && (files.specs.is_empty() || account.has_folder()?) {
+            return match files.specs.as_slice() {
+                [] => Ok(()),
+                // It may be to run on other processors by now.
+                specs => client::put(account, &JobFiles { specs: specs.to_vec(), ..JobFiles::default() }),
+            };
         }
         account.make_folder()?;
         client::put(account, files)?;
@@ -135,6 +291,11 @@ impl JobFolder {
     pub fn results(&self, limits: ResultLimits) -> Result<SealedResults, FilesError> {
         let Access::Account(account) = &self.access else { return sealed_at(&self.records, limits) };
         if let Some(found) = kept(&self.records)? {
+            return Ok(found);
+        }
+        if account.has_records {
+            let found = client::results(account, None, limits)?;
+            keep_sealed(&self.records, &found)?;
             return Ok(found);
         }
         let mut all = sum_up(&self.records, ResultPart::Outputs, limits)?;
@@ -177,9 +338,12 @@ impl JobFolder {
     /// There is none, it cannot be read, or the account cannot be reached.
     pub fn open(&self, task: Option<&str>, name: &ResultName, offset: u64) -> Result<FileStream, FilesError> {
         match (&self.access, task, name) {
-            (Access::Own, None, _) | (Access::Account(_), None, ResultName::Stdout | ResultName::Stderr) => {
+            (Access::Account(account), None, ResultName::Stdout | ResultName::Stderr)
+                if !account.has_records =>
+            {
                 Ok(FileStream::Own(open_result(&self.records, name, offset)?))
             }
+            (Access::Own, None, _) => Ok(FileStream::Own(open_result(&self.records, name, offset)?)),
             (Access::Own, Some(task), _) => {
                 Ok(FileStream::Own(open_result(&self.records.join(WORK).join(task), name, offset)?))
             }
@@ -215,6 +379,29 @@ impl JobFolder {
             _ => Ok(()),
         }
     }
+}
+
+/// How much of a file is read for its last line, and how much of the line is kept.
+const TAIL_BYTES: u64 = 4_096;
+const LINE_LETTERS_MAX: usize = 300;
+
+/// The last line of a file; none if there is none, or it cannot be read.
+fn last_line(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    let text = String::from_utf8_lossy(&tail);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(last.chars().filter(|letter| !letter.is_control()).take(LINE_LETTERS_MAX).collect())
+}
+
+/// Makes a folder of this user's, for nobody else.
+fn make_own(folder: &Path) -> Result<(), StagingError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| StagingError::Io { path: folder.to_owned(), source })
 }
 
 /// What is kept in a folder of this user's, summed up if it was not before.

@@ -208,6 +208,7 @@ mod tests {
             launcher: "/no/such/launcher".into(),
             pliant: "/no/such/pliant".into(),
             processes_max: None,
+            has_records: false,
         };
         let mut meter = DiskMeter::account(account);
         let now = Instant::now();

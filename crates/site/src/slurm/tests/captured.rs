@@ -373,6 +373,7 @@ fn the_planning_rules_of_a_cluster_are_read() {
         },
         select: "select/cons_tres CR_CPU".to_owned(),
         priority: "priority/basic".to_owned(),
+        slurm_user: String::new(),
         min_job_age: Span(300),
         kill_wait: Span(3),
         accounts: false,
