@@ -33,6 +33,11 @@ impl JobGate {
         Ok(JobGate { own: own.to_owned(), account })
     }
 
+    /// Whether it belongs to an account.
+    pub fn is_of_account(&self) -> bool {
+        self.account.is_some()
+    }
+
     /// The folder where a supervisor waits.
     pub fn folder(&self) -> &Path {
         self.account.as_ref().map_or(&self.own, |account| &account.folder)
