@@ -264,7 +264,7 @@ impl Cluster {
         let mut retry = Retry::new("submit a job", &job.number);
         // The batches of a sweep join each other.
         let mut slot = if in_any_order { None } else { Some(slot.wait().await) };
-        let mut limited = None;
+        let mut limited: Option<Waiting> = None;
         loop {
             match system.submit(&order, again).await {
                 Ok(ids) => {

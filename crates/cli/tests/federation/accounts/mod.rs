@@ -5,5 +5,7 @@ mod isolation;
 mod limits;
 mod places;
 mod site;
+mod slurm;
+mod slurm_kills;
 mod unit;
 mod works;
