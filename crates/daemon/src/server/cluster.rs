@@ -252,7 +252,10 @@ impl Cluster {
         };
         let (folder, program) = match ready {
             Ok(ready) => ready,
-            Err(why) => return Event::Refused { job: named, why },
+            Err(why) => {
+                tracing::warn!(job = job.number, why, "not prepared");
+                return Event::Refused { job: named, why };
+            }
         };
         let system = self.system().await;
         let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);

@@ -236,7 +236,7 @@ async fn slurm_accounts_for_users_and_their_limits_make_jobs_wait() {
     shared.cluster(0).run(&["sacctmgr", "-i", "add", "account", "daemons"]);
     shared.cluster(0).run(&["sacctmgr", "-i", "add", "user", SERVER, "account=daemons", "adminlevel=operator"]);
     shared.federation.sized(1).await;
-    let cluster = shared.cluster(0);
+    let cluster = &shared.cluster(0).clone();
 
     // A user for each account, as Slurm sees it.
     let gate = shared.federation.path().join("gate");
