@@ -13,7 +13,8 @@ pub mod services;
 pub mod slurm;
 
 pub use batch_system::{
-    BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters, System, Unreadable,
+    BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters,
+    System, Unreadable,
 };
 pub use job_folder::{AccountStream, FileStream, FilesError, JobFiles, JobFolder, JobGate, serve_call};
 pub use system::{BatchSystem, BatchSystemSettings};

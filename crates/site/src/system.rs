@@ -8,7 +8,9 @@ use pliant_control::names::Name;
 use pliant_model::{Span, Time};
 use pliant_policy::nodes::Rules;
 
-use crate::batch_system::{BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters};
+use crate::batch_system::{
+    BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters,
+};
 use crate::oar::{self, Oar};
 use crate::slurm::{self, Slurm};
 
@@ -121,9 +123,9 @@ impl BatchSystem {
     /// What the batch system hides from the server's user, for operators.
     pub fn hidden(&self) -> Option<&'static str> {
         match self {
-            BatchSystem::Slurm(slurm) if !slurm.sees_all() => {
-                Some("slurm hides others' jobs (PrivateData): estimates do not know of them until the server's user is an operator")
-            }
+            BatchSystem::Slurm(slurm) if !slurm.sees_all() => Some(
+                "slurm hides others' jobs (PrivateData): estimates do not know of them until the server's user is an operator",
+            ),
             BatchSystem::Slurm(_) | BatchSystem::Oar(_) => None,
         }
     }

@@ -126,7 +126,8 @@ impl Cluster {
         };
         host.runtime.spawn(listings.keep(stop.clone()));
         host.runtime.spawn(gates::watch_gates(host.clone(), changed.clone(), stop));
-        let cluster = Cluster { host, mailbox, system, last, changed, slot: Arc::default(), limits: Limits::default() };
+        let cluster =
+            Cluster { host, mailbox, system, last, changed, slot: Arc::default(), limits: Limits::default() };
         for (subjob, _, state) in machine.subjobs() {
             if matches!(state, SubjobState::Committed | SubjobState::Runs { .. }) {
                 cluster.follow_tasks(&subjob.id);

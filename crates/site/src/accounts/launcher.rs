@@ -276,7 +276,9 @@ impl Launched {
         self.child = None;
         let refusal = String::from_utf8_lossy(&stderr);
         match (status.code(), refusal.lines().next().and_then(|line| line.strip_prefix(STDERR_PREFIX))) {
-            (Some(code), Some(why)) if code == i32::from(REFUSED) => Err(LauncherError::Refused(in_line(why))),
+            (Some(code), Some(why)) if code == i32::from(REFUSED) => {
+                Err(LauncherError::Refused(in_line(why)))
+            }
             _ => Ok(CommandOutput { status, stdout, stderr }),
         }
     }

@@ -155,7 +155,12 @@ impl CommandRunner {
         self.finished(call, status, printed)
     }
 
-    fn finished(&self, call: &Call, status: ExitStatus, printed: Printed) -> Result<Printed, BatchSystemError> {
+    fn finished(
+        &self,
+        call: &Call,
+        status: ExitStatus,
+        printed: Printed,
+    ) -> Result<Printed, BatchSystemError> {
         match status.code() {
             Some(0) => Ok(printed),
             Some(code) => Err((self.failed)(call, code, &printed.stderr)),

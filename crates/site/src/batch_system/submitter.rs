@@ -194,7 +194,8 @@ mod tests {
         let account = |name: &str, uid: u32| Account { name: name.parse().unwrap(), uid };
         accounts.note(7, account("alice", 1001)).unwrap();
         accounts.note(8, account("bob", 1002)).unwrap();
-        let by_number = Submitter { prefix: "pliant:x:".to_owned(), user: 500_u32, accounts: accounts.clone() };
+        let by_number =
+            Submitter { prefix: "pliant:x:".to_owned(), user: 500_u32, accounts: accounts.clone() };
         let check = |number: u32, user: u32, expected: bool| {
             assert_eq!(by_number.is_of(number, &user), expected, "{number} of {user}");
         };

@@ -8,7 +8,9 @@ use pliant_staging::{FileName, FileSpec, ResultLimits, ResultName, SealedResults
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::processes::{DiskUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd};
+use crate::processes::{
+    DiskUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd,
+};
 
 /// The longest line of a call: a manifest of the most files with the longest names.
 pub(super) const CALL_BYTES_MAX: u64 = 64 << 20;

@@ -184,7 +184,10 @@ pub(super) fn last_line(account: &AccountRun, file: &str) -> Result<Option<Strin
     }
 }
 
-pub(super) fn task_ends(account: &AccountRun, unless: u64) -> Result<(u64, Option<Vec<TaskEnd>>), FilesError> {
+pub(super) fn task_ends(
+    account: &AccountRun,
+    unless: u64,
+) -> Result<(u64, Option<Vec<TaskEnd>>), FilesError> {
     match answered(account, &Call::TaskEnds { unless })? {
         Reply::TaskEnds(length, ends) => Ok((length, ends)),
         _ => Err(unexpected(account)),

@@ -49,7 +49,9 @@ impl JobGate {
     /// A folder cannot be written, or the account cannot be reached.
     pub fn create(&self, reservation: Option<&Reservation>) -> Result<(), FilesError> {
         let Some(account) = &self.account else {
-            return StartGate::at(&self.own).create(reservation).map_err(|error| failed(&self.own)(error).into());
+            return StartGate::at(&self.own)
+                .create(reservation)
+                .map_err(|error| failed(&self.own)(error).into());
         };
         make_own(&self.own)?;
         record(&self.own, account).map_err(failed(&self.own))?;

@@ -27,8 +27,8 @@ use crate::accounts::{AccountRun, LauncherError};
 use crate::processes::{self, Exit, FolderError, FoundState, RunSpec, TaskEnd, account_of};
 
 pub use client::AccountStream;
-pub use gate::JobGate;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
+pub use gate::JobGate;
 pub use serve::serve_call;
 
 /// The folder in the records of a subjob with a folder for each of its tasks.

@@ -20,7 +20,8 @@ pub(super) fn failed(call: &Call, code: i32, stderr: &str) -> BatchSystemError {
 
 /// What admission rules of sites say, in small letters, when a user has as many jobs as the user may have. OAR's own quotas refuse nothing:
 /// a job over its quota waits.
-const LIMITS: &[&str] = &["too many jobs", "quota", "maximum number of jobs", "max number of jobs", "limit of jobs"];
+const LIMITS: &[&str] =
+    &["too many jobs", "quota", "maximum number of jobs", "max number of jobs", "limit of jobs"];
 
 /// What OAR's commands say when its server or its database does not answer.
 const SILENCE: &[&str] = &[

@@ -220,7 +220,9 @@ impl Oar {
                 return Err(System::Oar.unknown_job(id));
             };
             match (&job.state, asked) {
-                (State::Held, None) => asked = Some(self.run(&self.as_its_account(number, call::resume(id))).await.map(drop)),
+                (State::Held, None) => {
+                    asked = Some(self.run(&self.as_its_account(number, call::resume(id))).await.map(drop))
+                }
                 // Refused since an earlier request was worked off late, it is held no more.
                 (State::Held, Some(Err(error))) => return Err(error),
                 (State::Held, Some(Ok(()))) if begin.elapsed() > self.runner.deadline => {

@@ -8,8 +8,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use pliant_staging::may_pass;
-use serde::{Deserialize, Serialize};
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 

@@ -33,8 +33,10 @@ fn is_limit(stderr: &str) -> bool {
 
 /// The name of the limit by which a submission is refused, if Slurm says it: `AssocMaxSubmitJobLimit` in a line of its own.
 fn limit(stderr: &str) -> Option<String> {
-    let mut words = stderr.split_whitespace().map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()));
-    let is_limit = |word: &&str| (word.starts_with("Assoc") || word.starts_with("QOS")) && word.ends_with("Limit");
+    let mut words =
+        stderr.split_whitespace().map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()));
+    let is_limit =
+        |word: &&str| (word.starts_with("Assoc") || word.starts_with("QOS")) && word.ends_with("Limit");
     words.find(is_limit).map(str::to_owned)
 }
 

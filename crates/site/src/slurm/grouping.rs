@@ -12,9 +12,9 @@ use pliant_model::Span;
 use tokio::sync::oneshot;
 
 use super::Slurm;
-use crate::accounts::AccountName;
 use super::arrays::block;
 use super::call::{self, ArraySubmission};
+use crate::accounts::AccountName;
 use crate::batch_system::Submission;
 use crate::batch_system::error::{BatchSystemError, System};
 

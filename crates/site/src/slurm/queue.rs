@@ -121,7 +121,8 @@ fn jobs(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<Vec<Lis
     match arrays::tasks(&job, first, indices) {
         Some(mut tasks) => {
             for task in &mut tasks {
-                task.job_number = task.job_number.filter(|number| user.is_some_and(|user| who.is_of(*number, &user)));
+                task.job_number =
+                    task.job_number.filter(|number| user.is_some_and(|user| who.is_of(*number, &user)));
             }
             Ok(tasks)
         }

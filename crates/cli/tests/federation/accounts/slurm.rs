@@ -30,16 +30,18 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The clusters, an agent and no server; none, with a note, where they cannot be.
-    pub(super) fn without_servers(clusters: u32, accounts: bool, commands: &[&Path]) -> Option<Shared> {
-        let slurm = SlurmClusters::start(Wanted { clusters, nodes: 1, cpus: 2, accounts })?;
+    pub(super) fn without_servers(wanted: Wanted, commands: &[&Path]) -> Option<Shared> {
+        // The host first: one test has it at a time.
         let site = Site::running(commands)?;
+        let slurm = SlurmClusters::start(wanted)?;
         Some(Shared { federation: site.agent(), slurm, site })
     }
 
     /// The same with servers.
-    async fn start(clusters: u32, accounts: bool) -> Option<Shared> {
+    async fn start(clusters: u32) -> Option<Shared> {
         let commands = COMMANDS.map(Path::new);
-        let mut shared = Shared::without_servers(clusters, accounts, &commands)?;
+        let wanted = Wanted { clusters, nodes: 1, cpus: 2, accounts: false };
+        let mut shared = Shared::without_servers(wanted, &commands)?;
         for (index, name) in [LYON, PARIS].into_iter().take(clusters as usize).enumerate() {
             shared.add_server(index, name, "period_s = 1\n");
         }
@@ -77,7 +79,8 @@ impl Shared {
     /// Waits until nothing of the federation is in a queue.
     pub(super) async fn emptied(&self) {
         let left = || -> String {
-            let listed = |one: &SlurmCluster| one.run(&["squeue", "--noheader", "--states=PD,R,S,CG", "--format=%j"]);
+            let listed =
+                |one: &SlurmCluster| one.run(&["squeue", "--noheader", "--states=PD,R,S,CG", "--format=%j"]);
             self.slurm.clusters().iter().map(listed).collect()
         };
         until("nothing to be left", async || left().is_empty().then_some(())).await;
@@ -96,7 +99,8 @@ async fn listed(cluster: &SlurmCluster, handle: &Handle, user: &str, state: &str
 
 /// The folder of a job's account at the server that accepted it.
 fn files_of(server: &str, handle: &Handle) -> PathBuf {
-    let name = if *handle.server.as_str() == *server { handle.number.to_string() } else { handle.to_string() };
+    let name =
+        if *handle.server.as_str() == *server { handle.number.to_string() } else { handle.to_string() };
     spool().join(format!("{server}-job-{name}"))
 }
 
@@ -107,7 +111,7 @@ fn owned(path: &Path) -> (u32, u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_run_in_slurm_as_their_users() {
-    let Some(shared) = Shared::start(1, false).await else { return };
+    let Some(shared) = Shared::start(1).await else { return };
     let (federation, cluster) = (&shared.federation, shared.cluster(0));
     let data = federation.path().join("data");
     fs::write(&data, "three\nlines\nhere\n").unwrap();
@@ -137,7 +141,10 @@ async fn jobs_run_in_slurm_as_their_users() {
         assert_eq!(owned(&records), (uid(SERVER), 0o700));
         assert!(!records.join("work").exists(), "the server's copies of the inputs are gone with the job");
     }
-    refused(federation.client("carol").submit(&order(rigid("true", 1, 60)), |_| Ok(())).await, &["account", "carol"]);
+    refused(
+        federation.client("carol").submit(&order(rigid("true", 1, 60)), |_| Ok(())).await,
+        &["account", "carol"],
+    );
 
     let alice = federation.client(ALICE);
     let never = federation.path().join("never");
@@ -173,7 +180,7 @@ async fn jobs_run_in_slurm_as_their_users() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_between_slurm_clusters_keeps_the_user() {
-    let Some(shared) = Shared::start(2, false).await else { return };
+    let Some(shared) = Shared::start(2).await else { return };
     let federation = &shared.federation;
     let (alice, bob, operator) = (federation.client(ALICE), federation.client(BOB), federation.operator());
     operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap();
@@ -218,7 +225,8 @@ fn accounted(cluster: &SlurmCluster, words: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn slurm_accounts_for_users_and_their_limits_make_jobs_wait() {
     let commands = COMMANDS.map(Path::new);
-    let Some(mut shared) = Shared::without_servers(1, true, &commands) else { return };
+    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 4, accounts: true };
+    let Some(mut shared) = Shared::without_servers(wanted, &commands) else { return };
     for name in [ALICE, BOB] {
         let account = format!("account=of-{name}");
         shared.cluster(0).run(&["sacctmgr", "-i", "add", "account", &account[8..]]);
@@ -234,7 +242,15 @@ async fn slurm_accounts_for_users_and_their_limits_make_jobs_wait() {
     let (alice, bob) = (shared.federation.client(ALICE), shared.federation.client(BOB));
     refused(alice.submit(&order(rigid("true", 1, 60)), |_| Ok(())).await, &["batch system"]);
     shared.cluster(0).run(&["sacctmgr", "-i", "add", "account", "daemons"]);
-    shared.cluster(0).run(&["sacctmgr", "-i", "add", "user", SERVER, "account=daemons", "adminlevel=operator"]);
+    shared.cluster(0).run(&[
+        "sacctmgr",
+        "-i",
+        "add",
+        "user",
+        SERVER,
+        "account=daemons",
+        "adminlevel=operator",
+    ]);
     shared.federation.sized(1).await;
     let cluster = &shared.cluster(0).clone();
 
@@ -250,8 +266,10 @@ async fn slurm_accounts_for_users_and_their_limits_make_jobs_wait() {
 
     // Alice may have one job. The second one waits at the server, and the third is cancelled there.
     cluster.run(&["sacctmgr", "-i", "modify", "user", ALICE, "set", "maxsubmitjobs=1"]);
-    let (second, third) =
-        (submit(&alice, &order(rigid("true", 1, 60))).await, submit(&alice, &order(rigid("true", 1, 60))).await);
+    let (second, third) = (
+        submit(&alice, &order(rigid("true", 1, 60))).await,
+        submit(&alice, &order(rigid("true", 1, 60))).await,
+    );
     shared.federation.logged(LYON, &["AssocMaxSubmitJobLimit", "waits at this server"]).await;
     until("the reason to be known", async || {
         let explained = alice.explain(&second.handle).await.ok()?;
@@ -283,7 +301,8 @@ async fn slurm_accounts_for_users_and_their_limits_make_jobs_wait() {
         let words = ["sshare", "--all", "--format=user,rawusage"];
         until(&format!("a share that {name} has used"), async || {
             let shares = accounted(cluster, &words);
-            let used = shares.lines().find_map(|line| line.strip_prefix(&format!("{name}|"))?.parse::<u64>().ok());
+            let used =
+                shares.lines().find_map(|line| line.strip_prefix(&format!("{name}|"))?.parse::<u64>().ok());
             used.filter(|used| *used > 0)
         })
         .await;

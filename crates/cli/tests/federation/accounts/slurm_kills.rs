@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use pliant_control::job::{Exit, JobState};
+use pliant_testing::slurm::Wanted;
 
 use super::site::{ALICE, BOB, LYON, base};
 use super::slurm::Shared;
@@ -14,7 +15,8 @@ use crate::harness::*;
 /// The commands that servers call.
 const COMMANDS: [&str; 7] = ["sbatch", "scancel", "scontrol", "squeue", "sinfo", "sacct", "sacctmgr"];
 /// Where the tests put commands that wait at certain points: the key for the server's file.
-const KEYS: &str = "period_s = 1\ndeadline_s = 60\ncommands = \"/var/lib/pliant-launcher-under-test/slurm\"\n";
+const KEYS: &str =
+    "period_s = 1\ndeadline_s = 60\ncommands = \"/var/lib/pliant-launcher-under-test/slurm\"\n";
 
 /// A point of `sbatch` that a test holds.
 fn hold(point: &str) -> PathBuf {
@@ -52,7 +54,8 @@ async fn reached(point: &str) {
 fn start() -> Option<Shared> {
     let commands = COMMANDS.map(|name| base("slurm").join(name));
     let commands: Vec<&Path> = commands.iter().map(PathBuf::as_path).collect();
-    let mut shared = Shared::without_servers(1, false, &commands)?;
+    let mut shared =
+        Shared::without_servers(Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false }, &commands)?;
     write_commands();
     shared.add_server(0, LYON, KEYS);
     Some(shared)
@@ -84,7 +87,11 @@ async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
             fs::remove_file(hold(point)).unwrap();
         }
         let ended = alice.wait(&accepted.handle, |_| {}).await.unwrap();
-        assert_eq!((ended.state, &ended.exit), (JobState::Completed, &Some(Exit::Code(0))), "{point}: {ended:?}");
+        assert_eq!(
+            (ended.state, &ended.exit),
+            (JobState::Completed, &Some(Exit::Code(0))),
+            "{point}: {ended:?}"
+        );
         expected.push((format!("{} {ALICE}", accepted.handle), 1));
         shared.emptied().await;
     }
@@ -113,7 +120,8 @@ async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
 async fn a_job_that_is_cancelled_while_the_server_is_killed_does_not_run() {
     let Some(mut shared) = start() else { return };
     shared.federation.sized(1).await;
-    let (alice, bob, lines) = (shared.federation.client(ALICE), shared.federation.client(BOB), shared.lines());
+    let (alice, bob, lines) =
+        (shared.federation.client(ALICE), shared.federation.client(BOB), shared.lines());
     fs::write(hold("before"), "").unwrap();
     let accepted = submit(&alice, &order(rigid(&noting_user(&lines, "true"), 1, 60))).await;
     reached("before").await;

@@ -59,7 +59,11 @@ impl Listings {
         // A listing must know which of the jobs are ours.
         for (number, account) in std::mem::take(&mut self.known) {
             if let Err(why) = note(&self.submitters, number, &account).await {
-                tracing::warn!(job = number, why, "its entry in the batch system is not taken for this server's");
+                tracing::warn!(
+                    job = number,
+                    why,
+                    "its entry in the batch system is not taken for this server's"
+                );
             }
         }
         let period = Duration::from_secs(self.settings.period_s().into());
@@ -98,7 +102,9 @@ impl Listings {
         let system = match known {
             Some(system) => system,
             None => {
-                let system = Arc::new(BatchSystem::connect(&self.settings, &self.server, self.submitters.clone()).await?);
+                let system = Arc::new(
+                    BatchSystem::connect(&self.settings, &self.server, self.submitters.clone()).await?,
+                );
                 self.send(system.describe());
                 system
             }

@@ -105,7 +105,9 @@ impl Cluster {
         let (folder, gate) = (job.folder.clone()?, self.gate(job).ok());
         let read = move || {
             let found = folder.last_line(BATCH_OUTPUT).map(|line| complaint(&line, folder.run_folder()));
-            found.or_else(|| gate.and_then(|gate| Some(complaint(&gate.last_line(BATCH_OUTPUT)?, gate.folder()))))
+            found.or_else(|| {
+                gate.and_then(|gate| Some(complaint(&gate.last_line(BATCH_OUTPUT)?, gate.folder())))
+            })
         };
         tokio::task::spawn_blocking(read).await.ok().flatten()
     }

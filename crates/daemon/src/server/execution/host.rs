@@ -126,7 +126,8 @@ impl Host {
         account: Option<&AccountName>,
     ) -> Result<JobGate, FilesError> {
         let folder = format!("{}-gate-{number}", self.server);
-        let run = account.map(|name| AccountRun { has_records: true, ..self.accounts.run(name.clone(), &folder) });
+        let run =
+            account.map(|name| AccountRun { has_records: true, ..self.accounts.run(name.clone(), &folder) });
         JobGate::at(&self.folder.join(GATES).join(number.to_string()), run)
     }
 

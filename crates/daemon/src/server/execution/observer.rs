@@ -141,12 +141,7 @@ enum Reported {
 }
 
 /// Reports all ends of tasks that the machine does not know, unless there are only as many bytes of them as are `known`.
-async fn report_tasks(
-    mailbox: &Mailbox<Server>,
-    dir: &Path,
-    id: &SubjobId,
-    known: Option<u64>,
-) -> Reported {
+async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &SubjobId, known: Option<u64>) -> Reported {
     let found = blocking(dir, move |dir| JobFolder::at(dir)?.task_ends(known.unwrap_or(u64::MAX))).await;
     let (length, ends) = match found {
         Ok((_, None)) => return Reported::All(known.unwrap_or_default()),

@@ -89,7 +89,9 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
         }
         return match TaskList::of(&subjob) {
             Ok(TaskList::Subjob(spec)) if !spec.tasks.iter().any(|task| task.name == of.task) => continue,
-            Ok(TaskList::Subjob(spec)) if caller.may_access(&spec.owner) => Ok(ended(subjob, &folder, &of.task)),
+            Ok(TaskList::Subjob(spec)) if caller.may_access(&spec.owner) => {
+                Ok(ended(subjob, &folder, &of.task))
+            }
             Ok(_) => Ok(Task::None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Task::None),
             Err(error) => Err(error),

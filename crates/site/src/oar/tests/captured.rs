@@ -14,7 +14,11 @@ const OARSTAT: &str = include_str!("captured/oarstat.json");
 const OARNODES: &str = include_str!("captured/oarnodes.json");
 
 fn who() -> Submitter<String> {
-    Submitter { prefix: "pliant:x:".to_owned(), user: "pliant-jobs".to_owned(), accounts: Submitters::default() }
+    Submitter {
+        prefix: "pliant:x:".to_owned(),
+        user: "pliant-jobs".to_owned(),
+        accounts: Submitters::default(),
+    }
 }
 
 fn resources() -> Resources {

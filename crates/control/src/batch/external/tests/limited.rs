@@ -16,7 +16,10 @@ fn a_limited_job_waits_without_a_plan_and_may_move() {
     assert!(bench.external.waiting(bench.now).is_empty());
     assert_eq!(bench.external.usage().waiting, 1);
     let why = bench.external.unplanned(JOB).unwrap();
-    assert!(why.contains("takes no more jobs of the user") && why.contains("AssocMaxSubmitJobLimit"), "{why}");
+    assert!(
+        why.contains("takes no more jobs of the user") && why.contains("AssocMaxSubmitJobLimit"),
+        "{why}"
+    );
     assert!(!bench.external.is_stuck(bench.now, JOB));
     assert!(bench.external.is_stuck(bench.now + Span(60), JOB));
     assert!(matches!(bench.external.unanswered()[..], [Outer::External(Command::Queue(_))]));
