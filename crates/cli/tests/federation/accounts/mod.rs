@@ -4,8 +4,10 @@
 mod isolation;
 mod limits;
 mod places;
-mod site;
-mod slurm;
+mod oar;
+pub(crate) mod site;
+pub(crate) mod slurm;
 mod slurm_kills;
+mod slurm_queues;
 mod unit;
 mod works;

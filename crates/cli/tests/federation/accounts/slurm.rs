@@ -17,15 +17,15 @@ use super::works::text;
 use crate::harness::*;
 
 /// The commands that run as accounts.
-const COMMANDS: [&str; 3] = ["/usr/bin/sbatch", "/usr/bin/scancel", "/usr/bin/scontrol"];
+pub(super) const COMMANDS: [&str; 3] = ["/usr/bin/sbatch", "/usr/bin/scancel", "/usr/bin/scontrol"];
 /// The name of a second server.
 pub(super) const PARIS: &str = "paris";
 
 /// A host with Slurm clusters, and a federation whose servers submit to them as accounts.
-pub(super) struct Shared {
-    pub(super) federation: Federation,
-    pub(super) slurm: SlurmClusters,
-    pub(super) site: Site,
+pub(crate) struct Shared {
+    pub(crate) federation: Federation,
+    pub(crate) slurm: SlurmClusters,
+    pub(crate) site: Site,
 }
 
 impl Shared {
@@ -38,7 +38,7 @@ impl Shared {
     }
 
     /// The same with servers.
-    async fn start(clusters: u32) -> Option<Shared> {
+    pub(crate) async fn start(clusters: u32) -> Option<Shared> {
         let commands = COMMANDS.map(Path::new);
         let wanted = Wanted { clusters, nodes: 1, cpus: 2, accounts: false };
         let mut shared = Shared::without_servers(wanted, &commands)?;
@@ -55,7 +55,7 @@ impl Shared {
         self.federation.add_server(&Cluster { slurm, slurm_keys, ..self.site.cluster_of(name, "") });
     }
 
-    pub(super) fn cluster(&self, index: usize) -> &SlurmCluster {
+    pub(crate) fn cluster(&self, index: usize) -> &SlurmCluster {
         &self.slurm.clusters()[index]
     }
 
@@ -77,7 +77,7 @@ impl Shared {
     }
 
     /// Waits until nothing of the federation is in a queue.
-    pub(super) async fn emptied(&self) {
+    pub(crate) async fn emptied(&self) {
         let left = || -> String {
             let listed =
                 |one: &SlurmCluster| one.run(&["squeue", "--noheader", "--states=PD,R,S,CG", "--format=%j"]);
@@ -92,19 +92,19 @@ fn queue_of(cluster: &SlurmCluster, user: &str) -> String {
     cluster.run(&["squeue", "--noheader", "--user", user, "--format=%j %T %u"])
 }
 
-async fn listed(cluster: &SlurmCluster, handle: &Handle, user: &str, state: &str) {
+pub(super) async fn listed(cluster: &SlurmCluster, handle: &Handle, user: &str, state: &str) {
     let line = format!("pliant:{}:{} {state} {user}", handle.server, handle.number);
     until(&format!("{line} in the queue"), async || (queue_of(cluster, user) == line).then_some(())).await;
 }
 
 /// The folder of a job's account at the server that accepted it.
-fn files_of(server: &str, handle: &Handle) -> PathBuf {
+pub(super) fn files_of(server: &str, handle: &Handle) -> PathBuf {
     let name =
         if *handle.server.as_str() == *server { handle.number.to_string() } else { handle.to_string() };
     spool().join(format!("{server}-job-{name}"))
 }
 
-fn owned(path: &Path) -> (u32, u32) {
+pub(super) fn owned(path: &Path) -> (u32, u32) {
     let found = fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     (found.uid(), found.mode() & 0o777)
 }

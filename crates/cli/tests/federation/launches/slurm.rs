@@ -118,3 +118,21 @@ async fn tasks_on_two_nodes_of_slurm_and_outside_communicate() {
     behind.is_empty().await;
     nothing_left(&mut behind.federation, &NAMES).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_in_slurm_run_as_their_user() {
+    use crate::accounts::site::{ALICE, uid};
+    let Some(shared) = crate::accounts::slurm::Shared::start(1).await else { return };
+    let alice = shared.federation.client(ALICE);
+    let folder = shared.federation.path().join("ring");
+    let talkers = Talkers::new(folder.clone());
+    std::os::unix::fs::chown(&folder, Some(uid(ALICE)), None).unwrap();
+    let tasks = ["a", "b"];
+    let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
+    all_received(&talkers, &tasks).await;
+    let owner = ["squeue", "--noheader", "--format=%u"];
+    assert_eq!(shared.cluster(0).run(&owner), ALICE);
+    tasks.iter().for_each(|task| talkers.open(task));
+    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(LaunchEnd::Completed));
+    shared.emptied().await;
+}
