@@ -26,6 +26,8 @@ pub(super) struct Accounts {
     folder: PathBuf,
     /// This program.
     pliant: PathBuf,
+    /// The file by which that folder is known again, where a file system may be missing.
+    guard: Option<PathBuf>,
     map: Mutex<MapFile>,
     looked_up: Mutex<BTreeMap<AccountName, (Instant, Result<(), String>)>>,
 }
@@ -50,6 +52,7 @@ impl Accounts {
             file: file.clone(),
             folder: file.folder(),
             pliant,
+            guard: None,
             map: Mutex::default(),
             looked_up: Mutex::default(),
         };
@@ -65,6 +68,11 @@ impl Accounts {
                 .map_err(|why| io::Error::new(io::ErrorKind::NotFound, why.to_string()))?;
         }
         Ok(accounts)
+    }
+
+    /// The same with a file by which the folder of the folders is known again; without it nothing is concluded from a folder that is missing.
+    pub(super) fn guarded_by(self, guard: PathBuf) -> Accounts {
+        Accounts { guard: Some(guard), ..self }
     }
 
     /// Closes a folder of the server's own to others.
@@ -121,6 +129,7 @@ impl Accounts {
             pliant: self.pliant.clone(),
             processes_max: None,
             has_records: false,
+            guard: self.guard.clone(),
         }
     }
 

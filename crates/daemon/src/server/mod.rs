@@ -183,10 +183,16 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
     let pliant = supervisor.first().map(Into::into).unwrap_or_default();
     let (accounts, state) = (file.accounts(), file.state.clone());
     let is_external = file.cluster.external().is_some();
+    let (spool, name) = (accounts.folder(), file.name.clone());
     let made = tokio::task::spawn_blocking(move || {
         let (launcher, has_accounts) = (accounts.launcher.clone(), accounts.has_accounts());
         let accounts = Accounts::new(&accounts, pliant)?;
         accounts.close(&state)?;
+        // A job whose folder is missing counts as one that was never started.
+        let accounts = match is_external && has_accounts {
+            true => accounts.guarded_by(jobs_folder::guard(&state, &spool, &name, journal)?),
+            false => accounts,
+        };
         let submitters = match is_external {
             true => Submitters::open(&state.join(SUBMITTERS), launcher, has_accounts)?,
             false => Submitters::default(),

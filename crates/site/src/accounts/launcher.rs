@@ -63,6 +63,9 @@ pub enum LauncherError {
         /// What it did, as a verb.
         problem: String,
     },
+    /// The file system of the accounts' folders is not mounted.
+    #[error("the folders of accounts' jobs are not there: is their file system mounted?")]
+    Unmounted,
     /// A file operation failed.
     #[error("cannot {action}: {source}")]
     Io {
@@ -89,7 +92,7 @@ impl LauncherError {
                 pliant_staging::may_pass(source)
             }
             LauncherError::Refused(_) => false,
-            LauncherError::Disorder { .. } => true,
+            LauncherError::Disorder { .. } | LauncherError::Unmounted => true,
         }
     }
 }

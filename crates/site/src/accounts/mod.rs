@@ -118,6 +118,10 @@ pub struct AccountRun {
     /// A batch system starts the supervisor as the account, too: the records are in the folder of the account.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_records: bool,
+    /// A file of the server's beside the folder. If it is not there, the file system is not mounted, and it is not known whether there is a
+    /// folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<PathBuf>,
 }
 
 impl AccountRun {
@@ -131,6 +135,7 @@ impl AccountRun {
     /// # Errors
     /// The launcher cannot be run, or refuses.
     pub fn make_folder(&self) -> Result<(), LauncherError> {
+        self.check_guard()?;
         self.launcher().make_folder(&self.folder)
     }
 
@@ -141,8 +146,18 @@ impl AccountRun {
     pub fn has_folder(&self) -> Result<bool, LauncherError> {
         match std::fs::symlink_metadata(&self.folder) {
             Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.check_guard().map(|()| false),
             Err(source) => Err(LauncherError::Io { action: "look for a folder", source }),
+        }
+    }
+
+    /// Fails while the file system of the folder is not mounted.
+    fn check_guard(&self) -> Result<(), LauncherError> {
+        match &self.guard {
+            Some(guard) if !guard.try_exists().is_ok_and(|is_there| is_there) => {
+                Err(LauncherError::Unmounted)
+            }
+            _ => Ok(()),
         }
     }
 

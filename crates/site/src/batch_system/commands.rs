@@ -206,9 +206,10 @@ impl CommandRunner {
                 let command = program.to_string_lossy().into_owned();
                 Err(BatchSystemError::Command { system, command, source })
             }
-            Err(error @ (LauncherError::Disorder { .. } | LauncherError::Io { .. })) => {
-                Err(system.no_answer(command, error.to_string()))
-            }
+            Err(
+                error
+                @ (LauncherError::Disorder { .. } | LauncherError::Io { .. } | LauncherError::Unmounted),
+            ) => Err(system.no_answer(command, error.to_string())),
         }
     }
 }

@@ -187,8 +187,14 @@ impl JobFolder {
     ///
     /// # Errors
     /// That cannot be seen.
-    pub fn exists(&self) -> io::Result<bool> {
-        self.run_folder().try_exists()
+    pub fn exists(&self) -> Result<bool, FilesError> {
+        match self.account_with_records() {
+            Some(account) => Ok(account.has_folder()?),
+            None => {
+                let seen = self.records.try_exists();
+                Ok(seen.map_err(|source| StagingError::Io { path: self.records.clone(), source })?)
+            }
+        }
     }
 
     /// The last line of a file that the batch system has written there; none if there is none, or if it cannot be read.
@@ -239,13 +245,13 @@ impl JobFolder {
             _ => JobFolder::of(&put, None),
         };
         let failed = |source| StagingError::Io { path: there.to_owned(), source };
-        if self.exists().map_err(failed)? {
+        if self.exists()? {
             if self.find()? != FoundState::NeverStarted {
                 return Ok(false);
             }
             std::fs::rename(there, &put).map_err(failed)?;
         }
-        if aside.exists().map_err(failed)? && aside.find()? != FoundState::NeverStarted {
+        if aside.exists()? && aside.find()? != FoundState::NeverStarted {
             // In the instant before.
             std::fs::rename(&put, there).map_err(failed)?;
             return Ok(false);

@@ -209,6 +209,7 @@ mod tests {
             pliant: "/no/such/pliant".into(),
             processes_max: None,
             has_records: false,
+            guard: None,
         };
         let mut meter = DiskMeter::account(account);
         let now = Instant::now();

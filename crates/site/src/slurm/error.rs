@@ -17,16 +17,19 @@ pub(super) fn failed(call: &Call, _code: i32, stderr: &str) -> BatchSystemError 
         _ if *command == "sbatch" && is_limit(stderr) => {
             BatchSystemError::Limited { system: System::Slurm, why: shown(&limit(stderr).unwrap_or(why)) }
         }
-        _ => System::Slurm.refused(command, why),
+        _ => match limit(stderr).filter(|_| *command == "sbatch") {
+            Some(limit) => System::Slurm.refused(command, format!("{why} ({})", shown(&limit))),
+            None => System::Slurm.refused(command, why),
+        },
     }
 }
 
-/// Whether a submission is refused by a limit on how many jobs there are, or may be used by all jobs together: the same may be taken
-/// later. A limit on each job stays.
+/// Whether a submission is refused by a limit on how many jobs there are: the same may be taken later. Any other limit that Slurm enforces
+/// at submission is one that the job exceeds by itself, also with `DenyOnLimit`, and it stays so. Versions that do not name the limit leave
+/// it open; then the job waits.
 fn is_limit(stderr: &str) -> bool {
-    let is_named = |word: &str| word.contains("MaxSubmit") || word.contains("GrpSubmit");
     match limit(stderr) {
-        Some(limit) => is_named(&limit) || (!limit.contains("PerJob") && !limit.contains("PerNode")),
+        Some(limit) => limit.contains("Submit"),
         None => POLICY.iter().any(|phrase| stderr.contains(phrase)),
     }
 }

@@ -143,3 +143,23 @@ impl Slurm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_different_accounts_are_in_no_array_together() {
+        let key = |account: Option<&str>, number: u32| {
+            let folder = PathBuf::from(format!("/spool/lyon-job-{number}"));
+            let program = ["/usr/bin/pliant".into(), "run-job".into(), folder.clone().into_os_string()];
+            let shape = CoreLayout { cores: 1, ..CoreLayout::default() };
+            let job = Submission::new(number, &folder, &program, shape, Span(60));
+            ArrayKey::of(&job, account.map(|name| name.parse().unwrap()))
+        };
+        let of_alice = key(Some("alice"), 7).unwrap();
+        assert_eq!(Some(&of_alice), key(Some("alice"), 8).as_ref());
+        assert_ne!(Some(&of_alice), key(Some("bob"), 8).as_ref());
+        assert_ne!(Some(&of_alice), key(None, 8).as_ref(), "nor with those of the server's own user");
+    }
+}

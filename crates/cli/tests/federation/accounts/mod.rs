@@ -3,8 +3,8 @@
 
 mod isolation;
 mod limits;
-mod places;
 mod oar;
+mod places;
 pub(crate) mod site;
 pub(crate) mod slurm;
 mod slurm_kills;

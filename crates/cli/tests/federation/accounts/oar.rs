@@ -31,9 +31,11 @@ async fn jobs_run_in_oar_as_their_users() {
     let federation = site.federation(&Cluster { oar: Some(oar_keys), ..cluster }).await;
     let users = || -> String {
         let listed = oar.run(&["oarstat", "--json"]);
-        let listed: serde_json::Value = if listed.is_empty() { return String::new() } else { serde_json::from_str(&listed).unwrap() };
+        let listed: serde_json::Value =
+            if listed.is_empty() { return String::new() } else { serde_json::from_str(&listed).unwrap() };
         let jobs = listed.as_object().unwrap().values();
-        let words = jobs.map(|job| format!("{} {}", job["name"].as_str().unwrap(), job["owner"].as_str().unwrap()));
+        let words =
+            jobs.map(|job| format!("{} {}", job["name"].as_str().unwrap(), job["owner"].as_str().unwrap()));
         words.collect::<Vec<_>>().join(";")
     };
     let data = federation.path().join("data");
@@ -41,7 +43,8 @@ async fn jobs_run_in_oar_as_their_users() {
     for name in [ALICE, BOB] {
         let client = federation.client(name);
         let gate = federation.path().join(format!("gate-{name}"));
-        let shell = format!("id -un; echo $HOME; stat -c '%U %a' ..; wc -l < data; {}; exit 3", waiting_for(&gate));
+        let shell =
+            format!("id -un; echo $HOME; stat -c '%U %a' ..; wc -l < data; {}; exit 3", waiting_for(&gate));
         let mut asked = order(rigid(&shell, 1, 120));
         asked.inputs.push(input("data", &data));
         let accepted = submit(&client, &asked).await;

@@ -17,7 +17,7 @@ use super::works::text;
 use crate::harness::*;
 
 /// The commands that run as accounts.
-pub(super) const COMMANDS: [&str; 3] = ["/usr/bin/sbatch", "/usr/bin/scancel", "/usr/bin/scontrol"];
+pub(crate) const COMMANDS: [&str; 3] = ["/usr/bin/sbatch", "/usr/bin/scancel", "/usr/bin/scontrol"];
 /// The name of a second server.
 pub(super) const PARIS: &str = "paris";
 
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The clusters, an agent and no server; none, with a note, where they cannot be.
-    pub(super) fn without_servers(wanted: Wanted, commands: &[&Path]) -> Option<Shared> {
+    pub(crate) fn without_servers(wanted: Wanted, commands: &[&Path]) -> Option<Shared> {
         // The host first: one test has it at a time.
         let site = Site::running(commands)?;
         let slurm = SlurmClusters::start(wanted)?;

@@ -9,8 +9,8 @@ use pliant_model::MoveReason;
 use pliant_testing::slurm::Wanted;
 use pliant_wire::MovingChange;
 
-use super::site::{ALICE, BOB, LYON, spool};
-use super::slurm::{COMMANDS, PARIS, Shared, listed};
+use super::site::{ALICE, BOB, LYON, spool, uid};
+use super::slurm::{COMMANDS, PARIS, Shared, files_of, listed, owned};
 use super::works::text;
 use crate::harness::*;
 use crate::siblings::siblings_every;
@@ -46,13 +46,14 @@ async fn siblings_wait_and_start_as_their_user() {
     assert_eq!(runs(&lines), [(waiting.handle.to_string(), 1)].into());
     fs::write(gate(&home), "").unwrap();
     shared.emptied().await;
-    // Nothing is left of the one that did not start, and of the gates.
-    let is_left = |name: &str| name.contains("-gate-") || name.contains("withdrawn") || name.starts_with(&format!("{home}-job-{}", waiting.handle.number));
-    until("no gate and no withdrawn job to be left", async || {
-        let names = fs::read_dir(spool()).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| is_left(&name.to_string_lossy())).count().eq(&0).then_some(())
-    })
-    .await;
+    // Nothing is left of the one that did not start.
+    let withdrawn = files_of(&home, &waiting.handle);
+    until("no withdrawn job to be left", async || (!withdrawn.exists()).then_some(())).await;
+    // The gate belonged to the account, too.
+    let gates = fs::read_dir(spool()).unwrap().map(|entry| entry.unwrap().path());
+    let gates: Vec<_> =
+        gates.filter(|path| path.to_string_lossy().contains("-gate-")).map(|path| owned(&path)).collect();
+    assert_eq!(gates, [(uid(ALICE), 0o700)]);
 }
 
 /// A service that says as whom it runs.
@@ -83,7 +84,8 @@ async fn arrays_are_of_one_user_each() {
         let (code, stdout, stderr) = said(sweep.wait_with_output().unwrap());
         assert_eq!(code, 0, "{stdout}{stderr}");
     }
-    let listed = shared.cluster(0).run(&["squeue", "--noheader", "--states=all", "--array", "--format=%F %u %K"]);
+    let listed =
+        shared.cluster(0).run(&["squeue", "--noheader", "--states=all", "--array", "--format=%F %u %K"]);
     let tasks: Vec<Vec<&str>> = listed.lines().map(|line| line.split(' ').collect()).collect();
     let arrays: BTreeSet<(&str, &str)> =
         tasks.iter().filter(|words| words[2] != "N/A").map(|words| (words[0], words[1])).collect();

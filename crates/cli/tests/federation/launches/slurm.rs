@@ -122,7 +122,14 @@ async fn tasks_on_two_nodes_of_slurm_and_outside_communicate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_in_slurm_run_as_their_user() {
     use crate::accounts::site::{ALICE, uid};
-    let Some(shared) = crate::accounts::slurm::Shared::start(1).await else { return };
+    use crate::accounts::slurm::{COMMANDS, Shared};
+    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false };
+    let Some(mut shared) = Shared::without_servers(wanted, &COMMANDS.map(std::path::Path::new)) else {
+        return;
+    };
+    let (slurm, cluster_keys) = (Some(shared.cluster(0).conf.clone()), cluster(SLURM).cluster_keys);
+    shared.federation.add_server(&Cluster { slurm, cluster_keys, ..shared.site.cluster_of(SLURM, "") });
+    shared.federation.sized(1).await;
     let alice = shared.federation.client(ALICE);
     let folder = shared.federation.path().join("ring");
     let talkers = Talkers::new(folder.clone());
