@@ -18,6 +18,9 @@ const LOOKED_UP: Duration = Duration::from_secs(30);
 /// How many such answers are kept.
 const LOOKED_UP_MAX: usize = 10_000;
 
+/// When the name service was asked for an account, and why nothing runs as it, if nothing does.
+type LookedUp = BTreeMap<AccountName, (Instant, Result<(), String>)>;
+
 /// The accounts of users.
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -29,7 +32,7 @@ pub(super) struct Accounts {
     /// The file by which that folder is known again, where a file system may be missing.
     guard: Option<PathBuf>,
     map: Mutex<MapFile>,
-    looked_up: Mutex<BTreeMap<AccountName, (Instant, Result<(), String>)>>,
+    looked_up: Mutex<LookedUp>,
 }
 
 /// The last good content of the map file.

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pliant_launcher::{Limits, REFUSED, Request, Signal, StandardInput};
-use rustix::fs::Mode;
 
 use super::AccountName;
+use super::command::wait_at_most;
 
 /// How the line begins in which the launcher says why it has not done what it was asked for.
 pub const STDERR_PREFIX: &str = "pliant-launcher: ";
@@ -21,7 +21,7 @@ pub const STDERR_PREFIX: &str = "pliant-launcher: ";
 /// How long a call of the launcher itself may take: emptying a large folder takes long.
 const CALL_AT_MOST: Duration = Duration::from_secs(600);
 /// How long something that runs as an account may read and write nothing.
-const SILENT_AT_MOST: Duration = Duration::from_secs(60);
+pub(super) const SILENT_AT_MOST: Duration = Duration::from_secs(60);
 /// How long it may take to end once it has said all.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How often is looked whether it has ended.
@@ -29,8 +29,6 @@ const POLL_PERIOD: Duration = Duration::from_millis(1);
 const POLL_PERIOD_MAX: Duration = Duration::from_millis(20);
 /// How much of an explanation is read.
 const STDERR_BYTES: u64 = 2_048;
-/// How much is read of what a command prints, on each of its outputs.
-const COMMAND_BYTES_MAX: usize = 64 << 10;
 
 /// The launcher, for one account.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,37 +156,6 @@ impl Launcher {
         launched.finish(within)
     }
 
-    /// Runs a command as the account to its end, with these variables beside those of the account. One that takes longer is killed.
-    ///
-    /// # Errors
-    /// The launcher cannot be run or refuses, or the command does not end in time or prints too much: it may have done then what it
-    /// was asked for.
-    pub(crate) fn output(
-        &self,
-        program: Vec<OsString>,
-        environment: Vec<(OsString, OsString)>,
-        folder: &Path,
-        input: &[u8],
-        within: Duration,
-    ) -> Result<CommandOutput, LauncherError> {
-        let until = Instant::now() + within;
-        let request = self.run_request(program, environment, folder, StandardInput::Rest, Limits::new());
-        let mut launched = self.spawned(false, Some(Stdio::piped()))?;
-        launched.until = Some(until);
-        if let Some(mut stdin) = launched.child.as_mut().and_then(|child| child.stdin.take()) {
-            // A pipe and no socket, and open to the account: a command may open it once more, as `/dev/stdin`.
-            let opened = rustix::fs::fchmod(&stdin, Mode::from_raw_mode(0o644)).map_err(io::Error::from);
-            // It holds all of this. One that reads no more has said why.
-            match opened.and_then(|()| stdin.write_all(&[&request.encode(), input].concat())) {
-                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                    return Err(LauncherError::Program { program: self.program.clone(), source: error });
-                }
-                _ => {}
-            }
-        }
-        launched.output(until)
-    }
-
     fn started(&self, request: &Request) -> Result<Launched, LauncherError> {
         let is_signal = matches!(request, Request::Signal { .. });
         let mut launched = self.spawned(is_signal, None)?;
@@ -200,7 +167,7 @@ impl Launcher {
         }
     }
 
-    fn spawned(&self, is_signal: bool, stdin: Option<Stdio>) -> Result<Launched, LauncherError> {
+    pub(super) fn spawned(&self, is_signal: bool, stdin: Option<Stdio>) -> Result<Launched, LauncherError> {
         let failed = |source| LauncherError::Program { program: self.program.clone(), source };
         let (talk, its_end) = pair(SILENT_AT_MOST).map_err(failed)?;
         let (errors, its_errors) = pair(ENDS_WITHIN).map_err(failed)?;
@@ -223,28 +190,17 @@ fn pair(timeout: Duration) -> io::Result<(UnixStream, UnixStream)> {
     Ok((own, other))
 }
 
-/// What a command that ran as an account has left.
-#[derive(Debug)]
-pub(crate) struct CommandOutput {
-    /// How it ended.
-    pub(crate) status: ExitStatus,
-    /// What it wrote on standard output.
-    pub(crate) stdout: Vec<u8>,
-    /// What it wrote on standard error.
-    pub(crate) stderr: Vec<u8>,
-}
-
 /// Something that runs as an account. What is read from it must not be trusted: the user can control it. Dropped before its end,
 /// it is killed.
 #[derive(Debug)]
 pub struct Launched {
     launcher: Launcher,
     /// None once it was waited for.
-    child: Option<Child>,
-    talk: UnixStream,
-    errors: UnixStream,
+    pub(super) child: Option<Child>,
+    pub(super) talk: UnixStream,
+    pub(super) errors: UnixStream,
     /// Until when something may come from it, however little at a time.
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     /// It is a call that sends a signal, of the launcher itself: another one would help no more.
     is_signal: bool,
 }
@@ -264,52 +220,6 @@ impl Launched {
     /// Reads nothing from it any more after so long, whatever comes.
     pub(crate) fn answer_within(&mut self, at_most: Option<Duration>) {
         self.until = at_most.map(|at_most| Instant::now() + at_most);
-    }
-
-    /// What it writes until its end.
-    fn output(mut self, until: Instant) -> Result<CommandOutput, LauncherError> {
-        let stdout = self.all_of(until, |launched| &launched.talk)?;
-        let stderr = self.all_of(until, |launched| &launched.errors)?;
-        let left = until.saturating_duration_since(Instant::now());
-        let status = match self.child.as_mut().map(|child| ended(child, left)) {
-            Some(Ok(Some(status))) => status,
-            Some(Err(source)) => return Err(LauncherError::Io { action: "wait for the launcher", source }),
-            Some(Ok(None)) | None => return Err(self.disorder("has not ended in time")),
-        };
-        self.child = None;
-        let refusal = String::from_utf8_lossy(&stderr);
-        match (status.code(), refusal.lines().next().and_then(|line| line.strip_prefix(STDERR_PREFIX))) {
-            (Some(code), Some(why)) if code == i32::from(REFUSED) => {
-                Err(LauncherError::Refused(in_line(why)))
-            }
-            _ => Ok(CommandOutput { status, stdout, stderr }),
-        }
-    }
-
-    /// All that comes on one of its outputs.
-    fn all_of(
-        &self,
-        until: Instant,
-        output: impl Fn(&Launched) -> &UnixStream,
-    ) -> Result<Vec<u8>, LauncherError> {
-        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
-        loop {
-            let read = wait_at_most(output(self), until).and_then(|()| output(self).read(&mut piece));
-            match read {
-                Ok(0) => return Ok(all),
-                Ok(read) => all.extend_from_slice(&piece[..read]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    return Err(self.disorder("has not ended in time, and is killed"));
-                }
-                Err(source) => {
-                    return Err(LauncherError::Io { action: "read from what runs as the account", source });
-                }
-            }
-            if all.len() > COMMAND_BYTES_MAX {
-                return Err(self.disorder(format!("prints more than {COMMAND_BYTES_MAX} bytes")));
-            }
-        }
     }
 
     /// Waits for so long for what it says from now on.
@@ -370,21 +280,12 @@ impl Launched {
 }
 
 /// A text without control characters.
-fn in_line(text: &str) -> String {
+pub(super) fn in_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// Has the next read of a socket wait until then at most.
-fn wait_at_most(socket: &UnixStream, until: Instant) -> io::Result<()> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(ErrorKind::TimedOut.into());
-    }
-    socket.set_read_timeout(Some(left.min(SILENT_AT_MOST)))
-}
-
 /// Waits for a child; none if it has not ended in that time.
-fn ended(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> {
+pub(super) fn ended(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + within;
     let mut pause = POLL_PERIOD;
     loop {

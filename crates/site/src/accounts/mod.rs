@@ -1,5 +1,6 @@
 //! Accounts of the operating system, as which users' jobs run, and the [`Launcher`] through which a server does things as them.
 
+mod command;
 mod launcher;
 
 use std::ffi::OsString;
@@ -10,7 +11,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use launcher::CommandOutput;
+pub(crate) use command::CommandOutput;
 pub use launcher::{Launched, Launcher, LauncherError, STDERR_PREFIX};
 pub use pliant_launcher::REFUSED;
 

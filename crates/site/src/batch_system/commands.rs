@@ -48,7 +48,7 @@ impl Call {
     }
 
     /// The same as an account, if there is one.
-    pub(crate) fn as_account(mut self, account: Option<Launcher>) -> Call {
+    pub(crate) fn run_by(mut self, account: Option<Launcher>) -> Call {
         self.account = account;
         self
     }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use pliant_staging::StagingError;
 
-use super::{FilesError, client, make_own};
+use super::started_elsewhere::{last_line, make_own};
+use super::{FilesError, client};
 use crate::accounts::AccountRun;
 use crate::processes::{Reservation, StartGate, StartPermit, TaskAddresses};
 
@@ -100,7 +101,7 @@ impl JobGate {
         match &self.account {
             Some(account) if account.has_folder().ok()? => client::last_line(account, file).ok()?,
             Some(_) => None,
-            None => super::last_line(&self.own.join(file)),
+            None => last_line(&self.own.join(file)),
         }
     }
 

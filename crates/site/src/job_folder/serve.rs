@@ -16,7 +16,7 @@ use pliant_staging::{
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::call::{CALL_BYTES_MAX, Call, Failed, GateCall, Reply, line, read_line};
-use super::last_line;
+use super::started_elsewhere::last_line;
 use crate::processes::{
     DiskUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, ask_end, find, longest_of_batch,
     no_such_folder, program_in, task_ends, task_ends_length, why_not_started,

@@ -371,7 +371,7 @@ impl Slurm {
 
     /// A command about a job, as the account as which it is submitted.
     fn as_its_account(&self, number: u32, call: Call) -> Call {
-        call.as_account(self.submitter.accounts.launcher(number))
+        call.run_by(self.submitter.accounts.launcher(number))
     }
 
     async fn run(&self, call: &Call) -> Result<Printed, BatchSystemError> {

@@ -47,7 +47,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// The job was taken: the next one may be as well, and is tried at once.
-    pub(super) fn is_taken(self) {
+    pub(super) fn taken(self) {
         *self.account.pause.lock() = Duration::ZERO;
     }
 }
