@@ -10,6 +10,7 @@ use std::time::Duration;
 use pliant_staging::{FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
 
 use super::call::{Call, GateCall, REPLY_BYTES_MAX, Reply, line, read_line};
+use super::slots::CallSlot;
 use super::{FilesError, JobFiles};
 use crate::accounts::{AccountRun, Launched, LauncherError};
 use crate::processes::{DiskUsage, FoundState, Marks, Reservation, StartPermit, TaskAddresses, TaskEnd};
@@ -79,6 +80,7 @@ impl UsageCall {
 }
 
 pub(super) fn put(account: &AccountRun, files: &JobFiles) -> Result<(), FilesError> {
+    let _slot = account.has_records.then(|| CallSlot::of(account)).transpose()?;
     let JobFiles { specs, script, tasks, inputs, shared } = files;
     let of = |files: &[(FileSpec, _)]| files.iter().map(|(spec, _)| spec.clone()).collect();
     let bytes = |text: &Option<Vec<u8>>| text.as_ref().map(|text| text.len() as u64);
@@ -224,6 +226,7 @@ pub(super) fn gate_addresses(account: &AccountRun) -> Result<Option<TaskAddresse
 
 /// The answer to a call that takes little time: what runs as the account does not keep the caller waiting for long.
 fn answered(account: &AccountRun, call: &Call) -> Result<Reply, FilesError> {
+    let _slot = CallSlot::of(account)?;
     let mut launched = begun(account, call)?;
     launched.answer_within(Some(ANSWERS_WITHIN));
     Answer::of(launched)?.finish(account)

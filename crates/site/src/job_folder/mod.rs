@@ -13,6 +13,7 @@ mod call;
 mod client;
 mod gate;
 mod serve;
+mod slots;
 mod started_elsewhere;
 
 use std::fs::File;
