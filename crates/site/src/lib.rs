@@ -12,7 +12,10 @@ pub mod services;
 pub mod slurm;
 
 pub use batch_system::{
-    BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, System, Unreadable,
+    BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters,
+    System, Unreadable,
 };
-pub use processes::job_folder::{AccountStream, FileStream, FilesError, JobFiles, JobFolder, serve_call};
+pub use processes::job_folder::{
+    AccountStream, FileStream, FilesError, JobFiles, JobFolder, JobGate, serve_call,
+};
 pub use system::{BatchSystem, BatchSystemSettings};

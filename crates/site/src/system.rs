@@ -8,7 +8,9 @@ use pliant_control::names::Name;
 use pliant_model::{Span, Time};
 use pliant_policy::nodes::Rules;
 
-use crate::batch_system::{BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission};
+use crate::batch_system::{
+    BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters,
+};
 use crate::oar::{self, Oar};
 use crate::slurm::{self, Slurm};
 
@@ -61,7 +63,7 @@ impl BatchSystemSettings {
 }
 
 impl BatchSystem {
-    /// Connects to the batch system.
+    /// Connects to the batch system, for a server that submits jobs as these accounts.
     ///
     /// # Errors
     ///
@@ -70,13 +72,14 @@ impl BatchSystem {
     pub async fn connect(
         settings: &BatchSystemSettings,
         server: &Name,
+        accounts: Submitters,
     ) -> Result<BatchSystem, BatchSystemError> {
         Ok(match settings {
             BatchSystemSettings::Slurm(settings) => {
-                BatchSystem::Slurm(Box::new(Slurm::connect(settings.clone(), server).await?))
+                BatchSystem::Slurm(Box::new(Slurm::connect_as(settings.clone(), server, accounts).await?))
             }
             BatchSystemSettings::Oar(settings) => {
-                BatchSystem::Oar(Box::new(Oar::connect(settings.clone(), server).await?))
+                BatchSystem::Oar(Box::new(Oar::connect_as(settings.clone(), server, accounts).await?))
             }
         })
     }
@@ -86,8 +89,8 @@ impl BatchSystem {
         match self {
             BatchSystem::Slurm(slurm) => {
                 let about = slurm.about();
-                if about.hides_jobs() {
-                    tracing::warn!(private = ?about.private, "slurm hides others' jobs: estimates do not know of them");
+                if let Some(hidden) = self.hidden() {
+                    tracing::warn!(private = ?about.private, "{hidden}");
                 }
                 if about.forgets_within(Span(slurm.settings().period_s.into())) {
                     tracing::warn!(
@@ -114,6 +117,16 @@ impl BatchSystem {
                 tracing::info!("oar answers");
                 Event::PlanningRules { rules: Rules::oar(Span(oar.settings().security_s.into())) }
             }
+        }
+    }
+
+    /// What the batch system hides from the server's user, for operators.
+    pub fn hidden(&self) -> Option<&'static str> {
+        match self {
+            BatchSystem::Slurm(slurm) if !slurm.sees_all() => Some(
+                "slurm hides others' jobs (PrivateData): estimates do not know of them until the server's user is an operator",
+            ),
+            BatchSystem::Slurm(_) | BatchSystem::Oar(_) => None,
         }
     }
 

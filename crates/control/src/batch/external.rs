@@ -185,15 +185,25 @@ impl External {
             Event::Queued { job, ids } => {
                 let Some(job) = self.jobs.get_mut(&job).filter(|job| job.queueing) else { return };
                 (job.queueing, job.ids, job.queued_at) = (false, ids, now);
+                if job.limited.take().is_some() {
+                    job.unplanned = None;
+                    self.plan = None;
+                }
                 if job.held && !job.releasing {
                     effects.updates.push(StatusUpdate::Held { job: job.submission.job });
                 }
                 job.unanswered().into_iter().for_each(|command| push_command(command, effects));
             }
             Event::Refused { job, why } => {
-                if self.jobs.get(&job).is_some_and(|job| job.queueing) {
-                    self.end(job, Exit::NotStarted(why), None, effects);
-                }
+                let Some(known) = self.jobs.get(&job).filter(|job| job.queueing) else { return };
+                // A job that waited at the server for a limit, and was cancelled meanwhile, is submitted no more.
+                let exit = if known.cancelled { Exit::Cancelled } else { Exit::NotStarted(why) };
+                self.end(job, exit, None, effects);
+            }
+            Event::Limited { job, why } => {
+                let Some(job) = self.jobs.get_mut(&job).filter(|job| job.queueing) else { return };
+                job.limited = Some(why);
+                job.unplanned.get_or_insert(now);
             }
             Event::Released { job } => {
                 if let Some(job) = self.jobs.get_mut(&job) {

@@ -244,6 +244,16 @@ pub trait BatchSystem: Send {
         false
     }
 
+    /// True if a job whose submission is unanswered is to leave the queue: it need not be submitted any more.
+    fn is_unwanted(&self, _job: JobId) -> bool {
+        false
+    }
+
+    /// True if a job of an external batch system was cancelled, or is not known.
+    fn is_cancelled(&self, _job: JobId) -> bool {
+        false
+    }
+
     /// Why none of this server's waiting jobs start at the moment, for people: it has reached a limit. Jobs from other
     /// servers would wait as well.
     fn limited(&self) -> Option<String> {

@@ -221,6 +221,16 @@ impl Server {
         self.batch.unanswered()
     }
 
+    /// True if a job whose submission to an external batch system is unanswered was cancelled, is to be withdrawn, or is not known.
+    pub fn is_unwanted(&self, number: u32) -> bool {
+        self.batch.is_unwanted(JobId(number))
+    }
+
+    /// True if a job or a subjob of an external batch system was cancelled, or is not known.
+    pub fn is_cancelled(&self, number: u32) -> bool {
+        self.batch.is_cancelled(JobId(number))
+    }
+
     /// The server's name.
     pub fn name(&self) -> &Name {
         &self.config.name

@@ -9,6 +9,7 @@ use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided_servers};
 use crate::names::Token;
 use crate::names::{Handle, Name};
+use crate::payload::Payload;
 use crate::signed::HandoffSignature;
 
 /// How long a target waits for the source's decision before it asks, and between two inquiries.
@@ -401,6 +402,17 @@ impl Server {
             .values()
             .find(|prepared| prepared.number == number)
             .map(|prepared| &prepared.handoff.id.job)
+    }
+
+    /// What a job runs that this server has prepared under that number.
+    pub fn prepared_payload(&self, number: u32) -> Option<&Payload> {
+        let prepared = self.prepared.values().find(|prepared| prepared.number == number);
+        prepared.map(|prepared| &prepared.handoff.payload)
+    }
+
+    /// The numbers under which this server has prepared jobs for others.
+    pub fn prepared_numbers(&self) -> impl Iterator<Item = u32> {
+        self.prepared.values().map(|prepared| prepared.number)
     }
 
     /// The jobs that this server has prepared for others.

@@ -103,7 +103,7 @@ impl AccountsFile {
         self.folder.clone().unwrap_or_else(|| SPOOL.into())
     }
 
-    pub(super) fn check(&self, has_share: bool, is_external: bool) -> Result<(), Wrong> {
+    pub(super) fn check(&self, has_share: bool) -> Result<(), Wrong> {
         let AccountsFile { map, users, file, shared, .. } = self;
         let of = |key: &'static str, word: &str| {
             Err((key, format!("expected it only with `map = \"{word}\"`, found it without")))
@@ -145,11 +145,6 @@ impl AccountsFile {
                        others, found one";
             return Err(("cluster.cpu_share", why.to_owned()));
         }
-        if is_external {
-            let why =
-                "expected `shared` without an account in front of an external batch system, found another";
-            return Err(("accounts.map", why.to_owned()));
-        }
         self.check_launcher()
     }
 
@@ -186,10 +181,10 @@ mod tests {
     #[test]
     fn what_can_stand_together() {
         let check = |text: &str, key: &str, word: &str| {
-            let (found, why) = file(text).check(false, false).unwrap_err();
+            let (found, why) = file(text).check(false).unwrap_err();
             assert!(found == key && why.contains(word), "{text}: {found}: {why}");
         };
-        assert_eq!(file("map = \"shared\"").check(true, true), Ok(()));
+        assert_eq!(file("map = \"shared\"").check(true), Ok(()));
         check("map = \"table\"", "accounts.users", "none");
         check("map = \"file\"", "accounts.file", "none");
         check("map = \"name\"\nfile = \"f\"", "accounts.file", "map = \"file\"");
@@ -199,8 +194,7 @@ mod tests {
         check("map = \"name\"\nlauncher = \"/no/such\"", "accounts.launcher", "/no/such");
         check("map = \"name\"\nlauncher = \"/bin/sh\"", "accounts.launcher", "without");
         let named = file("map = \"name\"");
-        assert_eq!(named.check(true, false).unwrap_err().0, "cluster.cpu_share");
-        assert_eq!(named.check(false, true).unwrap_err().0, "accounts.map");
+        assert_eq!(named.check(true).unwrap_err().0, "cluster.cpu_share");
         assert!(toml::from_str::<AccountsFile>("map = \"nobody\"").is_err());
         assert!(toml::from_str::<AccountsFile>("map = \"table\"\nusers = { alice = \"a:b\" }").is_err());
     }

@@ -220,7 +220,7 @@ impl ServerFile {
                 return Err((ACCOUNTS, why.to_owned()));
             }
             Some(accounts) => {
-                accounts.check(self.cluster.cpu_share.is_some(), self.cluster.external().is_some())?;
+                accounts.check(self.cluster.cpu_share.is_some())?;
             }
         }
         self.optional.as_ref().map_or(Ok(()), OptionalFile::check)?;

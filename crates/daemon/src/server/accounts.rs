@@ -18,6 +18,9 @@ const LOOKED_UP: Duration = Duration::from_secs(30);
 /// How many such answers are kept.
 const LOOKED_UP_MAX: usize = 10_000;
 
+/// When the name service was asked for an account, and why nothing runs as it, if nothing does.
+type LookedUp = BTreeMap<AccountName, (Instant, Result<(), String>)>;
+
 /// The accounts of users.
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -26,12 +29,11 @@ pub(super) struct Accounts {
     folder: PathBuf,
     /// This program.
     pliant: PathBuf,
+    /// The file by which that folder is known again, where a file system may be missing.
+    guard: Option<PathBuf>,
     map: Mutex<MapFile>,
-    looked_up: Mutex<BTreeMap<AccountName, LookedUp>>,
+    looked_up: Mutex<LookedUp>,
 }
-
-/// An answer of the host's name service: when it came, and why jobs may not run as the account.
-type LookedUp = (Instant, Result<(), String>);
 
 /// The last good content of the map file.
 #[derive(Default, Debug)]
@@ -53,6 +55,7 @@ impl Accounts {
             file: file.clone(),
             folder: file.folder(),
             pliant,
+            guard: None,
             map: Mutex::default(),
             looked_up: Mutex::default(),
         };
@@ -68,6 +71,11 @@ impl Accounts {
                 .map_err(|why| io::Error::new(io::ErrorKind::NotFound, why.to_string()))?;
         }
         Ok(accounts)
+    }
+
+    /// The same with a file by which the folder of the folders is known again; without it nothing is concluded from a folder that is missing.
+    pub(super) fn guarded_by(self, guard: PathBuf) -> Accounts {
+        Accounts { guard: Some(guard), ..self }
     }
 
     /// Closes a folder of the server's own to others.
@@ -123,6 +131,8 @@ impl Accounts {
             launcher: self.file.launcher.clone(),
             pliant: self.pliant.clone(),
             processes_max: None,
+            has_records: false,
+            guard: self.guard.clone(),
         }
     }
 

@@ -8,38 +8,43 @@
 mod folders;
 mod freshness;
 mod gates;
+mod limits;
 mod listings;
 mod outcome;
+mod queueing;
+mod submitters;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pliant_control::batch;
-use pliant_control::batch::external::{Command, Event, Queue, WithdrawalOutcome};
+use pliant_control::batch::external::{Command, Event, WithdrawalOutcome};
 use pliant_control::coallocation::{SubjobId, SubjobState};
 use pliant_control::job::Exit;
-use pliant_control::listing::CoreLayout;
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
-use pliant_site::{BatchSystem, BatchSystemSettings, StartPrevention, Submission};
+use pliant_site::accounts::AccountName;
+use pliant_site::{BatchSystem, BatchSystemSettings, JobFolder, StartPrevention};
 use tokio::sync::{Notify, oneshot, watch};
 
 pub(super) use self::freshness::FreshListings;
 
 use self::freshness::LastListing;
+use self::limits::Limits;
 use super::execution::{Execution, Host, Retry, observer};
 use crate::host::Mailbox;
 use pliant_transport::Clock;
 
 /// How long a supervisor may take to see that its job is to be ended.
 const NOTICED: Duration = Duration::from_secs(3);
-/// The polling interval for a supervisor.
+/// The polling interval for a supervisor; each look into a folder of an account is a process.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
+const POLL_PERIOD_OF_ACCOUNT: Duration = Duration::from_secs(1);
 
 /// A cluster, and what is done in it.
 #[derive(Clone)]
@@ -54,6 +59,8 @@ pub(super) struct Cluster {
     changed: Arc<Notify>,
     /// The end of the slot of the last job that is to be submitted.
     slot: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    /// The jobs that wait here since the batch system takes no more of their accounts.
+    limits: Limits,
 }
 
 /// A job's slot to be submitted. Dropped, it is over.
@@ -77,10 +84,17 @@ impl SubmissionSlot {
 #[derive(Clone)]
 struct Job {
     number: u32,
-    /// Its folder; none if the machine does not know it any more.
-    dir: Option<PathBuf>,
+    /// Its folders; none if the machine does not know it any more.
+    folder: Option<JobFolder>,
     /// What is to run; none while it is another server's.
     execution: Option<Arc<Execution>>,
+}
+
+impl Job {
+    /// The account as which it is submitted and runs; none if that is the server's own user.
+    fn account(&self) -> Option<&AccountName> {
+        Some(&self.folder.as_ref()?.account()?.name)
+    }
 }
 
 impl Cluster {
@@ -100,6 +114,8 @@ impl Cluster {
         let listings = listings::Listings {
             settings,
             server: host.server.clone(),
+            submitters: host.submitters.clone(),
+            known: submitters::known(&host, machine),
             mailbox: mailbox.clone(),
             clock,
             mirror,
@@ -110,7 +126,8 @@ impl Cluster {
         };
         host.runtime.spawn(listings.keep(stop.clone()));
         host.runtime.spawn(gates::watch_gates(host.clone(), changed.clone(), stop));
-        let cluster = Cluster { host, mailbox, system, last, changed, slot: Arc::default() };
+        let cluster =
+            Cluster { host, mailbox, system, last, changed, slot: Arc::default(), limits: Limits::default() };
         for (subjob, _, state) in machine.subjobs() {
             if matches!(state, SubjobState::Committed | SubjobState::Runs { .. }) {
                 cluster.follow_tasks(&subjob.id);
@@ -163,21 +180,32 @@ impl Cluster {
         let execution = Execution::of_number(host, machine, number).map(Arc::new);
         let dir = execution.as_ref().map(|execution| execution.dir.clone());
         let dir = dir.or_else(|| machine.prepared_as(number.0).map(|handle| host.dir(handle)));
-        Job { number: number.0, dir, execution }
+        let account = submitters::account_of(host, machine, number.0);
+        let folder = dir.and_then(|dir| match host.job_folder(account.as_deref(), &dir) {
+            Ok(folder) => Some(folder),
+            Err(error) => {
+                tracing::error!(job = number.0, error = error.reason, "cannot see as whom a job runs");
+                None
+            }
+        });
+        Job { number: number.0, folder, execution }
     }
 
-    fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F)
+    fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F + Send + 'static)
     where
         F: Future<Output = Event> + Send + 'static,
     {
         let (mailbox, changed) = (self.mailbox.clone(), self.changed.clone());
         let runtime = self.host.runtime.clone();
         let execution = job.execution.clone();
-        let doing = act(self, job);
         runtime.spawn(async move {
-            let event = doing.await;
+            if let Err(why) = self.noted(&job).await {
+                tracing::warn!(job = job.number, why, "not known as this server's in the batch system");
+            }
+            let event = act(self, job).await;
             if let (Event::Ended { .. }, Some(execution)) = (&event, execution) {
                 observer::details(&mailbox, &execution).await;
+                folders::remove_copies(execution.dir.clone()).await;
             }
             // A server that has stopped finds out when it starts again.
             let _ = mailbox.send(server::Event::Batch(batch::Event::External(event)));
@@ -199,65 +227,6 @@ impl Cluster {
     fn next_slot(&self) -> SubmissionSlot {
         let (done, next) = oneshot::channel();
         SubmissionSlot { before: self.slot.lock().replace(next), _done: done }
-    }
-
-    async fn queue(self, job: Job, queue: Queue, slot: SubmissionSlot) -> Event {
-        let Queue { job: named, procs, walltime, held, tentative, resubmitted: mut again, alternatives } =
-            queue;
-        let Some(dir) = job.dir.clone() else {
-            return Event::Refused { job: named, why: "the server does not know it any more".to_owned() };
-        };
-        // What is held or tentative gets its folder when it is released.
-        let mut in_any_order = false;
-        let ready = match (held, tentative) {
-            (_, true) => self.gated(&job, &dir).await,
-            (true, _) => Ok((dir.clone(), self.program(&dir))),
-            _ => {
-                let prepared = self.prepared(&job, Some((procs, walltime)), &alternatives).await;
-                prepared.map(|ready| {
-                    in_any_order = ready.is_batch;
-                    (dir.clone(), self.program(&dir))
-                })
-            }
-        };
-        let (folder, program) = match ready {
-            Ok(ready) => ready,
-            Err(why) => return Event::Refused { job: named, why },
-        };
-        let system = self.system().await;
-        let (folder, program, alternatives) = (&*folder, &*program, &*alternatives);
-        let number = job.number;
-        let node = job.execution.as_ref().and_then(|execution| execution.subjob()?.node());
-        let shape = CoreLayout { cores: procs.0, nodes: node.map(|_| 1), ..CoreLayout::default() };
-        let order =
-            Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
-        let mut retry = Retry::new("submit a job", &job.number);
-        // The batches of a sweep join each other.
-        let mut slot = if in_any_order { None } else { Some(slot.wait().await) };
-        loop {
-            match system.submit(&order, again).await {
-                Ok(ids) => {
-                    drop(slot);
-                    tracing::info!(job = job.number, ?ids, held, "queued");
-                    return Event::Queued { job: named, ids };
-                }
-                // There may be a job all the same.
-                Err(error) if error.leaves_open() => {
-                    again = true;
-                    // The others need not wait for that.
-                    slot = None;
-                    retry.after(&error).await;
-                }
-                Err(error) => {
-                    tracing::warn!(job = job.number, %error, "not queued");
-                    if again {
-                        // An earlier submission that comes to light later begins nothing.
-                        self.ask_end(&job).await;
-                    }
-                    return Event::Refused { job: named, why: error.to_string() };
-                }
-            }
-        }
     }
 
     /// What runs a job.
@@ -371,8 +340,9 @@ impl Cluster {
         // Its supervisor ends it in its own way, and records that; the batch system, which signals everybody, ends what is left.
         let begin = Instant::now();
         let timeout = Duration::from_secs(u64::from(self.host.cluster.grace_s)) + NOTICED;
+        let period = if job.account().is_some() { POLL_PERIOD_OF_ACCOUNT } else { POLL_PERIOD };
         while begin.elapsed() < timeout && self.runs(&job).await {
-            tokio::time::sleep(POLL_PERIOD).await;
+            tokio::time::sleep(period).await;
         }
         let system = self.system().await;
         self.end_there(&system, &job, &ids).await;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, User};
-use pliant_site::processes;
 use pliant_site::{FileStream, FilesError, JobFolder};
 use pliant_staging::{ResultLimits, ResultName, StagingError, Store};
 use pliant_telemetry::{names, spawn_of_call};
@@ -189,7 +188,7 @@ pub(super) async fn results(
         return Ok((&JobResults::default()).into());
     }
     let was_cut = |dir: &Path| {
-        let exit = processes::recorded(dir).unwrap_or_else(|error| {
+        let exit = JobFolder::at(dir).and_then(|folder| folder.recorded()).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot see whether output was dropped");
             None
         });

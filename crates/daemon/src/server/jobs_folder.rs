@@ -10,10 +10,14 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use pliant_control::names::Name;
+
 /// The file in the folder of jobs that says whose it is.
 const OWNER: &str = "pliant-server";
 /// The file in the state folder that says where the folder of jobs is.
 const FOLDER: &str = "jobs-folder";
+/// The file in the state folder that says where the folders of accounts' jobs are.
+const ACCOUNTS_FOLDER: &str = "accounts-folder";
 /// What is in the folder of jobs.
 const CONTENT: [&str; 5] = ["jobs", "subjobs", "requests", "gates", "staging"];
 
@@ -34,20 +38,52 @@ pub(super) fn open(state: &Path, named: Option<&Path>, journal: u64) -> io::Resu
     let journal = format!("{journal:016x}");
     match read(&folder.join(OWNER))? {
         Some(owner) if owner == journal => {}
-        Some(_) => {
-            let why = format!(
-                "{}: expected a folder of this server alone, found one of another server, or of a journal that was lost; \
-                 name another folder, or remove the file {OWNER} in it",
-                folder.display()
-            );
-            return Err(io::Error::new(ErrorKind::AlreadyExists, why));
-        }
+        Some(_) => return Err(of_another(folder, OWNER)),
         None => first_use(state, folder, remembered.as_deref(), &memory, &journal)?,
     }
     if remembered.as_deref() != Some(folder) {
         write(&memory, &folder.to_string_lossy())?;
     }
     Ok(folder.to_owned())
+}
+
+/// The same for the folders of accounts' jobs, which several servers may have in one folder: gives the file by which the folder is known
+/// again.
+///
+/// # Errors
+///
+/// It is not there although it was before, is another server's of that name, or jobs have their folders elsewhere.
+pub(super) fn guard(state: &Path, folder: &Path, server: &Name, journal: u64) -> io::Result<PathBuf> {
+    let (memory, guard) = (state.join(ACCOUNTS_FOLDER), folder.join(format!("{OWNER}-{server}")));
+    let (remembered, journal) = (read(&memory)?.map(PathBuf::from), format!("{journal:016x}"));
+    match (read(&guard)?, remembered.as_deref()) {
+        (Some(owner), _) if owner == journal => {}
+        (Some(_), _) => return Err(of_another(folder, &format!("{OWNER}-{server}"))),
+        (None, Some(same)) if same == folder => return Err(unmounted(folder)),
+        (None, Some(other)) => return Err(elsewhere(folder, other, &memory)),
+        (None, None) => write(&guard, &journal)?,
+    }
+    if remembered.as_deref() != Some(folder) {
+        write(&memory, &folder.to_string_lossy())?;
+    }
+    Ok(guard)
+}
+
+fn of_another(folder: &Path, file: &str) -> io::Error {
+    let why = format!(
+        "{}: expected a folder of this server alone, found one of another server, or of a journal that was lost; \
+         name another folder, or remove the file {file} in it",
+        folder.display()
+    );
+    io::Error::new(ErrorKind::AlreadyExists, why)
+}
+
+fn unmounted(folder: &Path) -> io::Error {
+    let why = format!(
+        "{}: expected the folders of jobs, found none of this server: is its file system mounted?",
+        folder.display()
+    );
+    io::Error::new(ErrorKind::NotFound, why)
 }
 
 fn first_use(
@@ -58,13 +94,7 @@ fn first_use(
     journal: &str,
 ) -> io::Result<()> {
     match remembered {
-        Some(same) if same == folder => {
-            let why = format!(
-                "{}: expected the folders of jobs, found none of this server: is its file system mounted?",
-                folder.display()
-            );
-            return Err(io::Error::new(ErrorKind::NotFound, why));
-        }
+        Some(same) if same == folder => return Err(unmounted(folder)),
         Some(other) => return Err(elsewhere(folder, other, memory)),
         None if CONTENT.iter().any(|name| state.join(name).exists()) => {
             let why = format!(
@@ -144,6 +174,24 @@ mod tests {
         // It was moved on purpose.
         assert_eq!(open(Some(&away.join("jobs")), 7), Ok(away.join("jobs")));
         refused(Some(&folder), 7, "found them in");
+    }
+
+    #[test]
+    fn accounts_folders_are_known_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (state, folder) = (scratch.path().join("state"), scratch.path().join("mounted"));
+        [&state, &folder].iter().for_each(|dir| fs::create_dir(dir).unwrap());
+        let guard = |name: &str, journal: u64| {
+            super::guard(&state, &folder, &name.parse().unwrap(), journal).map_err(|error| error.to_string())
+        };
+        let file = folder.join("pliant-server-lyon");
+        assert_eq!(guard("lyon", 7), Ok(file.clone()));
+        assert_eq!(guard("lyon", 7), Ok(file.clone()));
+        assert!(guard("lyon", 8).unwrap_err().contains("another server"));
+        fs::remove_file(file).unwrap();
+        assert!(guard("lyon", 7).unwrap_err().contains("mounted?"));
+        fs::write(state.join(ACCOUNTS_FOLDER), "/elsewhere").unwrap();
+        assert!(guard("lyon", 7).unwrap_err().contains("found them in /elsewhere"));
     }
 
     #[test]

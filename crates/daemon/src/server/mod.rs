@@ -42,6 +42,7 @@ use pliant_control::server::{Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal as journal;
 use pliant_model::Procs;
+use pliant_site::Submitters;
 use pliant_site::services::batch_margin;
 use pliant_staging::{self as staging, Store};
 use pliant_transport::Role;
@@ -64,6 +65,8 @@ use crate::host::{
 use crate::monitoring::Readiness;
 use crate::uplink::{ParentContact, Uplink, readiness, upward};
 
+/// The file in the state folder that says as which accounts jobs were submitted to an external batch system.
+const SUBMITTERS: &str = "submitters";
 /// How many changes of jobs a slow watcher may be behind.
 const CHANGES: usize = 4096;
 
@@ -189,17 +192,33 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
     cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
     let pliant = supervisor.first().map(Into::into).unwrap_or_default();
     let (accounts, state) = (file.accounts(), file.state.clone());
+    let is_external = file.cluster.external().is_some();
+    let (spool, name) = (accounts.folder(), file.name.clone());
     let made = tokio::task::spawn_blocking(move || {
+        let (launcher, has_accounts) = (accounts.launcher.clone(), accounts.has_accounts());
         let accounts = Accounts::new(&accounts, pliant)?;
-        accounts.close(&state).map(|()| accounts)
+        accounts.close(&state)?;
+        // A job whose folder is missing counts as one that was never started.
+        let accounts = match is_external && has_accounts {
+            true => accounts.guarded_by(jobs_folder::guard(&state, &spool, &name, journal)?),
+            false => accounts,
+        };
+        let submitters = match is_external {
+            true => Submitters::open(&state.join(SUBMITTERS), launcher, has_accounts)?,
+            false => Submitters::default(),
+        };
+        Ok((accounts, submitters))
     });
-    let accounts = made.await.expect("looking at accounts does not panic").map_err(unusable("accounts"))?;
+    let made: Result<(Accounts, Submitters), std::io::Error> =
+        made.await.expect("looking at accounts does not panic");
+    let (accounts, submitters) = made.map_err(unusable("accounts"))?;
     Ok(Host {
         server: file.name.clone(),
         folder,
         cluster,
         store,
         accounts: Arc::new(accounts),
+        submitters,
         supervisor,
         runtime: tokio::runtime::Handle::current(),
     })

@@ -9,7 +9,7 @@ use pliant_control::coallocation::SubjobId;
 use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
-use pliant_site::processes::{self, ProcessState};
+use pliant_site::processes::FoundState;
 use pliant_site::{FilesError, JobFolder};
 use pliant_staging::StagingError;
 use pliant_transport::Clock;
@@ -69,7 +69,9 @@ impl Upkeep {
                 is_job || server.subjob(number).is_some()
             };
             if self.mailbox.ask(known).await == Ok(false)
-                && let Err(error) = self.host.gate(number).remove()
+                && let host = self.host.clone()
+                && let removing = tokio::task::spawn_blocking(move || host.gate(number, None)?.remove())
+                && let Ok(Err(error)) = removing.await
             {
                 tracing::warn!(%error, number, "cannot remove the start gate of a job");
             }
@@ -108,10 +110,10 @@ impl Upkeep {
         if known != Ok(false) {
             return false;
         }
-        let ended = match blocking(dir, processes::find).await {
-            Ok(ProcessState::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
-            Ok(ProcessState::NeverStarted | ProcessState::Lost(_)) => changed(dir),
-            Ok(ProcessState::Running(_)) | Err(_) => None,
+        let ended = match blocking(dir, |dir| JobFolder::at(dir)?.find()).await {
+            Ok(FoundState::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
+            Ok(FoundState::NeverStarted | FoundState::Lost(_)) => changed(dir),
+            Ok(FoundState::Running) | Err(_) => None,
         };
         ended.is_some_and(|ended| ended + self.kept <= now)
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use pliant_launcher::{Limits, REFUSED, Request, Signal, StandardInput};
 
 use super::AccountName;
+use super::command::wait_at_most;
 
 /// How the line begins in which the launcher says why it has not done what it was asked for.
 pub const STDERR_PREFIX: &str = "pliant-launcher: ";
@@ -20,7 +21,7 @@ pub const STDERR_PREFIX: &str = "pliant-launcher: ";
 /// How long a call of the launcher itself may take: emptying a large folder takes long.
 const CALL_AT_MOST: Duration = Duration::from_secs(600);
 /// How long something that runs as an account may read and write nothing.
-const SILENT_AT_MOST: Duration = Duration::from_secs(60);
+pub(super) const SILENT_AT_MOST: Duration = Duration::from_secs(60);
 /// How long it may take to end once it has said all.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How often is looked whether it has ended.
@@ -30,7 +31,7 @@ const POLL_PERIOD_MAX: Duration = Duration::from_millis(20);
 const STDERR_BYTES: u64 = 2_048;
 
 /// The launcher, for one account.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
@@ -60,6 +61,9 @@ pub enum LauncherError {
         /// What it did, as a verb.
         problem: String,
     },
+    /// The file system of the accounts' folders is not mounted.
+    #[error("the folders of accounts' jobs are not there: is their file system mounted?")]
+    Unmounted,
     /// A file operation failed.
     #[error("cannot {action}: {source}")]
     Io {
@@ -86,7 +90,7 @@ impl LauncherError {
                 pliant_staging::may_pass(source)
             }
             LauncherError::Refused(_) => false,
-            LauncherError::Disorder { .. } => true,
+            LauncherError::Disorder { .. } | LauncherError::Unmounted => true,
         }
     }
 }
@@ -153,24 +157,29 @@ impl Launcher {
     }
 
     fn started(&self, request: &Request) -> Result<Launched, LauncherError> {
-        let failed = |source| LauncherError::Program { program: self.program.clone(), source };
         let is_signal = matches!(request, Request::Signal { .. });
-        let (talk, its_end) = pair(SILENT_AT_MOST).map_err(failed)?;
-        let (errors, its_errors) = pair(ENDS_WITHIN).map_err(failed)?;
-        let mut command = self.command();
-        command.stdout(Stdio::from(OwnedFd::from(its_end.try_clone().map_err(failed)?)));
-        command.stdin(Stdio::from(OwnedFd::from(its_end)));
-        command.stderr(Stdio::from(OwnedFd::from(its_errors)));
-        let child = command.spawn().map_err(failed)?;
-        // The command holds their ends of the sockets: without them this end notices that they have gone.
-        drop(command);
-        let mut launched = Launched { launcher: self.clone(), child: Some(child), talk, errors, is_signal };
+        let mut launched = self.spawned(is_signal, None)?;
         match launched.write_all(&request.encode()) {
             Ok(()) => Ok(launched),
             // It has said why.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(launched),
-            Err(error) => Err(failed(error)),
+            Err(source) => Err(LauncherError::Program { program: self.program.clone(), source }),
         }
+    }
+
+    pub(super) fn spawned(&self, is_signal: bool, stdin: Option<Stdio>) -> Result<Launched, LauncherError> {
+        let failed = |source| LauncherError::Program { program: self.program.clone(), source };
+        let (talk, its_end) = pair(SILENT_AT_MOST).map_err(failed)?;
+        let (errors, its_errors) = pair(ENDS_WITHIN).map_err(failed)?;
+        let mut command = self.command();
+        command.stdout(Stdio::from(OwnedFd::from(its_end.try_clone().map_err(failed)?)));
+        command.stdin(stdin.unwrap_or_else(|| Stdio::from(OwnedFd::from(its_end))));
+        command.stderr(Stdio::from(OwnedFd::from(its_errors)));
+        let child = command.spawn().map_err(failed)?;
+        // The command holds their ends of the sockets: without them this end notices that they have gone.
+        drop(command);
+        let launcher = self.clone();
+        Ok(Launched { launcher, child: Some(child), talk, errors, until: None, is_signal })
     }
 }
 
@@ -187,9 +196,11 @@ fn pair(timeout: Duration) -> io::Result<(UnixStream, UnixStream)> {
 pub struct Launched {
     launcher: Launcher,
     /// None once it was waited for.
-    child: Option<Child>,
-    talk: UnixStream,
-    errors: UnixStream,
+    pub(super) child: Option<Child>,
+    pub(super) talk: UnixStream,
+    pub(super) errors: UnixStream,
+    /// Until when something may come from it, however little at a time.
+    pub(super) until: Option<Instant>,
     /// It is a call that sends a signal, of the launcher itself: another one would help no more.
     is_signal: bool,
 }
@@ -204,6 +215,11 @@ impl Launched {
     /// Its process, until it was waited for.
     pub(crate) fn process(&self) -> Option<i32> {
         self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok())
+    }
+
+    /// Reads nothing from it any more after so long, whatever comes.
+    pub(crate) fn answer_within(&mut self, at_most: Option<Duration>) {
+        self.until = at_most.map(|at_most| Instant::now() + at_most);
     }
 
     /// Waits for so long for what it says from now on.
@@ -254,8 +270,7 @@ impl Launched {
         // What cannot be read is missing.
         let _ = (&mut self.errors).take(STDERR_BYTES).read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text);
-        let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+        in_line(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default())
     }
 
     /// An error about what it did, as a verb.
@@ -264,8 +279,13 @@ impl Launched {
     }
 }
 
+/// A text without control characters.
+pub(super) fn in_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
 /// Waits for a child; none if it has not ended in that time.
-fn ended(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> {
+pub(super) fn ended(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + within;
     let mut pause = POLL_PERIOD;
     loop {
@@ -282,6 +302,9 @@ fn ended(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> 
 
 impl Read for Launched {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(until) = self.until {
+            wait_at_most(&self.talk, until).map_err(named)?;
+        }
         self.talk.read(buffer).map_err(named)
     }
 }
@@ -299,7 +322,7 @@ impl Write for Launched {
 /// A timeout of a socket, in words.
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
-        ErrorKind::WouldBlock => {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             io::Error::new(ErrorKind::TimedOut, "what runs as the account does not answer")
         }
         _ => error,
@@ -320,7 +343,8 @@ impl Drop for Launched {
             if matches!(ended(&mut child, Duration::from_millis(200)), Ok(None)) && !is_signal {
                 // This process cannot signal it. Until it is waited for, the number is its own.
                 if let Ok(pid) = i32::try_from(child.id()) {
-                    let _ = launcher.signal(Signal::Kill, vec![pid]);
+                    // It leads a group as soon as it is more than the launcher.
+                    let _ = launcher.signal(Signal::Kill, vec![pid, -pid]);
                 }
             }
             let _ = child.wait();

@@ -1,15 +1,17 @@
 //! Accounts of the operating system, as which users' jobs run, and the [`Launcher`] through which a server does things as them.
 
+mod command;
 mod launcher;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use command::CommandOutput;
 pub use launcher::{Launched, Launcher, LauncherError, STDERR_PREFIX};
 pub use pliant_launcher::REFUSED;
 
@@ -114,6 +116,13 @@ pub struct AccountRun {
     /// How many processes and threads the account may have while the job starts others: all of its jobs and logins together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes_max: Option<u64>,
+    /// A batch system starts the supervisor as the account, too: the records are in the folder of the account.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_records: bool,
+    /// A file of the server's beside the folder. If it is not there, the file system is not mounted, and it is not known whether there is a
+    /// folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<PathBuf>,
 }
 
 impl AccountRun {
@@ -127,7 +136,30 @@ impl AccountRun {
     /// # Errors
     /// The launcher cannot be run, or refuses.
     pub fn make_folder(&self) -> Result<(), LauncherError> {
+        self.check_guard()?;
         self.launcher().make_folder(&self.folder)
+    }
+
+    /// Whether the folder is there. The folder that it is in belongs to the server: nothing of the account's is followed.
+    ///
+    /// # Errors
+    /// That cannot be seen.
+    pub fn has_folder(&self) -> Result<bool, LauncherError> {
+        match std::fs::symlink_metadata(&self.folder) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.check_guard().map(|()| false),
+            Err(source) => Err(LauncherError::Io { action: "look for a folder", source }),
+        }
+    }
+
+    /// Fails while the file system of the folder is not mounted.
+    fn check_guard(&self) -> Result<(), LauncherError> {
+        match &self.guard {
+            Some(guard) if !guard.try_exists().is_ok_and(|is_there| is_there) => {
+                Err(LauncherError::Unmounted)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Removes the folder with all that is in it, if it is there.
@@ -135,8 +167,7 @@ impl AccountRun {
     /// # Errors
     /// The launcher cannot be run or refuses, or something is left.
     pub fn remove_folder(&self) -> Result<(), LauncherError> {
-        // The folder that it is in belongs to the server: nothing of the account's is followed.
-        if !is_there(&self.folder) {
+        if !self.has_folder()? {
             return Ok(());
         }
         self.launcher().empty_folder(&self.folder)?;
@@ -152,10 +183,6 @@ impl AccountRun {
     pub(crate) fn pliant(&self, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         std::iter::once(self.pliant.clone().into_os_string()).chain(arguments).collect()
     }
-}
-
-fn is_there(folder: &Path) -> bool {
-    !matches!(std::fs::symlink_metadata(folder), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 #[cfg(test)]

@@ -1,18 +1,21 @@
 //! Runs the commands of a batch system: lists of words, never a line for a shell, each within a deadline and with an output that
 //! is bounded.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
 
 use super::error::{BatchSystemError, System};
+use crate::accounts::{AccountName, CommandOutput, Launcher, LauncherError};
 
 /// Where commands are looked for unless a folder is configured.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin";
@@ -21,6 +24,9 @@ const OUTPUT_LIMIT: usize = 256 << 20;
 const COMPLAINT_LIMIT: usize = 64 << 10;
 /// How many commands run at once: after a restart, or behind a controller that hangs, there is one to do for every job.
 const AT_ONCE: usize = 8;
+/// The same of commands that run as accounts: of one account, which can stop its commands, and of all.
+const OF_ACCOUNT_AT_ONCE: usize = 2;
+const OF_ACCOUNTS_AT_ONCE: usize = 32;
 
 /// A command to be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,12 +37,20 @@ pub(crate) struct Call {
     pub(crate) input: &'static [u8],
     /// The job it is about, for what it says of one it does not know.
     pub(crate) id: Option<String>,
+    /// The account as which it runs; the server's own user if there is none.
+    pub(crate) account: Option<Launcher>,
 }
 
 impl Call {
     pub(crate) fn new(command: &'static str, arguments: &[&str]) -> Call {
         let arguments = arguments.iter().map(OsString::from).collect();
-        Call { command, arguments, input: b"", id: None }
+        Call { command, arguments, input: b"", id: None, account: None }
+    }
+
+    /// The same as an account, if there is one.
+    pub(crate) fn run_by(mut self, account: Option<Launcher>) -> Call {
+        self.account = account;
+        self
     }
 
     pub(crate) fn about(mut self, id: &str) -> Call {
@@ -71,8 +85,11 @@ pub(crate) struct CommandRunner {
     system: System,
     /// The folder of its commands, if they are not in PATH.
     folder: Option<PathBuf>,
-    /// How many run at once.
+    /// How many run at once as the server's own user.
     permits: Arc<Semaphore>,
+    /// How many run at once as accounts, and as each of them.
+    of_accounts: Arc<Semaphore>,
+    of_account: Arc<Mutex<BTreeMap<AccountName, Arc<Semaphore>>>>,
     pub(crate) deadline: Duration,
     /// What a command that failed means: by what was called, its exit code and its standard error.
     failed: fn(&Call, i32, &str) -> BatchSystemError,
@@ -85,8 +102,15 @@ impl CommandRunner {
         deadline_s: u32,
         failed: fn(&Call, i32, &str) -> BatchSystemError,
     ) -> CommandRunner {
-        let (permits, deadline) = (Arc::new(Semaphore::new(AT_ONCE)), Duration::from_secs(deadline_s.into()));
-        CommandRunner { system, folder, permits, deadline, failed }
+        CommandRunner {
+            system,
+            folder,
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            of_accounts: Arc::new(Semaphore::new(OF_ACCOUNTS_AT_ONCE)),
+            of_account: Arc::default(),
+            deadline: Duration::from_secs(deadline_s.into()),
+            failed,
+        }
     }
 
     /// Runs a command to its end, with some variables. One that takes too long, or whose caller has gone, is killed.
@@ -95,6 +119,9 @@ impl CommandRunner {
         call: &Call,
         variables: impl IntoIterator<Item = (&str, OsString)>,
     ) -> Result<Printed, BatchSystemError> {
+        if let Some(account) = &call.account {
+            return self.run_as(account, call, variables).await;
+        }
         let (system, command) = (self.system, call.command);
         // Never closed. A command that waits for its permit has its whole deadline after that.
         let _permit = self.permits.acquire().await;
@@ -125,13 +152,79 @@ impl CommandRunner {
                 return Err(BatchSystemError::Command { system, command, source });
             }
         };
+        self.finished(call, status, printed)
+    }
+
+    fn finished(
+        &self,
+        call: &Call,
+        status: ExitStatus,
+        printed: Printed,
+    ) -> Result<Printed, BatchSystemError> {
         match status.code() {
             Some(0) => Ok(printed),
             Some(code) => Err((self.failed)(call, code, &printed.stderr)),
             // By an operator who stops everything, as a rule: what it had asked for may have been done.
-            None => Err(system.no_answer(command, format!("it was ended ({status})"))),
+            None => Err(self.system.no_answer(call.command, format!("it was ended ({status})"))),
         }
     }
+
+    /// Runs a command as an account, through the launcher. What it prints the user may have written.
+    async fn run_as(
+        &self,
+        account: &Launcher,
+        call: &Call,
+        variables: impl IntoIterator<Item = (&str, OsString)>,
+    ) -> Result<Printed, BatchSystemError> {
+        let (system, command) = (self.system, call.command);
+        let own = self.of_account.lock().entry(account.account.clone()).or_insert_with(of_account).clone();
+        // Never closed. A user who stops commands makes only commands of that user wait.
+        let _own = own.acquire_owned().await;
+        let _permit = self.of_accounts.clone().acquire_owned().await;
+        let usual = [("PATH", PATH.into()), ("LC_ALL", "C".into())];
+        let environment: Vec<(OsString, OsString)> =
+            usual.into_iter().chain(variables).map(|(name, value)| (name.into(), value)).collect();
+        let (launcher, deadline, input) = (account.clone(), self.deadline, call.input);
+        let (folder, arguments) = (self.folder.clone(), call.arguments.clone());
+        let run = move || {
+            // The launcher takes no name that would have to be looked for.
+            let program = located(folder.as_deref(), command).into_os_string();
+            let words = std::iter::once(program).chain(arguments).collect();
+            launcher.output(words, environment, Path::new("/"), input, deadline)
+        };
+        let ran = tokio::task::spawn_blocking(run).await;
+        let ran = ran.map_err(|error| system.no_answer(command, error.to_string()))?;
+        match ran {
+            Ok(CommandOutput { status, stdout, stderr }) => {
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                self.finished(call, status, Printed { stdout: text(stdout), stderr: text(stderr) })
+            }
+            Err(LauncherError::Refused(why)) => {
+                Err(BatchSystemError::NotAsAccount { command, account: account.account.clone(), why })
+            }
+            Err(LauncherError::Program { program, source }) => {
+                let command = program.to_string_lossy().into_owned();
+                Err(BatchSystemError::Command { system, command, source })
+            }
+            Err(
+                error
+                @ (LauncherError::Disorder { .. } | LauncherError::Io { .. } | LauncherError::Unmounted),
+            ) => Err(system.no_answer(command, error.to_string())),
+        }
+    }
+}
+
+fn of_account() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(OF_ACCOUNT_AT_ONCE))
+}
+
+/// Where a command is: in the folder that is configured, or in the first one of PATH that has it.
+fn located(folder: Option<&Path>, command: &str) -> PathBuf {
+    let found = || {
+        let mut there = PATH.split(':').map(|folder| Path::new(folder).join(command));
+        there.find(|path| path.is_file()).unwrap_or_else(|| command.into())
+    };
+    folder.map_or_else(found, |folder| folder.join(command))
 }
 
 /// Why a command did not come to its end.

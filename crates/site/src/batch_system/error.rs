@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::accounts::AccountName;
+
 /// A kind of batch system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
@@ -49,6 +51,28 @@ pub enum BatchSystemError {
         /// What it said.
         why: String,
     },
+    /// The batch system takes no more jobs of the user, or of all, at the moment: a limit is reached. There is no job. Passes when others
+    /// have ended.
+    #[error("{system} takes no more jobs at the moment: {why}")]
+    Limited {
+        /// The batch system.
+        system: System,
+        /// What it said.
+        why: String,
+    },
+    /// The launcher does not run the command as the account. It was not run.
+    #[error("the launcher does not run {command} as the account {account}: {why}")]
+    NotAsAccount {
+        /// The command.
+        command: &'static str,
+        /// The account.
+        account: AccountName,
+        /// Why.
+        why: String,
+    },
+    /// The batch system hides what the server has to see.
+    #[error("{0}")]
+    Hidden(String),
     /// The batch system knows no job of this server with that id: there never was one, or it ended too long ago.
     #[error("{system} knows no job {id} of this server")]
     UnknownJob {
@@ -121,11 +145,12 @@ impl BatchSystemError {
     /// True if the same command may succeed later.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::NoAnswer { .. } => true,
+            Self::NoAnswer { .. } | Self::Hidden(_) | Self::Limited { .. } => true,
             // The descriptors or the memory of this host may be used up for a moment.
             Self::Command { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
             }
+            Self::NotAsAccount { .. } => false,
             Self::Refused { .. } | Self::UnknownJob { .. } | Self::NotWaiting { .. } => false,
             Self::Unreadable(_) | Self::TooLong { .. } => false,
         }
@@ -133,7 +158,12 @@ impl BatchSystemError {
 
     /// True if the command may have been carried out all the same.
     pub fn leaves_open(&self) -> bool {
-        self.may_pass() || matches!(self, Self::Unreadable(_))
+        !self.is_limit() && (self.may_pass() || matches!(self, Self::Unreadable(_)))
+    }
+
+    /// True if the batch system takes no more jobs for a while: there is none, and there may be one later.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::Limited { .. })
     }
 
     /// The same of what was not asked for by itself: the rest may be done later.

@@ -15,6 +15,7 @@ use pliant_policy::alternatives::Alternative;
 
 pub use error::{BatchSystemError, System, Unreadable};
 pub use settings::SettingError;
+pub use submitter::Submitters;
 
 /// The file in a job's folder that takes what its batch system prints, and what the job prints before its supervisor has it.
 pub const BATCH_OUTPUT: &str = "batch-output";

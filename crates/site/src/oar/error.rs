@@ -8,11 +8,20 @@ pub(super) fn failed(call: &Call, code: i32, stderr: &str) -> BatchSystemError {
     let (command, why) = (call.command, complaint(stderr));
     // Of oarsub 9 says that the job is in the database, but OAR's server was not notified; of the others 2.
     let unheard = (command == "oarsub" && code == 9) || (command != "oarsub" && code == 2);
+    let said = stderr.to_lowercase();
     match unheard || SILENCE.iter().any(|phrase| stderr.contains(phrase)) {
         true => System::Oar.no_answer(command, why),
+        false if command == "oarsub" && LIMITS.iter().any(|phrase| said.contains(phrase)) => {
+            BatchSystemError::Limited { system: System::Oar, why }
+        }
         false => System::Oar.refused(command, why),
     }
 }
+
+/// What admission rules of sites say, in small letters, when a user has as many jobs as the user may have. OAR's own quotas refuse nothing:
+/// a job over its quota waits.
+const LIMITS: &[&str] =
+    &["too many jobs", "quota", "maximum number of jobs", "max number of jobs", "limit of jobs"];
 
 /// What OAR's commands say when its server or its database does not answer.
 const SILENCE: &[&str] = &[

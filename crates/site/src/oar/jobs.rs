@@ -67,7 +67,8 @@ pub(super) fn read(
     };
     for (id, value) in read {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-        let tagged = who.number(text("name")).filter(|_| text("job_user") == who.user);
+        let user = text("job_user").to_owned();
+        let tagged = who.number(text("name")).filter(|number| who.is_of(*number, &user));
         match serde_json::from_value::<Job>(value) {
             Ok(job) => {
                 let gives_way = job.types.iter().any(|kind| kind == "besteffort");

@@ -45,7 +45,7 @@ pub use settings::Settings;
 use crate::batch_system::commands::{Call, CommandRunner};
 use crate::batch_system::error::{BatchSystemError, System, Unreadable};
 use crate::batch_system::search::JointSearch;
-use crate::batch_system::submitter::Submitter;
+use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
 use resources::Resources;
 
@@ -76,12 +76,24 @@ impl Oar {
     /// # Errors
     /// OAR does not answer. The settings are not checked: see [`Settings::check`].
     pub async fn connect(settings: Settings, server: &Name) -> Result<Oar, BatchSystemError> {
+        Oar::connect_as(settings, server, Submitters::default()).await
+    }
+
+    /// The same for a server that submits jobs as the accounts of their users.
+    ///
+    /// # Errors
+    /// As for [`Oar::connect`].
+    pub async fn connect_as(
+        settings: Settings,
+        server: &Name,
+        accounts: Submitters,
+    ) -> Result<Oar, BatchSystemError> {
         let user = match &settings.user {
             Some(user) => user.clone(),
             None => user_name().await?,
         };
         let (runner, submitter) =
-            (runner(&settings), Submitter { prefix: format!("pliant:{server}:"), user });
+            (runner(&settings), Submitter { prefix: format!("pliant:{server}:"), user, accounts });
         let oar = Oar {
             settings,
             runner,
@@ -104,7 +116,8 @@ impl Oar {
     /// Where [`BatchSystemError::leaves_open`] there may be, or come to be, a job: ask again with
     /// [`Oar::submit_unless_there`]. After any other error there is none.
     pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let printed = self.run(&call::submit(&self.settings, &self.submitter.tag(job.number), job)).await?;
+        let call = call::submit(&self.settings, &self.submitter.tag(job.number), job);
+        let printed = self.run(&self.as_its_account(job.number, call)).await?;
         let id = printed.lines().find_map(|line| line.trim().strip_prefix("OAR_JOB_ID="));
         match id.filter(|id| is_id(id)) {
             Some(id) => Ok(id.to_owned()),
@@ -158,7 +171,7 @@ impl Oar {
                 _ if job.state == State::Held => return Ok(StartPrevention::Prevented),
                 _ if !asked => {
                     // Refused of a job that waits no more: the next look says so.
-                    match self.run(&call::hold(id)).await {
+                    match self.run(&self.as_its_account(number, call::hold(id))).await {
                         Ok(_) | Err(BatchSystemError::Refused { .. }) => asked = true,
                         Err(error) => return Err(error),
                     }
@@ -207,7 +220,9 @@ impl Oar {
                 return Err(System::Oar.unknown_job(id));
             };
             match (&job.state, asked) {
-                (State::Held, None) => asked = Some(self.run(&call::resume(id)).await.map(drop)),
+                (State::Held, None) => {
+                    asked = Some(self.run(&self.as_its_account(number, call::resume(id))).await.map(drop))
+                }
                 // Refused since an earlier request was worked off late, it is held no more.
                 (State::Held, Some(Err(error))) => return Err(error),
                 (State::Held, Some(Ok(()))) if begin.elapsed() > self.runner.deadline => {
@@ -228,11 +243,13 @@ impl Oar {
     /// OAR does not answer. That a job is unknown or over is no error.
     pub async fn terminate(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         match self.status_of(number, id).await? {
-            Some(job) if job.phase() != Phase::Ended => match self.run(&call::delete(id)).await {
-                // It was asked before, or is over by now.
-                Ok(_) | Err(BatchSystemError::Refused { .. }) => Ok(()),
-                Err(error) => Err(error),
-            },
+            Some(job) if job.phase() != Phase::Ended => {
+                match self.run(&self.as_its_account(number, call::delete(id))).await {
+                    // It was asked before, or is over by now.
+                    Ok(_) | Err(BatchSystemError::Refused { .. }) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -271,6 +288,11 @@ impl Oar {
         }
         let jobs = self.jobs(&call::jobs(&call::with_ids(&[id]))).await?.jobs;
         Ok(jobs.into_iter().find(|job| job.id == id && job.job_number == Some(number)))
+    }
+
+    /// A command about a job, as the account as which it is submitted.
+    fn as_its_account(&self, number: u32, call: Call) -> Call {
+        call.run_by(self.submitter.accounts.launcher(number))
     }
 
     /// Runs a command, and gives what it printed.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pliant_staging::may_pass;
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
@@ -36,6 +37,31 @@ pub enum ProcessState {
     Lost(Lost),
 }
 
+/// The same without a hold on the supervisor, for a job that runs elsewhere.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FoundState {
+    /// Nothing was ever started, and nothing is about to.
+    NeverStarted,
+    /// Its supervisor is there.
+    Running,
+    /// It ended.
+    Ended(Exit),
+    /// Its supervisor died before it could record its end.
+    Lost(Lost),
+}
+
+impl From<ProcessState> for FoundState {
+    fn from(state: ProcessState) -> FoundState {
+        match state {
+            ProcessState::NeverStarted => FoundState::NeverStarted,
+            ProcessState::Running(_) => FoundState::Running,
+            ProcessState::Ended(exit) => FoundState::Ended(exit),
+            ProcessState::Lost(lost) => FoundState::Lost(lost),
+        }
+    }
+}
+
 /// How a running job came to its end.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Ending {
@@ -48,7 +74,8 @@ pub enum Ending {
 }
 
 /// Why it is not known how a job ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Lost {
     /// The host was restarted while it ran.
     HostRestarted,

@@ -208,6 +208,8 @@ mod tests {
             launcher: "/no/such/launcher".into(),
             pliant: "/no/such/pliant".into(),
             processes_max: None,
+            has_records: false,
+            guard: None,
         };
         let mut meter = DiskMeter::account(account);
         let now = Instant::now();

@@ -134,6 +134,11 @@ impl Folder {
         // The folder of all jobs may be new as well.
         for holder in folder.path.ancestors().take(3) {
             let synced = File::open(holder).and_then(|holder| holder.sync_all());
+            // The folder of an account is in one of the server's, which had it made.
+            let is_of_other = |error: &io::Error| error.kind() == ErrorKind::PermissionDenied;
+            if holder != folder.path && synced.as_ref().is_err_and(is_of_other) {
+                continue;
+            }
             synced.map_err(|source| FolderError { path: holder.to_owned(), action: "sync", source })?;
         }
         Ok(folder)

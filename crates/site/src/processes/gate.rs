@@ -43,7 +43,8 @@ pub struct StartGate {
 }
 
 /// Whether what waits at a gate may start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StartPermit {
     /// It may start.
     Given,

@@ -86,7 +86,8 @@ pub use account::NOT_STARTED_PREFIX;
 pub(crate) use account::PROGRAM_PATH;
 pub use cgroup::{check as check_cgroup, delegated as delegated_cgroup};
 pub use control::{
-    Ending, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, recorded, spawn, terminate,
+    Ending, FoundState, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, recorded, spawn,
+    terminate,
 };
 pub use disk::DiskUsage;
 pub use folder::FolderError;

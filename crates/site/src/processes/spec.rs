@@ -41,6 +41,10 @@ pub struct RunSpec {
     /// What the job may use.
     #[serde(default)]
     pub limits: JobLimits,
+    /// The supervisor's own user is the account of the job's user, as whom a batch system has started it: the job keeps the home
+    /// folder of that user.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_user: bool,
 }
 
 impl RunSpec {
@@ -188,6 +192,7 @@ mod tests {
             max_output_bytes: 0,
             folder: None,
             limits: JobLimits::default(),
+            keeps_user: false,
         }
     }
 

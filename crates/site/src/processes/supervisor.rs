@@ -34,6 +34,8 @@ use super::watch::{Signals, Watch, Watched};
 
 /// Where a job's program is looked for unless its environment says otherwise.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What says whose a process is, and where the files of that user are.
+const USER_VARIABLES: [&str; 4] = ["HOME", "USER", "LOGNAME", "SHELL"];
 /// How long to wait for the rest of the output once nothing of the job is left.
 const OUTPUT_AT_MOST: Duration = Duration::from_secs(5);
 /// A program that was just written may still be open for writing in a process about to `exec` something else.
@@ -389,6 +391,10 @@ fn own_command(
     let mut command = Command::new(program_in(spec.folder.as_deref(), &work, program));
     command.args(arguments).current_dir(place).process_group(0);
     command.env_clear().env("PATH", PATH).env("HOME", &work).env("LANG", "C.UTF-8");
+    if spec.keeps_user {
+        let own = |name: &'static str| std::env::var_os(name).map(|value| (name, value));
+        command.envs(USER_VARIABLES.into_iter().filter_map(own));
+    }
     command.envs(allotted::variables()).envs(&spec.env);
     command.env(FOLDER_VARIABLE, folder.path()).stdin(Stdio::null());
     Ok(command)

@@ -14,7 +14,7 @@ pub(super) const ACCOUNTS: &str =
 pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1f},starttime:0\u{1f},endtime:0\u{1f},\
                                 nodelist:0\u{1f},userid:0\u{1f},name:0\u{1f}";
 
-/// Reads what sacct printed: the jobs of our user. Not all have a name: of a short job the accounts may hear the end
+/// Reads what sacct printed: the jobs of our users. Not all have a name: of a short job the accounts may hear the end
 /// before the beginning.
 pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |location: &str, expected, found: &str| Unreadable::new("sacct", location, expected, found);
@@ -26,13 +26,11 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
             // The rest of a name with a line end in it, which is no name of Pliant's.
             continue;
         };
-        if user != who.user.to_string() {
-            continue;
-        }
+        let Some(job_number) = number(id, name, user, who) else { continue };
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = ListedJob {
             id: id.to_owned(),
-            job_number: who.tagged(name).and_then(|tag| tag.number(id)),
+            job_number,
             owner: user.to_owned(),
             state: state(word, ""),
             partition: partition.to_owned(),
@@ -53,7 +51,7 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
     Ok(jobs)
 }
 
-/// Reads what squeue printed in [`EXITS`]: the jobs of our user. Ids begin anew where a controller's state was lost.
+/// Reads what squeue printed in [`EXITS`]: the jobs of our users. Ids begin anew where a controller's state was lost.
 pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |location: &str, expected, found: &str| Unreadable::new("squeue", location, expected, found);
     let mut jobs = Vec::new();
@@ -62,13 +60,11 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
         let &[id, word, exit, start, end, nodes, user, name] = fields.as_slice() else {
             return Err(wrong("a job", "8 fields", line));
         };
-        if user != who.user.to_string() {
-            continue;
-        }
+        let Some(job_number) = number(id, name.trim_end_matches('\u{1f}'), user, who) else { continue };
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = ListedJob {
             id: id.to_owned(),
-            job_number: who.tagged(name.trim_end_matches('\u{1f}')).and_then(|tag| tag.number(id)),
+            job_number,
             state: state(word, ""),
             allocations: allocations(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             ..ListedJob::default()
@@ -80,6 +76,16 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
         jobs.push(job);
     }
     Ok(jobs)
+}
+
+/// The number of a job of ours, if its name says one; none if the job is another user's.
+fn number(id: &str, name: &str, user: &str, who: &Submitter<u32>) -> Option<Option<u32>> {
+    let user: u32 = user.parse().ok()?;
+    match who.tagged(name).and_then(|tag| tag.number(id)) {
+        Some(number) => who.is_of(number, &user).then_some(Some(number)),
+        // Any other job of the server's own user; of an account, which has jobs beside ours, only one that has no name yet.
+        None => (user == who.user || (name.is_empty() && who.is_known(&user))).then_some(None),
+    }
 }
 
 fn allocations(list: &str) -> Option<Vec<NodeAllocation>> {

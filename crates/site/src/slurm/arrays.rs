@@ -110,9 +110,10 @@ mod tests {
     use pliant_model::Time;
 
     use super::*;
+    use crate::batch_system::submitter::Submitters;
 
     fn who() -> Submitter<u32> {
-        Submitter { prefix: "pliant:lyon:".to_owned(), user: 7 }
+        Submitter { prefix: "pliant:lyon:".to_owned(), user: 7, accounts: Submitters::default() }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is asked of Slurm, as commands and their arguments: words, never a line for a shell.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::batch_system::{BATCH_OUTPUT, Submission};
 pub struct ArraySubmission<'a> {
     /// Our numbers of them, in order, all of one [`block`].
     pub numbers: &'a [u32],
-    /// Where the folder of each is, which has its number as a name.
+    /// The folder of each without its number, which stands at the end.
     pub folders: &'a Path,
     /// The program to run on the first node of each, and its arguments but for the last one, which is its folder.
     pub program: &'a [OsString],
@@ -29,9 +29,9 @@ pub struct ArraySubmission<'a> {
 
 /// The batch script of every job: it becomes the program that is named in its arguments.
 const SCRIPT: &[u8] = b"#!/bin/sh\nexec \"$@\"\n";
-/// The same of an array: its arguments are where the folders are, and the first number of the block.
+/// The same of an array: its arguments are the beginning of the folders' names, and the first number of the block.
 const ARRAY_SCRIPT: &[u8] = b"#!/bin/sh\n\
-    folder=\"$1/$(($2 + SLURM_ARRAY_TASK_ID))\"\n\
+    folder=\"$1$(($2 + SLURM_ARRAY_TASK_ID))\"\n\
     shift 2\n\
     cd \"$folder\" && exec \"$@\" \"$folder\"\n";
 
@@ -54,9 +54,8 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
 /// Submits several jobs at once. Prints the id of their array.
 pub(super) fn submit_array(settings: &Settings, tag: &str, jobs: &ArraySubmission<'_>) -> Call {
     let first = jobs.numbers.first().map_or(0, |number| block(*number));
-    // The names of the folders are numbers: those of the block, then the index with its leading zeros.
+    // The names of the folders end with numbers: those of the block, then the index with its leading zeros.
     let mut written = escaped(jobs.folders);
-    written.push(b'/');
     written.extend_from_slice(
         match first / BLOCK {
             0 => "%a".to_owned(),
@@ -64,7 +63,10 @@ pub(super) fn submit_array(settings: &Settings, tag: &str, jobs: &ArraySubmissio
         }
         .as_bytes(),
     );
-    let mut call = placed(settings, tag, jobs.shape, jobs.walltime, jobs.folders, &written)
+    let bytes = jobs.folders.as_os_str().as_bytes();
+    let parent = bytes.iter().rposition(|byte| *byte == b'/').map_or(&b"/"[..], |at| &bytes[..at.max(1)]);
+    let parent = Path::new(OsStr::from_bytes(parent));
+    let mut call = placed(settings, tag, jobs.shape, jobs.walltime, parent, &written)
         .with(format!("--array={}", indices(jobs.numbers)))
         .with("/dev/stdin")
         .with(jobs.folders.as_os_str())
@@ -183,6 +185,11 @@ pub(super) fn configuration() -> Call {
     Call::new("scontrol", &["show", "config"])
 }
 
+/// Prints what a user may do, beyond what all may.
+pub(super) fn level_of(user: &str) -> Call {
+    Call::new("sacctmgr", &["--noheader", "--parsable2", "show", "user", user, "format=adminlevel"])
+}
+
 /// Reads the accounts of jobs by their ids.
 pub(super) fn accounts_of(ids: &str, format: &str) -> Call {
     accounts(format).with(format!("--jobs={ids}"))
@@ -194,7 +201,7 @@ pub(super) fn accounts_named(names: &str, days: u32, format: &str) -> Call {
 }
 
 fn accounts(format: &str) -> Call {
-    Call::new("sacct", &["--allocations", "--noheader", "--parsable2", "--delimiter=\u{1f}"])
+    Call::new("sacct", &["--allusers", "--allocations", "--noheader", "--parsable2", "--delimiter=\u{1f}"])
         .with(format!("--format={format}"))
 }
 

@@ -29,6 +29,9 @@ pub struct ClusterConfiguration {
     pub array_most: u32,
     /// What users may not see of each other. A server that does not see others' jobs cannot estimate.
     pub private: Vec<String>,
+    /// The user of its controller.
+    #[serde(default)]
+    pub slurm_user: String,
 }
 
 /// How Slurm's backfill scheduler plans: what of `SchedulerParameters` a mirror needs, with Slurm's defaults.
@@ -73,6 +76,10 @@ impl ClusterConfiguration {
             accounts: setting("AccountingStorageType")?.ends_with("/slurmdbd"),
             array_most: setting("MaxArraySize").ok().and_then(|most| most.parse().ok()).unwrap_or(0),
             private: private.map(str::to_owned).collect(),
+            // `slurm(64030)`.
+            slurm_user: setting("SlurmUser")
+                .map(|user| user.split('(').next().unwrap_or_default().to_owned())
+                .unwrap_or_default(),
         })
     }
 

@@ -14,9 +14,42 @@ pub(super) fn failed(call: &Call, _code: i32, stderr: &str) -> BatchSystemError 
         Some(id) if says(NOT_WAITING) => {
             BatchSystemError::NotWaiting { system: System::Slurm, id: id.to_owned() }
         }
-        _ => System::Slurm.refused(command, why),
+        _ if *command == "sbatch" && is_limit(stderr) => {
+            BatchSystemError::Limited { system: System::Slurm, why: shown(&limit(stderr).unwrap_or(why)) }
+        }
+        _ => match limit(stderr).filter(|_| *command == "sbatch") {
+            Some(limit) => System::Slurm.refused(command, format!("{why} ({})", shown(&limit))),
+            None => System::Slurm.refused(command, why),
+        },
     }
 }
+
+/// Whether a submission is refused by a limit on how many jobs there are: the same may be taken later. Any other limit that Slurm enforces
+/// at submission is one that the job exceeds by itself, also with `DenyOnLimit`, and it stays so. Versions that do not name the limit leave
+/// it open; then the job waits.
+fn is_limit(stderr: &str) -> bool {
+    match limit(stderr) {
+        Some(limit) => limit.contains("Submit"),
+        None => POLICY.iter().any(|phrase| stderr.contains(phrase)),
+    }
+}
+
+/// The name of the limit by which a submission is refused, if Slurm says it: `AssocMaxSubmitJobLimit` in a line of its own.
+fn limit(stderr: &str) -> Option<String> {
+    let mut words =
+        stderr.split_whitespace().map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()));
+    let is_limit =
+        |word: &&str| (word.starts_with("Assoc") || word.starts_with("QOS")) && word.ends_with("Limit");
+    words.find(is_limit).map(str::to_owned)
+}
+
+/// What sbatch says when a limit of an account or of a QOS keeps a job from being taken, and when all places for jobs are taken.
+const POLICY: &[&str] = &[
+    "Job violates accounting/QOS policy",
+    "Job violates accounting policy",
+    "Unable to create job record, try again",
+    "Resource temporarily unavailable, job limit",
+];
 
 /// What Slurm's commands say when the controller, or munge, or the database does not answer, or not now.
 const SILENCE: &[&str] = &[

@@ -1,7 +1,8 @@
 //! Jobs that are alike and are submitted at about the same time become the tasks of one array.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::sync::oneshot;
 use super::Slurm;
 use super::arrays::block;
 use super::call::{self, ArraySubmission};
+use crate::accounts::AccountName;
 use crate::batch_system::Submission;
 use crate::batch_system::error::{BatchSystemError, System};
 
@@ -37,6 +39,9 @@ struct Waiting {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ArrayKey {
     block: u32,
+    /// The account as which they are submitted; none if that is the server's own user.
+    account: Option<AccountName>,
+    /// The beginning of their folders' names.
     folders: PathBuf,
     program: Vec<OsString>,
     cores: u32,
@@ -46,14 +51,17 @@ struct ArrayKey {
 }
 
 impl ArrayKey {
-    /// None if the job cannot be a task: its folder is not where its number says.
-    fn of(job: &Submission<'_>) -> Option<ArrayKey> {
+    /// None if the job cannot be a task: the name of its folder does not end with its number.
+    fn of(job: &Submission<'_>, account: Option<AccountName>) -> Option<ArrayKey> {
         let (folder, program) = job.program.split_last()?;
-        let is_its =
-            Path::new(folder) == job.folder && job.folder.file_name()? == job.number.to_string().as_str();
+        let bytes = job.folder.as_os_str().as_bytes();
+        let beginning = bytes.strip_suffix(job.number.to_string().as_bytes())?;
+        // The number is all of the name, or stands behind a word.
+        let is_its = Path::new(folder) == job.folder && matches!(beginning.last(), Some(b'/' | b'-'));
         (is_its && !job.held).then(|| ArrayKey {
             block: block(job.number),
-            folders: job.folder.parent().map(Path::to_owned).unwrap_or_default(),
+            account,
+            folders: OsStr::from_bytes(beginning).into(),
             program: program.to_vec(),
             cores: job.shape.cores,
             nodes: job.shape.nodes,
@@ -70,7 +78,8 @@ impl Slurm {
     /// # Errors
     /// As for [`Slurm::submit`].
     pub async fn submit_joined(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let alike = ArrayKey::of(job).filter(|_| self.about().takes_arrays());
+        let account = self.submitter.accounts.account(job.number).map(|account| account.name);
+        let alike = ArrayKey::of(job, account).filter(|_| self.about().takes_arrays());
         let Some(alike) = alike else { return self.submit(job).await };
         let (done, outcome) = oneshot::channel();
         let is_first = {
@@ -132,5 +141,25 @@ impl Slurm {
                 let _ = done.send(Ok(ids.next()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_different_accounts_are_in_no_array_together() {
+        let key = |account: Option<&str>, number: u32| {
+            let folder = PathBuf::from(format!("/spool/lyon-job-{number}"));
+            let program = ["/usr/bin/pliant".into(), "run-job".into(), folder.clone().into_os_string()];
+            let shape = CoreLayout { cores: 1, ..CoreLayout::default() };
+            let job = Submission::new(number, &folder, &program, shape, Span(60));
+            ArrayKey::of(&job, account.map(|name| name.parse().unwrap()))
+        };
+        let of_alice = key(Some("alice"), 7).unwrap();
+        assert_eq!(Some(&of_alice), key(Some("alice"), 8).as_ref());
+        assert_ne!(Some(&of_alice), key(Some("bob"), 8).as_ref());
+        assert_ne!(Some(&of_alice), key(None, 8).as_ref(), "nor with those of the server's own user");
     }
 }

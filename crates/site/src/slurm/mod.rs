@@ -47,10 +47,11 @@ pub use call::ArraySubmission;
 pub use configuration::{ClusterConfiguration, Scheduler};
 pub use settings::Settings;
 
+use crate::accounts::own_user;
 use crate::batch_system::commands::{Call, CommandRunner, Printed};
 use crate::batch_system::error::{BatchSystemError, System, Unreadable};
 use crate::batch_system::search::JointSearch;
-use crate::batch_system::submitter::Submitter;
+use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
 use grouping::GroupedSubmissions;
 use nodes::Nodes;
@@ -63,6 +64,8 @@ pub struct Slurm {
     runner: CommandRunner,
     submitter: Submitter<u32>,
     about: ClusterConfiguration,
+    /// The server's user sees the jobs of all users.
+    sees_all: bool,
     /// Nodes, and when they were listed.
     nodes: Mutex<Option<(Instant, Nodes)>>,
     /// How the cores of running jobs are spread over their nodes, by job and start: that never changes.
@@ -86,6 +89,18 @@ impl Slurm {
     /// # Errors
     /// It does not answer, or not as expected. The settings are not checked: see [`Settings::check`].
     pub async fn connect(settings: Settings, server: &Name) -> Result<Slurm, BatchSystemError> {
+        Slurm::connect_as(settings, server, Submitters::default()).await
+    }
+
+    /// The same for a server that submits jobs as the accounts of their users.
+    ///
+    /// # Errors
+    /// As for [`Slurm::connect`]; or it hides the jobs of accounts from the server's user.
+    pub async fn connect_as(
+        settings: Settings,
+        server: &Name,
+        accounts: Submitters,
+    ) -> Result<Slurm, BatchSystemError> {
         let runner =
             CommandRunner::new(System::Slurm, settings.commands.clone(), settings.deadline_s, error::failed);
         let configuration = call::configuration();
@@ -93,18 +108,47 @@ impl Slurm {
             &runner.run(&configuration, variables(&settings, &configuration)).await?.stdout,
         )?;
         let user = rustix::process::geteuid().as_raw();
-        let submitter = Submitter { prefix: format!("pliant:{server}:"), user };
-        Ok(Slurm {
+        let submitter = Submitter { prefix: format!("pliant:{server}:"), user, accounts };
+        let mut slurm = Slurm {
             settings,
             runner,
             submitter,
             about,
+            sees_all: true,
             nodes: Mutex::default(),
             spreads: Mutex::default(),
             over: Mutex::default(),
             searches: JointSearch::default(),
             joined: GroupedSubmissions::default(),
-        })
+        };
+        slurm.sees_all = !slurm.about.hides_jobs() || slurm.is_privileged().await?;
+        if !slurm.sees_all && slurm.submitter.accounts.has_accounts() {
+            return Err(BatchSystemError::Hidden(format!(
+                "slurm hides the jobs of accounts from the server's user {own} (PrivateData={}): make it an operator (`sacctmgr modify \
+                 user {own} set adminlevel=operator`)",
+                slurm.about.private.join(","),
+                own = own_user()
+            )));
+        }
+        Ok(slurm)
+    }
+
+    /// Whether the server's user sees what Slurm hides from others: root, Slurm's own user, and operators do.
+    async fn is_privileged(&self) -> Result<bool, BatchSystemError> {
+        let own = own_user();
+        if self.submitter.user == 0 || own == self.about.slurm_user {
+            return Ok(true);
+        }
+        if !self.about.accounts {
+            return Ok(false);
+        }
+        let level = self.run(&call::level_of(&own)).await?.stdout;
+        Ok(matches!(level.trim(), "Operator" | "Administrator"))
+    }
+
+    /// Whether the server's user sees the jobs of all users.
+    pub fn sees_all(&self) -> bool {
+        self.sees_all
     }
 
     /// What it was connected with.
@@ -128,17 +172,19 @@ impl Slurm {
     /// [`BatchSystemError::NoAnswer`] and [`BatchSystemError::Unreadable`] leave it open whether there is, or will be, a job: ask
     /// again with [`Slurm::submit_unless_there`]. After any other error there is none.
     pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        self.submitted(&call::submit(&self.settings, &self.tag(job.number), job)).await
+        let call = call::submit(&self.settings, &self.tag(job.number), job);
+        self.submitted(&self.as_its_account(job.number, call)).await
     }
 
     /// Submits several jobs that were certainly not submitted before, as the tasks of one array, and gives their ids.
-    /// Only where [`ClusterConfiguration::takes_arrays`].
+    /// Only where [`ClusterConfiguration::takes_arrays`]. All are of one account.
     ///
     /// # Errors
     /// As for [`Slurm::submit`], for all of them.
     pub async fn submit_array(&self, jobs: &ArraySubmission<'_>) -> Result<Vec<String>, BatchSystemError> {
-        let tag = self.submitter.array_tag(jobs.numbers.first().copied().unwrap_or(0));
-        let id = self.submitted(&call::submit_array(&self.settings, &tag, jobs)).await?;
+        let first = jobs.numbers.first().copied().unwrap_or(0);
+        let call = call::submit_array(&self.settings, &self.submitter.array_tag(first), jobs);
+        let id = self.submitted(&self.as_its_account(first, call)).await?;
         Ok(jobs.numbers.iter().map(|number| format!("{id}_{}", number - block(*number))).collect())
     }
 
@@ -210,7 +256,7 @@ impl Slurm {
             }
             Some(_) => {}
         }
-        match self.run(&call::hold(id)).await {
+        match self.run(&self.as_its_account(number, call::hold(id))).await {
             // That one is over does not say whether it ever ran.
             Ok(_) | Err(BatchSystemError::NotWaiting { .. }) => {}
             Err(BatchSystemError::UnknownJob { .. }) => return Ok(StartPrevention::Unknown),
@@ -219,10 +265,10 @@ impl Slurm {
         // From here on it does not start: a job that waits is held.
         let Some(job) = self.status_of(number, id).await? else { return Ok(StartPrevention::Unknown) };
         match job.phase() {
-            Phase::Waiting => self.cancel(&call::cancel_waiting(id)).await?,
+            Phase::Waiting => self.cancel(&self.as_its_account(number, call::cancel_waiting(id))).await?,
             Phase::Running => {
                 // It was held in vain, which only would matter if it were requeued.
-                let _ = self.run(&call::release(id)).await;
+                let _ = self.run(&self.as_its_account(number, call::release(id))).await;
             }
             Phase::Ended => {}
         }
@@ -247,7 +293,7 @@ impl Slurm {
     /// [`BatchSystemError::UnknownJob`]; [`BatchSystemError::NotWaiting`] if it is over already.
     pub async fn release(&self, number: u32, id: &str) -> Result<(), BatchSystemError> {
         self.check_known(number, id).await?;
-        self.run(&call::release(id)).await.map(drop)
+        self.run(&self.as_its_account(number, call::release(id))).await.map(drop)
     }
 
     /// Gives a waiting job another shape and walltime, wholly or not at all. It keeps its position in the queue.
@@ -262,7 +308,7 @@ impl Slurm {
         walltime: Span,
     ) -> Result<(), BatchSystemError> {
         self.check_known(number, id).await?;
-        self.run(&call::reshape(id, shape, walltime)).await.map(drop)
+        self.run(&self.as_its_account(number, call::reshape(id, shape, walltime))).await.map(drop)
     }
 
     /// Ends a job, whether it runs or waits: a polite signal, after the cluster's KillWait an impolite one. A later
@@ -275,9 +321,9 @@ impl Slurm {
         if job.phase() == Phase::Waiting && arrays::is_task(id) {
             // Cancelled among those that wait, a task is gone without a trace. Held, it is a job of its own. If it has
             // started meanwhile, or cannot be held, it is ended all the same.
-            let _ = self.run(&call::hold(id)).await;
+            let _ = self.run(&self.as_its_account(number, call::hold(id))).await;
         }
-        self.cancel(&call::cancel(id)).await
+        self.cancel(&self.as_its_account(number, call::cancel(id))).await
     }
 
     /// Lists all jobs, and the nodes as of at most `nodes_every_s` ago. `now` is noted in the listing. Others' jobs that
@@ -321,6 +367,11 @@ impl Slurm {
             ended.extend(jobs.map(|job| (job.id.clone(), job)));
         }
         Ok(ended)
+    }
+
+    /// A command about a job, as the account as which it is submitted.
+    fn as_its_account(&self, number: u32, call: Call) -> Call {
+        call.run_by(self.submitter.accounts.launcher(number))
     }
 
     async fn run(&self, call: &Call) -> Result<Printed, BatchSystemError> {

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase, PlannedStart};
 
-use super::arrays::{self, Tag};
+use super::arrays::{self, BLOCK, Tag};
 use super::hostlist;
 use super::states::{instant, state, wait_reason, walltime};
 use crate::batch_system::PrintedJobs;
@@ -40,6 +40,8 @@ const FIELDS: [&str; 20] = [
     "%b", // other resources
     "%n", // required nodes
 ];
+/// Where the owner stands in them.
+const USER: usize = 15;
 const COMMAND: &str = "squeue";
 /// How the id of an array's waiting tasks ends here.
 const WAITING: &str = "_[]";
@@ -86,30 +88,51 @@ pub(super) fn read(printed: &str, mark: &Mark, who: &Submitter<u32>) -> Result<P
             return Err(Unreadable::new(COMMAND, "a job", "its fields, a comment and a name", record));
         };
         let tagged = who.tagged(name).or_else(|| who.tagged(comment));
-        match jobs(fields, tagged, who.user) {
+        match jobs(fields, tagged, who) {
             Ok(jobs) => queue.jobs.extend(jobs),
-            Err(unreadable) if tagged.is_some() => return Err(unreadable),
+            Err(unreadable) if tagged.is_some_and(|tag| is_ours(fields, tag, who)) => return Err(unreadable),
             Err(unreadable) => queue.unread.push(unreadable.to_string()),
         }
     }
     Ok(queue)
 }
 
-/// A job, or several: the waiting tasks of an array of Pliant's are one record, and a job each.
-fn jobs(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<Vec<ListedJob>, Unreadable> {
-    let job = job(line, tagged, our_user)?;
-    let Some(Tag::Block(first)) =
-        tagged.filter(|_| job.id.ends_with(WAITING) && job.owner == our_user.to_string())
-    else {
-        return Ok(vec![job]);
-    };
-    let indices =
-        line.split_once("_[").and_then(|(_, rest)| rest.split([']', '%']).next()).unwrap_or_default();
-    arrays::tasks(&job, first, indices)
-        .ok_or_else(|| Unreadable::new(COMMAND, &format!("job {}", job.id), "indices of our own", indices))
+/// Whether a record that is not understood may be one of ours. One whose user is not understood either may be.
+fn is_ours(line: &str, tag: Tag, who: &Submitter<u32>) -> bool {
+    let user = line.split(SEPARATOR).nth(USER).and_then(|user| user.parse().ok());
+    user.is_none_or(|user| match tag {
+        Tag::Job(number) => who.is_of(number, &user),
+        Tag::Block(first) => who.may_be_of(first, first.saturating_add(BLOCK), &user),
+    })
 }
 
-fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unreadable> {
+/// A job, or several: the waiting tasks of an array of Pliant's are one record, and a job each.
+fn jobs(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
+    let job = job(line, tagged, who)?;
+    let Some(tag @ Tag::Block(first)) = tagged.filter(|_| job.id.ends_with(WAITING)) else {
+        return Ok(vec![job]);
+    };
+    if !is_ours(line, tag, who) {
+        return Ok(vec![job]);
+    }
+    let indices =
+        line.split_once("_[").and_then(|(_, rest)| rest.split([']', '%']).next()).unwrap_or_default();
+    let user = job.owner.parse().ok();
+    match arrays::tasks(&job, first, indices) {
+        Some(mut tasks) => {
+            for task in &mut tasks {
+                task.job_number =
+                    task.job_number.filter(|number| user.is_some_and(|user| who.is_of(*number, &user)));
+            }
+            Ok(tasks)
+        }
+        // A user can give an array of their own our tag. The server's own user has none but ours.
+        None if user != Some(who.user) => Ok(vec![job]),
+        None => Err(Unreadable::new(COMMAND, &format!("job {}", job.id), "indices of our own", indices)),
+    }
+}
+
+fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJob, Unreadable> {
     let fields: Vec<&str> = line.split(SEPARATOR).collect();
     let Ok(fields) = <[&str; FIELDS.len()]>::try_from(fields) else {
         return Err(Unreadable::new(COMMAND, "a job", "20 fields", line));
@@ -132,7 +155,9 @@ fn job(line: &str, tagged: Option<Tag>, our_user: u32) -> Result<ListedJob, Unre
     let allocations =
         hosts("nodes", allocated)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect();
     let mut job = ListedJob {
-        job_number: tagged.filter(|_| user == our_user.to_string()).and_then(|tag| tag.number(&whole)),
+        job_number: tagged
+            .and_then(|tag| tag.number(&whole))
+            .filter(|number| user.parse().is_ok_and(|user| who.is_of(*number, &user))),
         id: whole,
         owner: user.to_owned(),
         state: state(word, reason),

@@ -145,6 +145,7 @@ pub(crate) fn program(arguments: &[&str]) -> RunSpec {
         max_output_bytes: 1_000_000,
         folder: None,
         limits: JobLimits::default(),
+        keeps_user: false,
     }
 }
 

@@ -3,7 +3,11 @@
 
 mod isolation;
 mod limits;
+mod oar;
 mod places;
-mod site;
+pub(crate) mod site;
+pub(crate) mod slurm;
+mod slurm_kills;
+mod slurm_queues;
 mod unit;
 mod works;

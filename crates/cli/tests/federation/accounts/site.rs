@@ -14,7 +14,7 @@ use crate::harness::{Cluster, Federation};
 /// The folder of everything that the launcher under test knows. Its own tests use it as well.
 const BASE: &str = "/var/lib/pliant-launcher-under-test";
 /// The user of the server.
-const SERVER: &str = "pta-server";
+pub(crate) const SERVER: &str = "pta-server";
 /// The users, whose accounts have the same names.
 pub(crate) const ALICE: &str = "pta-alice";
 pub(crate) const BOB: &str = "pta-bob";
@@ -35,6 +35,11 @@ impl Drop for Site {
 impl Site {
     /// The host; none, with a note, where it cannot be.
     pub(crate) fn new() -> Option<Site> {
+        Site::running(&[])
+    }
+
+    /// The same with a launcher that runs these programs of a batch system as well.
+    pub(crate) fn running(programs: &[&Path]) -> Option<Site> {
         let is_there = |name: &str| Command::new(name).arg("--help").output().is_ok();
         let launcher = Path::new(env!("CARGO_BIN_EXE_pliant")).with_file_name("pliant-launcher-under-test");
         if !rustix::process::geteuid().is_root()
@@ -71,10 +76,13 @@ impl Site {
         for name in [ALICE, BOB] {
             make(&base("home").join(name), uid(name), 0o700);
         }
+        let own = program();
+        let all = programs.iter().copied().chain([own.as_path()]);
+        let programs: Vec<String> = all.map(|program| format!("'{}'", program.display())).collect();
         let text = format!(
-            "caller = '{SERVER}'\nfolders = ['{}']\nprograms = ['{}']\n",
+            "caller = '{SERVER}'\nfolders = ['{}']\nprograms = [{}]\n",
             spool().display(),
-            program().display()
+            programs.join(", ")
         );
         fs::write(base("etc/launcher.toml"), text).unwrap();
         fs::copy(env!("CARGO_BIN_EXE_pliant"), program()).unwrap();
@@ -86,12 +94,17 @@ impl Site {
 
     /// A cluster whose server runs as its own user, and jobs as those of the same names.
     pub(crate) fn cluster(&self, further: &str) -> Cluster {
+        self.cluster_of(LYON, further)
+    }
+
+    /// The same of a server with that name.
+    pub(crate) fn cluster_of(&self, name: &'static str, further: &str) -> Cluster {
         let accounts = format!(
             "[accounts]\nmap = \"name\"\nlauncher = \"{}\"\nfolder = \"{}\"\n",
             launcher().display(),
             spool().display()
         );
-        let (user, plain) = (self.server(), Cluster::new(LYON, 4, 1.0));
+        let (user, plain) = (self.server(), Cluster::new(name, 4, 1.0));
         let tables = format!("{}{further}", plain.tables);
         Cluster { accounts, user: Some(user), tables, ..plain }
     }
@@ -101,11 +114,17 @@ impl Site {
         User { name: SERVER.to_owned(), uid: uid(SERVER), gid: uid_of_group(SERVER) }
     }
 
-    /// A federation of that cluster.
-    pub(crate) async fn federation(&self, cluster: &Cluster) -> Federation {
+    /// A federation whose servers run the program of the host.
+    pub(crate) fn agent(&self) -> Federation {
         let mut federation = Federation::agent_only("");
         federation.installed = Some(program());
         federation.environment.push(("PLIANT_TEST_SECRET", "of the server".to_owned()));
+        federation
+    }
+
+    /// A federation of that cluster.
+    pub(crate) async fn federation(&self, cluster: &Cluster) -> Federation {
+        let mut federation = self.agent();
         federation.add_server(cluster);
         federation.sized(1).await;
         federation

@@ -30,7 +30,7 @@ async fn gone(pid: Pid) {
     until("the end of a process", async || test_kill_process(pid).is_err().then_some(())).await;
 }
 
-fn text(found: &std::collections::BTreeMap<String, Vec<u8>>, name: &str) -> String {
+pub(super) fn text(found: &std::collections::BTreeMap<String, Vec<u8>>, name: &str) -> String {
     String::from_utf8(found.get(name).unwrap_or_else(|| panic!("no {name} in {:?}", found.keys())).clone())
         .unwrap()
 }

@@ -118,3 +118,28 @@ async fn tasks_on_two_nodes_of_slurm_and_outside_communicate() {
     behind.is_empty().await;
     nothing_left(&mut behind.federation, &NAMES).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_in_slurm_run_as_their_user() {
+    use crate::accounts::site::{ALICE, uid};
+    use crate::accounts::slurm::{COMMANDS, Shared};
+    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false };
+    let Some(mut shared) = Shared::without_servers(wanted, &COMMANDS.map(std::path::Path::new)) else {
+        return;
+    };
+    let (slurm, cluster_keys) = (Some(shared.cluster(0).conf.clone()), cluster(SLURM).cluster_keys);
+    shared.federation.add_server(&Cluster { slurm, cluster_keys, ..shared.site.cluster_of(SLURM, "") });
+    shared.federation.sized(1).await;
+    let alice = shared.federation.client(ALICE);
+    let folder = shared.federation.path().join("ring");
+    let talkers = Talkers::new(folder.clone());
+    std::os::unix::fs::chown(&folder, Some(uid(ALICE)), None).unwrap();
+    let tasks = ["a", "b"];
+    let id = launched(&alice, &talkers.ring(MCR, &tasks.map(|task| (task, 0)))).await;
+    all_received(&talkers, &tasks).await;
+    let owner = ["squeue", "--noheader", "--format=%u"];
+    assert_eq!(shared.cluster(0).run(&owner), ALICE);
+    tasks.iter().for_each(|task| talkers.open(task));
+    assert_eq!(reaches(&alice, &id, LaunchState::Over).await.end, Some(LaunchEnd::Completed));
+    shared.emptied().await;
+}

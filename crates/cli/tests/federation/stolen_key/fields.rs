@@ -62,12 +62,15 @@ const CLAIM: &[Change<Claim>] = &[
     (|claim| claim.key = Key([9; 16]), "another submission"),
     (|claim| claim.digest.0[0] ^= 1, DIGEST),
     (|claim| claim.audience = "nancy".parse().unwrap(), "is for nancy"),
-    (|claim| claim.made = claim.made + Span(1), "did not sign this"),
+    (|claim| claim.made += Span(1), "did not sign this"),
     (|claim| claim.lifetime = claim.lifetime + Span(1), "did not sign this"),
 ];
 
+/// What is to run, its input files, what changes of the claim, and the reason of the refusal.
+type Changed = (SubmittedWork, Vec<FileSpec>, fn(&mut Claim), &'static str);
+
 /// All changes of what is to run, of its input files and of the claim.
-fn changes() -> Vec<(SubmittedWork, Vec<FileSpec>, fn(&mut Claim), &'static str)> {
+fn changes() -> Vec<Changed> {
     let unchanged: fn(&mut Claim) = |_| {};
     let mut changes = vec![
         (call(&[]), signed_work().1, unchanged, DIGEST),

@@ -119,7 +119,8 @@ impl BatchSystem for External {
 
     fn usage(&self) -> Usage {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
-        let unlisted = self.unlisted().len();
+        let limited = self.jobs.values().filter(|job| job.limited.is_some()).count();
+        let unlisted = self.unlisted().len() + limited;
         let ClusterSnapshot { nodes, running, .. } = self.snapshot();
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
         for share in running.iter().flat_map(|holder| &holder.on) {
@@ -149,6 +150,9 @@ impl BatchSystem for External {
     }
 
     fn unplanned(&self, job: JobId) -> Option<String> {
+        if let Some(why) = self.jobs.get(&job).and_then(|job| job.limited.as_ref()) {
+            return Some(format!("the batch system takes no more jobs of the user at the moment ({why})"));
+        }
         let present = self.current_listing();
         let listed =
             present.jobs.iter().find(|one| one.job_number == Some(job.0) && one.phase() == Phase::Waiting);
@@ -171,6 +175,14 @@ impl BatchSystem for External {
         let timeout = Span((2 * self.rules.interval.0).max(STUCK_AFTER.0));
         let unplanned = self.jobs.get(&job).and_then(|job| job.unplanned);
         unplanned.is_some_and(|since| since + timeout <= now)
+    }
+
+    fn is_unwanted(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_none_or(|job| job.cancelled || job.withdrawing)
+    }
+
+    fn is_cancelled(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_none_or(|job| job.cancelled)
     }
 
     fn limited(&self) -> Option<String> {

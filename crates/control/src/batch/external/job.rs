@@ -46,6 +46,13 @@ pub enum Event {
         /// The reason, for its owner.
         why: String,
     },
+    /// The batch system takes no more jobs of the user at the moment: the job waits at the server, which submits it again and again.
+    Limited {
+        /// The job.
+        job: JobId,
+        /// The limit, as the batch system names it.
+        why: String,
+    },
     /// A job was released.
     Released {
         /// The job.
@@ -211,6 +218,9 @@ pub(super) struct Job {
     pub(super) ids: Vec<String>,
     /// Its submission is unanswered.
     pub(super) queueing: bool,
+    /// The limit for which the batch system does not take it at the moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) limited: Option<String>,
     /// It was submitted more than once.
     pub(super) resubmitted: bool,
     /// When its submission was answered.
@@ -262,6 +272,7 @@ impl Job {
             alternatives: Vec::new(),
             ids: Vec::new(),
             queueing: true,
+            limited: None,
             resubmitted: false,
             queued_at: LONG_AGO,
             released_at: LONG_AGO,

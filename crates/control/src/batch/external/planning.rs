@@ -102,7 +102,8 @@ impl External {
 
     /// Our waiting jobs that are not in the listing. A listed job may still be unconfirmed.
     pub(super) fn unlisted(&self) -> Vec<&Job> {
-        let waiting = self.jobs.values().filter(|job| !job.is_listed && job.is_waiting());
+        let is_planned = |job: &&Job| !job.is_listed && job.is_waiting() && job.limited.is_none();
+        let waiting = self.jobs.values().filter(is_planned);
         let mut unlisted: Vec<&Job> = waiting.collect();
         if !unlisted.is_empty() {
             let is_there = |job: &&ListedJob| job.phase() != Phase::Ended;

@@ -1,12 +1,14 @@
 //! The folders of jobs in a cluster: made ready, asked for an end, looked into, taken out of the way.
 
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pliant_model::{Procs, Span};
 use pliant_policy::alternatives::Alternative;
-use pliant_site::processes::{self, ProcessState};
+use pliant_site::processes::FoundState;
+use pliant_site::{FilesError, JobFolder};
+use pliant_staging::WORK;
 
 use super::{Cluster, Job};
 use crate::server::execution::{Allocation, Failure, Ready, Retry};
@@ -57,78 +59,68 @@ impl Cluster {
 
     /// Has the supervisor of a job end it, or start nothing.
     pub(super) async fn ask_end(&self, job: &Job) {
-        let Some(dir) = job.dir.clone() else { return };
-        let is_ours = job.execution.is_some();
-        let asked = tokio::task::spawn_blocking(move || ask_end(&dir, is_ours));
+        let Some(folder) = job.folder.clone() else { return };
+        let (execution, host) = (job.execution.clone(), self.host.clone());
+        let asked = tokio::task::spawn_blocking(move || -> Result<(), Failure> {
+            if let Some(execution) = &execution {
+                execution.note_account(&host)?;
+            }
+            // One that is ours gets its folder now if it has none yet: what is submitted or released meanwhile starts nothing then.
+            Ok(folder.ask_end(execution.is_some())?)
+        });
         if let Ok(Err(error)) = asked.await {
-            tracing::error!(job = job.number, error, "cannot ask a job to end: the batch system does");
+            tracing::error!(
+                job = job.number,
+                error = error.reason,
+                "cannot ask a job to end: the batch system does"
+            );
         }
     }
 
     /// True if a supervisor has the job.
     pub(super) async fn runs(&self, job: &Job) -> bool {
-        let Some(dir) = job.dir.clone() else { return false };
-        let found = tokio::task::spawn_blocking(move || processes::find(&dir)).await;
-        matches!(found, Ok(Ok(ProcessState::Running(_))))
+        let Some(folder) = job.folder.clone() else { return false };
+        let found = tokio::task::spawn_blocking(move || folder.find()).await;
+        matches!(found, Ok(Ok(FoundState::Running)))
     }
 
     /// True if a job has no folder any more, though it was given one before it could start.
     pub(super) async fn was_removed(&self, job: &Job) -> bool {
-        let Some(dir) = job.dir.clone() else { return false };
-        let exists = tokio::task::spawn_blocking(move || dir.try_exists());
+        let Some(folder) = job.folder.clone() else { return false };
+        let exists = tokio::task::spawn_blocking(move || folder.exists());
         matches!(exists.await, Ok(Ok(false)))
     }
 
     /// Takes the folder of a job that will not run here out of the way, so that a submission which comes to light later
     /// finds nothing to run. False if it was begun.
     pub(super) async fn remove_folder(&self, job: &Job) -> bool {
-        let Some(dir) = job.dir.clone() else { return true };
-        let aside = dir.with_file_name(format!(".withdrawn-{}", job.number));
+        let Some(folder) = job.folder.clone() else { return true };
+        // The launcher takes no name that begins with a point.
+        let aside = match folder.account() {
+            Some(_) => format!("{}-withdrawn-{}", self.host.server, job.number),
+            None => format!(".withdrawn-{}", job.number),
+        };
         let mut retry = Retry::new("remove the folder of a job", &job.number);
         loop {
-            let (dir, aside) = (dir.clone(), aside.clone());
-            let put = tokio::task::spawn_blocking(move || remove_folder(&dir, &aside)).await;
-            match put.unwrap_or_else(|_| Err("internal error".to_owned())) {
-                Ok(is_removed) => return is_removed,
-                Err(why) => retry.after(&why).await,
+            let (folder, aside) = (folder.clone(), aside.clone());
+            match tokio::task::spawn_blocking(move || folder.remove_unclaimed(&aside)).await {
+                Ok(Ok(is_removed)) => return is_removed,
+                Ok(Err(error)) => retry.after(&error).await,
+                Err(error) => retry.after(&error).await,
             }
         }
     }
 }
 
-/// Asks for the end of a job in its folder. One that is ours gets it now if it has none yet: what is submitted or released
-/// meanwhile starts nothing then.
-fn ask_end(dir: &Path, is_ours: bool) -> Result<(), String> {
-    if is_ours {
-        let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        created.map_err(|error| error.to_string())?;
-    } else if !dir.exists() {
-        return Ok(());
-    }
-    processes::ask_end(dir).map_err(|error| error.to_string())
-}
-
-fn remove_folder(dir: &Path, aside: &Path) -> Result<bool, String> {
-    let is_unclaimed = |dir: &Path| match processes::find(dir) {
-        Ok(found) => Ok(matches!(found, ProcessState::NeverStarted)),
-        Err(error) => Err(error.to_string()),
-    };
-    if dir.exists() {
-        if !is_unclaimed(dir)? {
-            return Ok(false);
+/// Removes the server's own copies of the input files of a job that has ended, and that ran as an account: it moves no more.
+pub(super) async fn remove_copies(records: PathBuf) {
+    let removed = tokio::task::spawn_blocking(move || -> Result<(), FilesError> {
+        if JobFolder::at(&records)?.account().is_some() {
+            let _ = fs::remove_dir_all(records.join(WORK));
         }
-        std::fs::rename(dir, aside).map_err(|error| error.to_string())?;
+        Ok(())
+    });
+    if let Ok(Err(error)) = removed.await {
+        tracing::warn!(%error, "cannot see as whom a job ran");
     }
-    if !aside.exists() {
-        return Ok(true);
-    }
-    if !is_unclaimed(aside)? {
-        // In the instant before.
-        std::fs::rename(aside, dir).map_err(|error| error.to_string())?;
-        return Ok(false);
-    }
-    if let Err(error) = std::fs::remove_dir_all(aside) {
-        tracing::warn!(%error, dir = %aside.display(), "cannot remove the files of a job");
-    }
-    Ok(true)
 }

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::batch::external::Event;
 use pliant_model::JobId;
-use pliant_site::processes::{StartGate, StartPermit};
+use pliant_site::processes::StartPermit;
+use pliant_site::{FilesError, JobGate};
 use tokio::sync::{Notify, watch};
 
 use super::{Cluster, Job};
@@ -22,17 +22,21 @@ use crate::server::execution::{Failure, Host, Retry};
 
 /// The polling interval for all gates.
 const PERIOD: Duration = Duration::from_millis(250);
+/// How many times rarer those of accounts are polled: each time by a process.
+const RARER_OF_ACCOUNTS: u32 = 8;
 
 /// Causes a new listing whenever a supervisor has come to its gate.
 pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: watch::Receiver<bool>) {
-    let mut known = BTreeSet::new();
+    let (mut known, mut polls) = (BTreeSet::new(), 0_u32);
     loop {
         tokio::select! {
             () = stopped(stop.clone()) => return,
             () = tokio::time::sleep(PERIOD) => {}
         }
         let (host, before) = (host.clone(), std::mem::take(&mut known));
-        let looked = tokio::task::spawn_blocking(move || look(&host, before)).await;
+        polls = polls.wrapping_add(1);
+        let looks_at_accounts = polls % RARER_OF_ACCOUNTS == 0;
+        let looked = tokio::task::spawn_blocking(move || look(&host, before, looks_at_accounts)).await;
         let Ok((now_known, has_arrived)) = looked else { continue };
         known = now_known;
         if has_arrived {
@@ -42,12 +46,15 @@ pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: wat
 }
 
 /// The gates that need no further polling, and whether a supervisor has reached one of the others.
-fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
+fn look(host: &Host, mut known: BTreeSet<u32>, looks_at_accounts: bool) -> (BTreeSet<u32>, bool) {
     let gates = host.gates();
     let mut any = false;
     for number in &gates {
+        // What is wrong with a gate shows when it is decided.
         if !known.contains(number)
-            && let Some(has_arrived) = host.gate(*number).has_arrived()
+            && let Ok(gate) = host.gate(*number, None)
+            && (looks_at_accounts || !gate.is_of_account())
+            && let Ok(Some(has_arrived)) = gate.has_arrived()
         {
             known.insert(*number);
             any |= has_arrived;
@@ -58,23 +65,26 @@ fn look(host: &Host, mut known: BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
 }
 
 impl Cluster {
-    fn gate(&self, job: &Job) -> StartGate {
-        self.host.gate(job.number)
+    pub(super) fn gate(&self, job: &Job) -> Result<JobGate, FilesError> {
+        self.host.gate(job.number, job.account())
     }
 
     /// Makes the start gate of a job, and gives its folder and what runs there: a supervisor that waits.
     pub(super) async fn gated(&self, job: &Job, dir: &Path) -> Result<(PathBuf, Vec<OsString>), String> {
-        let gate = self.gate(job);
+        let gate = self.gate(job).map_err(|error| error.public_message())?;
         let made = gate.clone();
         let reservation = job.execution.as_ref().and_then(|execution| execution.reservation());
         let create = move || {
-            made.create(reservation.as_ref())
-                .map_err(|error| Failure::of_files("its start gate cannot be made", &error))
+            made.create(reservation.as_ref()).map_err(|error| Failure {
+                reason: format!("its start gate cannot be made: {error}"),
+                public: format!("its start gate cannot be made: {}", error.public_message()),
+                may_pass: error.may_pass(),
+            })
         };
         self.until_ready(job.number, create).await?;
         let mut program: Vec<OsString> = self.host.supervisor.clone();
-        program.extend([OsString::from("--gate"), gate.dir().into(), dir.into()]);
-        Ok((gate.dir().to_owned(), program))
+        program.extend([OsString::from("--gate"), gate.folder().into(), dir.into()]);
+        Ok((gate.folder().to_owned(), program))
     }
 
     /// Permits a job to start, if its supervisor still waits for that or will.
@@ -101,16 +111,17 @@ impl Cluster {
         }
     }
 
-    async fn decide(&self, job: &Job, permit: StartPermit) -> io::Result<StartPermit> {
-        let gate = self.gate(job);
-        let decided = tokio::task::spawn_blocking(move || gate.decide(permit));
-        decided.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    async fn decide(&self, job: &Job, permit: StartPermit) -> Result<StartPermit, String> {
+        let gate = self.gate(job).map_err(|error| error.to_string())?;
+        let decided = tokio::task::spawn_blocking(move || gate.decide(permit)).await;
+        let decided = decided.map_err(|error| error.to_string())?;
+        decided.map_err(|error| error.to_string())
     }
 
     /// Removes the gate of a job that does not run here, if it has one.
     pub(super) async fn clear(&self, job: &Job) {
         let gate = self.gate(job);
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || gate.remove()).await {
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || gate?.remove()).await {
             tracing::warn!(job = job.number, %error, "cannot remove the start gate of a job");
         }
     }

@@ -16,8 +16,10 @@ use pliant_transport::Clock;
 use tokio::sync::{Notify, watch};
 
 use super::freshness::{AGE, LastListing};
+use super::submitters::note;
 use crate::host::{Mailbox, stopped};
-use pliant_site::{BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs};
+use pliant_site::accounts::AccountName;
+use pliant_site::{BatchSystem, BatchSystemError, BatchSystemSettings, ListedJobs, Submitters};
 
 /// After this long the machine is notified that nothing has changed: it may wait for a job that never appears.
 const NOTHING_NEW: Duration = Duration::from_secs(60);
@@ -26,6 +28,10 @@ const NOTHING_NEW: Duration = Duration::from_secs(60);
 pub(super) struct Listings {
     pub(super) settings: BatchSystemSettings,
     pub(super) server: Name,
+    /// As whom jobs are submitted.
+    pub(super) submitters: Submitters,
+    /// The jobs of accounts that the machine knew when the server was started.
+    pub(super) known: Vec<(u32, AccountName)>,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) clock: Clock,
     /// What the machine knows.
@@ -50,6 +56,16 @@ impl Listings {
     }
 
     async fn list(&mut self) {
+        // A listing must know which of the jobs are ours.
+        for (number, account) in std::mem::take(&mut self.known) {
+            if let Err(why) = note(&self.submitters, number, &account).await {
+                tracing::warn!(
+                    job = number,
+                    why,
+                    "its entry in the batch system is not taken for this server's"
+                );
+            }
+        }
         let period = Duration::from_secs(self.settings.period_s().into());
         let mut silent_since: Option<Instant> = None;
         let mut reported = None;
@@ -86,7 +102,9 @@ impl Listings {
         let system = match known {
             Some(system) => system,
             None => {
-                let system = Arc::new(BatchSystem::connect(&self.settings, &self.server).await?);
+                let system = Arc::new(
+                    BatchSystem::connect(&self.settings, &self.server, self.submitters.clone()).await?,
+                );
                 self.send(system.describe());
                 system
             }

@@ -3,7 +3,6 @@
 //! Its folder has the first word: what its supervisor has recorded. Where there is no record, the accounts say how it
 //! ended, or the listing.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pliant_control::batch::external::Event;
@@ -11,10 +10,10 @@ use pliant_control::job::Exit;
 use pliant_control::listing::{ListedJob, State};
 use pliant_model::{JobId, Time};
 use pliant_site::BATCH_OUTPUT;
-use pliant_site::processes::{self, Lost, ProcessState};
+use pliant_site::processes::{self, FoundState, Lost};
 
 use super::{Cluster, Job};
-use crate::server::execution::{Retry, complaint, end_of, find};
+use crate::server::execution::{Retry, complaint, end_of, find_in};
 
 /// How long a node's last writes may take to be seen here.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -31,19 +30,19 @@ impl Cluster {
     ) -> Event {
         let begin = Instant::now();
         loop {
-            let found = self.found(&job).await;
+            let found = found(&job).await;
             // What a node has written may not be seen here yet.
             let may_have_begun = listed.as_ref().is_some_and(|listed| listed.ever_started());
             let event = match found {
-                ProcessState::Ended(exit) => return recorded(&job, exit, listed.as_deref()),
-                ProcessState::Running(_) => None,
-                ProcessState::Lost(_) | ProcessState::NeverStarted
+                FoundState::Ended(exit) => return recorded(&job, exit, listed.as_deref()),
+                FoundState::Running => None,
+                FoundState::Lost(_) | FoundState::NeverStarted
                     if may_have_begun && begin.elapsed() < SETTLED =>
                 {
                     None
                 }
-                ProcessState::Lost(why) => Some(self.lost(&job, &ids, listed.as_deref(), &why).await),
-                ProcessState::NeverStarted => {
+                FoundState::Lost(why) => Some(self.lost(&job, &ids, listed.as_deref(), &why).await),
+                FoundState::NeverStarted => {
                     let event = self.unclaimed(&job, &ids, listed.as_deref()).await;
                     self.stays_unclaimed(&job, &event).await.then_some(event)
                 }
@@ -53,13 +52,6 @@ impl Cluster {
                 return event;
             }
             tokio::time::sleep(PERIOD).await;
-        }
-    }
-
-    async fn found(&self, job: &Job) -> ProcessState {
-        match &job.dir {
-            Some(dir) => find(&job.number, dir).await,
-            None => ProcessState::NeverStarted,
         }
     }
 
@@ -88,8 +80,7 @@ impl Cluster {
             // From outside, perhaps when its batch script had only just begun.
             Some(Exit::Cancelled) => Exit::Cancelled,
             Some(exit) => {
-                let gate = self.host.gate(job.number);
-                let why = job.dir.as_deref().and_then(complained).or_else(|| complained(gate.dir()));
+                let why = self.complained(job).await;
                 Exit::NotStarted(
                     why.unwrap_or_else(|| format!("its batch script ended before it began: {exit}")),
                 )
@@ -106,7 +97,19 @@ impl Cluster {
             return true;
         }
         self.ask_end(job).await;
-        matches!(self.found(job).await, ProcessState::NeverStarted)
+        matches!(found(job).await, FoundState::NeverStarted)
+    }
+
+    /// What the batch system or the supervisor has written into the output of the batch script.
+    async fn complained(&self, job: &Job) -> Option<String> {
+        let (folder, gate) = (job.folder.clone()?, self.gate(job).ok());
+        let read = move || {
+            let found = folder.last_line(BATCH_OUTPUT).map(|line| complaint(&line, folder.run_folder()));
+            found.or_else(|| {
+                gate.and_then(|gate| Some(complaint(&gate.last_line(BATCH_OUTPUT)?, gate.folder())))
+            })
+        };
+        tokio::task::spawn_blocking(read).await.ok().flatten()
     }
 
     /// How the batch system says that a job ended.
@@ -131,6 +134,13 @@ impl Cluster {
                 }
             }
         }
+    }
+}
+
+async fn found(job: &Job) -> FoundState {
+    match &job.folder {
+        Some(folder) => find_in(&job.number, folder).await,
+        None => FoundState::NeverStarted,
     }
 }
 
@@ -160,15 +170,6 @@ fn by_batch_system(exit: Exit, listed: &ListedJob) -> Exit {
         State::NodeFailed | State::OutOfMemory | State::Preempted => listed.exit().unwrap_or(exit),
         _ => exit,
     }
-}
-
-/// What the batch system or the supervisor has written into the output of the batch script.
-fn complained(dir: &Path) -> Option<String> {
-    let written = std::fs::read(dir.join(BATCH_OUTPUT)).ok()?;
-    let text = String::from_utf8_lossy(&written);
-    let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    let line: String = last.chars().filter(|letter| !letter.is_control()).take(300).collect();
-    Some(complaint(&line, dir))
 }
 
 #[cfg(test)]

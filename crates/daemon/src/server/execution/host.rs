@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::optional::server::RequestKey;
-use pliant_site::accounts::{AccountNameError, AccountRun};
-use pliant_site::processes::StartGate;
+use pliant_site::accounts::{AccountName, AccountNameError, AccountRun};
+use pliant_site::{FilesError, JobFolder, JobGate, Submitters};
 use pliant_staging::{FileSpec, Store};
 use tokio::runtime;
 
@@ -37,6 +37,8 @@ pub(in crate::server) struct Host {
     pub(in crate::server) store: Store,
     /// As which accounts things run.
     pub(in crate::server) accounts: Arc<Accounts>,
+    /// As whom jobs are submitted to an external batch system.
+    pub(in crate::server) submitters: Submitters,
     /// The command that starts a supervisor.
     pub(in crate::server) supervisor: Vec<OsString>,
     /// What runs the tasks of this daemon.
@@ -69,7 +71,23 @@ impl Host {
         let rest: Vec<_> = words.collect();
         // Several servers of a host may have them in the same folder.
         let folder = format!("{}-{}-{}", self.server, kind.trim_end_matches('s'), rest.join("-"));
-        Ok(Some(AccountRun { processes_max: self.processes_max(), ..self.accounts.run(account, &folder) }))
+        // An external batch system starts the supervisors of jobs and subjobs; requests run on this host.
+        let has_records = kind != REQUESTS && self.cluster.external().is_some();
+        let processes_max = self.processes_max();
+        Ok(Some(AccountRun { processes_max, has_records, ..self.accounts.run(account, &folder) }))
+    }
+
+    /// The folders of an execution whose records are in that folder, which is prepared or not.
+    ///
+    /// # Errors
+    ///
+    /// What was journaled of the account makes no sense.
+    pub(in crate::server) fn job_folder(
+        &self,
+        account: Option<&str>,
+        records: &Path,
+    ) -> Result<JobFolder, Failure> {
+        Ok(JobFolder::of(records, self.account_run(account, records)?))
     }
 
     /// How many processes an account may have: those of jobs on all processors, and as many again for what else it runs.
@@ -97,9 +115,20 @@ impl Host {
         self.dir(job).join(pliant_staging::WORK).join(file.name.as_str())
     }
 
-    /// Where the supervisor of a job with that number waits until it may start.
-    pub(in crate::server) fn gate(&self, number: u32) -> StartGate {
-        StartGate::at(self.folder.join(GATES).join(number.to_string()))
+    /// Where the supervisor of a job with that number waits until it may start: as that account, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What is noted of the gate cannot be read.
+    pub(in crate::server) fn gate(
+        &self,
+        number: u32,
+        account: Option<&AccountName>,
+    ) -> Result<JobGate, FilesError> {
+        let folder = format!("{}-gate-{number}", self.server);
+        let run =
+            account.map(|name| AccountRun { has_records: true, ..self.accounts.run(name.clone(), &folder) });
+        JobGate::at(&self.folder.join(GATES).join(number.to_string()), run)
     }
 
     /// The numbers that have such a gate.
@@ -154,6 +183,7 @@ impl Host {
             cluster: toml::from_str("procs = 8").unwrap(),
             store: Store::open(&folder.join("staging"), pliant_staging::Limits::default()).unwrap(),
             accounts: Arc::new(Accounts::own()),
+            submitters: Submitters::default(),
             supervisor: supervisor.iter().map(OsString::from).collect(),
             runtime: runtime::Handle::current(),
         }

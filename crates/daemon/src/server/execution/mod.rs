@@ -31,9 +31,9 @@ use pliant_site::processes::Reservation;
 pub(super) use end::{End, complaint, end_of};
 pub(super) use failure::Failure;
 pub(super) use host::Host;
-pub(super) use prepare::{Ready, located};
+pub(super) use prepare::{Ready, located, of_account};
 pub(super) use program::{Program, RequestWork};
-pub(super) use retry::{Retry, blocking, find};
+pub(super) use retry::{Retry, blocking, find, find_in};
 pub(super) use runner::Runner;
 pub(super) use timers::Timers;
 
@@ -101,6 +101,20 @@ impl Execution {
             Work::Subjob(subjob) => Some(subjob),
             Work::Job(..) | Work::Request(_) | Work::Pause(_) => None,
         }
+    }
+
+    /// The name of the account as which it runs; none if that is the server's own user.
+    ///
+    /// # Errors
+    ///
+    /// What was journaled of it makes no sense.
+    pub(super) fn account(&self) -> Result<Option<String>, Failure> {
+        Ok(match &self.work {
+            Work::Job(_, program) => program.read::<Program>()?.account,
+            Work::Subjob(subjob) => subjob.account()?,
+            Work::Request(request) => request.program.account.clone(),
+            Work::Pause(_) => None,
+        })
     }
 
     /// What its supervisor reserves while it waits at its start gate, where an external batch system starts it.

@@ -10,7 +10,7 @@ use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
 use pliant_control::server::{Event, Server, SubjobEvent};
 use pliant_model::{JobId, TimeMs};
 use pliant_site::JobFolder;
-use pliant_site::processes::{TaskEnd, task_ends, task_ends_length};
+use pliant_site::processes::TaskEnd;
 use pliant_transport::Clock;
 
 use super::end::exit_of;
@@ -95,7 +95,7 @@ impl Observer for RequestObserver {
 /// Reports how the tasks of a subjob ended, or how long the longest instance of a batch took.
 pub(in crate::server) async fn details(mailbox: &Mailbox<Server>, execution: &Execution) {
     match (&execution.work, execution.id) {
-        (Work::Subjob(subjob), _) => _ = report_tasks(mailbox, &execution.dir, &subjob.subjob.id).await,
+        (Work::Subjob(subjob), _) => _ = report_tasks(mailbox, &execution.dir, &subjob.subjob.id, None).await,
         (Work::Job(..), ExecutionId::Job(job)) => longest(mailbox, &execution.dir, job).await,
         _ => {}
     }
@@ -118,13 +118,11 @@ pub(in crate::server) async fn follow_tasks(mailbox: Mailbox<Server>, dir: PathB
     loop {
         tokio::time::sleep(POLL_PERIOD).await;
         looks += 1;
-        let length = blocking(&dir, task_ends_length).await;
-        if length == seen && looks < POLLS_MAX {
-            continue;
-        }
-        looks = 0;
-        match report_tasks(&mailbox, &dir, &id).await {
-            Reported::All => seen = length,
+        // Whether there is anything new, or else whether the subjob still exists.
+        let known = (looks < POLLS_MAX).then_some(seen);
+        looks = if known.is_some() { looks } else { 0 };
+        match report_tasks(&mailbox, &dir, &id, known).await {
+            Reported::All(length) => seen = length,
             Reported::NotNow => {}
             Reported::TooLate => return,
         }
@@ -134,28 +132,30 @@ pub(in crate::server) async fn follow_tasks(mailbox: Mailbox<Server>, dir: PathB
 /// What the machine knows after a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reported {
-    /// All ends that there are.
-    All,
+    /// All ends that there are, in so many bytes.
+    All(u64),
     /// Not all: they cannot be read at the moment.
     NotNow,
     /// The subjob does not run, or not any more.
     TooLate,
 }
 
-/// Reports all ends of tasks that the machine does not know.
-async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &SubjobId) -> Reported {
+/// Reports all ends of tasks that the machine does not know, unless there are only as many bytes of them as are `known`.
+async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &SubjobId, known: Option<u64>) -> Reported {
+    let found = blocking(dir, move |dir| JobFolder::at(dir)?.task_ends(known.unwrap_or(u64::MAX))).await;
+    let (length, ends) = match found {
+        Ok((_, None)) => return Reported::All(known.unwrap_or_default()),
+        Ok((length, Some(ends))) => (length, ends),
+        Err(error) => {
+            tracing::warn!(%error, subjob = %id, "cannot see how the tasks of a subjob ended");
+            return Reported::NotNow;
+        }
+    };
     let wanted = id.clone();
     let known = match mailbox.ask(move |server, _| server.subjob_state(&wanted)).await {
         Ok(SubjobState::Runs { ended }) => ended,
         Ok(SubjobState::Committed) => BTreeMap::new(),
         Ok(_) | Err(_) => return Reported::TooLate,
-    };
-    let ends = match blocking(dir, task_ends).await {
-        Ok(ends) => ends,
-        Err(error) => {
-            tracing::warn!(%error, subjob = %id, "cannot see how the tasks of a subjob ended");
-            return Reported::NotNow;
-        }
     };
     for TaskEnd { task, outcome, .. } in ends.into_iter().filter(|end| !known.contains_key(&end.task)) {
         let exit = exit_of(outcome);
@@ -164,5 +164,5 @@ async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &SubjobId) -> R
             return Reported::TooLate;
         }
     }
-    Reported::All
+    Reported::All(length)
 }

@@ -30,11 +30,7 @@ impl Execution {
         match &self.work {
             Work::Job(record, program) => {
                 let program: Program = program.read()?;
-                for size in sizes {
-                    let spec = self.job_spec(host, record, &program, size)?;
-                    spec.write_sized(&self.dir, size.procs.0)?;
-                }
-                self.prepare_job(host, record, &program)?;
+                self.prepare_job(host, record, &program, sizes)?;
                 Ok(Ready { is_batch: program.batch.is_some(), request: program.request })
             }
             Work::Subjob(subjob) => {
@@ -49,10 +45,36 @@ impl Execution {
         }
     }
 
-    fn prepare_job(&self, host: &Host, record: &JobRecord, program: &Program) -> Result<(), Failure> {
+    /// Notes in the records as which account it runs, so that the folder of the account is found.
+    pub(in crate::server) fn note_account(&self, host: &Host) -> Result<(), Failure> {
+        let account = host.account_run(self.account()?.as_deref(), &self.dir)?;
+        if account.is_none() || JobFolder::at(&self.dir)?.account().is_some() {
+            return Ok(());
+        }
+        // Nothing runs by this: what runs is in the folder of the account.
+        let program = vec![host.pliant()];
+        Ok(RunSpec { program, account, ..self.allocation.spec(host) }.write(&self.dir)?)
+    }
+
+    fn prepare_job(
+        &self,
+        host: &Host,
+        record: &JobRecord,
+        program: &Program,
+        sizes: &[Allocation],
+    ) -> Result<(), Failure> {
         let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
         let spec = self.job_spec(host, record, program, &self.allocation)?;
+        let mut specs = Vec::new();
+        for size in sizes {
+            let sized = self.job_spec(host, record, program, size)?;
+            match of_account(&sized) {
+                Some(sized) => specs.push((Some(size.procs.0), sized)),
+                None => sized.write_sized(dir, size.procs.0)?,
+            }
+        }
         spec.write(dir)?;
+        specs.extend(of_account(&spec).map(|spec| (None, spec)));
         let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
         host.store.adopt(&record.owner, record.key, own, dir)?;
         if let Some(key) = program.shared {
@@ -66,15 +88,20 @@ impl Execution {
         });
         if spec.account.is_some() {
             let shared = if program.shared.is_some() { program.inputs.as_slice() } else { &[] };
+            let has_records = !specs.is_empty();
             let files = JobFiles {
+                specs,
                 script: script.map(<[u8]>::to_vec),
                 tasks,
                 inputs: located(own, &dir.join(WORK)),
                 shared: located(shared, &dir.join(SHARED)),
             };
             JobFolder::at(dir)?.give(&files)?;
-            // The account has them now. What is left here does no harm.
-            let _ = fs::remove_dir_all(dir.join(WORK));
+            // The account has them now. What is left here does no harm. A job that waits in an external batch system may move: then they
+            // are sent from here, where the user cannot have changed them.
+            if !has_records {
+                let _ = fs::remove_dir_all(dir.join(WORK));
+            }
             return Ok(());
         }
         if let Some(script) = script {
@@ -120,6 +147,12 @@ impl Execution {
         }
         copy_inputs(&program.inputs, &from, &self.dir.join(WORK)).map_err(failed)
     }
+}
+
+/// What the supervisor of an execution runs that a batch system starts as the account; none of others.
+pub(in crate::server) fn of_account(spec: &RunSpec) -> Option<RunSpec> {
+    let is_its = spec.account.as_ref().is_some_and(|account| account.has_records);
+    is_its.then(|| RunSpec { account: None, keeps_user: true, ..spec.clone() })
 }
 
 /// Files, each with where it is.

@@ -106,6 +106,7 @@ impl Allocation {
             max_output_bytes: OUTPUT_BYTES_MAX,
             folder: None,
             limits: host.cluster.limits.of(self.cores),
+            keeps_user: false,
         }
     }
 }

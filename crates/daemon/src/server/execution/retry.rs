@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use pliant_site::processes::{self, ProcessState};
+use pliant_site::JobFolder;
+use pliant_site::processes::{self, FoundState, ProcessState};
 
 /// The shortest and the longest pause before something is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
@@ -55,6 +56,23 @@ pub(in crate::server) async fn find(job: &(impl fmt::Display + ?Sized + Sync), d
     loop {
         match blocking(dir, processes::find).await {
             Ok(found) => return found,
+            Err(error) => retry.after(&error).await,
+        }
+    }
+}
+
+/// The same of an execution that an external batch system has started.
+pub(in crate::server) async fn find_in(
+    job: &(impl fmt::Display + ?Sized + Sync),
+    folder: &JobFolder,
+) -> FoundState {
+    let mut retry = Retry::new("see how it stands", job);
+    loop {
+        let there = folder.clone();
+        match tokio::task::spawn_blocking(move || there.find()).await {
+            Ok(Ok(found)) => return found,
+            Ok(Err(error)) => retry.after(&error).await,
+            // The runtime is shutting down, and this task with it.
             Err(error) => retry.after(&error).await,
         }
     }

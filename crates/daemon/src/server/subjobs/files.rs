@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pliant_control::access::Caller;
 use pliant_site::JobFolder;
-use pliant_site::processes::{self, ProcessState, TaskEnd, TaskList, task_ends};
+use pliant_site::processes::{FoundState, TaskEnd, TaskList};
 use pliant_wire::{LaunchTask, TaskDownload, proto};
 use tonic::{Request, Response, Status};
 
@@ -89,7 +89,9 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
         }
         return match TaskList::of(&subjob) {
             Ok(TaskList::Subjob(spec)) if !spec.tasks.iter().any(|task| task.name == of.task) => continue,
-            Ok(TaskList::Subjob(spec)) if caller.may_access(&spec.owner) => Ok(ended(subjob, &of.task)),
+            Ok(TaskList::Subjob(spec)) if caller.may_access(&spec.owner) => {
+                Ok(ended(subjob, &folder, &of.task))
+            }
             Ok(_) => Ok(Task::None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Task::None),
             Err(error) => Err(error),
@@ -99,14 +101,13 @@ fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> 
 }
 
 /// Whether a task that has begun has ended: by itself, or with its subjob.
-fn ended(subjob: PathBuf, task: &str) -> Task {
-    let ends = task_ends(&subjob).unwrap_or_default();
-    let own = ends.into_iter().find(|end: &TaskEnd| end.task == task);
-    match (own, processes::find(&subjob)) {
-        (Some(end), _) => Task::Ended(Ended { subjob, cut: end.cut }),
-        (None, Ok(ProcessState::Ended(_) | ProcessState::Lost(_))) => {
-            Task::Ended(Ended { subjob, cut: [false; 2] })
-        }
-        (None, Ok(ProcessState::Running(_) | ProcessState::NeverStarted) | Err(_)) => Task::Runs,
+fn ended(subjob: PathBuf, folder: &JobFolder, task: &str) -> Task {
+    let ends = folder.task_ends(u64::MAX).ok().and_then(|(_, ends)| ends).unwrap_or_default();
+    if let Some(end) = ends.into_iter().find(|end: &TaskEnd| end.task == task) {
+        return Task::Ended(Ended { subjob, cut: end.cut });
+    }
+    match folder.find() {
+        Ok(FoundState::Ended(_) | FoundState::Lost(_)) => Task::Ended(Ended { subjob, cut: [false; 2] }),
+        Ok(FoundState::Running | FoundState::NeverStarted) | Err(_) => Task::Runs,
     }
 }

@@ -20,7 +20,7 @@ use pliant_site::{JobFiles, JobFolder};
 use pliant_staging::{FileSpec, SHARED, TASKS, put_tasks};
 use pliant_wire::TaskProgram;
 
-use super::execution::{Allocation, Failure, Host, Program, located};
+use super::execution::{Allocation, Failure, Host, Program, located, of_account};
 
 pub(super) use coordinators::Coordinators;
 pub(super) use task_ports::TaskPorts;
@@ -65,23 +65,26 @@ impl SubjobRun {
         }
     }
 
+    /// The name of the account as which it runs: its tasks are all of one user.
+    pub(super) fn account(&self) -> Result<Option<String>, Failure> {
+        let first = self.subjob.tasks.first();
+        Ok(first.map(|task| task.payload.read::<Program>()).transpose()?.and_then(|program| program.account))
+    }
+
     /// Makes its folder ready to be run. Its walltime counts from then on, however long it was held before.
     pub(super) fn prepare(&self, host: &Host, allocation: &Allocation, dir: &Path) -> Result<(), Failure> {
         let program = vec![host.pliant(), "run-tasks".to_owned(), format!("../{TASKS}")];
-        let account = match self.subjob.tasks.first() {
-            // They are all of one user.
-            Some(task) => host.account_run(task.payload.read::<Program>()?.account.as_deref(), dir)?,
-            None => None,
-        };
+        let account = host.account_run(self.account()?.as_deref(), dir)?;
         let spec = RunSpec { program, account, env: self.variables(), ..allocation.spec(host) };
         spec.write(dir)?;
+        let specs = of_account(&spec).map(|spec| (None, spec)).into_iter().collect();
         let tasks = self.subjob.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;
         let (owner, grace_s) = (self.subjob.owner.clone(), u64::from(host.cluster.grace_s));
         let list = TaskList::Subjob(SubjobSpec { owner, grace_s, tasks }).text();
         // It says whose the subjob is, also where the account has one of its own.
         put_tasks(dir, &list)?;
         let shared = located(&self.files()?, &dir.join(SHARED));
-        let files = JobFiles { tasks: Some(list), shared, ..JobFiles::default() };
+        let files = JobFiles { specs, tasks: Some(list), shared, ..JobFiles::default() };
         Ok(JobFolder::at(dir)?.give(&files)?)
     }
 

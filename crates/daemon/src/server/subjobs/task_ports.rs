@@ -106,10 +106,9 @@ impl TaskPorts {
 
     /// What the supervisor of a subjob says at its start gate; none if it says nothing for long.
     async fn addresses_at_gate(&self, number: u32) -> Option<Result<Addresses, String>> {
-        let gate = self.host.gate(number);
         for _ in 0..POLLS_MAX {
-            let there = gate.clone();
-            match tokio::task::spawn_blocking(move || there.addresses()).await {
+            let host = self.host.clone();
+            match tokio::task::spawn_blocking(move || host.gate(number, None)?.addresses()).await {
                 Ok(Ok(Some(addresses))) => return Some(addresses),
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => {

@@ -5,7 +5,7 @@ use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
 use crate::batch_system::PrintedJobs;
-use crate::batch_system::submitter::Submitter;
+use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::oar::jobs;
 use crate::oar::requested::{self, Size, Wanted};
 use crate::oar::resources::Resources;
@@ -14,7 +14,11 @@ const OARSTAT: &str = include_str!("captured/oarstat.json");
 const OARNODES: &str = include_str!("captured/oarnodes.json");
 
 fn who() -> Submitter<String> {
-    Submitter { prefix: "pliant:x:".to_owned(), user: "pliant-jobs".to_owned() }
+    Submitter {
+        prefix: "pliant:x:".to_owned(),
+        user: "pliant-jobs".to_owned(),
+        accounts: Submitters::default(),
+    }
 }
 
 fn resources() -> Resources {

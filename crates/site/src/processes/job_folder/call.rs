@@ -8,7 +8,9 @@ use pliant_staging::{FileName, FileSpec, ResultLimits, ResultName, SealedResults
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::super::{DiskUsage, Marks};
+use crate::processes::{
+    DiskUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd,
+};
 
 /// The longest line of a call: a manifest of the most files with the longest names.
 pub(super) const CALL_BYTES_MAX: u64 = 64 << 20;
@@ -21,6 +23,9 @@ pub(super) const REPLY_BYTES_MAX: u64 = 32 << 20;
 pub(super) enum Call {
     /// Takes the files of the job: the bytes of the script, of the tasks and of all files follow, in this order.
     Put {
+        /// What its supervisor runs, where the records are there, too: on that many processors, if several sizes will do.
+        #[serde(default)]
+        specs: Vec<(Option<u32>, RunSpec)>,
         /// Bytes of the script, if there is one.
         script: Option<u64>,
         /// Bytes of the list of tasks, if there is one.
@@ -30,8 +35,13 @@ pub(super) enum Call {
     },
     /// Becomes the job's program, in the work folder or in another folder of the account.
     Start { program: Vec<String>, env: BTreeMap<String, String>, place: Option<PathBuf> },
-    /// Sums up the files in the work folder; those and the outputs of a task, if one is named.
-    Results { task: Option<FileName>, limits: ResultLimits },
+    /// Sums up the files in the work folder; those and the outputs, if they are there or a task is named.
+    Results {
+        task: Option<FileName>,
+        limits: ResultLimits,
+        #[serde(default)]
+        outputs: bool,
+    },
     /// Sends a result from an offset on.
     Open { task: Option<FileName>, name: ResultName, offset: u64 },
     /// Says how long the longest instance of a batch took.
@@ -40,6 +50,30 @@ pub(super) enum Call {
     Usage { most: u64 },
     /// Kills what is left of the job.
     EndSurvivors { marks: Marks },
+    /// Finds out how the job stands. What is left of one whose supervisor died is killed.
+    Find,
+    /// Has the supervisor end the job, or start nothing.
+    AskEnd,
+    /// Reads the last line of a file that the batch system has written.
+    LastLine { file: FileName },
+    /// Reads how the tasks of a subjob ended, if their number of bytes is another than that.
+    TaskEnds { unless: u64 },
+    /// Does something with the start gate that the folder is.
+    Gate(GateCall),
+}
+
+/// What is asked for of a start gate.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum GateCall {
+    /// Makes it, with what a supervisor is to reserve.
+    Create(Option<Reservation>),
+    /// Decides, unless that was done before.
+    Decide(StartPermit),
+    /// Says whether a supervisor waits for a decision.
+    HasArrived,
+    /// Says where the tasks will listen.
+    Addresses,
 }
 
 /// The answer.
@@ -58,6 +92,20 @@ pub(super) enum Reply {
     Usage(DiskUsage),
     /// So many processes were left.
     Ended { killed: usize },
+    /// How the job stands.
+    Found(FoundState),
+    /// It was done.
+    Done,
+    /// A line, if there is one.
+    LastLine(Option<String>),
+    /// How many bytes there are of the ends of tasks, and the ends, if they were wanted.
+    TaskEnds(u64, Option<Vec<TaskEnd>>),
+    /// What is decided.
+    Decided(StartPermit),
+    /// Whether a supervisor waits; none if none has come yet.
+    Arrived(Option<bool>),
+    /// Where tasks will listen, if that is known.
+    Addresses(Option<TaskAddresses>),
     /// It cannot be done.
     Failed(Failed),
 }

@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use pliant_staging::{FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
 
-use super::super::{DiskUsage, Marks};
-use super::call::{Call, REPLY_BYTES_MAX, Reply, line, read_line};
+use super::call::{Call, GateCall, REPLY_BYTES_MAX, Reply, line, read_line};
+use super::slots::CallSlot;
 use super::{FilesError, JobFiles};
 use crate::accounts::{AccountRun, Launched, LauncherError};
+use crate::processes::{DiskUsage, FoundState, Marks, Reservation, StartPermit, TaskAddresses, TaskEnd};
 
 /// The verb of this program.
 const VERB: &str = "job-folder";
 
+/// How long a short answer may take: a folder on a file system that hangs keeps its callers no longer.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How long it may take to measure the files of a job.
 const MEASURED_WITHIN: Duration = Duration::from_secs(600);
 
@@ -77,14 +80,16 @@ impl UsageCall {
 }
 
 pub(super) fn put(account: &AccountRun, files: &JobFiles) -> Result<(), FilesError> {
-    let JobFiles { script, tasks, inputs, shared } = files;
-    let specs = |files: &[(FileSpec, _)]| files.iter().map(|(spec, _)| spec.clone()).collect();
+    let _slot = account.has_records.then(|| CallSlot::of(account)).transpose()?;
+    let JobFiles { specs, script, tasks, inputs, shared } = files;
+    let of = |files: &[(FileSpec, _)]| files.iter().map(|(spec, _)| spec.clone()).collect();
     let bytes = |text: &Option<Vec<u8>>| text.as_ref().map(|text| text.len() as u64);
     let call = Call::Put {
+        specs: specs.clone(),
         script: bytes(script),
         tasks: bytes(tasks),
-        inputs: specs(inputs),
-        shared: specs(shared),
+        inputs: of(inputs),
+        shared: of(shared),
     };
     let mut launched = begun(account, &call)?;
     let sent = script.iter().chain(tasks).try_for_each(|text| launched.write_all(text)).and_then(|()| {
@@ -120,11 +125,13 @@ pub(super) fn results(
     limits: ResultLimits,
 ) -> Result<SealedResults, FilesError> {
     let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
-    let is_of_task = task.is_some();
-    let Reply::Results(found) = Answer::to(account, &Call::Results { task, limits })?.finish(account)? else {
+    let outputs = account.has_records;
+    let has_outputs = outputs || task.is_some();
+    let call = Call::Results { task, limits, outputs };
+    let Reply::Results(found) = Answer::to(account, &call)?.finish(account)? else {
         return Err(unexpected(account));
     };
-    let is_file = |name: &ResultName| is_of_task || matches!(name, ResultName::File(_));
+    let is_file = |name: &ResultName| has_outputs || matches!(name, ResultName::File(_));
     // Those are the server's.
     if found.files.len() > limits.files + 2 || !found.files.iter().all(|file| is_file(&file.name)) {
         return Err(unexpected(account));
@@ -154,6 +161,75 @@ pub(super) fn open(
             Err(unexpected(account))
         }
     }
+}
+
+/// How the job of a folder stands whose records are the account's.
+pub(super) fn find(account: &AccountRun) -> Result<FoundState, FilesError> {
+    match answered(account, &Call::Find)? {
+        Reply::Found(found) => Ok(found),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn ask_end(account: &AccountRun) -> Result<(), FilesError> {
+    match answered(account, &Call::AskEnd)? {
+        Reply::Done => Ok(()),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn last_line(account: &AccountRun, file: &str) -> Result<Option<String>, FilesError> {
+    let file = file.parse().map_err(StagingError::Name)?;
+    match answered(account, &Call::LastLine { file })? {
+        Reply::LastLine(line) => Ok(line),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn task_ends(
+    account: &AccountRun,
+    unless: u64,
+) -> Result<(u64, Option<Vec<TaskEnd>>), FilesError> {
+    match answered(account, &Call::TaskEnds { unless })? {
+        Reply::TaskEnds(length, ends) => Ok((length, ends)),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn gate_create(account: &AccountRun, reservation: Option<Reservation>) -> Result<(), FilesError> {
+    match answered(account, &Call::Gate(GateCall::Create(reservation)))? {
+        Reply::Done => Ok(()),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn gate_decide(account: &AccountRun, permit: StartPermit) -> Result<StartPermit, FilesError> {
+    match answered(account, &Call::Gate(GateCall::Decide(permit)))? {
+        Reply::Decided(permit) => Ok(permit),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn gate_has_arrived(account: &AccountRun) -> Result<Option<bool>, FilesError> {
+    match answered(account, &Call::Gate(GateCall::HasArrived))? {
+        Reply::Arrived(arrived) => Ok(arrived),
+        _ => Err(unexpected(account)),
+    }
+}
+
+pub(super) fn gate_addresses(account: &AccountRun) -> Result<Option<TaskAddresses>, FilesError> {
+    match answered(account, &Call::Gate(GateCall::Addresses))? {
+        Reply::Addresses(addresses) => Ok(addresses),
+        _ => Err(unexpected(account)),
+    }
+}
+
+/// The answer to a call that takes little time: what runs as the account does not keep the caller waiting for long.
+fn answered(account: &AccountRun, call: &Call) -> Result<Reply, FilesError> {
+    let _slot = CallSlot::of(account)?;
+    let mut launched = begun(account, call)?;
+    launched.answer_within(Some(ANSWERS_WITHIN));
+    Answer::of(launched)?.finish(account)
 }
 
 fn unexpected(account: &AccountRun) -> FilesError {

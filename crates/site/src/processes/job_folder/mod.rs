@@ -2,13 +2,19 @@
 //! user they are the same. Where it runs as an account, the second belongs to the account: the server has a process of the account
 //! read and write it, `pliant job-folder DIR`, which is started by the launcher and gets one [`Call`].
 //!
+//! Where a batch system starts the supervisor as the account as well, the records are in the folder of the account, too, and the server
+//! keeps a note of where that is ([`AccountRun::has_records`]).
+//!
 //! A call is a line of JSON on standard input and the bytes of files behind it; the answer is a line of JSON on standard output and
 //! the bytes of a file behind it. The process has no right that the user has not. So nothing that it answers is trusted: the user can
 //! control it.
 
 mod call;
 mod client;
+mod gate;
 mod serve;
+mod slots;
+mod started_elsewhere;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,11 +25,12 @@ use pliant_staging::{
     keep_sealed, open_result, seal, sealed, sum_up,
 };
 
-use super::{FolderError, account_of, longest_of_batch};
 use crate::accounts::{AccountRun, LauncherError};
+use crate::processes::{self, FolderError, RunSpec, account_of};
 
 pub use client::AccountStream;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
+pub use gate::JobGate;
 pub use serve::serve_call;
 
 /// The folder in the records of a subjob with a folder for each of its tasks.
@@ -50,6 +57,8 @@ enum Access {
 /// The files of an execution, to be given to its account.
 #[derive(Clone, Default, Debug)]
 pub struct JobFiles {
+    /// What its supervisor runs, where the records are the account's: on that many processors, if several sizes will do.
+    pub specs: Vec<(Option<u32>, RunSpec)>,
     /// Its script.
     pub script: Option<Vec<u8>>,
     /// What several programs it runs.
@@ -104,6 +113,12 @@ impl JobFolder {
         Ok(JobFolder { records: records.to_owned(), access })
     }
 
+    /// The folders of an execution of which that is known, whether there are records or not.
+    pub fn of(records: &Path, account: Option<AccountRun>) -> JobFolder {
+        let access = account.map_or(Access::Own, Access::Account);
+        JobFolder { records: records.to_owned(), access }
+    }
+
     /// The account as which it runs; none if it is this process's user.
     pub fn account(&self) -> Option<&AccountRun> {
         match &self.access {
@@ -119,8 +134,12 @@ impl JobFolder {
     pub fn give(&self, files: &JobFiles) -> Result<(), FilesError> {
         let Access::Account(account) = &self.access else { return Ok(()) };
         let given = self.records.join(GIVEN);
-        if given.exists() {
-            return Ok(());
+        if given.exists() && (files.specs.is_empty() || account.has_folder()?) {
+            return match files.specs.as_slice() {
+                [] => Ok(()),
+                // It may be to run on other processors by now.
+                specs => client::put(account, &JobFiles { specs: specs.to_vec(), ..JobFiles::default() }),
+            };
         }
         account.make_folder()?;
         client::put(account, files)?;
@@ -135,6 +154,11 @@ impl JobFolder {
     pub fn results(&self, limits: ResultLimits) -> Result<SealedResults, FilesError> {
         let Access::Account(account) = &self.access else { return sealed_at(&self.records, limits) };
         if let Some(found) = kept(&self.records)? {
+            return Ok(found);
+        }
+        if account.has_records {
+            let found = client::results(account, None, limits)?;
+            keep_sealed(&self.records, &found)?;
             return Ok(found);
         }
         let mut all = sum_up(&self.records, ResultPart::Outputs, limits)?;
@@ -177,9 +201,12 @@ impl JobFolder {
     /// There is none, it cannot be read, or the account cannot be reached.
     pub fn open(&self, task: Option<&str>, name: &ResultName, offset: u64) -> Result<FileStream, FilesError> {
         match (&self.access, task, name) {
-            (Access::Own, None, _) | (Access::Account(_), None, ResultName::Stdout | ResultName::Stderr) => {
+            (Access::Account(account), None, ResultName::Stdout | ResultName::Stderr)
+                if !account.has_records =>
+            {
                 Ok(FileStream::Own(open_result(&self.records, name, offset)?))
             }
+            (Access::Own, None, _) => Ok(FileStream::Own(open_result(&self.records, name, offset)?)),
             (Access::Own, Some(task), _) => {
                 Ok(FileStream::Own(open_result(&self.records.join(WORK).join(task), name, offset)?))
             }
@@ -192,7 +219,7 @@ impl JobFolder {
     /// How long the longest instance of a batch took for each unit of its service, in milliseconds, if that is known.
     pub fn longest_of_batch(&self) -> Option<u64> {
         match &self.access {
-            Access::Own => longest_of_batch(&self.records),
+            Access::Own => processes::longest_of_batch(&self.records),
             Access::Account(account) => client::longest(account).unwrap_or_else(|error| {
                 tracing::warn!(%error, "no walltimes are learned from a batch");
                 None

@@ -15,8 +15,12 @@ use pliant_staging::{
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use super::super::{DiskUsage, PROGRAM_PATH, longest_of_batch, no_such_folder, program_in, why_not_started};
-use super::call::{CALL_BYTES_MAX, Call, Failed, Reply, line, read_line};
+use super::call::{CALL_BYTES_MAX, Call, Failed, GateCall, Reply, line, read_line};
+use super::started_elsewhere::last_line;
+use crate::processes::{
+    DiskUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, ask_end, find, longest_of_batch,
+    no_such_folder, program_in, task_ends, task_ends_length, why_not_started,
+};
 
 /// The longest script or list of tasks.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
@@ -38,12 +42,12 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
             drop(input);
             return Err(started(folder, &program, &env, place.as_deref()));
         }
-        Call::Put { script, tasks, inputs, shared } => {
-            put(folder, &mut input, [script, tasks], &inputs, &shared).map(|()| Reply::Put)
-        }
-        Call::Results { task, limits } => within(folder, task.as_ref())
+        Call::Put { specs, script, tasks, inputs, shared } => write_specs(folder, &specs)
+            .and_then(|()| put(folder, &mut input, [script, tasks], &inputs, &shared))
+            .map(|()| Reply::Put),
+        Call::Results { task, limits, outputs } => within(folder, task.as_ref())
             .and_then(|dir| {
-                let part = if task.is_some() { ResultPart::All } else { ResultPart::Files };
+                let part = if outputs || task.is_some() { ResultPart::All } else { ResultPart::Files };
                 sum_up(&dir, part, limits)
             })
             .map(Reply::Results),
@@ -60,6 +64,11 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
         Call::Longest => Ok(Reply::Longest(longest_of_batch(folder))),
         Call::Usage { most } => Ok(Reply::Usage(DiskUsage::of(folder, most))),
         Call::EndSurvivors { marks } => Ok(Reply::Ended { killed: marks.kill() }),
+        Call::Find => find(folder).map(|found| Reply::Found(found.into())).map_err(of_folder),
+        Call::AskEnd => ask_end(folder).map(|()| Reply::Done).map_err(of_folder),
+        Call::LastLine { file } => Ok(Reply::LastLine(last_line(&folder.join(file.as_str())))),
+        Call::TaskEnds { unless } => task_ends_unless(folder, unless),
+        Call::Gate(call) => at_gate(folder, call),
     };
     let reply = reply.unwrap_or_else(|error| Reply::Failed(Failed::from(error)));
     output.write_all(&line(&reply))?;
@@ -75,6 +84,46 @@ fn within(folder: &Path, task: Option<&FileName>) -> Result<PathBuf, StagingErro
         Ok(_) => Err(StagingError::NotAFile { name: task.as_str().to_owned() }),
         Err(_) => Err(StagingError::NoResult { name: task.as_str().to_owned() }),
     }
+}
+
+fn of_folder(error: FolderError) -> StagingError {
+    StagingError::Io { path: error.path, source: error.source }
+}
+
+fn of_io(folder: &Path) -> impl Fn(io::Error) -> StagingError {
+    let path = folder.to_owned();
+    move |source| StagingError::Io { path: path.clone(), source }
+}
+
+fn write_specs(folder: &Path, specs: &[(Option<u32>, RunSpec)]) -> Result<(), StagingError> {
+    for (procs, spec) in specs {
+        let written = match procs {
+            Some(procs) => spec.write_sized(folder, *procs),
+            None => spec.write(folder),
+        };
+        written.map_err(|error| match error {
+            SpecError::Folder(error) => of_folder(error),
+            error @ SpecError::Fault(_) => of_io(folder)(io::Error::other(error.to_string())),
+        })?;
+    }
+    Ok(())
+}
+
+fn task_ends_unless(folder: &Path, unless: u64) -> Result<Reply, StagingError> {
+    let length = task_ends_length(folder);
+    let ends = (length != unless).then(|| task_ends(folder).map_err(of_io(folder))).transpose()?;
+    Ok(Reply::TaskEnds(length, ends))
+}
+
+fn at_gate(folder: &Path, call: GateCall) -> Result<Reply, StagingError> {
+    let gate = StartGate::at(folder);
+    let done = match call {
+        GateCall::Create(reservation) => gate.create(reservation.as_ref()).map(|()| Reply::Done),
+        GateCall::Decide(permit) => gate.decide(permit).map(Reply::Decided),
+        GateCall::HasArrived => Ok(Reply::Arrived(gate.has_arrived())),
+        GateCall::Addresses => gate.addresses().map(Reply::Addresses),
+    };
+    done.map_err(of_io(folder))
 }
 
 fn put(

@@ -10,7 +10,7 @@ use pliant_control::listing::{
 use pliant_model::{Span, Time};
 
 use crate::batch_system::PrintedJobs;
-use crate::batch_system::submitter::Submitter;
+use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::slurm::configuration::{ClusterConfiguration, Scheduler};
 use crate::slurm::queue::{self, Mark};
 use crate::slurm::{accounts, fill, leave_out_over, nodes};
@@ -23,7 +23,7 @@ const CONFIG: &str = include_str!("captured/scontrol-config.txt");
 const SACCT: &str = include_str!("captured/sacct.txt");
 
 fn who() -> Submitter<u32> {
-    Submitter { prefix: "pliant:rennes:".to_owned(), user: 0 }
+    Submitter { prefix: "pliant:rennes:".to_owned(), user: 0, accounts: Submitters::default() }
 }
 
 fn mark() -> Mark {
@@ -373,6 +373,7 @@ fn the_planning_rules_of_a_cluster_are_read() {
         },
         select: "select/cons_tres CR_CPU".to_owned(),
         priority: "priority/basic".to_owned(),
+        slurm_user: String::new(),
         min_job_age: Span(300),
         kill_wait: Span(3),
         accounts: false,

@@ -76,10 +76,10 @@ fn a_submission_is_a_list_of_words() {
 #[test]
 fn an_array_is_one_command() {
     let program = ["/usr/bin/pliant", "run-job"].map(OsString::from);
-    let check = |numbers: &[u32], tag: &str, written: &str, last: [&str; 5]| {
+    let check = |numbers: &[u32], tag: &str, folders: &str, written: &str, last: [&str; 5]| {
         let jobs = ArraySubmission {
             numbers,
-            folders: Path::new("/jobs 100%"),
+            folders: Path::new(folders),
             program: &program,
             shape: CoreLayout { cores: 2, ..CoreLayout::default() },
             walltime: Span(600),
@@ -91,13 +91,13 @@ fn an_array_is_one_command() {
         assert!(words.contains(&format!("--error={written}/batch-output")), "{words:?}");
         assert_eq!(words[words.len() - 6..words.len() - 1], last);
         assert!(
-            found.input.starts_with(b"#!/bin/sh\nfolder=\"$1/$(($2 + SLURM_ARRAY_TASK_ID))\"\nshift 2\ncd ")
+            found.input.starts_with(b"#!/bin/sh\nfolder=\"$1$(($2 + SLURM_ARRAY_TASK_ID))\"\nshift 2\ncd ")
         );
     };
-    let last = ["--array=3-5,9", "/dev/stdin", "/jobs 100%", "17000", "/usr/bin/pliant"];
-    check(&[17_003, 17_004, 17_005, 17_009], "t", "/jobs 100%%/17%3a", last);
-    let last = ["--array=8,999", "/dev/stdin", "/jobs 100%", "0", "/usr/bin/pliant"];
-    check(&[8, 999], "t", "/jobs 100%%/%a", last);
+    let last = ["--array=3-5,9", "/dev/stdin", "/jobs 100%/", "17000", "/usr/bin/pliant"];
+    check(&[17_003, 17_004, 17_005, 17_009], "t", "/jobs 100%/", "/jobs 100%%/17%3a", last);
+    let last = ["--array=8,999", "/dev/stdin", "/jobs 100%/x-job-", "0", "/usr/bin/pliant"];
+    check(&[8, 999], "t", "/jobs 100%/x-job-", "/jobs 100%%/x-job-%a", last);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn the_rest_is_asked_so() {
     check(call::nodes("F"), "sinfo --all --noheader --Node --format=F");
     check(call::details(), "scontrol --details --oneliner --all show jobs");
     check(call::configuration(), "scontrol show config");
-    let sacct = "sacct --allocations --noheader --parsable2 --delimiter=\u{1f} --format=F";
+    let sacct = "sacct --allusers --allocations --noheader --parsable2 --delimiter=\u{1f} --format=F";
     check(call::accounts_of("7", "F"), &format!("{sacct} --jobs=7"));
     check(call::accounts_named("a,b", 30, "F"), &format!("{sacct} --name=a,b --starttime=now-30days"));
 }

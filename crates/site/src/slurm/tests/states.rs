@@ -187,3 +187,51 @@ fn error_messages_are_distinguished() {
     let odd = format!("sbatch: error: {}\n", "\u{7}".repeat(300));
     assert!(failed(&Call::new("sbatch", &[]), 1, &odd).to_string().is_ascii());
 }
+
+#[test]
+fn limits_that_pass_are_told_from_refusals_that_stay() {
+    const POLICY: &str = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size \
+                          and/or time limits)\n";
+    let check = |name: &str, passes: bool| {
+        let stderr =
+            if name.is_empty() { POLICY.to_owned() } else { format!("sbatch: error: {name}\n{POLICY}") };
+        let error = failed(&Call::new("sbatch", &[]), 1, &stderr);
+        assert_eq!(
+            (error.is_limit(), error.may_pass(), error.leaves_open()),
+            (passes, passes, false),
+            "{name}: {error}"
+        );
+        let said = error.to_string();
+        assert!(said.contains(name) && (said.contains("Job violates") || passes), "{said}");
+    };
+    for name in [
+        "AssocMaxSubmitJobLimit",
+        "AssocGrpSubmitJobsLimit",
+        "QOSMaxSubmitJobPerUserLimit",
+        "QOSMaxSubmitJobPerAccountLimit",
+        "QOSGrpSubmitJobsLimit",
+        // An older version does not say which limit it is.
+        "",
+    ] {
+        check(name, true);
+    }
+    for name in ["QOSMaxCpuPerUserLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"]
+    {
+        check(name, false);
+    }
+    for reason in [
+        "Invalid account or account/partition combination specified",
+        "Invalid qos specification",
+        "Invalid partition name specified",
+    ] {
+        let stderr = format!("sbatch: error: Batch job submission failed: {reason}\n");
+        let error = failed(&Call::new("sbatch", &[]), 1, &stderr);
+        assert!(!error.is_limit() && !error.may_pass() && error.to_string().contains(reason), "{error}");
+    }
+    let full = failed(
+        &Call::new("sbatch", &[]),
+        1,
+        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n",
+    );
+    assert!(full.leaves_open() && !full.is_limit(), "all places for jobs are taken: {full}");
+}

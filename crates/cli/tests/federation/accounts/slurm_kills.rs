@@ -1,0 +1,146 @@
+//! A server in front of Slurm that is killed at every step of a job which runs as its user's account: nothing runs twice, or as another
+//! user, or is left.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use pliant_control::job::{Exit, JobState};
+use pliant_testing::slurm::Wanted;
+
+use super::site::{ALICE, BOB, LYON, base};
+use super::slurm::Shared;
+use crate::harness::*;
+
+/// The commands that servers call.
+const COMMANDS: [&str; 7] = ["sbatch", "scancel", "scontrol", "squeue", "sinfo", "sacct", "sacctmgr"];
+/// Where the tests put commands that wait at certain points: the key for the server's file.
+const KEYS: &str =
+    "period_s = 1\ndeadline_s = 60\ncommands = \"/var/lib/pliant-launcher-under-test/slurm\"\n";
+
+/// A point of `sbatch` that a test holds.
+fn hold(point: &str) -> PathBuf {
+    base("slurm").join(format!("hold-{point}"))
+}
+
+/// Commands of Slurm's that wait where they are held.
+fn write_commands() {
+    fs::create_dir_all(base("slurm")).unwrap();
+    fs::set_permissions(base("slurm"), fs::Permissions::from_mode(0o755)).unwrap();
+    // Whoever runs them says there that a point is reached.
+    fs::create_dir_all(base("slurm/reached")).unwrap();
+    fs::set_permissions(base("slurm/reached"), fs::Permissions::from_mode(0o1777)).unwrap();
+    let folder = base("slurm");
+    for name in COMMANDS {
+        let shell = match name {
+            "sbatch" => format!(
+                "#!/bin/sh\ncd {}\nat() {{ [ -e hold-$1 ] || return 0; : > reached/$1; while [ -e hold-$1 ]; do sleep 0.05; done; }}\n\
+                 script=$(cat)\nat before\nprintf '%s\\n' \"$script\" | /usr/bin/sbatch \"$@\"\nrc=$?\nat after\nexit $rc\n",
+                folder.display()
+            ),
+            name => format!("#!/bin/sh\nexec /usr/bin/{name} \"$@\"\n"),
+        };
+        fs::write(folder.join(name), shell).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+async fn reached(point: &str) {
+    let path = base("slurm/reached").join(point);
+    until(&format!("the point {point}"), async || path.exists().then_some(())).await;
+    fs::remove_file(path).unwrap();
+}
+
+fn start() -> Option<Shared> {
+    let commands = COMMANDS.map(|name| base("slurm").join(name));
+    let commands: Vec<&Path> = commands.iter().map(PathBuf::as_path).collect();
+    let mut shared =
+        Shared::without_servers(Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false }, &commands)?;
+    write_commands();
+    shared.add_server(0, LYON, KEYS);
+    Some(shared)
+}
+
+/// Notes whose job runs, and as whom.
+fn noting_user(lines: &Path, rest: &str) -> String {
+    format!("echo $PLIANT_JOB $(id -un) >> '{}'; {rest}", lines.display())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
+    let Some(mut shared) = start() else { return };
+    shared.federation.sized(1).await;
+    let (alice, lines) = (shared.federation.client(ALICE), shared.lines());
+    let mut expected = Vec::new();
+    // Before and after the submission, which goes on without the server, or is over before the next one.
+    for (point, is_late) in [("before", false), ("before", true), ("after", false), ("after", true)] {
+        fs::write(hold(point), "").unwrap();
+        let accepted = submit(&alice, &order(rigid(&noting_user(&lines, "sleep 0.5"), 1, 60))).await;
+        reached(point).await;
+        shared.federation.kill(LYON);
+        if !is_late {
+            fs::remove_file(hold(point)).unwrap();
+        }
+        shared.federation.revive(LYON);
+        if is_late {
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            fs::remove_file(hold(point)).unwrap();
+        }
+        let ended = alice.wait(&accepted.handle, |_| {}).await.unwrap();
+        assert_eq!(
+            (ended.state, &ended.exit),
+            (JobState::Completed, &Some(Exit::Code(0))),
+            "{point}: {ended:?}"
+        );
+        expected.push((format!("{} {ALICE}", accepted.handle), 1));
+        shared.emptied().await;
+    }
+    // While it runs; its end is recorded by its supervisor while the server is down, and found later.
+    let bob = shared.federation.client(BOB);
+    for ends_meanwhile in [false, true] {
+        let gate = shared.federation.path().join(format!("gate-{ends_meanwhile}"));
+        let accepted = submit(&bob, &order(rigid(&noting_user(&lines, &waiting_for(&gate)), 1, 60))).await;
+        shared.federation.reaches(&bob, &accepted.handle, JobState::Active).await;
+        shared.federation.kill(LYON);
+        if ends_meanwhile {
+            fs::write(&gate, "").unwrap();
+            shared.emptied().await;
+        }
+        shared.federation.revive(LYON);
+        fs::write(&gate, "").unwrap();
+        let ended = bob.wait(&accepted.handle, |_| {}).await.unwrap();
+        assert_eq!((ended.state, &ended.exit), (JobState::Completed, &Some(Exit::Code(0))), "{ended:?}");
+        expected.push((format!("{} {BOB}", accepted.handle), 1));
+    }
+    assert_eq!(runs(&lines), expected.into_iter().collect());
+    shared.emptied().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_cancelled_while_the_server_is_killed_does_not_run() {
+    let Some(mut shared) = start() else { return };
+    shared.federation.sized(1).await;
+    let (alice, bob, lines) =
+        (shared.federation.client(ALICE), shared.federation.client(BOB), shared.lines());
+    fs::write(hold("before"), "").unwrap();
+    let accepted = submit(&alice, &order(rigid(&noting_user(&lines, "true"), 1, 60))).await;
+    reached("before").await;
+    alice.cancel(&accepted.handle).await.unwrap();
+    shared.federation.kill(LYON);
+    fs::remove_file(hold("before")).unwrap();
+    shared.federation.revive(LYON);
+    let ended = alice.wait(&accepted.handle, |_| {}).await.unwrap();
+    assert_eq!((ended.state, &ended.exit), (JobState::Canceled, &Some(Exit::Cancelled)), "{ended:?}");
+    shared.emptied().await;
+    // One that runs.
+    let never = shared.federation.path().join("never");
+    let running = submit(&bob, &order(rigid(&noting_user(&lines, &waiting_for(&never)), 1, 600))).await;
+    shared.federation.reaches(&bob, &running.handle, JobState::Active).await;
+    bob.cancel(&running.handle).await.unwrap();
+    shared.federation.kill(LYON);
+    shared.federation.revive(LYON);
+    let ended = bob.wait(&running.handle, |_| {}).await.unwrap();
+    assert_eq!((ended.state, &ended.exit), (JobState::Canceled, &Some(Exit::Cancelled)), "{ended:?}");
+    assert_eq!(runs(&lines), [(format!("{} {BOB}", running.handle), 1)].into());
+    shared.emptied().await;
+}

@@ -1,0 +1,118 @@
+//! Commands that run as an account through the launcher to their end, and what they print.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use pliant_launcher::{Limits, REFUSED, StandardInput};
+use rustix::fs::Mode;
+
+use super::launcher::{SILENT_AT_MOST, STDERR_PREFIX, ended, in_line};
+use super::{Launched, Launcher, LauncherError};
+
+/// How much is read of what a command prints, on each of its outputs.
+const COMMAND_BYTES_MAX: usize = 64 << 10;
+
+/// What a command that ran as an account has left.
+#[derive(Debug)]
+pub(crate) struct CommandOutput {
+    /// How it ended.
+    pub(crate) status: ExitStatus,
+    /// What it wrote on standard output.
+    pub(crate) stdout: Vec<u8>,
+    /// What it wrote on standard error.
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Launcher {
+    /// Runs a command as the account to its end, with these variables beside those of the account. One that takes longer is killed.
+    ///
+    /// # Errors
+    /// The launcher cannot be run or refuses, or the command does not end in time or prints too much: it may have done then what it
+    /// was asked for.
+    pub(crate) fn output(
+        &self,
+        program: Vec<OsString>,
+        environment: Vec<(OsString, OsString)>,
+        folder: &Path,
+        input: &[u8],
+        within: Duration,
+    ) -> Result<CommandOutput, LauncherError> {
+        let until = Instant::now() + within;
+        let request = self.run_request(program, environment, folder, StandardInput::Rest, Limits::new());
+        let mut launched = self.spawned(false, Some(Stdio::piped()))?;
+        launched.until = Some(until);
+        if let Some(mut stdin) = launched.child.as_mut().and_then(|child| child.stdin.take()) {
+            // A pipe and no socket, and open to the account: a command may open it once more, as `/dev/stdin`.
+            let opened = rustix::fs::fchmod(&stdin, Mode::from_raw_mode(0o644)).map_err(io::Error::from);
+            // It holds all of this. One that reads no more has said why.
+            match opened.and_then(|()| stdin.write_all(&[&request.encode(), input].concat())) {
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    return Err(LauncherError::Program { program: self.program.clone(), source: error });
+                }
+                _ => {}
+            }
+        }
+        launched.output(until)
+    }
+}
+
+impl Launched {
+    /// What it writes until its end.
+    fn output(mut self, until: Instant) -> Result<CommandOutput, LauncherError> {
+        let stdout = self.all_of(until, |launched| &launched.talk)?;
+        let stderr = self.all_of(until, |launched| &launched.errors)?;
+        let left = until.saturating_duration_since(Instant::now());
+        let status = match self.child.as_mut().map(|child| ended(child, left)) {
+            Some(Ok(Some(status))) => status,
+            Some(Err(source)) => return Err(LauncherError::Io { action: "wait for the launcher", source }),
+            Some(Ok(None)) | None => return Err(self.disorder("has not ended in time")),
+        };
+        self.child = None;
+        let refusal = String::from_utf8_lossy(&stderr);
+        match (status.code(), refusal.lines().next().and_then(|line| line.strip_prefix(STDERR_PREFIX))) {
+            (Some(code), Some(why)) if code == i32::from(REFUSED) => {
+                Err(LauncherError::Refused(in_line(why)))
+            }
+            _ => Ok(CommandOutput { status, stdout, stderr }),
+        }
+    }
+
+    /// All that comes on one of its outputs.
+    fn all_of(
+        &self,
+        until: Instant,
+        output: impl Fn(&Launched) -> &UnixStream,
+    ) -> Result<Vec<u8>, LauncherError> {
+        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+        loop {
+            let read = wait_at_most(output(self), until).and_then(|()| output(self).read(&mut piece));
+            match read {
+                Ok(0) => return Ok(all),
+                Ok(read) => all.extend_from_slice(&piece[..read]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(self.disorder("has not ended in time, and is killed"));
+                }
+                Err(source) => {
+                    return Err(LauncherError::Io { action: "read from what runs as the account", source });
+                }
+            }
+            if all.len() > COMMAND_BYTES_MAX {
+                return Err(self.disorder(format!("prints more than {COMMAND_BYTES_MAX} bytes")));
+            }
+        }
+    }
+}
+
+/// Has the next read of a socket wait until then at most.
+pub(super) fn wait_at_most(socket: &UnixStream, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    socket.set_read_timeout(Some(left.min(SILENT_AT_MOST)))
+}
