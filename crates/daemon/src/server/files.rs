@@ -195,13 +195,13 @@ pub(super) async fn results(
         // A job that was lost has none.
         exit.map_or([false; 2], |exit| [exit.stdout_cut, exit.stderr_cut])
     };
-    left(sealing, dir, None, was_cut).await
+    left((sealing, &record.owner), dir, None, was_cut).await
 }
 
 /// What was left by something that has ended and has its records in that folder, or by a task of it; `was_cut` says of which of its
 /// outputs something was dropped.
 pub(super) async fn left(
-    sealing: &Sealing,
+    (sealing, owner): (&Sealing, &User),
     dir: PathBuf,
     task: Option<String>,
     was_cut: impl FnOnce(&Path) -> [bool; 2] + Send + 'static,
@@ -209,7 +209,7 @@ pub(super) async fn left(
     let (there, of) = (dir.clone(), task.clone());
     let sum_up = move || gathered(&there, of.as_deref(), was_cut).map_err(|error| files_status(&error));
     let what = task.map_or(dir.clone(), |task| dir.join(task));
-    let results = sealing.results(&what, SEALING, sum_up).await?;
+    let results = sealing.results((&what, owner), SEALING, sum_up).await?;
     Ok((&*results).into())
 }
 

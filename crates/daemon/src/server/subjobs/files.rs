@@ -23,7 +23,9 @@ impl proto::task_files_server::TaskFiles for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let of = LaunchTask::try_from(request.into_inner())?;
         let Ended { subjob, cut } = self.ended_task(&caller, &of).await?;
-        files::left(&self.sealing, subjob, Some(of.task), move |_| cut).await.map(Response::new)
+        files::left((&self.sealing, &caller.user), subjob, Some(of.task), move |_| cut)
+            .await
+            .map(Response::new)
     }
 
     type DownloadStream = files::DownloadStream;

@@ -22,6 +22,8 @@ const VERB: &str = "job-folder";
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How long it may take to measure the files of a job.
 const MEASURED_WITHIN: Duration = Duration::from_secs(600);
+/// How long it may take to sum up what a job has left: to read as much as is fetched, from a slow file system.
+const SUMMED_UP_WITHIN: Duration = Duration::from_secs(3_600);
 
 /// What stands behind this program's name for a folder.
 pub(crate) fn arguments(folder: &Path) -> [OsString; 2] {
@@ -128,7 +130,9 @@ pub(super) fn results(
     let outputs = account.has_records;
     let has_outputs = outputs || task.is_some();
     let call = Call::Results { task, limits, outputs };
-    let Reply::Results(found) = Answer::to(account, &call)?.finish(account)? else {
+    let mut launched = begun(account, &call)?;
+    launched.answer_within(Some(SUMMED_UP_WITHIN));
+    let Reply::Results(found) = Answer::of(launched)?.finish(account)? else {
         return Err(unexpected(account));
     };
     let is_file = |name: &ResultName| has_outputs || matches!(name, ResultName::File(_));

@@ -10,10 +10,19 @@ use crate::accounts::{AccountName, AccountRun, LauncherError};
 
 /// How many.
 const AT_ONCE: usize = 8;
-/// How long a caller waits for one of them to end.
+/// How many more callers wait for one of them to end. Each keeps a thread.
+const WAITING_AT_MOST: usize = 8;
+/// How long.
 const WAITS_AT_MOST: Duration = Duration::from_secs(2);
 
-static UNDER_WAY: Mutex<BTreeMap<AccountName, usize>> = Mutex::new(BTreeMap::new());
+/// The calls of an account.
+#[derive(Default)]
+struct Calls {
+    under_way: usize,
+    waiting: usize,
+}
+
+static UNDER_WAY: Mutex<BTreeMap<AccountName, Calls>> = Mutex::new(BTreeMap::new());
 static ENDED: Condvar = Condvar::new();
 
 /// One of the calls that may be under way. Dropped, the next one may be.
@@ -27,16 +36,33 @@ impl CallSlot {
     /// There is none for too long. Passes.
     pub(super) fn of(account: &AccountRun) -> Result<CallSlot, LauncherError> {
         let until = Instant::now() + WAITS_AT_MOST;
-        let mut under_way = UNDER_WAY.lock();
+        let busy = || {
+            let problem = format!("has {AT_ONCE} calls to answer already");
+            LauncherError::Disorder { account: account.name.clone(), problem }
+        };
+        let mut all = UNDER_WAY.lock();
+        let calls = all.entry(account.name.clone()).or_default();
+        if calls.under_way < AT_ONCE {
+            calls.under_way += 1;
+            return Ok(CallSlot(account.name.clone()));
+        }
+        if calls.waiting >= WAITING_AT_MOST {
+            return Err(busy());
+        }
+        calls.waiting += 1;
         loop {
-            let count = under_way.entry(account.name.clone()).or_default();
-            if *count < AT_ONCE {
-                *count += 1;
+            let timed_out = ENDED.wait_until(&mut all, until).timed_out();
+            let calls = all.entry(account.name.clone()).or_default();
+            let is_free = calls.under_way < AT_ONCE;
+            if is_free || timed_out {
+                calls.waiting = calls.waiting.saturating_sub(1);
+            }
+            if is_free {
+                calls.under_way += 1;
                 return Ok(CallSlot(account.name.clone()));
             }
-            if ENDED.wait_until(&mut under_way, until).timed_out() {
-                let problem = format!("has {AT_ONCE} calls to answer already");
-                return Err(LauncherError::Disorder { account: account.name.clone(), problem });
+            if timed_out {
+                return Err(busy());
             }
         }
     }
@@ -44,10 +70,12 @@ impl CallSlot {
 
 impl Drop for CallSlot {
     fn drop(&mut self) {
-        let mut under_way = UNDER_WAY.lock();
-        match under_way.get_mut(&self.0) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => _ = under_way.remove(&self.0),
+        let mut all = UNDER_WAY.lock();
+        if let Some(calls) = all.get_mut(&self.0) {
+            calls.under_way = calls.under_way.saturating_sub(1);
+            if calls.under_way == 0 && calls.waiting == 0 {
+                all.remove(&self.0);
+            }
         }
         ENDED.notify_all();
     }
