@@ -28,6 +28,11 @@ pub enum StagingError {
         /// How much there would be.
         found: u64,
     },
+    /// Another file was announced under the name, by somebody who comes first.
+    Announced {
+        /// The name.
+        name: FileName,
+    },
     /// A piece does not continue what is there.
     Offset {
         /// The file.
@@ -180,6 +185,7 @@ impl StagingError {
             Self::Quota { kind: QuotaKind::FilesPerJob, .. } => "put the inputs into one archive".to_owned(),
             Self::Quota { .. } => "submit or abandon other uploads first, or try again later".to_owned(),
             Self::Offset { expected, .. } => format!("continue at byte {expected}"),
+            Self::Announced { .. } => "it counts until its submission or until it rests for long".to_owned(),
             Self::TooMuch { .. } | Self::TooLittle { .. } | Self::Checksum { .. } => {
                 "the file may have changed while it was sent: send it again".to_owned()
             }
@@ -237,6 +243,9 @@ impl fmt::Display for StagingError {
             }
             Self::Quota { kind, allowed, found } => {
                 write!(f, "expected at most {allowed} {kind}, found {found}")
+            }
+            Self::Announced { name } => {
+                write!(f, "`{name}`: expected the file that was announced before, found another one")
             }
             Self::Offset { name, expected, found } => {
                 write!(f, "`{name}`: expected a piece from byte {expected}, found one from byte {found}")

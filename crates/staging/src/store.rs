@@ -107,6 +107,19 @@ impl Store {
     ///
     /// [`StagingError::Quota`] if a limit would be exceeded; whatever the disk refuses.
     pub fn begin(&self, user: &User, key: Key, spec: FileSpec) -> Result<Upload, StagingError> {
+        self.begun(user, key, spec, true)
+    }
+
+    /// The same, for somebody who must not throw away what the user has announced.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Store::begin`], and [`StagingError::Announced`] if another size or checksum was announced under the name before.
+    pub fn begin_new(&self, user: &User, key: Key, spec: FileSpec) -> Result<Upload, StagingError> {
+        self.begun(user, key, spec, false)
+    }
+
+    fn begun(&self, user: &User, key: Key, spec: FileSpec, replaces: bool) -> Result<Upload, StagingError> {
         let of = (user.clone(), key);
         loop {
             let (job, before) = {
@@ -119,7 +132,7 @@ impl Store {
                 // Its reservation went with it.
                 continue;
             }
-            let begun = self.shared.begin(&of, &mut open, &spec);
+            let begun = self.shared.begin(&of, &mut open, &spec, replaces);
             let (offset, hold) = begun.inspect_err(|_| {
                 self.shared.registry().usage.set(&of, &spec.name, before);
             })?;
@@ -367,6 +380,7 @@ impl Shared {
         of: &Submission,
         job: &mut Job,
         spec: &FileSpec,
+        replaces: bool,
     ) -> Result<(u64, Option<Arc<()>>), StagingError> {
         if let Some((part, hold)) = job.parts.get(&spec.name)
             && part.spec() == spec
@@ -374,9 +388,15 @@ impl Shared {
         {
             return Ok((part.offset(), Some(hold)));
         }
+        let (user, key) = of;
+        if !replaces
+            && let Some(incoming) = find(&self.incoming, of)?
+            && incoming.announced(&spec.name)?.is_some_and(|announced| announced != *spec)
+        {
+            return Err(StagingError::Announced { name: spec.name.clone() });
+        }
         // Open under another announcement: clients that still send it learn that it is gone.
         job.parts.remove(&spec.name);
-        let (user, key) = of;
         let folder = self.incoming.make_child(user.as_str())?.make_child(&key.to_string())?;
         let incoming = Incoming::new(folder);
         incoming.announce(spec)?;

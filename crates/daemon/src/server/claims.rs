@@ -8,9 +8,10 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::server::{Event, Server};
 use pliant_control::signed::{
-    Claim, ClaimSubject, Digest, Expected, HandoffSignature, HandoffStatement, SignedClaim, check_chain,
+    CLOCK_TOLERANCE, Claim, ClaimSubject, Digest, Expected, HandoffSignature, HandoffStatement, SignedClaim,
+    check_chain,
 };
-use pliant_model::Span;
+use pliant_model::{Span, Time};
 use pliant_transport::{ClientTls, Clock, Revocations, ServerTls, ValidAt};
 use pliant_wire::{Prepare, SubmittedWork, claim_digest, placed_task_digest, submission_digest};
 
@@ -67,6 +68,7 @@ impl Claims {
         }
         let chain = (&id.job, owner, *key, digest_of(claim));
         check_chain(chain, hops, from, |statement, signature| {
+            self.check_time(statement.at, *submitted)?;
             check_handoff(&self.tls, statement, signature, Revocations::Count)
         })?;
         Ok(())
@@ -116,7 +118,7 @@ impl Claims {
             (!is_kept).then(|| handoff.clone())
         };
         let prepared = self.mailbox.ask(prepared).await.map_err(|_| stopping())?;
-        let Some(Handoff { owner, key, claim, .. }) = prepared else { return Ok(()) };
+        let Some(Handoff { owner, key, claim, submitted, .. }) = prepared else { return Ok(()) };
         if claim.as_deref().map(digest_of) != Some(signed.claim) {
             let why = "the handoff was signed for another submission";
             return Err(SignatureRefusal::new("claim", why));
@@ -124,10 +126,21 @@ impl Claims {
         let HandoffSignature { claim, at, ref signature } = signed;
         let (job, to, attempt) = (&id.job, &self.server, id.attempt);
         let statement = HandoffStatement { job, owner: &owner, key, claim, from, to, attempt, at };
-        check_handoff(&self.tls, &statement, signature, Revocations::Count)
+        self.check_time(at, submitted)
+            .and_then(|()| check_handoff(&self.tls, &statement, signature, Revocations::Count))
             .map_err(|why| SignatureRefusal::new("signature", why))?;
         let event = Event::HandoffSigned { id: id.clone(), signed: Box::new(signed) };
         self.mailbox.send(event).map_err(|_| stopping())
+    }
+
+    /// Checks that a handoff is dated between the submission of its job and the present: a key whose certificate has expired signs nothing
+    /// that is later.
+    fn check_time(&self, at: Time, submitted: Time) -> Result<(), String> {
+        let (first, last) = (submitted - CLOCK_TOLERANCE, self.clock.now() + CLOCK_TOLERANCE);
+        if (first..=last).contains(&at) {
+            return Ok(());
+        }
+        Err("the handoff is not dated between the submission of its job and now".to_owned())
     }
 
     /// This server's signature that it hands a job over, once it has committed that.

@@ -138,7 +138,12 @@ where
         }
         return answer(sender, UploadAnswer::Complete).await;
     }
-    let upload = std::sync::Arc::new(blocking(move || store.begin(&user, key, file)).await?);
+    let begin = move || match is_handed_over {
+        // A server with the user's signature for it must not spoil what the user sends here under the same key.
+        true => store.begin_new(&user, key, file),
+        false => store.begin(&user, key, file),
+    };
+    let upload = std::sync::Arc::new(blocking(begin).await?);
     drop(turn);
     let mut offset = upload.offset();
     answer(sender, UploadAnswer::Offset(offset)).await?;

@@ -212,3 +212,19 @@ fn users_who_send_nothing_take_no_space_from_others() {
     assert_eq!(last.append(half as u64, &whole[half..]).unwrap(), whole.len() as u64);
     last.finish().unwrap();
 }
+
+#[test]
+fn what_a_user_announced_is_not_replaced_by_others() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, alice) = (store(&root), user("alice"));
+    let own = store.begin(&alice, KEY, spec("a", b"hers")).unwrap();
+    assert_eq!(own.append(0, b"he").unwrap(), 2);
+    let other = store.begin_new(&alice, KEY, spec("a", b"another's")).unwrap_err();
+    assert!(matches!(other, StagingError::Announced { .. }), "{other}");
+    assert_eq!(store.begin_new(&alice, KEY, spec("a", b"hers")).unwrap().offset(), 2, "the same goes on");
+    assert!(store.begin_new(&alice, KEY, spec("b", b"more")).is_ok());
+    assert_eq!(own.append(2, b"rs").unwrap(), 4);
+    own.finish().unwrap();
+    // The user's own announcement comes first, whoever was before.
+    assert_eq!(store.begin(&alice, KEY, spec("b", b"hers, too")).unwrap().offset(), 0);
+}

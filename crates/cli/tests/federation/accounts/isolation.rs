@@ -197,8 +197,8 @@ async fn links_lead_results_and_inputs_nowhere() {
     let gate = federation.path().join("gate");
     let swap = format!(
         "while [ ! -e {gate} ]; do for n in {next} {after}; do \
-         mv -T {spool}/lyon-job-$n/work {spool}/lyon-job-$n/old 2>/dev/null && ln -s {state} {spool}/lyon-job-$n/work; \
-         rm -f {spool}/lyon-job-$n/work 2>/dev/null; done; done",
+         mv -T {spool}/lyon_job_$n/work {spool}/lyon_job_$n/old 2>/dev/null && ln -s {state} {spool}/lyon_job_$n/work; \
+         rm -f {spool}/lyon_job_$n/work 2>/dev/null; done; done",
         gate = gate.display(),
         after = next + 1,
         spool = spool().display(),

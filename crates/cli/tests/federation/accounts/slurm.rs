@@ -101,7 +101,7 @@ pub(super) async fn listed(cluster: &SlurmCluster, handle: &Handle, user: &str, 
 pub(super) fn files_of(server: &str, handle: &Handle) -> PathBuf {
     let name =
         if *handle.server.as_str() == *server { handle.number.to_string() } else { handle.to_string() };
-    spool().join(format!("{server}-job-{name}"))
+    spool().join(format!("{server}_job_{name}"))
 }
 
 pub(super) fn owned(path: &Path) -> (u32, u32) {

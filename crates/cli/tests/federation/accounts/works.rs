@@ -14,7 +14,7 @@ use crate::harness::*;
 
 /// The folder of a job's files.
 pub(super) fn files_of(handle: &Handle) -> PathBuf {
-    spool().join(format!("{LYON}-job-{}", handle.number))
+    spool().join(format!("{LYON}_job_{}", handle.number))
 }
 
 /// Says as whom a job runs, and where.

@@ -69,8 +69,8 @@ impl Host {
         let mut words = within.iter().map(|word| word.to_string_lossy());
         let kind = words.next().unwrap_or_default();
         let rest: Vec<_> = words.collect();
-        // Several servers of a host may have them in the same folder.
-        let folder = format!("{}-{}-{}", self.server, kind.trim_end_matches('s'), rest.join("-"));
+        // Several servers of a host may have them in the same folder, and no name of a server has a `_`.
+        let folder = format!("{}_{}_{}", self.server, kind.trim_end_matches('s'), rest.join("-"));
         // An external batch system starts the supervisors of jobs and subjobs; requests run on this host.
         let has_records = kind != REQUESTS && self.cluster.external().is_some();
         let processes_max = self.processes_max();

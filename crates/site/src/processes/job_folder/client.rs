@@ -20,6 +20,8 @@ const VERB: &str = "job-folder";
 
 /// How long a short answer may take: a folder on a file system that hangs keeps its callers no longer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+/// How long the next piece of a file may take.
+const PIECE_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to measure the files of a job.
 const MEASURED_WITHIN: Duration = Duration::from_secs(600);
 /// How long it may take to sum up what a job has left: to read as much as is fetched, from a slow file system.
@@ -157,9 +159,18 @@ pub(super) fn open(
     offset: u64,
 ) -> Result<AccountStream, FilesError> {
     let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
-    let answer = Answer::to(account, &Call::Open { task, name: name.clone(), offset })?;
+    // Who asks may go meanwhile, but not this thread: an account that answers nothing keeps few of them.
+    let _slot = CallSlot::of(account)?;
+    let mut launched = begun(account, &Call::Open { task, name: name.clone(), offset })?;
+    launched.answer_within(Some(ANSWERS_WITHIN));
+    let mut answer = Answer::of(launched)?;
     match answer.reply {
-        Some(Reply::Content) => Ok(AccountStream { launched: Some(answer.launched) }),
+        Some(Reply::Content) => {
+            let launched = answer.launched.get_mut();
+            launched.answer_within(None);
+            launched.wait_longer(PIECE_WITHIN)?;
+            Ok(AccountStream { launched: Some(answer.launched) })
+        }
         _ => {
             answer.finish(account)?;
             Err(unexpected(account))

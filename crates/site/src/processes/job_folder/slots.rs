@@ -1,4 +1,4 @@
-//! How many short calls as one account are under way at once: a user can stop the processes of the own account, and must not so keep
+//! How many short calls, and openings of files, as one account are under way at once: a user can stop the processes of the own account, and must not so keep
 //! all threads of the server.
 
 use std::collections::BTreeMap;
