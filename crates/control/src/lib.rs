@@ -25,6 +25,7 @@ pub mod coallocation;
 pub mod estimation_vector;
 pub mod explain;
 pub mod handoff;
+pub mod handoff_chain;
 pub mod job;
 pub mod listing;
 pub mod local;

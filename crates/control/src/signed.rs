@@ -2,15 +2,15 @@
 //!
 //! A user signs a [`Claim`] with each submission and each launch. A server that hands a job over signs a
 //! [`HandoffStatement`] when it commits. Both go with the job, so that a server that takes it over need not trust the server
-//! that sends it. This module decides what must match ([`Claim::check`], [`check_chain`]); who signed is for the drivers to
+//! that sends it. This module decides what must match ([`Claim::check`], [`check_chain`](crate::handoff_chain::check_chain)); who signed is for the drivers to
 //! find out, and signatures are opaque bytes to the machines of this crate.
 //!
 //! The signed bytes begin with a text that says what they are and in which version, so that no signature counts for
 //! anything else. Behind it are the fields in their order, each with its length in 4 bytes before it; numbers are 8 bytes, the
 //! most significant one first. So two different statements never have the same bytes.
 
-mod chain;
 mod claim;
+mod handoff;
 #[cfg(test)]
 mod tests;
 
@@ -20,13 +20,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use chain::{
-    ChainFault, HandoffSignature, HandoffStatement, ReportFault, check_chain, check_reporter,
-    is_own_departure,
-};
 pub use claim::{
     CLAIM_LIFETIME, CLAIM_MOVES, CLOCK_TOLERANCE, Claim, ClaimFault, ClaimSubject, Expected, SignedClaim,
 };
+pub use handoff::{HandoffSignature, HandoffStatement};
 
 /// A SHA-256 digest of what a user has signed for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pliant_control::coallocation::LaunchId;
+use pliant_control::handoff_chain::{ChainFault, ReportFault};
 use pliant_control::names::User;
 use pliant_control::payload::Payload;
 use pliant_control::signed::{
-    ChainFault, Claim, ClaimFault, ClaimSubject, Digest, Expected, HandoffStatement, ReportFault, Signature,
-    SignedClaim,
+    Claim, ClaimFault, ClaimSubject, Digest, Expected, HandoffStatement, Signature, SignedClaim,
 };
 use pliant_model::Time;
 use pliant_telemetry::names;

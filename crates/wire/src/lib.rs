@@ -20,6 +20,7 @@ mod attach;
 mod cause;
 mod cluster_snapshots;
 pub(crate) mod codec;
+mod digests;
 mod discovery;
 mod exploration;
 mod field;
@@ -48,6 +49,7 @@ mod tests;
 mod types;
 
 pub use attach::{FromChild, FromParent};
+pub use digests::{claim_digest, placed_task_digest, submission_digest, task_digest, tasks_digest};
 pub use discovery::{address_of, asked, discover};
 pub use exploration::{
     Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, OffersQuery, Shares, offers,
@@ -80,9 +82,7 @@ pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};
 pub use server::{SubmissionRefusal, SubmitAnswer};
-pub use signed::{
-    SignedTasks, claim_digest, placed_task_digest, submission_digest, task_digest, tasks_digest,
-};
+pub use signed::SignedTasks;
 pub use submission::{Script, Submission, SubmittedWork};
 
 pub use pieces::{Pieces, in_pieces};

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::agent::Contradiction;
+use crate::handoff_chain::{ChainFault, check_chain, check_reporter};
 use crate::job::{Exit, Hop, JobRecord, JobState, Work};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;

@@ -1,7 +1,7 @@
 //! Status updates of children: which are accepted.
 //!
 //! A server reports the jobs that users have signed for it, or that came to it by handoffs that other servers have signed
-//! (`pliant_control::signed::check_reporter`). Agents pass on what they have checked. What contradicts the record of a job in
+//! (`pliant_control::handoff_chain::check_reporter`). Agents pass on what they have checked. What contradicts the record of a job in
 //! memory, the machine refuses; what contradicts the archive is refused here.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_control::agent::{Agent, ChildKind, Contradiction};
+use pliant_control::handoff_chain::check_reporter;
 use pliant_control::job::{Hop, JobRecord};
 use pliant_control::names::{Handle, Key, Name, User};
-use pliant_control::signed::{ClaimSubject, Expected, check_reporter};
+use pliant_control::signed::{ClaimSubject, Expected};
 use pliant_journal::Archive;
 use pliant_telemetry::names;
 use pliant_transport::{Revocations, ServerTls, ValidAt};

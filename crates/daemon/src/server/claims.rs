@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use pliant_control::coallocation::Subjob;
 use pliant_control::handoff::{Handoff, HandoffId};
+use pliant_control::handoff_chain::check_chain;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::server::{Event, Server};
 use pliant_control::signed::{
     CLOCK_TOLERANCE, Claim, ClaimSubject, Digest, Expected, HandoffSignature, HandoffStatement, SignedClaim,
-    check_chain,
 };
 use pliant_model::{Span, Time};
 use pliant_transport::{ClientTls, Clock, Revocations, ServerTls, ValidAt};

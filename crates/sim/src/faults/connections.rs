@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use pliant_control::agent::{self, ChildKind, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester};
+use pliant_control::handoff_chain::check_reporter;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Name, Token};
 use pliant_control::server;
 use pliant_control::server_info::ServerInfo;
-use pliant_control::signed::{Digest, HandoffSignature, Signature, check_reporter};
+use pliant_control::signed::{Digest, HandoffSignature, Signature};
 use rand::Rng;
 
 use super::Bug;
