@@ -211,7 +211,7 @@ fn certificate(authority: &Authority, dir: &Path, role: Role, name: &str) -> Res
 /// Ports that no other program is handed at random: below those of outgoing connections and of port 0.
 const PORTS: RangeInclusive<u16> = 16_384..=32_767;
 
-/// How many ports are tried before one more, whose error is told.
+/// How many ports are tried. If all fail, the error of one more try is returned.
 const TRIES: usize = 64;
 
 /// Two ports that are free now, and likely until the daemon listens there.

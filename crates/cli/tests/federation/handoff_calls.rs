@@ -1,9 +1,7 @@
 //! Who may say what about a job that one server hands over to another.
 
 use pliant_control::handoff::{HandoffId, Reply};
-use pliant_control::reason::DiscoverySummary;
 use pliant_control::signed::{Digest, HandoffSignature, Signature};
-use pliant_model::{MoveReason, Span};
 use pliant_transport::Role;
 use pliant_wire::proto::server_client::ServerClient;
 use pliant_wire::{CommitOrder, Prepare, proto};
@@ -11,6 +9,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::harness::*;
+use crate::stolen_key::work_of_alice;
 
 /// The job that a server of that name hands over.
 fn id() -> HandoffId {
@@ -19,27 +18,7 @@ fn id() -> HandoffId {
 
 /// A job of alice, who submitted it to paris.
 fn prepare(federation: &Federation) -> Prepare {
-    let (key, what) = (fresh_key(), rigid("true", 1, 60));
-    let alice = federation.client("alice");
-    let claim = alice.sign_submission(key, (&what, &[], false), &id().job.server).unwrap();
-    Prepare {
-        id: id(),
-        address: "127.0.0.1:1".to_owned(),
-        key,
-        owner: "alice".parse().unwrap(),
-        what,
-        inputs: Vec::new(),
-        submitted: now(),
-        compared: Vec::new(),
-        discovery: DiscoverySummary::default(),
-        hops: Vec::new(),
-        before: now() + Span(36_000),
-        latest: now() + Span(3_600),
-        sibling: false,
-        reason: MoveReason::EarlierCompletion,
-        request: "test".to_owned(),
-        claim,
-    }
+    work_of_alice(federation, "paris.7", "paris", rigid("true", 1, 60))
 }
 
 type ReplyResult = Result<Reply, Status>;

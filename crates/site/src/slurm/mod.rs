@@ -54,8 +54,8 @@ use crate::batch_system::search::JointSearch;
 use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
 use grouping::GroupedSubmissions;
-use nodes::Nodes;
-use queue::Mark;
+use nodes::{Nodes, fill};
+use queue::{Mark, leave_out_over};
 
 /// A Slurm cluster.
 #[derive(Debug)]
@@ -490,26 +490,4 @@ fn variables(settings: &Settings, call: &Call) -> Vec<(&'static str, OsString)> 
         ]);
     }
     variables
-}
-
-/// Leaves out others' jobs that are over, but for those that were not when the last listing was made: the end of
-/// them is reported once.
-fn leave_out_over(jobs: &mut Vec<ListedJob>, known: &mut Option<BTreeSet<String>>) {
-    let is_over = |job: &ListedJob| job.job_number.is_none() && job.phase() == Phase::Ended;
-    let over = jobs.iter().filter(|job| is_over(job)).map(|job| job.id.clone()).collect();
-    let before = known.replace(over);
-    jobs.retain(|job| !is_over(job) || before.as_ref().is_some_and(|before| !before.contains(&job.id)));
-}
-
-/// Notes a job's cores on its nodes, if they are as many as it has and on no other node.
-fn fill(job: &mut ListedJob, spread: &BTreeMap<String, u32>) -> bool {
-    let fits = spread.len() == job.allocations.len()
-        && job.allocations.iter().all(|allocation| spread.contains_key(&allocation.node))
-        && spread.values().sum::<u32>() == job.shape.cores;
-    if fits {
-        job.allocations
-            .iter_mut()
-            .for_each(|allocation| allocation.cores = spread.get(&allocation.node).copied());
-    }
-    fits
 }

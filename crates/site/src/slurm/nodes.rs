@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{Node, Partition};
+use pliant_control::listing::{ListedJob, Node, Partition};
 
 use super::hostlist;
 use super::states;
@@ -94,4 +94,17 @@ fn spread(details: &str) -> Option<BTreeMap<String, u32>> {
         }
     }
     Some(spread)
+}
+
+/// Notes a job's cores on its nodes, if they are as many as it has and on no other node.
+pub(super) fn fill(job: &mut ListedJob, spread: &BTreeMap<String, u32>) -> bool {
+    let fits = spread.len() == job.allocations.len()
+        && job.allocations.iter().all(|allocation| spread.contains_key(&allocation.node))
+        && spread.values().sum::<u32>() == job.shape.cores;
+    if fits {
+        job.allocations
+            .iter_mut()
+            .for_each(|allocation| allocation.cores = spread.get(&allocation.node).copied());
+    }
+    fits
 }

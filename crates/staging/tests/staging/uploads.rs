@@ -225,6 +225,6 @@ fn what_a_user_announced_is_not_replaced_by_others() {
     assert!(store.begin_new(&alice, KEY, spec("b", b"more")).is_ok());
     assert_eq!(own.append(2, b"rs").unwrap(), 4);
     own.finish().unwrap();
-    // The user's own announcement comes first, whoever was before.
+    // The user's own announcement replaces that of a server.
     assert_eq!(store.begin(&alice, KEY, spec("b", b"hers, too")).unwrap().offset(), 0);
 }

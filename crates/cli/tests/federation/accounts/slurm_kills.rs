@@ -27,7 +27,7 @@ fn hold(point: &str) -> PathBuf {
 fn write_commands() {
     fs::create_dir_all(base("slurm")).unwrap();
     fs::set_permissions(base("slurm"), fs::Permissions::from_mode(0o755)).unwrap();
-    // Whoever runs them says there that a point is reached.
+    // Each of these commands writes there that a point is reached.
     fs::create_dir_all(base("slurm/reached")).unwrap();
     fs::set_permissions(base("slurm/reached"), fs::Permissions::from_mode(0o1777)).unwrap();
     let folder = base("slurm");

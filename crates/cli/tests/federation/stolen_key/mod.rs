@@ -88,7 +88,13 @@ fn job_of_alice(federation: &Federation, job: &str, audience: &str) -> Prepare {
     work_of_alice(federation, job, audience, script())
 }
 
-fn work_of_alice(federation: &Federation, job: &str, audience: &str, what: SubmittedWork) -> Prepare {
+/// The same for other work.
+pub(crate) fn work_of_alice(
+    federation: &Federation,
+    job: &str,
+    audience: &str,
+    what: SubmittedWork,
+) -> Prepare {
     let key = fresh_key();
     let claim =
         federation.client("alice").sign_submission(key, (&what, &[], false), &audience.parse().unwrap());
@@ -257,7 +263,7 @@ async fn nothing_is_handed_over_that_its_user_has_not_signed() {
         "for paris, and nancy",
     )
     .await;
-    // A job that another server has, by a handoff that the thief has signed itself, or nobody.
+    // A job that another server has, by a handoff without a signature, and by one that the thief has signed itself.
     let mut nancys = job_of_alice(&federation, "nancy.1", "nancy");
     handoff_refused(&federation, &mut lyon, nancys.clone(), "lead to nancy").await;
     nancys.hops = vec![hop("nancy", PARIS, None)];

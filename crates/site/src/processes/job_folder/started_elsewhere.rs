@@ -174,7 +174,7 @@ pub(super) fn last_line(path: &Path) -> Option<String> {
     Some(last.chars().filter(|letter| !letter.is_control()).take(LINE_LETTERS_MAX).collect())
 }
 
-/// Makes a folder of this user's, for nobody else.
+/// Makes a folder that only this user may enter.
 pub(super) fn make_own(folder: &Path) -> Result<(), StagingError> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

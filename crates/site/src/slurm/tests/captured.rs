@@ -11,9 +11,10 @@ use pliant_model::{Span, Time};
 
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::submitter::{Submitter, Submitters};
+use crate::slurm::accounts;
 use crate::slurm::configuration::{ClusterConfiguration, Scheduler};
-use crate::slurm::queue::{self, Mark};
-use crate::slurm::{accounts, fill, leave_out_over, nodes};
+use crate::slurm::nodes::{self, fill};
+use crate::slurm::queue::{self, Mark, leave_out_over};
 
 const SQUEUE: &str = include_str!("captured/squeue.txt");
 const EXITS: &str = include_str!("captured/squeue-exits.txt");
