@@ -52,8 +52,7 @@ pub use manifest::{FileSpec, check_manifest};
 pub use names::{FileName, NameError, NameProblem, is_unprintable};
 pub use receive::{receive_inputs, receive_shared};
 pub use results::{
-    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultPart, ResultReader, Results,
-    open_result, results,
+    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
 };
 pub use script::{SCRIPT, TASKS, put_script, put_tasks};
 pub use sealed::{SealedFile, SealedResults, keep_sealed, seal, sealed, sum_up};

@@ -41,19 +41,6 @@ pub struct ResultLimits {
     pub bytes: u64,
 }
 
-/// Which of its results a job's folder has: where a job runs as an account of its own, its outputs are in another folder than its
-/// files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ResultPart {
-    /// The standard outputs and the files.
-    All,
-    /// The standard outputs.
-    Outputs,
-    /// The files.
-    Files,
-}
-
 /// A file that a job left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResultFile {
@@ -117,19 +104,6 @@ pub struct ResultReader {
 ///
 /// If the job's folder itself cannot be read. What is wrong *in* it is left out and reported.
 pub fn results(job_dir: &Path, limits: ResultLimits) -> Result<Results, StagingError> {
-    part_of_results(job_dir, ResultPart::All, limits)
-}
-
-/// Lists some of the results of the job in `job_dir`, as [`results`] lists all.
-///
-/// # Errors
-///
-/// As for [`results`].
-pub(crate) fn part_of_results(
-    job_dir: &Path,
-    part: ResultPart,
-    limits: ResultLimits,
-) -> Result<Results, StagingError> {
     let job = Folder::open(job_dir)?;
     // A job that spoils the list of its inputs gets them all back.
     let inputs = Inputs::read(&job).ok().flatten().unwrap_or_default();
@@ -140,14 +114,12 @@ pub(crate) fn part_of_results(
         entries_left: limits.files.saturating_mul(2).saturating_add(Results::ENTRIES_BEYOND),
         found: Results::default(),
     };
-    let outputs = [ResultName::Stdout, ResultName::Stderr];
-    for name in outputs.into_iter().filter(|_| part != ResultPart::Files) {
+    for name in [ResultName::Stdout, ResultName::Stderr] {
         if let Ok(Some((_, metadata))) = job.file(&name.to_string()) {
             walk.found.files.push(ResultFile::new(name, &metadata));
         }
     }
     match job.child(WORK) {
-        _ if part == ResultPart::Outputs => {}
         Ok(Some(work)) => walk.folder(&work, "", 1),
         Ok(None) => {}
         Err(_) => walk.leave_out(WORK, LeftOutReason::NotAFile),

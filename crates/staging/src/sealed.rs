@@ -10,8 +10,7 @@ use super::checksum::Checksum;
 use super::error::StagingError;
 use super::folder::Folder;
 use super::results::{
-    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultPart, Results, open_result,
-    part_of_results,
+    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, Results, open_result, results,
 };
 
 const SEALED: &str = "results.json";
@@ -47,7 +46,7 @@ pub struct SealedFile {
 ///
 /// If the job's folder cannot be read or written: [`StagingError::DiskFull`] among others.
 pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, StagingError> {
-    let sealed = sum_up(job_dir, ResultPart::All, limits)?;
+    let sealed = sum_up(job_dir, limits)?;
     keep_sealed(job_dir, &sealed)?;
     Ok(sealed)
 }
@@ -57,8 +56,8 @@ pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Stagi
 /// # Errors
 ///
 /// If the job's folder cannot be read.
-pub fn sum_up(job_dir: &Path, part: ResultPart, limits: ResultLimits) -> Result<SealedResults, StagingError> {
-    let Results { files, left_out, left_out_count } = part_of_results(job_dir, part, limits)?;
+pub fn sum_up(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, StagingError> {
+    let Results { files, left_out, left_out_count } = results(job_dir, limits)?;
     let mut sealed = SealedResults { files: Vec::with_capacity(files.len()), left_out, left_out_count };
     for ResultFile { name, modified, .. } in files {
         let read = open_result(job_dir, &name, 0).and_then(|reader| {

@@ -231,6 +231,11 @@ impl Launched {
         set.map_err(|source| LauncherError::Io { action: "wait for what runs as the account", source })
     }
 
+    /// Does something with the socket to its standard input and output.
+    pub(crate) fn with_socket<T>(&self, act: impl FnOnce(&UnixStream) -> T) -> T {
+        act(&self.talk)
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

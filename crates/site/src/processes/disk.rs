@@ -74,8 +74,8 @@ pub(super) struct DiskMeter {
 /// Whose files are measured.
 #[derive(Debug)]
 enum Source {
-    /// This user's, in a folder.
-    Own(PathBuf),
+    /// This user's: a folder, and what the job writes to its standard outputs.
+    Own(PathBuf, [PathBuf; 2]),
     /// An account's.
     Account(AccountRun),
 }
@@ -89,9 +89,9 @@ struct Measurement {
 }
 
 impl DiskMeter {
-    /// A meter of the files in a folder of this user's.
-    pub(super) fn own(folder: PathBuf) -> DiskMeter {
-        DiskMeter::new(Source::Own(folder))
+    /// A meter of the files in a folder of this user's, and of these outputs.
+    pub(super) fn own(folder: PathBuf, outputs: [PathBuf; 2]) -> DiskMeter {
+        DiskMeter::new(Source::Own(folder, outputs))
     }
 
     /// A meter of all files in the job's folder of an account.
@@ -127,9 +127,11 @@ impl DiskMeter {
 
     fn begin(&mut self, now: Instant, most: u64) {
         match &self.source {
-            Source::Own(folder) => {
+            Source::Own(folder, outputs) => {
                 let begin = Instant::now();
-                let usage = DiskUsage::of(folder, most);
+                let mut usage = DiskUsage::of(folder, most);
+                let blocks = outputs.iter().filter_map(|path| fs::symlink_metadata(path).ok());
+                usage.bytes += blocks.map(|output| output.blocks() * BLOCK_BYTES).sum::<u64>();
                 self.took(now, Ok(usage), begin.elapsed());
             }
             Source::Account(account) => match Measurement::begin(account, now, most) {
@@ -218,7 +220,12 @@ mod tests {
         let why = meter.usage(now + UNMEASURED_AT_MOST, 1).unwrap_err();
         assert!(why.contains("cannot run the launcher"), "{why}");
         // One that succeeds begins anew.
-        meter.source = Source::Own(scratch.path().to_owned());
-        assert!(meter.usage(now + UNMEASURED_AT_MOST + PERIOD, 1).is_ok());
+        let outputs = ["stdout", "stderr"].map(|name| scratch.path().join(name));
+        meter.source = Source::Own(scratch.path().join("work"), outputs.clone());
+        let later = now + UNMEASURED_AT_MOST + PERIOD;
+        assert_eq!(meter.usage(later, 1), Ok(DiskUsage::default()));
+        fs::write(&outputs[1], vec![7; 100_000]).unwrap();
+        let usage = meter.usage(later + PERIOD, 1).unwrap();
+        assert!((100_000..200_000).contains(&usage.bytes) && usage.files == 0, "{usage:?}");
     }
 }

@@ -32,9 +32,6 @@ fn sized(procs: u32) -> String {
     format!("spec.{procs}.json")
 }
 
-/// How much is read of the reason for which a program was not started.
-const REFUSAL_BYTES: u64 = 4_096;
-
 /// What was tried with a file whose content makes no sense.
 const UNDERSTAND: &str = "understand";
 
@@ -182,20 +179,6 @@ impl Folder {
             Err(FolderError { action: UNDERSTAND, .. }) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Why the job's program was not started, as the first line of its standard error says with that beginning; the file is
-    /// emptied then.
-    pub(super) fn take_refusal(&self, beginnings: &[&str]) -> Option<String> {
-        let path = self.path.join("stderr");
-        let mut head = Vec::new();
-        File::open(&path).ok()?.take(REFUSAL_BYTES).read_to_end(&mut head).ok()?;
-        let text = String::from_utf8_lossy(&head);
-        let line = text.lines().next().unwrap_or_default();
-        let why = beginnings.iter().find_map(|beginning| line.strip_prefix(beginning))?.to_owned();
-        // A text that is there twice does no harm.
-        let _ = OpenOptions::new().write(true).truncate(true).open(&path);
-        Some(why)
     }
 
     pub(super) fn has_spec(&self) -> bool {

@@ -26,8 +26,8 @@
 //!
 //! # Accounts
 //!
-//! A job that runs as an account of its own ([`RunSpec::account`]) has its work folder, script, tasks and inputs in a folder of that
-//! account, a [`JobFolder`](crate::JobFolder). The folder above has the records, and belongs to the server: no job can read or
+//! A job that runs as an account of its own ([`RunSpec::account`]) has its work folder, script, tasks, inputs and outputs in a folder of
+//! that account, a [`JobFolder`](crate::JobFolder). The folder above has the records, and belongs to the server: no job can read or
 //! change them. The supervisor stays the server's, starts the job's program through the launcher, and signals it through that.
 //!
 //! # Why no job is started twice, and none is forgotten

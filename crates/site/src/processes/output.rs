@@ -11,10 +11,35 @@ use std::time::Duration;
 
 use pliant_wire::cut_notice;
 
+/// How much of the beginning is kept in memory.
+const HEAD_BYTES: usize = 4_096;
+
 /// A copy under way.
 #[derive(Debug)]
 pub(super) struct Copy {
-    done: Receiver<bool>,
+    done: Receiver<Copied>,
+}
+
+/// What was copied.
+#[derive(Debug)]
+pub(super) struct Copied {
+    /// Something was dropped, or may have been.
+    pub(super) was_cut: bool,
+    /// The beginning, whatever became of the file; and the file, unless the copy goes on.
+    head: Vec<u8>,
+    file: Option<File>,
+}
+
+impl Copied {
+    /// Why the job's program was not started, as the first line says with one of those beginnings; the file is emptied then.
+    pub(super) fn take_refusal(&self, beginnings: &[&str]) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.head);
+        let line = text.lines().next().unwrap_or_default();
+        let why = beginnings.iter().find_map(|beginning| line.strip_prefix(beginning))?.to_owned();
+        // A text that is there twice does no harm.
+        let _ = self.file.as_ref().map(|file| file.set_len(0));
+        Some(why)
+    }
 }
 
 impl Copy {
@@ -25,26 +50,28 @@ impl Copy {
     pub(super) fn start(pipe: impl Read + Send + 'static, file: File, max_bytes: u64) -> io::Result<Copy> {
         let (sender, done) = mpsc::channel();
         thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(move || {
-            let was_cut = copy(pipe, &file, max_bytes);
+            let (was_cut, head) = copy(pipe, &file, max_bytes);
             let is_safe = file.sync_all().is_ok();
             // The wait may be over.
-            let _ = sender.send(was_cut || !is_safe);
+            let _ = sender.send(Copied { was_cut: was_cut || !is_safe, head, file: Some(file) });
         })?;
         Ok(Copy { done })
     }
 
     /// Waits until everything is copied and on disk, but not beyond `at_most`: a process that is none of the job's may
-    /// have been handed the pipe. Returns whether something was dropped.
-    pub(super) fn finish(self, at_most: Duration) -> bool {
-        self.done.recv_timeout(at_most).unwrap_or(true)
+    /// have been handed the pipe.
+    pub(super) fn finish(self, at_most: Duration) -> Copied {
+        let unfinished = Copied { was_cut: true, head: Vec::new(), file: None };
+        self.done.recv_timeout(at_most).unwrap_or(unfinished)
     }
 }
 
-/// Returns whether something was dropped.
-fn copy(pipe: impl Read, mut file: impl Write, max_bytes: u64) -> bool {
-    let mut left = max_bytes;
+/// Returns whether something was dropped, and the beginning.
+fn copy(pipe: impl Read, mut file: impl Write, max_bytes: u64) -> (bool, Vec<u8>) {
+    let (mut left, mut head) = (max_bytes, Vec::new());
     let mut was_cut = false;
     let drained = drain(pipe, |piece| {
+        head.extend(&piece[..piece.len().min(HEAD_BYTES - head.len())]);
         if was_cut {
             return;
         }
@@ -61,7 +88,7 @@ fn copy(pipe: impl Read, mut file: impl Write, max_bytes: u64) -> bool {
             let _ = file.write_all(notice.as_bytes());
         }
     });
-    was_cut || drained.is_err()
+    (was_cut || drained.is_err(), head)
 }
 
 /// Reads a pipe to its end, piece by piece.
@@ -108,7 +135,9 @@ mod tests {
         let check = |input: &str, max_bytes: u64, space: usize, expected: &str, is_cut: bool| {
             let mut disk = Disk { content: Vec::new(), space };
             let mut input_left = input.as_bytes();
-            assert_eq!(copy(&mut input_left, &mut disk, max_bytes), is_cut, "{input} {max_bytes} {space}");
+            let (was_cut, head) = copy(&mut input_left, &mut disk, max_bytes);
+            assert_eq!(was_cut, is_cut, "{input} {max_bytes} {space}");
+            assert_eq!(head, &input.as_bytes()[..input.len().min(HEAD_BYTES)]);
             assert!(input_left.is_empty(), "everything is read");
             assert_eq!(String::from_utf8(disk.content).unwrap(), expected);
         };

@@ -25,6 +25,7 @@ use super::allotted;
 use super::cgroup::Cgroup;
 use super::folder::{Folder, FolderError};
 use super::group::ProcessGroup;
+use super::job_folder::make_outputs;
 use super::output::Copy;
 use super::record::{Exit, Started};
 use super::spec::RunSpec;
@@ -188,9 +189,10 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         }
         let spec = prepare(folder)?;
         let cgroup = cgroup(&spec)?;
+        let outputs = outputs(folder, &spec)?;
         // Its walltime begins when it is started, however long that was tried.
         let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
-        Ok((start(folder, &spec, cgroup.as_ref())?, spec, cgroup, begin, begin_unix_ms))
+        Ok((start(folder, &spec, cgroup.as_ref(), outputs)?, spec, cgroup, begin, begin_unix_ms))
     });
     let (mut job, spec, cgroup, begin, begin_unix_ms) = match began {
         Ok(began) => began,
@@ -212,10 +214,10 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     if let Some(cgroup) = cgroup {
         cgroup.remove();
     }
-    let cut = [job.stdout.finish(OUTPUT_AT_MOST), job.stderr.finish(OUTPUT_AT_MOST)];
+    let [stdout, stderr] = [job.stdout, job.stderr].map(|copy| copy.finish(OUTPUT_AT_MOST));
     let outcome = match (&spec.account, outcome) {
         (Some(_), Outcome::ExitCode(code)) if code == i32::from(REFUSED) => {
-            let refusal = folder.take_refusal(&account::REFUSALS);
+            let refusal = stderr.take_refusal(&account::REFUSALS);
             refusal.map_or(Outcome::ExitCode(code), Outcome::NotStarted)
         }
         (_, outcome) => outcome,
@@ -232,8 +234,8 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         elapsed_ms,
         cpu_s,
         max_rss_kb,
-        stdout_cut: cut[0],
-        stderr_cut: cut[1],
+        stdout_cut: stdout.was_cut,
+        stderr_cut: stderr.was_cut,
     }
 }
 
@@ -298,6 +300,15 @@ fn cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
     Cgroup::create(base, &name, &spec.limits).map(Some).map_err(failed)
 }
 
+/// The files for what the job writes to its standard outputs: the account's, if it runs as one.
+fn outputs(folder: &Folder, spec: &RunSpec) -> Result<[File; 2], NotStarted> {
+    match &spec.account {
+        None => Ok([folder.create_output("stdout")?, folder.create_output("stderr")?]),
+        Some(account) => make_outputs(account)
+            .map_err(|error| NotStarted { reason: error.public_message(), may_pass: error.may_pass() }),
+    }
+}
+
 /// A started job.
 struct Job {
     group: ProcessGroup,
@@ -333,12 +344,16 @@ impl Job {
 }
 
 /// Starts the job in a process group of its own.
-fn start(folder: &Folder, spec: &RunSpec, cgroup: Option<&Cgroup>) -> Result<Job, NotStarted> {
+fn start(
+    folder: &Folder,
+    spec: &RunSpec,
+    cgroup: Option<&Cgroup>,
+    [stdout_file, stderr_file]: [File; 2],
+) -> Result<Job, NotStarted> {
     // Checked: there is a program.
     let [program, arguments @ ..] = spec.program.as_slice() else {
         return Err(NotStarted::lasting("no program"));
     };
-    let (stdout_file, stderr_file) = (folder.create_output("stdout")?, folder.create_output("stderr")?);
     let (mut command, program) = match &spec.account {
         Some(account) => (account::command(account), "the launcher"),
         None => (own_command(folder, spec, program, arguments)?, program.as_str()),

@@ -215,7 +215,10 @@ impl Watch<'_> {
     /// What measures the files of the job.
     fn disk_meter(&self) -> DiskMeter {
         match &self.spec.account {
-            None => DiskMeter::own(self.folder.work()),
+            None => {
+                let outputs = ["stdout", "stderr"].map(|name| self.folder.path().join(name));
+                DiskMeter::own(self.folder.work(), outputs)
+            }
             Some(account) => DiskMeter::account(account.clone()),
         }
     }

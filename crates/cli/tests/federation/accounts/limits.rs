@@ -23,12 +23,14 @@ async fn a_job_that_uses_more_than_it_may_ends_and_others_do_not() {
     federation.reaches(&bob, &other.handle, JobState::Active).await;
     let memory = r#"half() { perl -e '$a = "x" x (48 << 20); sleep 1000'; }; trap '' TERM; half & half"#;
     let fills = "i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i + 1)); sleep 0.02; done";
+    let prints = "while :; do head -c 1000000 /dev/zero; sleep 0.02; done";
     let beside = "while :; do head -c 1000000 /dev/zero >> ../beside; sleep 0.02; done";
     let many = "mkdir many; i=0; while :; do : > many/$i; i=$((i + 1)); done";
     for (text, what) in [
         (memory, "bytes of memory, 67108864 are allowed"),
         (BOMB, "processes and threads, 60 are allowed"),
         (fills, "bytes of files, 33554432 are allowed"),
+        (prints, "bytes of files, 33554432 are allowed"),
         (beside, "bytes of files, 33554432 are allowed"),
         (many, "files, 1000 are allowed"),
     ] {

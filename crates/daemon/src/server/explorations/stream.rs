@@ -1,6 +1,8 @@
 //! One client's stream: its calls in their order, and the ends of its requests as they come.
 
-use pliant_control::payload::Payload;
+use std::error::Error;
+use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use pliant_control::names::Token;
@@ -8,9 +10,11 @@ use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
     Answer, Event, Prospects, RequestKey, RequestState, Submit, TimedEvent, UserShare,
 };
+use pliant_control::payload::Payload;
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
-use pliant_staging::{FileSpec, StagingError};
+use pliant_site::JobFolder;
+use pliant_staging::{FileSpec, ResultName, StagingError};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, proto};
 use tokio::sync::mpsc;
@@ -254,8 +258,8 @@ impl ExplorationCall {
     /// The state of a request, with its output.
     async fn status(&self, id: Attempt, state: RequestState) -> ExplorationAnswer {
         let name = match state {
-            RequestState::Completed => "stdout",
-            RequestState::Failed => "stderr",
+            RequestState::Completed => ResultName::Stdout,
+            RequestState::Failed => ResultName::Stderr,
             RequestState::Waiting | RequestState::Running | RequestState::Cancelled => {
                 return ExplorationAnswer::Status { id, state, output: Vec::new() };
             }
@@ -266,12 +270,18 @@ impl ExplorationCall {
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
         let dir = self.explorations.runner.host.request_dir(key);
-        let read = blocking(&dir, move |dir| std::fs::read(dir.join(name))).await;
-        let mut output = read.unwrap_or_else(|error| {
+        let read = blocking(&dir, move |dir| output_of(dir, &name)).await;
+        let output = read.unwrap_or_else(|error| {
             tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");
             Vec::new()
         });
-        output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
         ExplorationAnswer::Status { id, state, output }
     }
+}
+
+/// What a request has written, as much of it as is kept of one.
+fn output_of(dir: &Path, name: &ResultName) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    let mut output = Vec::new();
+    JobFolder::at(dir)?.open(None, name, 0)?.take(OUTPUT_BYTES_MAX as u64).read_to_end(&mut output)?;
+    Ok(output)
 }

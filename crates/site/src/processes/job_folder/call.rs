@@ -35,13 +35,10 @@ pub(super) enum Call {
     },
     /// Becomes the job's program, in the work folder or in another folder of the account.
     Start { program: Vec<String>, env: BTreeMap<String, String>, place: Option<PathBuf> },
-    /// Sums up the files in the work folder; those and the outputs, if they are there or a task is named.
-    Results {
-        task: Option<FileName>,
-        limits: ResultLimits,
-        #[serde(default)]
-        outputs: bool,
-    },
+    /// Makes the files of the job's standard output and error, and sends them open along with the answer.
+    Outputs,
+    /// Sums up what the job, or a task of it, has left.
+    Results { task: Option<FileName>, limits: ResultLimits },
     /// Sends a result from an offset on.
     Open { task: Option<FileName>, name: ResultName, offset: u64 },
     /// Says how long the longest instance of a batch took.
@@ -82,6 +79,8 @@ pub(super) enum GateCall {
 pub(super) enum Reply {
     /// The files are there.
     Put,
+    /// The files are sent along.
+    Outputs,
     /// What was summed up.
     Results(SealedResults),
     /// The bytes of a result follow.

@@ -129,17 +129,13 @@ pub(super) fn results(
     limits: ResultLimits,
 ) -> Result<SealedResults, FilesError> {
     let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
-    let outputs = account.has_records;
-    let has_outputs = outputs || task.is_some();
-    let call = Call::Results { task, limits, outputs };
-    let mut launched = begun(account, &call)?;
+    let mut launched = begun(account, &Call::Results { task, limits })?;
     launched.answer_within(Some(SUMMED_UP_WITHIN));
     let Reply::Results(found) = Answer::of(launched)?.finish(account)? else {
         return Err(unexpected(account));
     };
-    let is_file = |name: &ResultName| has_outputs || matches!(name, ResultName::File(_));
-    // Those are the server's.
-    if found.files.len() > limits.files + 2 || !found.files.iter().all(|file| is_file(&file.name)) {
+    // Its outputs come on top.
+    if found.files.len() > limits.files + 2 {
         return Err(unexpected(account));
     }
     Ok(found)
@@ -247,12 +243,12 @@ fn answered(account: &AccountRun, call: &Call) -> Result<Reply, FilesError> {
     Answer::of(launched)?.finish(account)
 }
 
-fn unexpected(account: &AccountRun) -> FilesError {
+pub(super) fn unexpected(account: &AccountRun) -> FilesError {
     let problem = "has given an answer that makes no sense".to_owned();
     LauncherError::Disorder { account: account.name.clone(), problem }.into()
 }
 
-fn begun(account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
+pub(super) fn begun(account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
     let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), &account.folder)?;
     match launched.write_all(&line(call)) {
         // It has said why.

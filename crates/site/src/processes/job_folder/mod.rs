@@ -12,6 +12,7 @@
 mod call;
 mod client;
 mod gate;
+mod outputs;
 mod serve;
 mod slots;
 mod started_elsewhere;
@@ -21,8 +22,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use pliant_staging::{
-    FileSpec, ResultLimits, ResultName, ResultPart, ResultReader, SealedResults, StagingError, WORK,
-    keep_sealed, open_result, seal, sealed, sum_up,
+    FileSpec, ResultLimits, ResultName, ResultReader, SealedResults, StagingError, WORK, keep_sealed,
+    open_result, seal, sealed,
 };
 
 use crate::accounts::{AccountRun, LauncherError};
@@ -31,6 +32,7 @@ use crate::processes::{self, FolderError, RunSpec, account_of};
 pub use client::AccountStream;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
 pub use gate::JobGate;
+pub(crate) use outputs::make_outputs;
 pub use serve::serve_call;
 
 /// The folder in the records of a subjob with a folder for each of its tasks.
@@ -156,18 +158,9 @@ impl JobFolder {
         if let Some(found) = kept(&self.records)? {
             return Ok(found);
         }
-        if account.has_records {
-            let found = client::results(account, None, limits)?;
-            keep_sealed(&self.records, &found)?;
-            return Ok(found);
-        }
-        let mut all = sum_up(&self.records, ResultPart::Outputs, limits)?;
-        let files = client::results(account, None, limits)?;
-        all.files.extend(files.files);
-        all.left_out.extend(files.left_out);
-        all.left_out_count = all.left_out_count.saturating_add(files.left_out_count);
-        keep_sealed(&self.records, &all)?;
-        Ok(all)
+        let found = client::results(account, None, limits)?;
+        keep_sealed(&self.records, &found)?;
+        Ok(found)
     }
 
     /// The same of a task of a subjob.
@@ -200,20 +193,13 @@ impl JobFolder {
     /// # Errors
     /// There is none, it cannot be read, or the account cannot be reached.
     pub fn open(&self, task: Option<&str>, name: &ResultName, offset: u64) -> Result<FileStream, FilesError> {
-        match (&self.access, task, name) {
-            (Access::Account(account), None, ResultName::Stdout | ResultName::Stderr)
-                if !account.has_records =>
-            {
-                Ok(FileStream::Own(open_result(&self.records, name, offset)?))
+        Ok(match (&self.access, task) {
+            (Access::Own, None) => FileStream::Own(open_result(&self.records, name, offset)?),
+            (Access::Own, Some(task)) => {
+                FileStream::Own(open_result(&self.records.join(WORK).join(task), name, offset)?)
             }
-            (Access::Own, None, _) => Ok(FileStream::Own(open_result(&self.records, name, offset)?)),
-            (Access::Own, Some(task), _) => {
-                Ok(FileStream::Own(open_result(&self.records.join(WORK).join(task), name, offset)?))
-            }
-            (Access::Account(account), ..) => {
-                Ok(FileStream::Account(client::open(account, task, name, offset)?))
-            }
-        }
+            (Access::Account(account), _) => FileStream::Account(client::open(account, task, name, offset)?),
+        })
     }
 
     /// How long the longest instance of a batch took for each unit of its service, in milliseconds, if that is known.

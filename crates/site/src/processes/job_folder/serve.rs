@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pliant_staging::{
-    FileName, FileSpec, ResultPart, StagingError, WORK, open_result, put_script, put_tasks, receive_inputs,
+    FileName, FileSpec, StagingError, WORK, open_result, put_script, put_tasks, receive_inputs,
     receive_shared, sum_up,
 };
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::call::{CALL_BYTES_MAX, Call, Failed, GateCall, Reply, line, read_line};
+use super::outputs;
 use super::started_elsewhere::last_line;
 use crate::processes::{
     DiskUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, ask_end, find, longest_of_batch,
@@ -45,12 +46,13 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
         Call::Put { specs, script, tasks, inputs, shared } => write_specs(folder, &specs)
             .and_then(|()| put(folder, &mut input, [script, tasks], &inputs, &shared))
             .map(|()| Reply::Put),
-        Call::Results { task, limits, outputs } => within(folder, task.as_ref())
-            .and_then(|dir| {
-                let part = if outputs || task.is_some() { ResultPart::All } else { ResultPart::Files };
-                sum_up(&dir, part, limits)
-            })
-            .map(Reply::Results),
+        Call::Outputs => match outputs::created(folder) {
+            Ok(files) => return outputs::send(&output, &files),
+            Err(error) => Err(error),
+        },
+        Call::Results { task, limits } => {
+            within(folder, task.as_ref()).and_then(|dir| sum_up(&dir, limits)).map(Reply::Results)
+        }
         Call::Open { task, name, offset } => {
             match within(folder, task.as_ref()).and_then(|dir| open_result(&dir, &name, offset)) {
                 Ok(mut file) => {

@@ -152,7 +152,7 @@ impl Running<'_> {
 
     fn finish(self) -> TaskEnd {
         let end = self.process.finish();
-        TaskEnd::of(self.name, end, self.output.map(|copy| copy.finish(OUTPUT_AT_MOST)))
+        TaskEnd::of(self.name, end, self.output.map(|copy| copy.finish(OUTPUT_AT_MOST).was_cut))
     }
 }
 
