@@ -30,7 +30,7 @@ pub enum Request {
         /// The folder: directly within one that the file allows.
         folder: PathBuf,
     },
-    /// Runs a program as the account, in a session of its own, in place of the launcher.
+    /// Runs a program as the account, in a session of its own, in place of the launcher. It reads what follows the request.
     Run {
         /// The account's name.
         account: String,
@@ -40,10 +40,8 @@ pub enum Request {
         environment: Vec<(OsString, OsString)>,
         /// The folder in which it runs. The account must have access to it.
         folder: PathBuf,
-        /// The program's standard input.
-        input: StandardInput,
-        /// The program's resource limits.
-        limits: Limits,
+        /// The most processes and threads of the account, if there is a limit.
+        processes_max: Option<u64>,
     },
     /// Sends a signal to processes of the account.
     Signal {
@@ -54,15 +52,6 @@ pub enum Request {
         /// Process ids. A negative number is the process group of that id.
         processes: Vec<i32>,
     },
-}
-
-/// The standard input of a program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StandardInput {
-    /// It is empty.
-    Empty,
-    /// What follows the request.
-    Rest,
 }
 
 /// A signal that a server may send.
@@ -77,22 +66,6 @@ pub enum Signal {
     /// Goes on after a stop.
     Cont,
 }
-
-/// A resource of a process that is limited.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Limit {
-    /// Bytes of address space of each process.
-    AddressSpace,
-    /// Processes and threads of the account.
-    Processes,
-    /// Bytes of each file that is written.
-    FileSize,
-    /// Bytes of a core dump.
-    CoreDump,
-}
-
-/// Resource limits, each at most once.
-pub type Limits = Vec<(Limit, u64)>;
 
 /// Why bytes are no request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,17 +131,12 @@ impl Request {
             Request::MakeFolder { folder, .. } | Request::EmptyFolder { folder, .. } => {
                 fields.add(folder.as_os_str().as_bytes());
             }
-            Request::Run { program, environment, folder, input, limits, .. } => {
+            Request::Run { program, environment, folder, processes_max, .. } => {
                 fields.add(folder.as_os_str().as_bytes());
-                fields.add(input.word().as_bytes());
                 fields.list(program.iter().map(|word| word.as_bytes()));
                 let pairs = environment.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
                 fields.list(pairs);
-                let limits: Vec<[Vec<u8>; 2]> = limits
-                    .iter()
-                    .map(|(limit, value)| [limit.word().into(), value.to_string().into_bytes()])
-                    .collect();
-                fields.list(limits.iter().flatten().map(Vec::as_slice));
+                fields.add(processes_max.map_or(String::new(), |most| most.to_string()).as_bytes());
             }
             Request::Signal { signal, processes, .. } => {
                 fields.add(signal.word().as_bytes());
@@ -212,15 +180,12 @@ impl Request {
             "empty-folder" => Request::EmptyFolder { account, folder: fields.path("folder")? },
             "run" => {
                 let folder = fields.path("folder")?;
-                let input = StandardInput::of(&fields.text("input")?).ok_or(Malformed::Field("input"))?;
-                let program: Vec<OsString> = fields
-                    .list("program")?
-                    .into_iter()
-                    .map(|word| word.os("program"))
-                    .collect::<Result<_, _>>()?;
+                let program = fields.list("program")?.into_iter().map(|word| word.os("program"));
+                let program = program.collect::<Result<_, _>>()?;
                 let environment = environment(fields.list("environment")?)?;
-                let limits = limits(fields.list("limits")?)?;
-                Request::Run { account, program, environment, folder, input, limits }
+                let most = Some(fields.field("processes_max")?).filter(|most| !most.0.is_empty());
+                let processes_max = most.map(|most| most.number("processes_max")).transpose()?;
+                Request::Run { account, program, environment, folder, processes_max }
             }
             "signal" => {
                 let signal = Signal::of(&fields.text("signal")?).ok_or(Malformed::Field("signal"))?;
@@ -248,46 +213,23 @@ fn environment(fields: Vec<Field<'_>>) -> Result<Vec<(OsString, OsString)>, Malf
     Ok(environment)
 }
 
-fn limits(fields: Vec<Field<'_>>) -> Result<Limits, Malformed> {
-    let wrong = Malformed::Field("limits");
-    let (pairs, []) = fields.as_chunks::<2>() else { return Err(wrong) };
-    let mut limits = Limits::new();
-    for [limit, value] in pairs {
-        let limit = Limit::of(&limit.text("limits")?).ok_or(wrong.clone())?;
-        if limits.iter().any(|(earlier, _)| *earlier == limit) {
-            return Err(wrong);
+impl Signal {
+    /// Every signal.
+    pub const ALL: [Signal; 4] = [Signal::Term, Signal::Kill, Signal::Stop, Signal::Cont];
+
+    fn word(self) -> &'static str {
+        match self {
+            Signal::Term => "term",
+            Signal::Kill => "kill",
+            Signal::Stop => "stop",
+            Signal::Cont => "cont",
         }
-        limits.push((limit, value.number("limits")?));
     }
-    Ok(limits)
+
+    fn of(word: &str) -> Option<Signal> {
+        Signal::ALL.into_iter().find(|signal| signal.word() == word)
+    }
 }
-
-/// Gives each value of an enum a word.
-macro_rules! words {
-    ($name:ident { $($value:ident: $word:literal),+ $(,)? }) => {
-        impl $name {
-            /// Every value.
-            pub const ALL: &'static [$name] = &[$($name::$value),+];
-
-            fn word(self) -> &'static str {
-                match self { $($name::$value => $word),+ }
-            }
-
-            fn of(word: &str) -> Option<$name> {
-                Self::ALL.iter().copied().find(|value| value.word() == word)
-            }
-        }
-    };
-}
-
-words!(StandardInput { Empty: "empty", Rest: "rest" });
-words!(Signal { Term: "term", Kill: "kill", Stop: "stop", Cont: "cont" });
-words!(Limit {
-    AddressSpace: "address-space",
-    Processes: "processes",
-    FileSize: "file-size",
-    CoreDump: "core-dump",
-});
 
 /// Fields that are written.
 struct Fields(Vec<u8>);

@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -20,7 +19,7 @@ use crate::error::Error;
 use crate::folder::{self, JobFolder};
 use crate::privileges;
 use crate::protected::{self, Kind};
-use crate::request::{Limit, Request, Signal, StandardInput};
+use crate::request::{Request, Signal};
 
 /// The exit code of the launcher if it has not done what it was asked for.
 pub const REFUSED: u8 = 125;
@@ -68,16 +67,15 @@ fn serve(config: &Path) -> Result<(), Error> {
     match request {
         Request::MakeFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.make(&account),
         Request::EmptyFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.empty(&account),
-        Request::Run { program, environment, folder, input, limits, .. } => {
+        Request::Run { program, environment, folder, processes_max, .. } => {
             check_program(&program, &config)?;
             check_environment(&environment)?;
             setsid().map_err(Error::system(
                 "begin a session (the caller must not make the launcher the leader of a process group)",
             ))?;
             privileges::become_account(&account)?;
-            set_limits(&limits)?;
+            set_limits(processes_max)?;
             folder::enter(&folder)?;
-            set_input(input)?;
             Err(run(&program, environment, &account))
         }
         Request::Signal { signal, processes, .. } => {
@@ -128,31 +126,15 @@ fn check_environment(environment: &[(OsString, OsString)]) -> Result<(), Error> 
     }
 }
 
-/// Sets resource limits, as the account: those of the caller can only become lower. Without another request no core is dumped.
-fn set_limits(limits: &[(Limit, u64)]) -> Result<(), Error> {
-    let dump = (!limits.iter().any(|(limit, _)| *limit == Limit::CoreDump)).then_some((Limit::CoreDump, 0));
-    for (limit, value) in limits.iter().copied().chain(dump) {
-        let resource = match limit {
-            Limit::AddressSpace => Resource::As,
-            Limit::Processes => Resource::Nproc,
-            Limit::FileSize => Resource::Fsize,
-            Limit::CoreDump => Resource::Core,
-        };
-        let value = Some(getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value)));
+/// Sets resource limits, as the account: those of the caller can only become lower. No core is dumped.
+fn set_limits(processes_max: Option<u64>) -> Result<(), Error> {
+    let processes = processes_max.map(|most| (Resource::Nproc, most));
+    for (resource, most) in processes.into_iter().chain([(Resource::Core, 0)]) {
+        let value = Some(getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most)));
         setrlimit(resource, Rlimit { current: value, maximum: value })
-            .map_err(Error::system(format!("set the limit {limit:?}")))?;
+            .map_err(Error::system(format!("set the limit {resource:?}")))?;
     }
     Ok(())
-}
-
-fn set_input(input: StandardInput) -> Result<(), Error> {
-    match input {
-        StandardInput::Rest => Ok(()),
-        StandardInput::Empty => {
-            let null = File::open("/dev/null").map_err(Error::system("open /dev/null"))?;
-            rustix::stdio::dup2_stdin(null.as_fd()).map_err(Error::system("close standard input"))
-        }
-    }
 }
 
 /// Runs a program in place of this one. Comes back only if that cannot be.

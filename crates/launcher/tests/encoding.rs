@@ -10,10 +10,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use mutation::Random;
-use pliant_launcher::{Limit, MAX_REQUEST_BYTES, Malformed, Request, Signal, StandardInput};
+use pliant_launcher::{MAX_REQUEST_BYTES, Malformed, Request, Signal};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{select, subsequence};
+use proptest::sample::select;
 
 /// A text of the system's: no zero byte.
 fn os(least: usize) -> impl Strategy<Value = OsString> {
@@ -27,29 +27,19 @@ fn variable() -> impl Strategy<Value = (OsString, OsString)> {
 
 fn request() -> impl Strategy<Value = Request> {
     let folder = || os(0).prop_map(Into::into);
-    let limits = subsequence(Limit::ALL, 0..=Limit::ALL.len()).prop_flat_map(|limits| {
-        limits.into_iter().map(|limit| (Just(limit), any::<u64>())).collect::<Vec<_>>()
-    });
     prop_oneof![
         (any::<String>(), folder()).prop_map(|(account, folder)| Request::MakeFolder { account, folder }),
         (any::<String>(), folder()).prop_map(|(account, folder)| Request::EmptyFolder { account, folder }),
-        (
-            any::<String>(),
-            vec(os(0), 0..5),
-            vec(variable(), 0..5),
-            folder(),
-            select(StandardInput::ALL),
-            limits
-        )
-            .prop_map(|(account, program, environment, folder, input, limits)| Request::Run {
+        (any::<String>(), vec(os(0), 0..5), vec(variable(), 0..5), folder(), any::<Option<u64>>()).prop_map(
+            |(account, program, environment, folder, processes_max)| Request::Run {
                 account,
                 program,
                 environment,
                 folder,
-                input,
-                limits
-            }),
-        (any::<String>(), select(Signal::ALL), vec(any::<i32>(), 0..5))
+                processes_max
+            }
+        ),
+        (any::<String>(), select(Signal::ALL.to_vec()), vec(any::<i32>(), 0..5))
             .prop_map(|(account, signal, processes)| Request::Signal { account, signal, processes }),
     ]
 }
@@ -93,10 +83,10 @@ fn what_is_no_request() {
         fields.iter().flat_map(field).collect()
     }
     let check = |bytes: &[u8], expected: Malformed| assert_eq!(Request::decode(bytes), Err(expected));
-    let run = |program: &[&[u8]], environment: &[&[u8]], limits: &[&[u8]]| {
-        fields(&[b"run", b"alice", b"/", b"empty", &fields(program), &fields(environment), &fields(limits)])
+    let run = |program: &[&[u8]], environment: &[&[u8]], processes_max: &[u8]| {
+        fields(&[b"run", b"alice", b"/", &fields(program), &fields(environment), processes_max])
     };
-    assert!(Request::decode(&run(&[b"/bin/true"], &[b"A", b""], &[b"processes", b"1"])).is_ok());
+    assert!(Request::decode(&run(&[b"/bin/true"], &[b"A", b""], b"1")).is_ok());
     check(b"", Malformed::Missing("verb"));
     check(b"\x01\0\0", Malformed::Truncated);
     check(b"\x05\0\0\0abcd", Malformed::Truncated);
@@ -107,15 +97,14 @@ fn what_is_no_request() {
     check(&fields(&[b"make-folder", b"alice"]), Malformed::Missing("folder"));
     check(&fields(&[b"make-folder", b"alice", b"/a\0b"]), Malformed::Field("folder"));
     check(&fields(&[b"make-folder", b"alice", b"/a", b""]), Malformed::Excess);
-    check(&fields(&[b"run", b"alice", b"/", b"tty"]), Malformed::Field("input"));
-    check(&run(&[b"/bin/sh\0"], &[], &[]), Malformed::Field("program"));
-    check(&run(&[], &[b"A"], &[]), Malformed::Field("environment"));
-    check(&run(&[], &[b"", b"x"], &[]), Malformed::Field("environment"));
-    check(&run(&[], &[b"A=B", b"x"], &[]), Malformed::Field("environment"));
-    check(&run(&[], &[b"A", b"x\0y"], &[]), Malformed::Field("environment"));
-    check(&run(&[], &[], &[b"stack", b"1"]), Malformed::Field("limits"));
-    check(&run(&[], &[], &[b"processes", b"-1"]), Malformed::Field("limits"));
-    check(&run(&[], &[], &[b"processes", b"1", b"processes", b"2"]), Malformed::Field("limits"));
+    check(&fields(&[b"run", b"alice", b"/", b"", b""]), Malformed::Missing("processes_max"));
+    check(&run(&[b"/bin/sh\0"], &[], b""), Malformed::Field("program"));
+    check(&run(&[], &[b"A"], b""), Malformed::Field("environment"));
+    check(&run(&[], &[b"", b"x"], b""), Malformed::Field("environment"));
+    check(&run(&[], &[b"A=B", b"x"], b""), Malformed::Field("environment"));
+    check(&run(&[], &[b"A", b"x\0y"], b""), Malformed::Field("environment"));
+    check(&run(&[], &[], b"-1"), Malformed::Field("processes_max"));
+    check(&run(&[], &[], b" "), Malformed::Field("processes_max"));
     check(&fields(&[b"signal", b"alice", b"hup", b""]), Malformed::Field("signal"));
     check(&fields(&[b"signal", b"alice", b"kill", &fields(&[b"2147483648"])]), Malformed::Field("processes"));
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use pliant_launcher::{REFUSED, Request, StandardInput};
+use pliant_launcher::{REFUSED, Request};
 
 use crate::Case;
 use crate::requests::{make, run};
@@ -223,8 +223,7 @@ fn interrupted(site: &Site) -> usize {
         program: ["/bin/sh", "-c", "cat; id -un"].map(Into::into).into(),
         environment: Vec::new(),
         folder: "/".into(),
-        input: StandardInput::Rest,
-        limits: Vec::new(),
+        processes_max: None,
     };
     let bytes = [request.encode(), b"rest\n".to_vec()].concat();
     let as_caller = |line: &str| site.call(&format!("{line}; exit # $LAUNCHER"), b"");

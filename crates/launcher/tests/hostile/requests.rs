@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pliant_launcher::{Limits, Request, Signal, StandardInput};
+use pliant_launcher::{Request, Signal};
 
 use crate::refused;
 use crate::site::{BASE, SPOOL, Site, job};
@@ -14,8 +14,7 @@ pub(crate) fn run(account: &str, program: &[&str], folder: impl AsRef<Path>) -> 
         program: program.iter().map(Into::into).collect(),
         environment: Vec::new(),
         folder: folder.as_ref().to_owned(),
-        input: StandardInput::Empty,
-        limits: Limits::new(),
+        processes_max: None,
     }
 }
 

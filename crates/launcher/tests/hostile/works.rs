@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use pliant_launcher::{Limit, Request, Signal, StandardInput};
+use pliant_launcher::{Request, Signal};
 use pliant_testing::{Needed, skip};
 
 use crate::requests::{empty, make, run, signal};
@@ -102,11 +102,9 @@ fn a_program_is_run(site: &Site) {
         "{alice}\n{alice}\n{gid}\n{gid} {project}\n{home}\n0077\na b c\n\
          EMPTY=\nHOME={home}\nLOGNAME=ptl-alice\nPATH=/usr/local/bin:/usr/bin:/bin\nPLIANT_JOB=rennes.7\nPWD={home}\nSHELL=/bin/sh\nUSER=ptl-alice\n"
     );
-    let input = [request.encode(), b"not for the program".to_vec()].concat();
-    assert_eq!(outcome(&site.call("", &input)), (Some(7), expected.clone(), String::new()));
+    assert_eq!(outcome(&site.ask(&request)), (Some(7), expected.clone(), String::new()));
     // The rest of the input is the program's, to its last byte.
-    let Request::Run { input, environment, .. } = &mut request else { unreachable!("a run") };
-    *input = StandardInput::Rest;
+    let Request::Run { environment, .. } = &mut request else { unreachable!("a run") };
     // What is asked for comes before what is set for everybody.
     environment.extend(
         [("PATH", "/opt/bin:/usr/bin:/bin"), ("SHELL", "/bin/bash")]
@@ -144,20 +142,15 @@ fn a_program_has_a_keyring_of_its_own(site: &Site) {
 }
 
 fn limits_are_set(site: &Site) {
-    let report = "ulimit -H -v; ulimit -H -u; ulimit -H -f; ulimit -H -c";
+    let report = "ulimit -H -u; ulimit -H -c";
     let mut request = run("ptl-alice", &["/usr/bin/env", "bash", "-c", report], "/");
     configure("caller = 'ptl-caller'\nprograms = ['/usr/bin/env']\n");
-    let Request::Run { limits, .. } = &mut request else { unreachable!("a run") };
-    limits.extend([
-        (Limit::AddressSpace, 1 << 30),
-        (Limit::Processes, 77),
-        (Limit::FileSize, 1 << 20),
-        (Limit::CoreDump, 1 << 20),
-    ]);
-    assert_eq!(done(site, &request), "1048576\n77\n1024\n1024\n");
+    let Request::Run { processes_max, .. } = &mut request else { unreachable!("a run") };
+    *processes_max = Some(77);
+    assert_eq!(done(site, &request), "77\n0\n");
     // One above the caller's is the caller's.
-    let (code, stdout, _) = outcome(&site.call("ulimit -f 5; ulimit -u 50", &request.encode()));
-    assert_eq!((code, stdout.as_str()), (Some(0), "1048576\n50\n5\n1024\n"));
+    let (code, stdout, _) = outcome(&site.call("ulimit -c unlimited; ulimit -u 50", &request.encode()));
+    assert_eq!((code, stdout.as_str()), (Some(0), "50\n0\n"));
     configure(crate::site::CONFIG);
 }
 

@@ -1,6 +1,6 @@
 //! Requests and files that are changed at random, where the fuzzer cannot run: the same bytes for the same seed.
 
-use pliant_launcher::{Limit, Request, Signal, StandardInput};
+use pliant_launcher::{Request, Signal};
 
 /// A generator of pseudo-random numbers (SplitMix64; Steele, Lea, Flood 2014).
 pub(crate) struct Random(pub(crate) u64);
@@ -33,8 +33,7 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
             program: ["/usr/bin/pliant", "run-tasks", "\u{fc}"].map(Into::into).into(),
             environment: vec![("A".into(), "b=c".into()), ("D".into(), "".into())],
             folder: folder(),
-            input: StandardInput::Rest,
-            limits: Limit::ALL.iter().map(|limit| (*limit, 1 << 30)).collect(),
+            processes_max: Some(1 << 30),
         },
         Request::Signal { account: account(), signal: Signal::Term, processes: vec![5, -5, i32::MIN] },
     ];

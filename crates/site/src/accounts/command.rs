@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use pliant_launcher::{Limits, REFUSED, StandardInput};
+use pliant_launcher::REFUSED;
 use rustix::fs::Mode;
 
 use super::launcher::{SILENT_AT_MOST, STDERR_PREFIX, ended, in_line};
@@ -42,7 +42,7 @@ impl Launcher {
         within: Duration,
     ) -> Result<CommandOutput, LauncherError> {
         let until = Instant::now() + within;
-        let request = self.run_request(program, environment, folder, StandardInput::Rest, Limits::new());
+        let request = self.run_request(program, environment, folder, None);
         let mut launched = self.spawned(false, Some(Stdio::piped()))?;
         launched.until = Some(until);
         if let Some(mut stdin) = launched.child.as_mut().and_then(|child| child.stdin.take()) {

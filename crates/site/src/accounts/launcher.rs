@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_launcher::{Limits, REFUSED, Request, Signal, StandardInput};
+use pliant_launcher::{REFUSED, Request, Signal};
 
 use super::AccountName;
 use super::command::wait_at_most;
@@ -128,11 +128,10 @@ impl Launcher {
         program: Vec<OsString>,
         environment: Vec<(OsString, OsString)>,
         folder: &Path,
-        input: StandardInput,
-        limits: Limits,
+        processes_max: Option<u64>,
     ) -> Request {
         let (account, folder) = (self.account.to_string(), folder.to_owned());
-        Request::Run { account, program, environment, folder, input, limits }
+        Request::Run { account, program, environment, folder, processes_max }
     }
 
     /// The command that starts the launcher; its request has to be written to its standard input.
@@ -147,7 +146,7 @@ impl Launcher {
     /// # Errors
     /// The launcher cannot be run.
     pub fn run(&self, program: Vec<OsString>, folder: &Path) -> Result<Launched, LauncherError> {
-        self.started(&self.run_request(program, Vec::new(), folder, StandardInput::Rest, Limits::new()))
+        self.started(&self.run_request(program, Vec::new(), folder, None))
     }
 
     fn done(&self, request: &Request, within: Duration) -> Result<(), LauncherError> {

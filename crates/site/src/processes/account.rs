@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::thread;
 
-use pliant_launcher::{Limit, Signal, StandardInput};
+use pliant_launcher::Signal;
 
 use super::FOLDER_VARIABLE;
 use super::job_folder;
@@ -34,8 +34,7 @@ pub(super) fn input(spec: &RunSpec, account: &AccountRun) -> Vec<u8> {
     let command = account.pliant(job_folder::arguments(&account.folder));
     let launcher = account.launcher();
     let folder: &Path = &account.folder;
-    let limits = account.processes_max.map(|most| (Limit::Processes, most)).into_iter().collect();
-    let request = launcher.run_request(command, Vec::new(), folder, StandardInput::Rest, limits);
+    let request = launcher.run_request(command, Vec::new(), folder, account.processes_max);
     let mut input = request.encode();
     input.extend(job_folder::start_call(spec.program.clone(), env, spec.folder.clone()));
     input

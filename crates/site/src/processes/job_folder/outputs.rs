@@ -107,3 +107,60 @@ pub(super) fn send(mut socket: &File, files: &[File; 2]) -> io::Result<()> {
     let sent = sendmsg(socket, &[IoSlice::new(&answer)], &mut ancillary, SendFlags::NOSIGNAL)?;
     socket.write_all(&answer[sent..])
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Read};
+
+    use super::*;
+
+    fn account(folder: &Path) -> AccountRun {
+        AccountRun {
+            name: "alice".parse().unwrap(),
+            folder: folder.to_owned(),
+            launcher: "/no/such/launcher".into(),
+            pliant: "/no/such/pliant".into(),
+            processes_max: None,
+            has_records: false,
+            guard: None,
+        }
+    }
+
+    /// What the server's side takes of files that the account's side sends.
+    fn sent(files: &[File; 2]) -> Vec<File> {
+        let (own, other) = UnixStream::pair().unwrap();
+        send(&File::from(std::os::fd::OwnedFd::from(other)), files).unwrap();
+        let (reply, files) = received(&own).unwrap();
+        assert_eq!(reply, Reply::Outputs);
+        files
+    }
+
+    #[test]
+    fn files_are_made_anew_and_handed_over() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::write(scratch.path().join("stderr"), "left by a supervisor that started nothing").unwrap();
+        let mut files = sent(&created(scratch.path()).unwrap());
+        assert!(files.len() == 2 && files.iter().all(|file| is_of(&account(scratch.path()), file)));
+        files[1].write_all(b"said").unwrap();
+        let text = |name: &str| std::fs::read_to_string(scratch.path().join(name)).unwrap();
+        assert_eq!([text("stdout"), text("stderr")], ["", "said"]);
+    }
+
+    /// The account sends what it likes: its files elsewhere, or what keeps a writer waiting.
+    #[test]
+    fn nothing_else_is_taken() {
+        let (scratch, pipe) = (tempfile::tempdir().unwrap(), std::io::pipe().unwrap());
+        let of = account(scratch.path());
+        let pipe = File::from(std::os::fd::OwnedFd::from(PipeWriter::from(pipe.1)));
+        let elsewhere = File::open("/proc/self/stat").unwrap();
+        assert!(sent(&[pipe, elsewhere]).iter().all(|file| !is_of(&of, file)));
+        std::os::unix::fs::symlink("/dev/null", scratch.path().join("stdout")).unwrap();
+        assert!(created(scratch.path()).is_err(), "no link is followed");
+        let (own, other) = UnixStream::pair().unwrap();
+        (&other).write_all(&[b'x'; REPLY_BYTES]).unwrap();
+        assert!(received(&own).is_err(), "an answer without an end");
+        drop(other);
+        assert!(received(&own).is_err(), "no answer");
+        assert_eq!((&own).read(&mut [0]).unwrap(), 0);
+    }
+}
