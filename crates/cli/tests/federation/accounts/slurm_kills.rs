@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use pliant_control::job::{Exit, JobState};
 use pliant_testing::slurm::Wanted;
+use pliant_wire::MovingChange;
 
 use super::site::{ALICE, BOB, LYON, base};
-use super::slurm::Shared;
+use super::slurm::{PARIS, Shared, listed};
 use crate::harness::*;
 
 /// The commands that servers call.
@@ -18,7 +19,7 @@ const COMMANDS: [&str; 7] = ["sbatch", "scancel", "scontrol", "squeue", "sinfo",
 const KEYS: &str =
     "period_s = 1\ndeadline_s = 60\ncommands = \"/var/lib/pliant-launcher-under-test/slurm\"\n";
 
-/// A point of `sbatch` that a test holds.
+/// A point of `sbatch` or `scancel` that a test holds.
 fn hold(point: &str) -> PathBuf {
     base("slurm").join(format!("hold-{point}"))
 }
@@ -32,12 +33,16 @@ fn write_commands() {
     fs::set_permissions(base("slurm/reached"), fs::Permissions::from_mode(0o1777)).unwrap();
     let folder = base("slurm");
     for name in COMMANDS {
+        let at = format!(
+            "cd {}\nat() {{ [ -e hold-$1 ] || return 0; : > reached/$1; while [ -e hold-$1 ]; do sleep 0.05; done; }}\n",
+            folder.display()
+        );
         let shell = match name {
             "sbatch" => format!(
-                "#!/bin/sh\ncd {}\nat() {{ [ -e hold-$1 ] || return 0; : > reached/$1; while [ -e hold-$1 ]; do sleep 0.05; done; }}\n\
-                 script=$(cat)\nat before\nprintf '%s\\n' \"$script\" | /usr/bin/sbatch \"$@\"\nrc=$?\nat after\nexit $rc\n",
-                folder.display()
+                "#!/bin/sh\n{at}script=$(cat)\nat before\nprintf '%s\\n' \"$script\" | /usr/bin/sbatch \"$@\"\nrc=$?\nat after\n\
+                 exit $rc\n",
             ),
+            "scancel" => format!("#!/bin/sh\n{at}at cancel\nexec /usr/bin/scancel \"$@\"\n"),
             name => format!("#!/bin/sh\nexec /usr/bin/{name} \"$@\"\n"),
         };
         fs::write(folder.join(name), shell).unwrap();
@@ -51,13 +56,15 @@ async fn reached(point: &str) {
     fs::remove_file(path).unwrap();
 }
 
-fn start() -> Option<Shared> {
+fn start(clusters: u32) -> Option<Shared> {
     let commands = COMMANDS.map(|name| base("slurm").join(name));
     let commands: Vec<&Path> = commands.iter().map(PathBuf::as_path).collect();
     let mut shared =
-        Shared::without_servers(Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false }, &commands)?;
+        Shared::without_servers(Wanted { clusters, nodes: 1, cpus: 2, accounts: false }, &commands)?;
     write_commands();
-    shared.add_server(0, LYON, KEYS);
+    for (index, name) in [LYON, PARIS].into_iter().take(clusters as usize).enumerate() {
+        shared.add_server(index, name, KEYS);
+    }
     Some(shared)
 }
 
@@ -68,7 +75,7 @@ fn noting_user(lines: &Path, rest: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
-    let Some(mut shared) = start() else { return };
+    let Some(mut shared) = start(1) else { return };
     shared.federation.sized(1).await;
     let (alice, lines) = (shared.federation.client(ALICE), shared.lines());
     let mut expected = Vec::new();
@@ -118,7 +125,7 @@ async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_cancelled_while_the_server_is_killed_does_not_run() {
-    let Some(mut shared) = start() else { return };
+    let Some(mut shared) = start(1) else { return };
     shared.federation.sized(1).await;
     let (alice, bob, lines) =
         (shared.federation.client(ALICE), shared.federation.client(BOB), shared.lines());
@@ -143,4 +150,53 @@ async fn a_job_that_is_cancelled_while_the_server_is_killed_does_not_run() {
     assert_eq!((ended.state, &ended.exit), (JobState::Canceled, &Some(Exit::Cancelled)), "{ended:?}");
     assert_eq!(runs(&lines), [(format!("{} {BOB}", running.handle), 1)].into());
     shared.emptied().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_moves_runs_once_and_as_its_user_whenever_a_server_is_killed() {
+    let Some(mut shared) = start(2) else { return };
+    shared.federation.sized(2).await;
+    let (alice, bob) = (shared.federation.client(ALICE), shared.federation.client(BOB));
+    let lines = shared.lines();
+    shared.federation.operator().change_moving(&MovingChange::Set(on_demand())).await.unwrap();
+    let mut expected = Vec::new();
+    // The server that gives the job while it withdraws it; the one that takes it before and after its submission.
+    for (point, killed) in [("cancel", PARIS), ("before", LYON), ("after", LYON)] {
+        let gate = |name: &str| shared.federation.path().join(format!("gate-{point}-{name}"));
+        let mut others = Vec::new();
+        for (name, minutes) in [(LYON, 30), (PARIS, 10)] {
+            let order = order_to(name, rigid(&waiting_for(&gate(name)), 2, minutes * 60));
+            let accepted = submit(&bob, &order).await;
+            shared.federation.reaches(&bob, &accepted.handle, JobState::Active).await;
+            others.push((accepted.handle, gate(name)));
+        }
+        let waiting = submit(&alice, &order(rigid(&noting_user(&lines, "sleep 0.5"), 2, 60))).await;
+        assert_eq!(waiting.server().as_str(), PARIS, "{waiting:?}");
+        listed(shared.cluster(1), &waiting.handle, ALICE, "PENDING").await;
+        fs::write(&others[0].1, "").unwrap();
+        bob.wait(&others[0].0, |_| {}).await.unwrap();
+        fs::write(hold(point), "").unwrap();
+        let operator = shared.federation.operator();
+        let moving = tokio::spawn(async move {
+            while operator.reallocate(false).await.is_ok_and(|report| report.proposals.is_empty()) {
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+        });
+        reached(point).await;
+        shared.federation.kill(killed);
+        shared.federation.revive(killed);
+        fs::remove_file(hold(point)).unwrap();
+        moving.await.unwrap();
+        fs::write(&others[1].1, "").unwrap();
+        let ended = alice.wait(&waiting.handle, |_| {}).await.unwrap();
+        assert_eq!(
+            (ended.state, &ended.exit),
+            (JobState::Completed, &Some(Exit::Code(0))),
+            "{point}: {ended:?}"
+        );
+        expected.push((format!("{} {ALICE}", waiting.handle), 1));
+        bob.wait(&others[1].0, |_| {}).await.unwrap();
+        shared.emptied().await;
+    }
+    assert_eq!(runs(&lines), expected.into_iter().collect());
 }

@@ -52,6 +52,11 @@ async fn jobs_run_as_their_users_and_their_files_come_and_go() {
         let ended = run(&client, &asked).await;
         assert_eq!((ended.state, ended.exit.clone()), (JobState::Failed, Some(Exit::Code(3))), "{ended:?}");
         let (found, files) = (fetched(&client, &ended.handle).await, files_of(&ended.handle));
+        assert_eq!(
+            fs::metadata(files.join("stdout")).unwrap().uid(),
+            uid(name),
+            "it counts for the user's quota"
+        );
         let (home, work) = (base("home").join(name), files.join("work"));
         let expected = format!(
             "{}\n{name}\n{name}\n{}\n{}\n{}\n{name} 700\n0077\n",
