@@ -11,7 +11,7 @@ pub trait Machine {
     /// The commands that the machine returns.
     type Command: PartialEq + std::fmt::Debug + Serialize + DeserializeOwned;
     /// The machine's persistent state, as data.
-    type State: Serialize + DeserializeOwned;
+    type State: Serialize + DeserializeOwned + Send + 'static;
 
     /// Handles an event and appends the commands that follow.
     fn on(&mut self, now: Time, event: Self::Event, commands: &mut Vec<Self::Command>);

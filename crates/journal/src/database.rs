@@ -111,6 +111,7 @@ fields! {
     u32, "a number from 0 to 4294967295", Value::Number(number) => u32::try_from(number).map_err(|_| Value::Number(number));
     bool, "true or false", Value::Number(number) => Ok(number != 0);
     String, "a text", Value::Text(text) => Ok(text);
+    Vec<u8>, "bytes", Value::Bytes(bytes) => Ok(bytes);
     [u8; 16], "16 bytes", Value::Bytes(bytes) => <[u8; 16]>::try_from(bytes).map_err(Value::Bytes);
 }
 

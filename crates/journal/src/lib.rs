@@ -34,11 +34,13 @@ use std::path::Path;
 
 pub use error::JournalError;
 pub use records::{
-    Batch, Entry, Filter, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot, StatusUpdate,
+    Batch, Entry, Filter, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot, SnapshotPart, StatusUpdate,
 };
 
 /// The largest number of entries that one call deletes, so that no commit waits long for it.
 pub const TRIM_LIMIT: u64 = 10_000;
+/// The same of parts of snapshots.
+pub const PARTS_LIMIT: u32 = 4;
 
 /// The failures that a commit survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,31 +64,40 @@ pub trait Journal: Send {
     /// [`JournalError::Owner`] if another daemon has claimed it.
     fn claim(&mut self, owner: &str) -> Result<(), JournalError>;
 
-    /// Reads everything that a restart needs.
+    /// Reads what a restart begins with, and checks that all that was committed is there.
     ///
     /// # Errors
     ///
     /// [`JournalError::Gap`] if committed entries or status updates are missing; errors of the database.
     fn load(&mut self) -> Result<Loaded, JournalError>;
 
+    /// Reads a part of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Damaged`] if it is missing; errors of the database.
+    fn snapshot_part(&mut self, seq: u64, part: u32) -> Result<Vec<u8>, JournalError>;
+
+    /// Reads entries after this one, in order: at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    fn entries(&mut self, after: u64, limit: u32) -> Result<Vec<Entry>, JournalError>;
+
     /// Commits a batch, all of it or nothing. A batch whose commit failed can be committed again: it counts once.
     ///
     /// # Errors
     ///
     /// Errors with [`JournalError::is_transient`]: the commit can be repeated. [`JournalError::Order`] if the batch does
-    /// not follow the journal's end; [`JournalError::Deposed`] if another daemon leads.
+    /// not follow the journal's end, or has a part of a snapshot with entries that were never committed;
+    /// [`JournalError::Deposed`] if another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
-    /// Stores a snapshot, deletes older ones and calls [`Journal::trim`]. True if there is more to trim.
-    ///
-    /// # Errors
-    ///
-    /// As [`Journal::commit`]; [`JournalError::Order`] if the snapshot has entries that were never committed.
-    fn compact(&mut self, snapshot: &Snapshot, keep_after: i64) -> Result<bool, JournalError>;
-
-    /// Deletes entries that are in the last snapshot and older than `keep_after`, in seconds since the Unix epoch: the oldest
-    /// first, at most [`TRIM_LIMIT`]. As many runs of local users' jobs that ended before `keep_after` are deleted too. True
-    /// if there are more entries to delete.
+    /// Deletes what the last snapshot makes superfluous: parts of other snapshots, at most [`PARTS_LIMIT`], and entries that are
+    /// in the last snapshot and older than `keep_after`, in seconds since the Unix epoch: the oldest first, at most
+    /// [`TRIM_LIMIT`]. As many runs of local users' jobs that ended before `keep_after` are deleted too. True if there is more
+    /// to delete.
     ///
     /// # Errors
     ///

@@ -1,12 +1,15 @@
 //! The queries of journals and archives, the same for both databases.
 
+use pliant_model::Fnv;
+
 use crate::database::{Row, Statements, Value, read_all, read_first, read_one};
 use crate::listing::JOB_COLUMNS;
 use crate::sequence::{Tail, same};
 use crate::{
-    Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot, StatusUpdate,
+    Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot, SnapshotPart,
+    StatusUpdate,
 };
-use crate::{TRIM_LIMIT, listing};
+use crate::{PARTS_LIMIT, TRIM_LIMIT, listing};
 
 /// Replaces an older row of the same job; the end of an `INSERT` into `jobs`.
 pub(crate) const REPLACE_JOB: &str = "ON CONFLICT (server, number) DO UPDATE SET \
@@ -138,19 +141,32 @@ pub(crate) fn claim(db: &mut dyn Statements, owner: &str) -> Result<String, Jour
     read_one(db, "SELECT owner FROM metadata", &[], |row| row.take(0))
 }
 
-/// Reads everything that a restart needs and checks that nothing is missing.
+/// Reads what a restart begins with and checks that nothing is missing.
 pub(crate) fn load(db: &mut dyn Statements, tail: Tail) -> Result<Loaded, JournalError> {
-    let text = "SELECT seq, at, state FROM snapshots ORDER BY seq DESC LIMIT 1";
-    let read = |row: &mut Row| Ok(Snapshot { seq: row.take(0)?, at: row.take(1)?, state: row.take(2)? });
+    let text = "SELECT seq, at, parts FROM snapshots ORDER BY seq DESC LIMIT 1";
+    let read = |row: &mut Row| Ok(Snapshot { seq: row.take(0)?, at: row.take(1)?, parts: row.take(2)? });
     let snapshot = read_first(db, text, &[], read)?;
-    let after = snapshot.as_ref().map_or(0, |snapshot| snapshot.seq);
-    let text = "SELECT seq, at, event, commands FROM entries WHERE seq > $1 ORDER BY seq";
-    let entries = read_all(db, text, &[after.into()], entry)?;
-    let text = "SELECT seq FROM status_updates ORDER BY seq";
-    let status_updates = read_all(db, text, &[], |row| row.take(0))?;
-    let loaded = Loaded { snapshot, entries, status_updates, next_update: tail.next_update };
-    tail.check(&db.location(), &loaded)?;
-    Ok(loaded)
+    let after = snapshot.map_or(0, |snapshot| snapshot.seq);
+    let entries =
+        read_all(db, "SELECT seq FROM entries WHERE seq > $1 ORDER BY seq", &[after.into()], first)?;
+    let status_updates = read_all(db, "SELECT seq FROM status_updates ORDER BY seq", &[], first)?;
+    tail.check(&db.location(), after, &entries, &status_updates)?;
+    Ok(Loaded { snapshot, last_entry: tail.last_entry, status_updates, next_update: tail.next_update })
+}
+
+fn first(row: &mut Row) -> Result<u64, String> {
+    row.take(0)
+}
+
+pub(crate) fn snapshot_part(db: &mut dyn Statements, seq: u64, part: u32) -> Result<Vec<u8>, JournalError> {
+    let text = "SELECT bytes, hash FROM snapshot_parts WHERE seq = $1 AND part = $2";
+    let read = |row: &mut Row| Ok((row.take(0)?, row.take(1)?));
+    let (bytes, hash): (Vec<u8>, u64) = read_one(db, text, &[seq.into(), part.into()], read)?;
+    if Fnv::of(&bytes) == hash {
+        return Ok(bytes);
+    }
+    let why = format!("part {part} of the snapshot of entry {seq} is not what was written");
+    Err(JournalError::Damaged { location: db.location(), why })
 }
 
 /// Checks that a repeated batch is the one that the journal holds.
@@ -160,29 +176,52 @@ pub(crate) fn check_repeated(db: &mut dyn Statements, batch: &Batch) -> Result<(
     same(batch, read_first(db, text, &[seq.into()], entry)?.as_ref())
 }
 
-/// Stores a snapshot and deletes older ones.
-pub(crate) fn store_snapshot(db: &mut dyn Statements, snapshot: &Snapshot) -> Result<(), JournalError> {
-    let text = "INSERT INTO snapshots (seq, at, state) VALUES ($1, $2, $3) \
-                ON CONFLICT (seq) DO UPDATE SET at = excluded.at, state = excluded.state";
-    let state = snapshot.state.as_str().into();
-    db.execute(text, &[snapshot.seq.into(), snapshot.at.into(), state])?;
+/// Stores a part of a snapshot, which counts from its last part on.
+pub(crate) fn store_part(db: &mut dyn Statements, part: &SnapshotPart) -> Result<(), JournalError> {
+    let SnapshotPart { seq, at, part, bytes, is_last } = part;
+    let text = "INSERT INTO snapshot_parts (seq, part, bytes, hash) VALUES ($1, $2, $3, $4) \
+                ON CONFLICT (seq, part) DO UPDATE SET bytes = excluded.bytes, hash = excluded.hash";
+    let hash = Fnv::of(bytes);
+    db.execute(text, &[(*seq).into(), (*part).into(), Value::Bytes(bytes.clone()), hash.into()])?;
+    if !*is_last {
+        return Ok(());
+    }
+    let text = "INSERT INTO snapshots (seq, at, parts) VALUES ($1, $2, $3) \
+                ON CONFLICT (seq) DO UPDATE SET at = excluded.at, parts = excluded.parts";
+    db.execute(text, &[(*seq).into(), (*at).into(), (part + 1).into()])?;
     db.execute("DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots)", &[])
 }
 
-/// Deletes the oldest entries up to the first one to keep, and runs of local users' jobs, at most [`TRIM_LIMIT`] of each.
-/// True if more entries can be deleted.
+/// Deletes parts of snapshots that do not count and were begun before the last one, at most [`PARTS_LIMIT`]. True if there are more.
+fn trim_parts(db: &mut dyn Statements) -> Result<bool, JournalError> {
+    let text = "SELECT seq, part FROM snapshot_parts WHERE seq < (SELECT max(seq) FROM snapshots) \
+                ORDER BY seq, part LIMIT $1";
+    let read = |row: &mut Row| Ok((row.take(0)?, row.take(1)?));
+    let parts: Vec<(u64, u32)> = read_all(db, text, &[(PARTS_LIMIT + 1).into()], read)?;
+    for (seq, part) in parts.iter().take(PARTS_LIMIT as usize) {
+        let text = "DELETE FROM snapshot_parts WHERE seq = $1 AND part = $2";
+        db.execute(text, &[(*seq).into(), (*part).into()])?;
+    }
+    Ok(parts.len() > PARTS_LIMIT as usize)
+}
+
+/// Deletes the oldest entries up to the first one to keep, and runs of local users' jobs, at most [`TRIM_LIMIT`] of each, and parts of
+/// snapshots. True if more entries or parts can be deleted.
 pub(crate) fn trim(db: &mut dyn Statements, keep_after: i64) -> Result<bool, JournalError> {
+    let more_parts = trim_parts(db)?;
     let text = "DELETE FROM local_jobs WHERE seq IN \
                 (SELECT seq FROM local_jobs WHERE ended < $1 ORDER BY ended, seq LIMIT $2)";
     db.execute(text, &[keep_after.into(), TRIM_LIMIT.into()])?;
     let text = "SELECT (SELECT min(seq) FROM entries), (SELECT max(seq) FROM snapshots)";
     let bounds = read_one(db, text, &[], |row| Ok((row.take(0)?, row.take(1)?)))?;
-    let (Some(first), Some(snapshot)): (Option<u64>, Option<u64>) = bounds else { return Ok(false) };
+    let (Some(first), Some(snapshot)): (Option<u64>, Option<u64>) = bounds else { return Ok(more_parts) };
     let end = (first + TRIM_LIMIT).min(snapshot + 1);
     let text = "SELECT seq FROM entries WHERE seq >= $1 AND seq < $2 AND at >= $3 ORDER BY seq LIMIT 1";
     let kept = read_first(db, text, &[first.into(), end.into(), keep_after.into()], |row| row.take(0))?;
     let end: u64 = kept.unwrap_or(end);
     db.execute("DELETE FROM entries WHERE seq < $1", &[end.into()])?;
     let text = "SELECT EXISTS (SELECT 1 FROM entries WHERE seq = $1 AND seq <= $2 AND at < $3)";
-    read_one(db, text, &[end.into(), snapshot.into(), keep_after.into()], |row| row.take(0))
+    let more_entries: bool =
+        read_one(db, text, &[end.into(), snapshot.into(), keep_after.into()], |row| row.take(0))?;
+    Ok(more_parts || more_entries)
 }

@@ -13,15 +13,31 @@ pub struct Entry {
     pub commands: u64,
 }
 
-/// The whole state of a machine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A snapshot: the whole state of a machine, in parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     /// The last entry contained.
     pub seq: u64,
     /// When it was taken, in seconds since the Unix epoch.
     pub at: i64,
-    /// The state, as JSON.
-    pub state: String,
+    /// How many parts it has.
+    pub parts: u32,
+}
+
+/// A part of a snapshot. Parts are committed in their order, between and along with other changes; a snapshot counts from the
+/// commit of its last part on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotPart {
+    /// The last entry contained in the snapshot.
+    pub seq: u64,
+    /// When the snapshot was taken, in seconds since the Unix epoch.
+    pub at: i64,
+    /// The number of the part, from 0.
+    pub part: u32,
+    /// The bytes of the state, which is JSON, that follow those of the part before.
+    pub bytes: Vec<u8>,
+    /// Whether the state ends with it.
+    pub is_last: bool,
 }
 
 /// A status update for the parent.
@@ -92,6 +108,8 @@ pub struct Batch {
     pub local_jobs: Vec<LocalJobRow>,
     /// The parent has acknowledged the status updates up to this one: they are deleted.
     pub updates_acknowledged: Option<u64>,
+    /// A part of a snapshot. A later commit of the same part replaces it.
+    pub snapshot_part: Option<SnapshotPart>,
 }
 
 impl Batch {
@@ -102,16 +120,18 @@ impl Batch {
             && self.ended.is_empty()
             && self.local_jobs.is_empty()
             && self.updates_acknowledged.is_none()
+            && self.snapshot_part.is_none()
     }
 }
 
-/// The content of a journal that a restart needs.
+/// What a restart begins with. The parts of the snapshot and the entries after it are read piece by piece
+/// ([`super::Journal::snapshot_part`], [`super::Journal::entries`]).
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Loaded {
     /// The last snapshot.
     pub snapshot: Option<Snapshot>,
-    /// Every entry after it, in order.
-    pub entries: Vec<Entry>,
+    /// The last entry; 0 if there is none.
+    pub last_entry: u64,
     /// The numbers of unacknowledged status updates, in order. Their bodies are read when they are sent
     /// ([`super::Archive::status_updates`]).
     pub status_updates: Vec<u64>,

@@ -1,6 +1,6 @@
 //! Checks of completeness: entries and status updates are numbered without gaps, and the journal stores their ends.
 
-use super::{Batch, Entry, JournalError, Loaded, StatusUpdate};
+use super::{Batch, Entry, JournalError, SnapshotPart, StatusUpdate};
 
 const ENTRY: &str = "entry";
 const STATUS_UPDATE: &str = "status update";
@@ -46,26 +46,44 @@ impl Tail {
             last_entry: batch.entries.last().map_or(self.last_entry, |last| last.seq),
             next_update: self.next_update + new_updates as u64,
         };
-        Ok(Some(Fresh { entries: &batch.entries, status_updates: fresh, tail }))
-    }
-
-    /// Checks that a snapshot has no entries that the journal never had.
-    pub(super) fn check_snapshot(self, snapshot: u64) -> Result<(), JournalError> {
-        if snapshot <= self.last_entry {
-            return Ok(());
+        match &batch.snapshot_part {
+            Some(SnapshotPart { seq, .. }) if *seq > tail.last_entry => {
+                Err(JournalError::Order { what: ENTRY, expected: tail.last_entry + 1, found: *seq })
+            }
+            _ => Ok(Some(Fresh { entries: &batch.entries, status_updates: fresh, tail })),
         }
-        Err(JournalError::Order { what: ENTRY, expected: self.last_entry + 1, found: snapshot })
     }
 
-    /// Checks that everything committed was loaded.
-    pub(super) fn check(self, location: &str, loaded: &Loaded) -> Result<(), JournalError> {
+    /// Checks that the journal does not end before an earlier end.
+    #[cfg(feature = "postgres")]
+    pub(super) fn check_follows(self, location: &str, earlier: Tail) -> Result<(), JournalError> {
+        let missing = [
+            (ENTRY, self.last_entry + 1, earlier.last_entry + 1),
+            (STATUS_UPDATE, self.next_update, earlier.next_update),
+        ];
+        match missing.into_iter().find(|(_, end, before)| end < before) {
+            None => Ok(()),
+            Some((what, expected, _)) => {
+                Err(JournalError::Gap { location: location.to_owned(), what, expected, found: None })
+            }
+        }
+    }
+
+    /// Checks that everything committed is there: these are the numbers of the entries after a snapshot, and of status updates.
+    pub(super) fn check(
+        self,
+        location: &str,
+        snapshot: u64,
+        entries: &[u64],
+        status_updates: &[u64],
+    ) -> Result<(), JournalError> {
         let gap = |what, expected, found| {
             Err(JournalError::Gap { location: location.to_owned(), what, expected, found })
         };
-        let mut expected = loaded.snapshot.as_ref().map_or(1, |snapshot| snapshot.seq + 1);
-        for entry in &loaded.entries {
-            if entry.seq != expected {
-                return gap(ENTRY, expected, Some(entry.seq));
+        let mut expected = snapshot + 1;
+        for entry in entries {
+            if *entry != expected {
+                return gap(ENTRY, expected, Some(*entry));
             }
             expected += 1;
         }
@@ -77,8 +95,8 @@ impl Tail {
             return Err(JournalError::Damaged { location: location.to_owned(), why });
         }
         // Acknowledged updates are deleted: the first may have any number.
-        let mut expected = loaded.status_updates.first().copied().unwrap_or(self.next_update);
-        for update in &loaded.status_updates {
+        let mut expected = status_updates.first().copied().unwrap_or(self.next_update);
+        for update in status_updates {
             if *update != expected {
                 return gap(STATUS_UPDATE, expected, Some(*update));
             }

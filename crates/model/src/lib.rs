@@ -8,6 +8,7 @@
 pub mod campaign;
 mod decision;
 mod exploration;
+mod hash;
 mod ids;
 mod job;
 mod outcome;
@@ -18,6 +19,7 @@ mod time;
 
 pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCause};
 pub use exploration::{Capacity, Exploration, ExplorationRun};
+pub use hash::Fnv;
 pub use ids::{ClusterId, JobId, Owner, Procs};
 pub use job::{Job, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};

@@ -1,13 +1,12 @@
 //! Named random streams derived from one seed: drawing more numbers for one purpose never changes another.
 //! Drivers hand in the generators themselves.
 
+use crate::Fnv;
+
 /// The seed of stream `name` under `seed`: FNV-1a over the name, then two rounds of the SplitMix64
 /// finaliser. Stable across versions: results depend on it.
 pub fn stream_seed(seed: u64, name: &str) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in name.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
+    let hash = Fnv::of(name.as_bytes());
     mix(mix(seed ^ hash).wrapping_add(hash))
 }
 

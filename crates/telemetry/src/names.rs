@@ -95,6 +95,14 @@ table! {
         "Time to make one batch of events durable in the journal.";
     JOURNAL_BATCH_EVENTS = "pliant_journal_batch_events", Kind::Histogram(SIZES), Count, [],
         "Events per commit of the journal.";
+    JOURNAL_SNAPSHOT_SECONDS = "pliant_journal_snapshot_seconds", Kind::Histogram(SHORT_S), Seconds, [],
+        "Time to make a snapshot and to write all of its parts.";
+    JOURNAL_SNAPSHOT_BYTES = "pliant_journal_snapshot_bytes", Kind::Gauge, Bytes, [],
+        "Size of the last snapshot.";
+    JOURNAL_SNAPSHOT_TIMESTAMP_SECONDS = "pliant_journal_snapshot_timestamp_seconds", Kind::Gauge, Seconds, [],
+        "When the last snapshot was taken, since the Unix epoch.";
+    JOURNAL_SNAPSHOT_FAILURES = "pliant_journal_snapshot_failures_total", Kind::Counter, Count, [],
+        "Snapshots that could not be written.";
     OPEN_CONNECTIONS = "pliant_open_connections", Kind::Gauge, Count, [],
         "Open connections of the protocol.";
     CONNECTIONS_REFUSED = "pliant_connections_refused_total", Kind::Counter, Count, ["reason"],

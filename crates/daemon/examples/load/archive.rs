@@ -14,7 +14,7 @@ use pliant_control::reason::DiscoverySummary;
 use pliant_control::replay::Machine;
 use pliant_control::server_info::ServerInfo;
 use pliant_daemon::host::digest;
-use pliant_journal::{self as journal, Batch, Entry, JobRow, Snapshot};
+use pliant_journal::{self as journal, Batch, Entry, JobRow, SnapshotPart};
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 use pliant_transport::AgentAddress;
 use pliant_transport::{ClientTls, Credentials, Identity, Role, Timeouts, channel};
@@ -155,8 +155,9 @@ fn write_past(folder: &Path) -> Outcome<()> {
         waiting(&mut past, number)?;
     }
     journal.commit(&Batch { entries: std::mem::take(&mut past.entries), ..Batch::default() })?;
-    let state = serde_json::to_string(&past.agent.dump(past.at))?;
-    journal.compact(&Snapshot { seq: past.sequence, at: past.at.0, state }, 0)?;
+    let bytes = serde_json::to_vec(&past.agent.dump(past.at))?;
+    let part = SnapshotPart { seq: past.sequence, at: past.at.0, part: 0, bytes, is_last: true };
+    journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() })?;
     for number in 0..SINCE_SNAPSHOT {
         waiting(&mut past, WAITING + number)?;
     }

@@ -7,16 +7,32 @@ use pliant_journal::JournalError;
 
 /// Why a daemon's journal cannot be written at the moment, if it cannot.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct JournalHealth(Arc<Mutex<Option<String>>>);
+pub(crate) struct JournalHealth(Arc<Mutex<Failures>>);
+
+#[derive(Default, Debug)]
+struct Failures {
+    commit: Option<String>,
+    snapshot: Option<String>,
+}
 
 impl JournalHealth {
     /// How the last commit went.
     pub(crate) fn committed(&self, outcome: Result<(), &JournalError>) {
-        *self.0.lock() = outcome.err().map(ToString::to_string);
+        self.0.lock().commit = outcome.err().map(ToString::to_string);
+    }
+
+    /// How the last snapshot went: why it could not be written.
+    pub(crate) fn snapshot(&self, failure: Option<String>) {
+        self.0.lock().snapshot = failure;
     }
 
     /// Why the journal cannot be written; none if it can.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.0.lock().clone()
+        self.0.lock().commit.clone()
+    }
+
+    /// Why no snapshot can be written; none if one can. The journal grows meanwhile.
+    pub(crate) fn snapshot_failure(&self) -> Option<String> {
+        self.0.lock().snapshot.clone()
     }
 }

@@ -17,8 +17,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
-use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, Snapshot, StatusUpdate};
-use pliant_model::{Span, Time};
+use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, StatusUpdate};
+use pliant_model::{Fnv, Span, Time};
 use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
@@ -27,6 +27,7 @@ use super::crash_points::{self, CrashPoint};
 use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
+use super::snapshots::Snapshots;
 
 /// How many events there are between two commits at most.
 const BATCH: usize = 1024;
@@ -148,6 +149,8 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         barriers: Vec::new(),
         held: VecDeque::new(),
         unwritten_since: None,
+        snapshots: Snapshots::new(),
+        before_snapshot: Since::default(),
         is_long: false,
     };
     runner.run()
@@ -174,7 +177,10 @@ struct Runner<M: Machine, D> {
     held: VecDeque<Input<M>>,
     /// When the first event came into the present batch.
     unwritten_since: Option<Instant>,
-    /// The journal holds more entries than it is to keep.
+    snapshots: Snapshots,
+    /// The entries that the snapshot under way contains, since the one before.
+    before_snapshot: Since,
+    /// The journal holds more than it is to keep.
     is_long: bool,
 }
 
@@ -186,14 +192,16 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
                 self.deliver(M::due());
             }
+            self.batch.snapshot_part = self.snapshots.next_part(Instant::now());
             if self.is_pressing() || !going {
                 self.commit()?;
                 self.compact()?;
             } else if self.batch.is_empty() {
                 self.follow();
+                self.compact()?;
             }
         }
-        self.snapshot()
+        self.last_snapshot()
     }
 
     fn next_due(&self) -> Option<Time> {
@@ -210,6 +218,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             || !self.barriers.is_empty()
             || !self.batch.status_updates.is_empty()
             || !self.batch.ended.is_empty()
+            || self.batch.snapshot_part.is_some()
             || self.batch.entries.len() >= BATCH
             || since.elapsed() >= UNWRITTEN
     }
@@ -218,6 +227,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     /// end.
     fn gather(&mut self) -> bool {
         let due = self.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
+        let due = self.snapshots.look_in(Instant::now()).map_or(due, |look_in| look_in.min(due));
         let mut next = match self.held.pop_front() {
             Some(input) => Some(input),
             None => match self.inbox.receiver.recv_timeout(due) {
@@ -312,12 +322,19 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.driver.committed(&self.shared.machine());
             match outcome {
                 Ok(()) => {
+                    self.part_committed(begun);
                     metrics::histogram!(names::JOURNAL_COMMIT_SECONDS).record(begun.elapsed().as_secs_f64());
                     metrics::histogram!(names::JOURNAL_BATCH_EVENTS).record(self.batch.entries.len() as f64);
                     if failures > 0 {
                         tracing::info!(attempts = failures, "the journal can be written again");
                     }
                     break;
+                }
+                Err(error) if error.is_transient() && self.batch.snapshot_part.take().is_some() => {
+                    self.snapshot_failed(&error.to_string());
+                    if self.batch.is_empty() {
+                        break;
+                    }
                 }
                 Err(error) if error.is_transient() => {
                     // Often on the same full disk: logged once, and then every minute.
@@ -379,9 +396,11 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
     }
 
+    /// Begins a snapshot if it is time, and deletes what the last one has made superfluous.
     fn compact(&mut self) -> Result<(), MachineError> {
-        if self.since_snapshot.is_enough(self.settings.snapshot_every) {
-            return self.snapshot();
+        let is_time = self.since_snapshot.is_enough(self.settings.snapshot_every);
+        if is_time && self.snapshots.may_begin(Instant::now()) {
+            self.begin_snapshot();
         }
         if self.is_long {
             match self.journal.trim((self.clock.now() - self.settings.history).0) {
@@ -394,50 +413,75 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         Ok(())
     }
 
-    fn snapshot(&mut self) -> Result<(), MachineError> {
-        let (dumped, now) = {
+    fn begin_snapshot(&mut self) {
+        let (state, now) = {
             let (mut machine, now) = self.shared.at_present();
             (machine.dump(now), now)
         };
-        let state = serde_json::to_string(&dumped).expect("states are plain data with text keys");
-        // Before the text is written: of many jobs, both are long.
-        drop(dumped);
-        let snapshot_bytes = state.len();
-        let snapshot = Snapshot { seq: self.sequence, at: now.0, state };
-        match self.journal.compact(&snapshot, (now - self.settings.history).0) {
-            Ok(is_more) => {
-                self.is_long = is_more;
-                self.since_snapshot = Since::snapshot(snapshot_bytes);
-            }
-            // The journal is longer than it need be: no harm yet.
-            Err(error) if error.is_transient() => tracing::warn!(%error, "cannot compact the journal"),
-            Err(error) => return Err(error.into()),
+        self.before_snapshot = self.since_snapshot;
+        if let Err(error) = self.snapshots.begin(state, self.sequence, now.0) {
+            self.snapshot_failed(&error.to_string());
         }
-        Ok(())
+    }
+
+    /// The batch is durable, and with it the part of a snapshot if it had one.
+    fn part_committed(&mut self, begun: Instant) {
+        let Some(part) = &self.batch.snapshot_part else { return };
+        let complete = self.snapshots.committed(part, Instant::now(), begun.elapsed());
+        if let Some(complete) = complete {
+            self.since_snapshot = self.since_snapshot.after(self.before_snapshot, complete.bytes);
+            self.is_long = true;
+            self.health.snapshot(None);
+            metrics::gauge!(names::JOURNAL_SNAPSHOT_TIMESTAMP_SECONDS).set(part.at as f64);
+            metrics::gauge!(names::JOURNAL_SNAPSHOT_BYTES).set(complete.bytes as f64);
+            metrics::histogram!(names::JOURNAL_SNAPSHOT_SECONDS).record(complete.took.as_secs_f64());
+        }
+    }
+
+    /// The journal grows without it: no harm yet, but restarts take longer and longer.
+    fn snapshot_failed(&mut self, why: &str) {
+        let again_in = self.snapshots.failed(Instant::now()).as_secs();
+        tracing::warn!(why, again_in_s = again_in, "a snapshot cannot be written");
+        metrics::counter!(names::JOURNAL_SNAPSHOT_FAILURES).increment(1);
+        self.health.snapshot(Some(why.to_owned()));
+    }
+
+    /// Takes a snapshot at the end, unless nothing has happened since the last one.
+    fn last_snapshot(&mut self) -> Result<(), MachineError> {
+        if self.since_snapshot.is_empty() {
+            return Ok(());
+        }
+        self.begin_snapshot();
+        while let Some(part) = self.snapshots.wait_for_part() {
+            let is_last = part.is_last;
+            let batch = Batch { snapshot_part: Some(part), ..Batch::default() };
+            match self.journal.commit(&batch) {
+                // The next start replays more entries.
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(%error, "a snapshot cannot be written");
+                    return Ok(());
+                }
+                committed => committed?,
+            }
+            if is_last {
+                break;
+            }
+        }
+        match self.journal.trim((self.clock.now() - self.settings.history).0) {
+            Err(error) if !error.is_transient() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 }
 
 /// A number that stands for commands, but for those of questions: the same for the same commands, on every machine
 /// (FNV-1a, 64 bits).
 pub fn digest<M: Machine>(commands: &[M::Command]) -> u64 {
-    struct Fnv(u64);
-    impl std::io::Write for Fnv {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            for byte in bytes {
-                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            }
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    let mut hash = Fnv::default();
     for command in commands.iter().filter(|command| !M::is_of_question(command)) {
         serde_json::to_writer(&mut hash, command).expect("commands are plain data with text keys");
     }
-    hash.0
+    hash.value()
 }
 
 #[cfg(test)]

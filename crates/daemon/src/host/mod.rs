@@ -16,6 +16,7 @@ mod recovery;
 mod replay;
 mod replies;
 mod runtime;
+mod snapshots;
 mod thread;
 mod transport;
 

@@ -1,9 +1,12 @@
 //! A machine made again from its journal, and when to take the snapshot that this begins with.
 
+use std::io::{self, BufReader, Cursor, Read};
+
 use pliant_control::replay::Machine;
-use pliant_journal::Journal;
+use pliant_journal::{Journal, JournalError, Snapshot};
 use pliant_model::Time;
 use pliant_transport::Clock;
+use serde::de::DeserializeOwned;
 
 use super::MachineError;
 
@@ -28,7 +31,7 @@ pub(crate) struct Recovered<M> {
 }
 
 /// The entries since the last snapshot.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Since {
     entries: u64,
     bytes: usize,
@@ -40,6 +43,17 @@ impl Since {
     /// Nothing yet, since a snapshot of so many bytes.
     pub(super) fn snapshot(snapshot_bytes: usize) -> Since {
         Since { snapshot_bytes, ..Since::default() }
+    }
+
+    /// The entries since a snapshot of so many bytes which contains those until then.
+    pub(super) fn after(self, until: Since, snapshot_bytes: usize) -> Since {
+        let (entries, bytes) = (self.entries - until.entries, self.bytes - until.bytes);
+        Since { entries, bytes, snapshot_bytes }
+    }
+
+    /// True if there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries == 0
     }
 
     /// One more event.
@@ -55,39 +69,87 @@ impl Since {
     }
 }
 
-/// Makes a machine from its journal: the last snapshot, and every entry after it.
+/// How many entries are read at once.
+const PAGE: u32 = 256;
+
+/// Makes a machine from its journal: the last snapshot, and every entry after it. Neither is in memory as a whole.
 pub(crate) fn recover<M: Machine>(
     journal: &mut dyn Journal,
     new: impl FnOnce(Time) -> M,
     from_state: impl FnOnce(M::State) -> Result<M, String>,
 ) -> Result<Recovered<M>, MachineError> {
     let loaded = journal.load()?;
-    let last = loaded.entries.last().map(|entry| entry.at);
-    let not_before = last.or(loaded.snapshot.as_ref().map(|snapshot| snapshot.at)).unwrap_or(0);
-    let clock = Clock::start(Time(not_before));
-    let mut sequence = 0;
+    let mut sequence = loaded.snapshot.map_or(0, |snapshot| snapshot.seq);
+    let mut entries = journal.entries(sequence, PAGE)?;
+    let mut last = loaded.snapshot.map(|snapshot| snapshot.at);
     let mut since_snapshot = Since::default();
     let mut machine = match loaded.snapshot {
         Some(snapshot) => {
-            sequence = snapshot.seq;
-            since_snapshot = Since::snapshot(snapshot.state.len());
-            let state = serde_json::from_str(&snapshot.state)
-                .map_err(|source| MachineError::Unreadable { sequence, source })?;
+            let (state, bytes) = state(journal, snapshot)?;
+            since_snapshot = Since::snapshot(bytes);
             from_state(state).map_err(|why| MachineError::Restore { why })?
         }
-        None => new(loaded.entries.first().map_or(clock.now(), |entry| Time(entry.at))),
+        None => new(entries.first().map_or_else(|| Clock::start(Time(0)).now(), |entry| Time(entry.at))),
     };
     let mut commands = Vec::new();
-    for entry in loaded.entries {
-        sequence = entry.seq;
-        since_snapshot.record_event(&entry.event);
-        let event = serde_json::from_str(&entry.event)
-            .map_err(|source| MachineError::Unreadable { sequence, source })?;
-        machine.on(Time(entry.at), event, &mut commands);
-        commands.clear();
+    while !entries.is_empty() {
+        for entry in entries {
+            sequence = entry.seq;
+            last = Some(entry.at);
+            since_snapshot.record_event(&entry.event);
+            let event = serde_json::from_str(&entry.event)
+                .map_err(|source| MachineError::Unreadable { sequence, source })?;
+            machine.on(Time(entry.at), event, &mut commands);
+            commands.clear();
+        }
+        entries = journal.entries(sequence, PAGE)?;
     }
+    let clock = Clock::start(Time(last.unwrap_or(0)));
     let next_update = loaded.next_update;
     Ok(Recovered { machine, sequence, since_snapshot, next_update, clock })
+}
+
+/// The state in a snapshot, and its length in bytes.
+fn state<S: DeserializeOwned>(
+    journal: &mut dyn Journal,
+    snapshot: Snapshot,
+) -> Result<(S, usize), MachineError> {
+    let mut parts = Parts { journal, snapshot, next: 0, current: Cursor::default(), bytes: 0, failure: None };
+    let read = serde_json::from_reader(BufReader::with_capacity(1 << 16, &mut parts));
+    if let Some(error) = parts.failure {
+        return Err(error.into());
+    }
+    let state = read.map_err(|source| MachineError::Unreadable { sequence: snapshot.seq, source })?;
+    Ok((state, parts.bytes))
+}
+
+/// Reads a snapshot part by part.
+struct Parts<'j> {
+    journal: &'j mut dyn Journal,
+    snapshot: Snapshot,
+    next: u32,
+    current: Cursor<Vec<u8>>,
+    bytes: usize,
+    failure: Option<JournalError>,
+}
+
+impl Read for Parts<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.current.read(buffer)?;
+            if read > 0 || buffer.is_empty() || self.next == self.snapshot.parts {
+                return Ok(read);
+            }
+            let part = self.journal.snapshot_part(self.snapshot.seq, self.next).map_err(|error| {
+                let text = error.to_string();
+                self.failure = Some(error);
+                io::Error::other(text)
+            })?;
+            self.next += 1;
+            self.bytes += part.len();
+            self.current = Cursor::new(part);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -62,11 +62,14 @@ impl ParentContact {
     }
 }
 
-/// Whether a daemon can do its work: its journal can be written, and its parent is there if it has one.
+/// Whether a daemon can do its work: its journal can be written, snapshots included, and its parent is there if it has one.
 pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&ParentContact>) -> Readiness {
     let mut readiness = Readiness::ready();
     if let Some(why) = journal.failure() {
         readiness = readiness.but("journal", why);
+    }
+    if let Some(why) = journal.snapshot_failure() {
+        readiness = readiness.but("snapshot", why);
     }
     if let Some(why) = parent.and_then(|contact| contact.missing(SILENCE)) {
         readiness = readiness.but("parent", why);
@@ -101,5 +104,7 @@ mod tests {
         contact.0.lock().at = earlier(9);
         assert_eq!(readiness_of(&contact), Readiness::ready().but("parent", "no answer for 9 s".to_owned()));
         assert!(readiness(&journal, None).is_ready());
+        journal.snapshot(Some(full.to_string()));
+        assert_eq!(readiness(&journal, None), Readiness::ready().but("snapshot", full.to_string()));
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! **Unknown outcome of a commit.** After the connection breaks, the next call connects again and takes the lock. The
 //! database releases the lock only after the end of the old transaction, so the end of the journal then shows whether
-//! the batch was committed; an unchanged term shows that no other daemon wrote.
+//! the batch was committed; an unchanged term shows that no other daemon wrote. A journal that ends earlier than before is that of a
+//! replica which had not got all commits when it took over: what is missing was promised, so the leader ends.
 
 mod schema;
 mod session;
@@ -24,7 +25,7 @@ use self::session::{Executor, Session, configuration};
 use self::statements::PostgresReader;
 use crate::archive::Reader;
 use crate::sequence::{Fresh, Tail};
-use crate::{Archive, Batch, Entry, Journal, JournalError, Loaded, Snapshot, check_owner, queries};
+use crate::{Archive, Batch, Entry, Journal, JournalError, Loaded, check_owner, queries};
 
 /// The longest pause between attempts of a standby to take the lock. It does not wait inside the database, because a long
 /// statement keeps the database from vacuuming.
@@ -90,6 +91,7 @@ impl Postgres {
             }
             let metadata = schema::metadata(&mut session)?;
             self.check_term(&metadata)?;
+            metadata.tail.check_follows(LOCATION, self.tail)?;
             self.tail = metadata.tail;
             self.session = Some(session);
         }
@@ -173,20 +175,24 @@ impl Journal for Postgres {
         Ok(loaded)
     }
 
+    fn snapshot_part(&mut self, seq: u64, part: u32) -> Result<Vec<u8>, JournalError> {
+        self.connect()?;
+        queries::snapshot_part(self.session()?, seq, part)
+    }
+
+    fn entries(&mut self, after: u64, limit: u32) -> Result<Vec<Entry>, JournalError> {
+        self.connect()?;
+        queries::entries(self.session()?, after + 1, limit)
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         self.connect()?;
         let Some(fresh) = self.tail.fresh(batch)? else {
             return queries::check_repeated(self.session()?, batch);
         };
-        self.transact(fresh.tail, |session| write(session, batch, &fresh))
-    }
-
-    fn compact(&mut self, snapshot: &Snapshot, keep_after: i64) -> Result<bool, JournalError> {
-        self.connect()?;
-        self.tail.check_snapshot(snapshot.seq)?;
-        self.transact(self.tail, |session| {
-            queries::store_snapshot(session, snapshot)?;
-            queries::trim(session, keep_after)
+        self.transact(fresh.tail, |session| {
+            write(session, batch, &fresh)?;
+            batch.snapshot_part.as_ref().map_or(Ok(()), |part| queries::store_part(session, part))
         })
     }
 

@@ -22,7 +22,10 @@ const TABLES: &str = r#"
     CREATE TABLE entries (
         seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, event TEXT NOT NULL, commands BIGINT NOT NULL
     );
-    CREATE TABLE snapshots (seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, state TEXT NOT NULL);
+    CREATE TABLE snapshots (seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, parts BIGINT NOT NULL);
+    CREATE TABLE snapshot_parts (
+        seq BIGINT NOT NULL, part BIGINT NOT NULL, bytes BYTEA NOT NULL, hash BIGINT NOT NULL, PRIMARY KEY (seq, part)
+    );
     CREATE TABLE status_updates (seq BIGINT PRIMARY KEY, body TEXT NOT NULL);
     CREATE TABLE jobs (
         server TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, key BYTEA, owner TEXT COLLATE "C" NOT NULL,

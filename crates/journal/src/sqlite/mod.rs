@@ -20,8 +20,8 @@ use crate::listing::JOB_COLUMNS;
 use crate::queries::{self, REPLACE_JOB};
 use crate::sequence::{Fresh, Tail};
 use crate::{
-    Archive, Batch, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalJobRow, Snapshot,
-    StatusUpdate, check_owner,
+    Archive, Batch, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalJobRow, StatusUpdate,
+    check_owner,
 };
 
 /// A journal in a folder.
@@ -86,24 +86,25 @@ impl Journal for Sqlite {
         Ok(loaded)
     }
 
+    fn snapshot_part(&mut self, seq: u64, part: u32) -> Result<Vec<u8>, JournalError> {
+        self.transact(|_, db| queries::snapshot_part(db, seq, part))
+    }
+
+    fn entries(&mut self, after: u64, limit: u32) -> Result<Vec<Entry>, JournalError> {
+        self.transact(|_, db| queries::entries(db, after + 1, limit))
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         let Some(fresh) = self.tail.fresh(batch)? else {
             return self.transact(|_, db| queries::check_repeated(db, batch));
         };
         let path = self.path.clone();
-        self.transact(|transaction, _| {
-            write(transaction, batch, &fresh).map_err(|error| failed(&path, &error))
+        self.transact(|transaction, db| {
+            write(transaction, batch, &fresh).map_err(|error| failed(&path, &error))?;
+            batch.snapshot_part.as_ref().map_or(Ok(()), |part| queries::store_part(db, part))
         })?;
         self.tail = fresh.tail;
         Ok(())
-    }
-
-    fn compact(&mut self, snapshot: &Snapshot, keep_after: i64) -> Result<bool, JournalError> {
-        self.tail.check_snapshot(snapshot.seq)?;
-        self.transact(|_, db| {
-            queries::store_snapshot(db, snapshot)?;
-            queries::trim(db, keep_after)
-        })
     }
 
     fn trim(&mut self, keep_after: i64) -> Result<bool, JournalError> {

@@ -28,7 +28,11 @@ const TABLES: &str = "
     CREATE TABLE entries (
         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, event TEXT NOT NULL, commands INTEGER NOT NULL
     ) STRICT;
-    CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, state TEXT NOT NULL) STRICT;
+    CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, parts INTEGER NOT NULL) STRICT;
+    CREATE TABLE snapshot_parts (
+        seq INTEGER NOT NULL, part INTEGER NOT NULL, bytes BLOB NOT NULL, hash INTEGER NOT NULL,
+        PRIMARY KEY (seq, part)
+    ) STRICT;
     CREATE TABLE status_updates (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
     CREATE TABLE jobs (
         server TEXT NOT NULL, number INTEGER NOT NULL, key BLOB, owner TEXT NOT NULL, name TEXT NOT NULL,

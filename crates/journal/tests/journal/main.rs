@@ -10,10 +10,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pliant_journal::{Batch, Journal, JournalError, Loaded, Snapshot, open_sqlite};
+use pliant_journal::{Batch, Journal, JournalError, open_sqlite};
 use pliant_testing::postgres::Server;
 use pliant_testing::{Needed, skip};
-use support::{Folder, Storage, entries, entry_batch, job, model, open_address, scenarios, status_updates};
+use support::{
+    Folder, Storage, Taken, Whole, compact, entries, entry_batch, job, model, open_address, scenarios,
+    status_updates, whole,
+};
 
 /// The longest wait of a test, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -83,7 +86,7 @@ fn check_kill(storage: &dyn Storage) {
         assert!(acknowledged > before, "the writer continued after the previous one");
 
         let mut journal = storage.open().unwrap();
-        let loaded = journal.load().unwrap();
+        let loaded = whole(&mut *journal).unwrap();
         let last = last_entry(&loaded);
         assert!(last >= acknowledged, "{acknowledged} was acknowledged, {last} is there");
         assert_eq!(last % BATCH_ENTRIES, 0, "a partial batch");
@@ -95,7 +98,7 @@ fn check_kill(storage: &dyn Storage) {
     }
 }
 
-fn last_entry(loaded: &Loaded) -> u64 {
+fn last_entry(loaded: &Whole) -> u64 {
     let covered = loaded.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq);
     loaded.entries.last().map_or(covered, |entry| entry.seq)
 }
@@ -106,7 +109,7 @@ fn last_entry(loaded: &Loaded) -> u64 {
 fn run_writer() {
     let Ok(address) = std::env::var(WRITER_ADDRESS) else { return };
     let mut journal = open_address(&address).unwrap();
-    let mut last = last_entry(&journal.load().unwrap());
+    let mut last = last_entry(&whole(&mut *journal).unwrap());
     loop {
         let number = last / BATCH_ENTRIES + 1;
         let batch = Batch {
@@ -118,7 +121,8 @@ fn run_writer() {
         last += BATCH_ENTRIES;
         println!("committed {last}");
         if number.is_multiple_of(16) {
-            journal.compact(&Snapshot { seq: last, at: 0, state: "{}".to_owned() }, last as i64 / 2).unwrap();
+            compact(&mut *journal, &Taken { seq: last, at: 0, state: "{}".to_owned() }, last as i64 / 2)
+                .unwrap();
         }
     }
 }
@@ -163,9 +167,9 @@ fn sqlite_refuses_files_that_are_not_journals() {
     refused("another database", &other, "a database of another application");
     let later = |path: &Path| {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
-        database(path, "PRAGMA user_version = 3");
+        database(path, "PRAGMA user_version = 4");
     };
-    refused("a later version", &later, "expected a journal of version 2, found 3");
+    refused("a later version", &later, "expected a journal of version 3, found 4");
     let log_alone = |path: &Path| {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
         fs::rename(path, path.with_file_name("journal.db-wal")).unwrap();
@@ -174,23 +178,23 @@ fn sqlite_refuses_files_that_are_not_journals() {
 }
 
 /// A journal of some pages.
-fn large(folder: &Folder) -> Loaded {
+fn large(folder: &Folder) -> Whole {
     let mut journal = folder.open().unwrap();
     let ended = (1..=50).map(|number| job("north", number, i64::from(number))).collect();
     journal.commit(&Batch { status_updates: status_updates(1, 200), ended, ..entry_batch(1, 1000) }).unwrap();
-    journal.compact(&Snapshot { seq: 100, at: 100, state: "s".repeat(10_000) }, 50).unwrap();
-    journal.load().unwrap()
+    compact(&mut *journal, &Taken { seq: 100, at: 100, state: "s".repeat(10_000) }, 50).unwrap();
+    whole(&mut *journal).unwrap()
 }
 
 #[test]
 fn sqlite_refuses_a_cut_file() {
     let folder = Folder::new();
     large(&folder);
-    let whole = fs::read(folder.file()).unwrap();
-    assert!(whole.len() > 20 * 4096);
-    for length in [50, 100, 4096, 5000, 8 * 4096, whole.len() / 2, whole.len() - 1] {
-        fs::write(folder.file(), &whole[..length]).unwrap();
-        let error = folder.open().and_then(|mut journal| journal.load()).unwrap_err();
+    let intact = fs::read(folder.file()).unwrap();
+    assert!(intact.len() > 20 * 4096);
+    for length in [50, 100, 4096, 5000, 8 * 4096, intact.len() / 2, intact.len() - 1] {
+        fs::write(folder.file(), &intact[..length]).unwrap();
+        let error = folder.open().and_then(|mut journal| whole(&mut *journal)).unwrap_err();
         assert!(matches!(error, JournalError::Damaged { .. }), "{length} bytes: {error:?}");
     }
 }
@@ -199,13 +203,13 @@ fn sqlite_refuses_a_cut_file() {
 fn sqlite_detects_damaged_pages() {
     let folder = Folder::new();
     let expected = large(&folder);
-    let whole = fs::read(folder.file()).unwrap();
+    let intact = fs::read(folder.file()).unwrap();
     let mut refused = 0;
-    for page in 0..whole.len() / 4096 {
-        let mut damaged = whole.clone();
+    for page in 0..intact.len() / 4096 {
+        let mut damaged = intact.clone();
         damaged[page * 4096..][..4096].fill(0xa5);
         fs::write(folder.file(), &damaged).unwrap();
-        match folder.open().and_then(|mut journal| journal.load()) {
+        match folder.open().and_then(|mut journal| whole(&mut *journal)) {
             // A page of the table jobs, which a restart does not read, or a free page.
             Ok(loaded) => assert_eq!(loaded, expected, "page {page}"),
             Err(JournalError::Damaged { .. } | JournalError::Gap { .. }) => refused += 1,
@@ -220,7 +224,7 @@ fn sqlite_removes_an_unfinished_journal() {
     let folder = Folder::new();
     // The state after a daemon was killed while it created its journal.
     fs::write(folder.path().join("journal.db.new"), "half").unwrap();
-    assert_eq!(folder.open().unwrap().load().unwrap(), Loaded { next_update: 1, ..Loaded::default() });
+    assert_eq!(whole(&mut *folder.open().unwrap()).unwrap(), Whole { next_update: 1, ..Whole::default() });
     let error = open_sqlite(Path::new("/proc/none")).err().unwrap();
     assert!(matches!(error, JournalError::Folder { .. }), "{error:?}");
 }
@@ -279,7 +283,7 @@ fn fill_small_disk() {
         let error = journal.commit(&full).unwrap_err();
         assert!(matches!(error, JournalError::Full { .. }) && error.is_transient(), "{error:?}");
     }
-    assert_eq!(journal.load().unwrap().entries.len() as u64, last, "the failed batch left nothing");
+    assert_eq!(whole(&mut *journal).unwrap().entries.len() as u64, last, "the failed batch left nothing");
     // A restart loses nothing; it succeeds or reports a full disk.
     drop(journal);
     let opened = open_sqlite(&disk.join("state"));
@@ -289,7 +293,7 @@ fn fill_small_disk() {
     let mut journal = again.unwrap_or_else(|| open_sqlite(&disk.join("state")).unwrap());
     journal.commit(&full).unwrap();
     journal.commit(&full).unwrap();
-    let loaded = journal.load().unwrap();
+    let loaded = whole(&mut *journal).unwrap();
     assert_eq!(loaded.entries.len() as u64, last + 20);
     assert_eq!(loaded.entries[last as usize..], full.entries);
     println!("full after {last} entries");

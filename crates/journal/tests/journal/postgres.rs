@@ -3,11 +3,13 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use pliant_journal::{Batch, JournalError, Snapshot, open_postgres};
+use pliant_journal::{Batch, JournalError, open_postgres};
 use pliant_testing::postgres::Server;
 
 use super::support::proxy::{BreakAt, BreakingProxy};
-use super::support::{Storage, entries, entry_batch, job, open_address, status_updates};
+use super::support::{
+    Storage, Taken, compact, entries, entry_batch, job, open_address, status_updates, whole,
+};
 use super::{TIMEOUT, commit_with_retries};
 
 #[test]
@@ -30,7 +32,7 @@ fn a_standby_takes_over_and_the_deposed_cannot_commit() {
     storage.end_leader();
     let mut second = led.recv_timeout(TIMEOUT).unwrap();
     standby.join().unwrap();
-    assert_eq!(second.load().unwrap().entries, entries(1, 4));
+    assert_eq!(whole(&mut *second).unwrap().entries, entries(1, 4));
     assert_eq!(second.id(), first.id());
     let mut other = entry_batch(5, 5);
     other.entries[0].event = "of the second".to_owned();
@@ -39,10 +41,10 @@ fn a_standby_takes_over_and_the_deposed_cannot_commit() {
         let error = commit_with_retries(&mut *first, &entry_batch(5, 5)).unwrap_err();
         assert!(matches!(error, JournalError::Deposed { .. }), "{error:?}");
     }
-    let snapshot = Snapshot { seq: 4, at: 4, state: "{}".to_owned() };
-    assert!(matches!(first.compact(&snapshot, i64::MAX), Err(JournalError::Deposed { .. })));
+    let snapshot = Taken { seq: 4, at: 4, state: "{}".to_owned() };
+    assert!(matches!(compact(&mut *first, &snapshot, i64::MAX), Err(JournalError::Deposed { .. })));
     assert!(matches!(first.load(), Err(JournalError::Deposed { .. })));
-    let loaded = second.load().unwrap();
+    let loaded = whole(&mut *second).unwrap();
     assert_eq!((&loaded.entries[..4], &loaded.entries[4]), (&entries(1, 4)[..], &other.entries[0]));
     assert_eq!(loaded.snapshot, None);
     second.commit(&entry_batch(6, 6)).unwrap();
@@ -79,9 +81,27 @@ fn a_leader_goes_on_after_a_broken_connection() {
         assert!(matches!(error, JournalError::Unreachable { .. }) && error.is_transient(), "{error:?}");
         commit_with_retries(&mut *journal, &batch).unwrap();
         assert_eq!(archive.ended().unwrap(), 1);
-        assert_eq!(journal.load().unwrap().entries, entries(1, 3 + round));
+        assert_eq!(whole(&mut *journal).unwrap().entries, entries(1, 3 + round));
         let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
         assert_eq!(storage.query(locks), ["1"], "it leads again");
+    }
+}
+
+/// A database that fails over to a replica without the last commits.
+#[test]
+fn a_leader_ends_if_commits_are_missing_after_a_failover() {
+    let Some(server) = Server::start() else { return };
+    for lost in [
+        "DELETE FROM entries WHERE seq = 3; UPDATE metadata SET last_entry = 2",
+        "DELETE FROM status_updates WHERE seq = 2; UPDATE metadata SET next_update = 2",
+    ] {
+        let storage = server.database();
+        let mut journal = storage.open().unwrap();
+        journal.commit(&Batch { status_updates: status_updates(1, 2), ..entry_batch(1, 3) }).unwrap();
+        storage.end_leader();
+        storage.tamper(lost);
+        let error = commit_with_retries(&mut *journal, &entry_batch(4, 4)).unwrap_err();
+        assert!(matches!(error, JournalError::Gap { found: None, .. }) && !error.is_transient(), "{error:?}");
     }
 }
 
@@ -110,7 +130,7 @@ fn a_commit_with_unknown_outcome_counts_once() {
         }
         assert_eq!(storage.query("SELECT max(seq) FROM entries"), [done], "{when:?}");
         commit_with_retries(&mut *journal, &batch).unwrap();
-        let loaded = journal.load().unwrap();
+        let loaded = whole(&mut *journal).unwrap();
         assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 6), vec![1, 2, 3]), "{when:?}");
         assert_eq!(journal.archive().unwrap().ended().unwrap(), 1);
         journal.commit(&entry_batch(7, 7)).unwrap();
@@ -134,12 +154,12 @@ fn postgres_continues_after_a_full_disk() {
     for _ in 0..3 {
         let error = journal.commit(&batch).unwrap_err();
         assert!(matches!(error, JournalError::Full { .. }) && error.is_transient(), "{error:?}");
-        let loaded = journal.load().unwrap();
+        let loaded = whole(&mut *journal).unwrap();
         assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 3), vec![]));
     }
     storage.tamper("DROP TRIGGER full_disk ON jobs");
     journal.commit(&batch).unwrap();
-    let loaded = journal.load().unwrap();
+    let loaded = whole(&mut *journal).unwrap();
     assert_eq!((loaded.entries, loaded.status_updates), (entries(1, 6), vec![1]));
 }
 
@@ -158,9 +178,9 @@ fn postgres_refuses_schemas_that_are_not_journals() {
 
     let later = server.database();
     drop(later.open().unwrap());
-    later.tamper("UPDATE metadata SET version = 3");
+    later.tamper("UPDATE metadata SET version = 4");
     let error = later.open().err().unwrap();
-    assert!(error.to_string().ends_with("expected a journal of version 2, found 3"), "{error}");
+    assert!(error.to_string().ends_with("expected a journal of version 3, found 4"), "{error}");
 }
 
 #[test]
@@ -172,11 +192,11 @@ fn daemons_that_start_together_lead_one_after_the_other() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let mut journal = open_address(&address).unwrap();
-                let next = journal.load().unwrap().entries.len() as u64 + 1;
+                let next = whole(&mut *journal).unwrap().entries.len() as u64 + 1;
                 journal.commit(&entry_batch(next, next)).unwrap();
             });
         }
     });
-    assert_eq!(storage.open().unwrap().load().unwrap().entries, entries(1, 4));
+    assert_eq!(whole(&mut *storage.open().unwrap()).unwrap().entries, entries(1, 4));
     assert_eq!(storage.query("SELECT term FROM metadata"), ["5"]);
 }

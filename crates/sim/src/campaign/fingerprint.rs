@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::Path;
 
+use pliant_model::Fnv;
+
 use super::CampaignError;
 
 /// A 64-bit hash of everything that results depend on: the version of Pliant, the parsed campaign (without comments and
@@ -11,11 +13,11 @@ use super::CampaignError;
 /// variant names are part of it.
 ///
 /// FNV-1a, because the standard hasher is not stable across versions and machines.
-pub(super) struct Fingerprint(u64);
+pub(super) struct Fingerprint(Fnv);
 
 impl Fingerprint {
     pub(super) fn new() -> Fingerprint {
-        let mut fingerprint = Fingerprint(0xcbf2_9ce4_8422_2325);
+        let mut fingerprint = Fingerprint(Fnv::default());
         fingerprint.bytes(env!("CARGO_PKG_VERSION").as_bytes());
         fingerprint
     }
@@ -32,13 +34,11 @@ impl Fingerprint {
     }
 
     pub(super) fn finish(self) -> String {
-        format!("{:016x}", self.0)
+        format!("{:016x}", self.0.value())
     }
 
     /// Adds bytes and their number, so that bytes cannot move between neighbours unnoticed.
     fn bytes(&mut self, bytes: &[u8]) {
-        for byte in bytes.iter().chain(&(bytes.len() as u64).to_le_bytes()) {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        self.0 = self.0.with(bytes).with(&(bytes.len() as u64).to_le_bytes());
     }
 }

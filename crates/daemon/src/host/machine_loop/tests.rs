@@ -1,4 +1,5 @@
-use pliant_journal::{Archive, Loaded};
+use parking_lot::Mutex;
+use pliant_journal::{Archive, Loaded, SnapshotPart};
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -65,10 +66,20 @@ impl Driver<Echo> for Notes {
     }
 }
 
-/// Keeps everything, in memory.
-struct Nowhere;
+/// Keeps what a test looks at, in memory.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Kept>>);
 
-impl Journal for Nowhere {
+#[derive(Default)]
+struct Kept {
+    entries: usize,
+    parts: Vec<SnapshotPart>,
+    /// How often parts were refused, if there is no space for any.
+    refused: Option<usize>,
+    trimmed: usize,
+}
+
+impl Journal for Memory {
     fn id(&self) -> u64 {
         1
     }
@@ -81,15 +92,27 @@ impl Journal for Nowhere {
         Ok(Loaded::default())
     }
 
-    fn commit(&mut self, _batch: &Batch) -> Result<(), JournalError> {
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        let mut kept = self.0.lock();
+        if let (Some(refused), Some(_)) = (&mut kept.refused, &batch.snapshot_part) {
+            *refused += 1;
+            return Err(JournalError::Failed { why: "string or blob too big".to_owned() });
+        }
+        kept.entries += batch.entries.len();
+        kept.parts.extend(batch.snapshot_part.clone());
         Ok(())
     }
 
-    fn compact(&mut self, _snapshot: &Snapshot, _keep_after: i64) -> Result<bool, JournalError> {
-        Ok(false)
+    fn snapshot_part(&mut self, _seq: u64, _part: u32) -> Result<Vec<u8>, JournalError> {
+        unreachable!("no test reads")
+    }
+
+    fn entries(&mut self, _after: u64, _limit: u32) -> Result<Vec<Entry>, JournalError> {
+        unreachable!("no test reads")
     }
 
     fn trim(&mut self, _keep_after: i64) -> Result<bool, JournalError> {
+        self.0.lock().trimmed += 1;
         Ok(false)
     }
 
@@ -102,7 +125,7 @@ fn runner() -> Runner<Echo, Notes> {
     let clock = Clock::start(Time(0));
     Runner {
         shared: Arc::new(Shared::new(Echo, clock)),
-        journal: Box::new(Nowhere),
+        journal: Box::new(Memory::default()),
         driver: Notes::default(),
         inbox: mailbox().1,
         settings: Settings::default(),
@@ -116,6 +139,8 @@ fn runner() -> Runner<Echo, Notes> {
         barriers: Vec::new(),
         held: VecDeque::new(),
         unwritten_since: None,
+        snapshots: Snapshots::new(),
+        before_snapshot: Since::default(),
         is_long: false,
     }
 }
@@ -215,4 +240,72 @@ fn what_changed_nothing_is_not_journaled_and_waits_for_what_came_before() {
     runner.deliver(Word::Early);
     runner.deliver(Word::Refused);
     assert!(runner.is_pressing(), "a call waits for an answer");
+}
+
+/// A runner that takes a snapshot after so many entries, and its journal.
+fn snapshotting(snapshot_every: u64) -> (Runner<Echo, Notes>, Memory) {
+    let journal = Memory::default();
+    let settings = Settings { snapshot_every, ..Settings::default() };
+    (Runner { journal: Box::new(journal.clone()), settings, ..runner() }, journal)
+}
+
+/// Commits events, and parts of snapshots as they come, until something is so.
+fn go_on(runner: &mut Runner<Echo, Notes>, is_done: impl Fn(&Runner<Echo, Notes>) -> bool) {
+    let begun = Instant::now();
+    while !is_done(runner) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "in vain");
+        runner.deliver(Word::Durable);
+        runner.batch.snapshot_part = runner.snapshots.next_part(Instant::now());
+        runner.commit().unwrap();
+        runner.compact().unwrap();
+    }
+}
+
+#[test]
+fn a_snapshot_is_made_while_events_go_on() {
+    let (mut runner, journal) = snapshotting(10);
+    let is_complete = |journal: &Memory| journal.0.lock().parts.iter().any(|part| part.is_last);
+    go_on(&mut runner, |_| is_complete(&journal));
+    let kept = journal.0.lock();
+    assert_eq!((kept.parts[0].seq, kept.trimmed > 0), (10, true));
+    let since = kept.entries as u64 - 10;
+    drop(kept);
+    let expected = (0..since).fold(Since::snapshot(4), |mut since, _| {
+        since.record_event("\"Durable\"");
+        since
+    });
+    assert_eq!(runner.since_snapshot, expected, "later entries count for the next one");
+}
+
+/// 1,000 commits after the first failure try no other snapshot; all are durable, and the daemon says what is wrong.
+#[test]
+fn a_snapshot_that_fails_is_not_tried_with_every_commit() {
+    let (mut runner, journal) = snapshotting(10);
+    journal.0.lock().refused = Some(0);
+    go_on(&mut runner, |runner| runner.health.snapshot_failure().is_some());
+    let before = journal.0.lock().entries;
+    go_on(&mut runner, |runner| runner.sequence >= before as u64 + 1_000);
+    let kept = journal.0.lock();
+    assert_eq!((kept.refused, kept.entries), (Some(1), before + 1_000));
+    assert_eq!((kept.parts.len(), runner.driver.0.len()), (0, kept.entries));
+    drop(kept);
+    let failure = runner.health.snapshot_failure().unwrap();
+    assert!(failure.contains("string or blob too big"), "{failure}");
+    assert_eq!(runner.health.failure(), None, "the journal is written");
+    // At the end it is tried once more, and the journal is complete without it.
+    runner.last_snapshot().unwrap();
+    assert_eq!(journal.0.lock().refused, Some(2));
+}
+
+#[test]
+fn at_the_end_there_is_a_snapshot_of_what_is_new() {
+    let (mut runner, journal) = snapshotting(1_000);
+    runner.last_snapshot().unwrap();
+    assert_eq!(journal.0.lock().parts, [], "nothing has happened");
+    runner.deliver(Word::Durable);
+    runner.commit().unwrap();
+    runner.last_snapshot().unwrap();
+    let part = SnapshotPart { seq: 1, at: 0, part: 0, bytes: b"null".to_vec(), is_last: true };
+    let parts = &journal.0.lock().parts;
+    assert_eq!((parts.len(), SnapshotPart { at: 0, ..parts[0].clone() }), (1, part));
 }

@@ -6,7 +6,9 @@ pub(crate) mod scenarios;
 
 use std::path::{Path, PathBuf};
 
-use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, StatusUpdate, open_postgres, open_sqlite};
+use pliant_journal::{
+    Batch, Entry, JobRow, Journal, JournalError, SnapshotPart, StatusUpdate, open_postgres, open_sqlite,
+};
 use pliant_testing::postgres::Database;
 use tempfile::TempDir;
 
@@ -31,6 +33,72 @@ pub(crate) fn open_address(address: &str) -> Result<Box<dyn Journal>, JournalErr
         ("postgres", connection) => open_postgres(connection),
         (kind, _) => panic!("no kind of journal: {kind}"),
     }
+}
+
+/// All that a restart reads.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub(crate) struct Whole {
+    pub(crate) snapshot: Option<Taken>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) status_updates: Vec<u64>,
+    pub(crate) next_update: u64,
+}
+
+/// A snapshot with its state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    pub(crate) seq: u64,
+    pub(crate) at: i64,
+    pub(crate) state: String,
+}
+
+impl Taken {
+    /// The snapshot in parts of at most so many bytes.
+    pub(crate) fn parts(&self, bytes: usize) -> Vec<SnapshotPart> {
+        let pieces: Vec<&[u8]> = self.state.as_bytes().chunks(bytes).collect();
+        let part = |(number, piece): (usize, &&[u8])| SnapshotPart {
+            seq: self.seq,
+            at: self.at,
+            part: u32::try_from(number).unwrap(),
+            bytes: piece.to_vec(),
+            is_last: number + 1 == pieces.len(),
+        };
+        pieces.iter().enumerate().map(part).collect()
+    }
+}
+
+/// Reads a journal as a restart does, in small pages.
+pub(crate) fn whole(journal: &mut dyn Journal) -> Result<Whole, JournalError> {
+    let loaded = journal.load()?;
+    let mut snapshot = None;
+    if let Some(taken) = loaded.snapshot {
+        let parts = (0..taken.parts).map(|part| journal.snapshot_part(taken.seq, part));
+        let bytes = parts.collect::<Result<Vec<_>, _>>()?.concat();
+        let state = String::from_utf8(bytes).unwrap();
+        snapshot = Some(Taken { seq: taken.seq, at: taken.at, state });
+    }
+    let mut last = snapshot.as_ref().map_or(0, |taken| taken.seq);
+    let mut entries = Vec::new();
+    loop {
+        let page = journal.entries(last, 700)?;
+        let Some(end) = page.last() else { break };
+        last = end.seq;
+        entries.extend(page);
+    }
+    assert_eq!(last, loaded.last_entry);
+    Ok(Whole { snapshot, entries, status_updates: loaded.status_updates, next_update: loaded.next_update })
+}
+
+/// Puts a snapshot into a journal, in two parts or one, and deletes what it makes superfluous.
+pub(crate) fn compact(
+    journal: &mut dyn Journal,
+    snapshot: &Taken,
+    keep_after: i64,
+) -> Result<bool, JournalError> {
+    for part in snapshot.parts(snapshot.state.len().div_ceil(2)) {
+        journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() })?;
+    }
+    journal.trim(keep_after)
 }
 
 /// A temporary folder.

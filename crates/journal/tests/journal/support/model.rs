@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pliant_journal::{Batch, Entry, JobRow, Journal, Loaded, Snapshot, StatusUpdate, TRIM_LIMIT};
+use pliant_journal::{Batch, Entry, JobRow, Journal, StatusUpdate, TRIM_LIMIT};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{Storage, entry, job, status_updates};
+use super::{Storage, Taken, Whole, compact, entry, job, status_updates, whole};
 
 /// One call.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ struct Model {
     entries: Vec<Entry>,
     /// The number of deleted entries.
     dropped: usize,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<Taken>,
     /// All status updates ever committed.
     status_updates: Vec<StatusUpdate>,
     acknowledged: u64,
@@ -70,9 +70,9 @@ impl Model {
         (self.entries.len() as f64 * part) as u64
     }
 
-    fn loaded(&self) -> Loaded {
+    fn loaded(&self) -> Whole {
         let after = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq as usize);
-        Loaded {
+        Whole {
             snapshot: self.snapshot.clone(),
             entries: self.entries[after..].to_vec(),
             status_updates: self.waiting().iter().map(|notice| notice.seq).collect(),
@@ -120,7 +120,7 @@ pub(crate) fn check(cases: u32, storage: impl Fn() -> Box<dyn Storage>) {
         let mut model = Model::default();
         for call in calls {
             journal = step(&*storage, journal, &mut model, call);
-            assert_eq!(journal.load().unwrap(), model.loaded());
+            assert_eq!(whole(&mut *journal).unwrap(), model.loaded());
             let mut archive = journal.archive().unwrap();
             assert_eq!(archive.entries(0, u32::MAX).unwrap(), model.entries[model.dropped..]);
             assert_eq!(archive.ended().unwrap(), model.jobs.len() as u64);
@@ -157,6 +157,7 @@ fn step(
                 ended: jobs.iter().map(job).collect(),
                 local_jobs: Vec::new(),
                 updates_acknowledged: acknowledged.map(|part| ((before + updates) as f64 * part) as u64),
+                snapshot_part: None,
             };
             journal.commit(&batch).unwrap();
             model.commit(&batch);
@@ -164,9 +165,9 @@ fn step(
         Call::Repeat => journal.commit(&model.last).unwrap(),
         Call::Compact { covered, kept } => {
             let seq = model.part(covered);
-            let snapshot = Snapshot { seq, at: 1, state: format!("{seq}") };
+            let snapshot = Taken { seq, at: 1, state: format!("{seq}") };
             let kept = model.part(kept) as i64;
-            let more = journal.compact(&snapshot, kept).unwrap();
+            let more = compact(&mut *journal, &snapshot, kept).unwrap();
             if model.snapshot.as_ref().is_none_or(|last| last.seq <= seq) {
                 model.snapshot = Some(snapshot);
             }

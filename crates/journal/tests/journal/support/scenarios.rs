@@ -1,8 +1,8 @@
 //! Scenarios that both journals must pass.
 
-use pliant_journal::{Batch, Filter, JobRow, JournalError, Loaded, LocalJobRow, Snapshot, TRIM_LIMIT};
+use pliant_journal::{Batch, Filter, JobRow, Journal, JournalError, LocalJobRow, PARTS_LIMIT, TRIM_LIMIT};
 
-use super::{Storage, entries, entry, entry_batch, job, status_updates};
+use super::{Storage, Taken, Whole, compact, entries, entry, entry_batch, job, status_updates, whole};
 
 /// A scenario on a new journal.
 pub(crate) type Scenario = fn(&dyn Storage);
@@ -18,6 +18,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("old entries are deleted in bounded steps", compaction),
     ("only old entries in a snapshot are deleted", compaction_keeps),
     ("missing records are detected", gaps),
+    ("a snapshot counts once all of its parts are there", parts),
     ("jobs are listed by every filter, the last to end first", listing),
     ("estimates are compared with actual times", accuracy),
     ("runs of local users' jobs are listed by end until they are trimmed", local_jobs),
@@ -27,7 +28,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
 fn round_trip(storage: &dyn Storage) {
     let mut journal = storage.open().unwrap();
     let id = journal.id();
-    assert_eq!(journal.load().unwrap(), Loaded { next_update: 1, ..Loaded::default() });
+    assert_eq!(whole(&mut *journal).unwrap(), Whole { next_update: 1, ..Whole::default() });
     let first = Batch {
         entries: entries(1, 3),
         status_updates: status_updates(1, 2),
@@ -37,14 +38,14 @@ fn round_trip(storage: &dyn Storage) {
     journal.commit(&first).unwrap();
     journal.commit(&entry_batch(4, 5)).unwrap();
     let expected =
-        Loaded { snapshot: None, entries: entries(1, 5), status_updates: vec![1, 2], next_update: 3 };
-    assert_eq!(journal.load().unwrap(), expected);
+        Whole { snapshot: None, entries: entries(1, 5), status_updates: vec![1, 2], next_update: 3 };
+    assert_eq!(whole(&mut *journal).unwrap(), expected);
     drop(journal);
     let mut journal = storage.open().unwrap();
     assert_eq!(journal.id(), id);
-    assert_eq!(journal.load().unwrap(), expected);
+    assert_eq!(whole(&mut *journal).unwrap(), expected);
     journal.commit(&entry_batch(6, 6)).unwrap();
-    assert_eq!(journal.load().unwrap().entries, entries(1, 6));
+    assert_eq!(whole(&mut *journal).unwrap().entries, entries(1, 6));
     let mut archive = journal.archive().unwrap();
     assert_eq!(archive.job("north", 7).unwrap(), Some(first.ended[0].clone()));
     assert_eq!(archive.job("south", 7).unwrap(), Some(first.ended[1].clone()));
@@ -90,10 +91,10 @@ fn order(storage: &dyn Storage) {
         assert!(!error.is_transient());
         assert_eq!(error.to_string(), format!("cannot be journaled: {why}"));
     }
-    let ahead = Snapshot { seq: 4, at: 4, state: "{}".to_owned() };
-    assert!(matches!(journal.compact(&ahead, 0), Err(JournalError::Order { .. })));
+    let ahead = Taken { seq: 4, at: 4, state: "{}".to_owned() };
+    assert!(matches!(compact(&mut *journal, &ahead, 0), Err(JournalError::Order { .. })));
     journal.commit(&entry_batch(4, 4)).unwrap();
-    let loaded = journal.load().unwrap();
+    let loaded = whole(&mut *journal).unwrap();
     assert_eq!((loaded.entries, loaded.status_updates, loaded.snapshot), (entries(1, 4), vec![1], None));
 }
 
@@ -104,12 +105,12 @@ fn once(storage: &dyn Storage) {
     journal.commit(&batch).unwrap();
     journal.commit(&Batch { updates_acknowledged: Some(2), ..Batch::default() }).unwrap();
     journal.commit(&batch).unwrap();
-    let loaded = journal.load().unwrap();
+    let loaded = whole(&mut *journal).unwrap();
     assert_eq!((loaded.entries, loaded.status_updates, loaded.next_update), (entries(1, 3), vec![], 3));
     let mut other = batch.clone();
     other.entries[2].event = "another".to_owned();
     assert!(matches!(journal.commit(&other), Err(JournalError::Order { .. })));
-    assert_eq!(journal.load().unwrap().entries, entries(1, 3));
+    assert_eq!(whole(&mut *journal).unwrap().entries, entries(1, 3));
     assert_eq!(journal.archive().unwrap().ended().unwrap(), 1);
 }
 
@@ -136,7 +137,7 @@ fn outbox(storage: &dyn Storage) {
     let mut journal = storage.open().unwrap();
     journal.commit(&Batch { status_updates: status_updates(1, 4), ..entry_batch(1, 1) }).unwrap();
     journal.commit(&Batch { updates_acknowledged: Some(2), ..Batch::default() }).unwrap();
-    assert_eq!(journal.load().unwrap().status_updates, [3, 4]);
+    assert_eq!(whole(&mut *journal).unwrap().status_updates, [3, 4]);
     let mut archive = journal.archive().unwrap();
     assert_eq!(archive.status_updates(0, 9).unwrap(), status_updates(3, 4));
     assert_eq!(archive.status_updates(3, 9).unwrap(), status_updates(4, 4));
@@ -146,10 +147,10 @@ fn outbox(storage: &dyn Storage) {
     let both =
         Batch { status_updates: status_updates(5, 6), updates_acknowledged: Some(5), ..entry_batch(2, 2) };
     journal.commit(&both).unwrap();
-    assert_eq!(journal.load().unwrap().status_updates, [6]);
+    assert_eq!(whole(&mut *journal).unwrap().status_updates, [6]);
     journal.commit(&Batch { updates_acknowledged: Some(6), ..Batch::default() }).unwrap();
     drop(journal);
-    let loaded = storage.open().unwrap().load().unwrap();
+    let loaded = whole(&mut *storage.open().unwrap()).unwrap();
     assert_eq!((loaded.status_updates, loaded.next_update), (vec![], 7));
 }
 
@@ -161,9 +162,9 @@ fn compaction(storage: &dyn Storage) {
     }
     let mut archive = journal.archive().unwrap();
     let mut first = || archive.entries(0, 1).unwrap()[0].seq;
-    let snapshot = Snapshot { seq: last - 1000, at: 0, state: "{}".to_owned() };
+    let snapshot = Taken { seq: last - 1000, at: 0, state: "{}".to_owned() };
     let kept = last - 3000;
-    assert!(journal.compact(&snapshot, kept as i64).unwrap(), "there is more");
+    assert!(compact(&mut *journal, &snapshot, kept as i64).unwrap(), "there is more");
     assert_eq!(first(), TRIM_LIMIT + 1);
     assert!(journal.trim(kept as i64).unwrap(), "there is more");
     assert_eq!(first(), 2 * TRIM_LIMIT + 1);
@@ -171,13 +172,13 @@ fn compaction(storage: &dyn Storage) {
     assert_eq!(first(), kept);
     assert!(!journal.trim(kept as i64).unwrap());
     assert_eq!(first(), kept);
-    let expected = Loaded {
+    let expected = Whole {
         snapshot: Some(snapshot),
         entries: entries(last - 999, last),
         status_updates: Vec::new(),
         next_update: 1,
     };
-    assert_eq!(journal.load().unwrap(), expected);
+    assert_eq!(whole(&mut *journal).unwrap(), expected);
     assert_eq!(archive.entries(0, u32::MAX).unwrap(), entries(kept, last));
 }
 
@@ -186,25 +187,25 @@ fn compaction_keeps(storage: &dyn Storage) {
     assert!(!journal.trim(i64::MAX).unwrap());
     journal.commit(&entry_batch(1, 10)).unwrap();
     assert!(!journal.trim(i64::MAX).unwrap());
-    let snapshot = |seq, state: &str| Snapshot { seq, at: seq as i64, state: state.to_owned() };
-    assert!(!journal.compact(&snapshot(6, "six"), 4).unwrap());
+    let snapshot = |seq, state: &str| Taken { seq, at: seq as i64, state: state.to_owned() };
+    assert!(!compact(&mut *journal, &snapshot(6, "six"), 4).unwrap());
     let mut archive = journal.archive().unwrap();
     assert_eq!(archive.entries(0, 100).unwrap(), entries(4, 10));
-    assert!(!journal.compact(&snapshot(8, "eight"), i64::MAX).unwrap());
+    assert!(!compact(&mut *journal, &snapshot(8, "eight"), i64::MAX).unwrap());
     assert_eq!(archive.entries(0, 100).unwrap(), entries(9, 10));
     // An older snapshot changes nothing; a snapshot of the same entry replaces.
-    assert!(!journal.compact(&snapshot(7, "seven"), i64::MAX).unwrap());
-    assert!(!journal.compact(&snapshot(8, "again"), i64::MAX).unwrap());
-    let loaded = journal.load().unwrap();
+    assert!(!compact(&mut *journal, &snapshot(7, "seven"), i64::MAX).unwrap());
+    assert!(!compact(&mut *journal, &snapshot(8, "again"), i64::MAX).unwrap());
+    let loaded = whole(&mut *journal).unwrap();
     assert_eq!((loaded.snapshot, loaded.entries), (Some(snapshot(8, "again")), entries(9, 10)));
     // A snapshot of all entries; numbering continues.
-    assert!(!journal.compact(&snapshot(10, "ten"), i64::MAX).unwrap());
+    assert!(!compact(&mut *journal, &snapshot(10, "ten"), i64::MAX).unwrap());
     drop(journal);
     let mut journal = storage.open().unwrap();
-    assert_eq!(journal.load().unwrap().entries, []);
+    assert_eq!(whole(&mut *journal).unwrap().entries, []);
     assert!(matches!(journal.commit(&entry_batch(1, 1)), Ok(())), "recognised although deleted");
     journal.commit(&entry_batch(11, 12)).unwrap();
-    let loaded = journal.load().unwrap();
+    let loaded = whole(&mut *journal).unwrap();
     assert_eq!((loaded.snapshot, loaded.entries), (Some(snapshot(10, "ten")), entries(11, 12)));
 }
 
@@ -217,8 +218,8 @@ fn gaps(storage: &dyn Storage) {
             ..entry_batch(1, 9)
         })
         .unwrap();
-    journal.compact(&Snapshot { seq: 3, at: 3, state: "{}".to_owned() }, i64::MAX).unwrap();
-    let whole = journal.load().unwrap();
+    compact(&mut *journal, &Taken { seq: 3, at: 3, state: "{}".to_owned() }, i64::MAX).unwrap();
+    let before = whole(&mut *journal).unwrap();
     drop(journal);
     // Damages the tables and checks the error.
     let check = |text: &str, why: &str| {
@@ -244,9 +245,48 @@ fn gaps(storage: &dyn Storage) {
     let other = "INSERT INTO status_updates (seq, body) VALUES (3, 'update 3'); DELETE FROM status_updates WHERE seq = 4";
     check(other, "damaged: expected status update 4, found no more");
     storage.tamper("INSERT INTO status_updates (seq, body) VALUES (4, 'update 4')");
-    let mended = storage.open().unwrap().load().unwrap();
-    assert_eq!((mended.status_updates, mended.entries.len()), (whole.status_updates, whole.entries.len()));
+    let mended = whole(&mut *storage.open().unwrap()).unwrap();
+    assert_eq!((mended.status_updates, mended.entries.len()), (before.status_updates, before.entries.len()));
+    let mut journal = storage.open().unwrap();
+    storage.tamper("DELETE FROM snapshot_parts WHERE part = 1");
+    assert!(matches!(whole(&mut *journal), Err(JournalError::Damaged { .. })));
+    drop(journal);
     check("DELETE FROM snapshots", "damaged: expected entry 1, found 4");
+}
+
+fn parts(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
+    journal.commit(&entry_batch(1, 10)).unwrap();
+    let taken = |seq: u64| Taken { seq, at: seq as i64, state: format!("\"{}\"", "st\u{e4}te".repeat(9)) };
+    let commit = |journal: &mut dyn Journal, part| {
+        journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() }).unwrap();
+    };
+    let complete = |journal: &mut dyn Journal, taken: &Taken| {
+        taken.parts(7).into_iter().for_each(|part| commit(journal, part));
+    };
+    complete(&mut *journal, &taken(2));
+    let mut unfinished = taken(5).parts(7);
+    unfinished.pop();
+    let more = unfinished.len();
+    for (at, part) in unfinished.iter().enumerate() {
+        let entries = entry_batch(11 + at as u64, 11 + at as u64).entries;
+        // Along with other changes, and once more after a commit of unknown outcome.
+        let batch = Batch { snapshot_part: Some(part.clone()), entries, ..Batch::default() };
+        journal.commit(&batch).unwrap();
+        journal.commit(&batch).unwrap();
+        assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(2)), "it counts when it is complete");
+    }
+    assert!(!journal.trim(0).unwrap(), "parts of a later snapshot are kept");
+    drop(journal);
+    let mut journal = storage.open().unwrap();
+    assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(2)));
+    complete(&mut *journal, &taken(8));
+    let superfluous = taken(2).parts(7).len() + more;
+    for _ in 0..(superfluous - 1) / PARTS_LIMIT as usize {
+        assert!(journal.trim(0).unwrap(), "few at once");
+    }
+    assert!(!journal.trim(0).unwrap());
+    assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(8)));
 }
 
 fn listing(storage: &dyn Storage) {
@@ -363,7 +403,7 @@ fn local_jobs(storage: &dyn Storage) {
         assert_eq!(read(0, page), all, "{page} at a time");
         assert_eq!(read(20, page), all[2..], "{page} at a time");
     }
-    journal.compact(&Snapshot { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
+    compact(&mut *journal, &Taken { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
     assert_eq!(read(0, 9), all[2..], "old rows are deleted");
 }
 
