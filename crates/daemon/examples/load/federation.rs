@@ -156,7 +156,7 @@ impl Daemons {
     fn end(&mut self) {
         drop(self.process.stdin.take());
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(20) {
+        while begun.elapsed() < Duration::from_secs(120) {
             if matches!(self.process.try_wait(), Ok(Some(_))) {
                 return;
             }

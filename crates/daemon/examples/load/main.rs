@@ -1,6 +1,6 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|folding|explorations]... [--dir DIR]
-//! [--seconds N] [--figures DIR]`
+//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|folding|explorations]...
+//! [--dir DIR] [--seconds N] [--figures DIR]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
@@ -9,6 +9,7 @@
 //! - `discovery`: a tree of a master, 12 local agents and 138 servers is asked who would complete a job first.
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, queried, and gets status updates of
 //!   100,000 more.
+//! - `backlog`: a server with 1,000,000 waiting jobs is started, and takes submissions while it writes a snapshot.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/research/paper-001.md).
 //! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
 #![allow(
@@ -19,6 +20,7 @@
 )]
 
 mod archive;
+mod backlog;
 mod daemon;
 mod discovery;
 mod explorations;
@@ -33,7 +35,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
+const USAGE: &str = "usage: load [submits|discovery|archive|backlog|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
 
 /// What was asked for on the command line.
 struct Options {
@@ -65,7 +67,9 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" | "folding" | "explorations" => options.wanted.push(argument),
+            "submits" | "discovery" | "archive" | "backlog" | "folding" | "explorations" => {
+                options.wanted.push(argument)
+            }
             "--dir" => options.dir = value()?.into(),
             "--figures" => options.figures = Some(value()?.into()),
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
@@ -90,6 +94,9 @@ fn measure(options: &Options) -> Outcome<()> {
         }
         if is_wanted("archive") {
             archive::measure(&options.dir).await?;
+        }
+        if is_wanted("backlog") {
+            backlog::measure(&options.dir, options.time).await?;
         }
         if is_wanted("folding") {
             folding::measure(&options.dir).await?;

@@ -23,7 +23,7 @@ use crate::federation::{Daemons, Federation, attached};
 use crate::figures::{Cost, POLL_INTERVAL, Times, histogram};
 
 const SERVERS: [&str; 3] = ["bordeaux", "lyon", "toulouse"];
-const PROCS: u32 = 1_000;
+pub(crate) const PROCS: u32 = 1_000;
 const USERS: usize = 8;
 /// Submissions that are under way at a time.
 const OPEN: [usize; 2] = [32, 128];
@@ -49,7 +49,7 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
     }
     let operator = federation.client(Role::Operator, "operator", &address)?;
     attached(&operator, SERVERS.len()).await?;
-    fill(&operator).await?;
+    fill(&operator, &SERVERS).await?;
     let clients = (0..USERS).map(|user| federation.client(Role::User, &format!("user{user}"), &address));
     let clients = clients.collect::<Outcome<Vec<_>>>()?;
 
@@ -84,7 +84,7 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
 }
 
 /// The folders of servers. What runs there is ended when this is dropped, which is after the servers.
-struct Fillers(Vec<PathBuf>);
+pub(crate) struct Fillers(pub(crate) Vec<PathBuf>);
 
 impl Drop for Fillers {
     fn drop(&mut self) {
@@ -109,9 +109,9 @@ fn costs(agent: &Daemons, servers: &[Daemons]) -> Outcome<Vec<Cost>> {
 }
 
 /// Gives each cluster a job that takes all of it, and waits until they run.
-async fn fill(operator: &Client) -> Outcome<()> {
+pub(crate) async fn fill(operator: &Client, servers: &[&str]) -> Outcome<()> {
     let mut fillers = Vec::new();
-    for (number, name) in SERVERS.into_iter().enumerate() {
+    for (number, name) in servers.iter().enumerate() {
         let work = Work { procs: Procs(PROCS), walltime: FILLER, speedup: Speedup::Rigid };
         let text = format!("#!/bin/sh\nexec sleep {}\n", FILLER.0);
         let script = Script { name: "fill.sh".to_owned(), text, work, arguments: Vec::new(), folder: None };
@@ -135,7 +135,7 @@ fn order(what: SubmittedWork, number: u64) -> SubmitOrder {
 }
 
 /// Submits for some time. Returns how long each took, and how many failed.
-async fn submit_for(clients: &[Client], open: usize, time: Duration) -> Outcome<(Times, u64)> {
+pub(crate) async fn submit_for(clients: &[Client], open: usize, time: Duration) -> Outcome<(Times, u64)> {
     let next = Arc::new(AtomicU64::new(1));
     let until = Instant::now() + time;
     let mut tasks = JoinSet::new();
