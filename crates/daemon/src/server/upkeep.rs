@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use pliant_control::coallocation::SubjobId;
-use pliant_control::names::{Handle, Key, User};
+use pliant_control::names::Handle;
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
 use pliant_site::processes::FoundState;
 use pliant_site::{FilesError, JobFolder};
-use pliant_staging::StagingError;
+use pliant_staging::{StagingError, UploadSet};
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
@@ -77,30 +77,31 @@ impl Upkeep {
             }
         }
         let mut removed = 0;
-        for (user, key) in self.host.store.submissions() {
-            removed += usize::from(self.collect(user, key).await);
+        for of in self.host.store.upload_sets() {
+            removed += usize::from(self.collect(of).await);
         }
         if removed > 0 {
-            tracing::info!(submissions = removed, "uploads without a submission are removed");
+            tracing::info!(sets = removed, "uploads without a submission are removed");
         }
     }
 
-    /// Throws away the uploads of a submission that rest and that no job waits for; true if it did.
-    async fn collect(&self, user: User, key: Key) -> bool {
+    /// Throws away a set of uploads if it rests and no job waits for it; true if it did.
+    async fn collect(&self, of: UploadSet) -> bool {
         // A file is as old as the system's clock says, which may have been set while this daemon ran.
         let now = Clock::start(Time(0)).now();
-        let (store, of) = (self.host.store.clone(), user.clone());
-        if !resting(move || store.rests(&of, key, now)).await {
+        let (store, asked) = (self.host.store.clone(), of.clone());
+        if !resting(move || store.rests(&asked, now)).await {
             return false;
         }
         // It cannot be submitted, or accepted, from here on.
-        let _lock = self.host.store.lock(&user, key).await;
+        let _lock = self.host.store.lock(&of.user, of.key).await;
+        let key = of.key;
         let wanted = self.mailbox.ask(move |server, _| server.needs_files_of(&key)).await;
         if wanted != Ok(false) {
             return false;
         }
         let store = self.host.store.clone();
-        resting(move || store.collect(&user, key, now)).await
+        resting(move || store.collect(&of, now)).await
     }
 
     /// True if the files of a subjob are there longer than they are kept: since its end, or since its folder was

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pliant_control::coallocation::{LaunchId, SubjobId};
-use pliant_control::names::{Handle, Key, Name};
+use pliant_control::job::Hop;
+use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::optional::server::RequestKey;
 use pliant_site::accounts::{AccountName, AccountNameError, AccountRun};
 use pliant_site::{FilesError, JobFolder, JobGate, Submitters};
-use pliant_staging::{FileSpec, Store};
+use pliant_staging::{FileSpec, Store, UploadSet};
 use tokio::runtime;
 
 use super::Failure;
@@ -113,6 +114,11 @@ impl Host {
     /// Where an input of a job is, once it has its files.
     pub(in crate::server) fn input(&self, job: &Handle, file: &FileSpec) -> PathBuf {
         self.dir(job).join(pliant_staging::WORK).join(file.name.as_str())
+    }
+
+    /// The uploads from which a job at this server gets its files.
+    pub(in crate::server) fn sent_files(&self, owner: &User, key: Key, hops: &[Hop]) -> UploadSet {
+        UploadSet::of_job(owner.clone(), key, hops, &self.server)
     }
 
     /// Where the supervisor of a job with that number waits until it may start: as that account, if there is one.

@@ -10,7 +10,7 @@ use pliant_control::optional::server::{
 };
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
-use pliant_staging::{FileSpec, StagingError};
+use pliant_staging::{FileSpec, StagingError, UploadSet};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, proto};
 use tokio::sync::mpsc;
@@ -90,9 +90,10 @@ impl Explorations {
     /// Takes the files of an exploration out of those that were uploaded, unless it has them.
     async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
         let _lock = self.runner.host.store.lock(user, exploration).await;
-        let (host, user, inputs) = (self.runner.host.clone(), user.clone(), inputs.to_vec());
+        let (host, inputs) = (self.runner.host.clone(), inputs.to_vec());
+        let sent = UploadSet::of_owner(user.clone(), exploration);
         let dir = self.runner.host.exploration_inputs(exploration);
-        let taken = blocking(&dir, move |dir| host.store.adopt(&user, exploration, &inputs, dir)).await;
+        let taken = blocking(&dir, move |dir| host.store.adopt(&sent, &inputs, dir)).await;
         taken.map_err(|error| match error {
             // The client sends it, and asks again.
             StagingError::Missing { .. } => Status::aborted(error.public_message()),
