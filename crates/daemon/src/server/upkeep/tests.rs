@@ -56,6 +56,7 @@ impl Bench {
             archive,
             mailbox,
             kept: Span(86_400),
+            removals: Removals::default(),
         };
         Bench { root, upkeep, thread }
     }
