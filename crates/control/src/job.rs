@@ -196,6 +196,11 @@ pub fn avoided_servers(hops: &[Hop], now: Time) -> Vec<Name> {
     until.into_iter().filter(|(_, (end, _))| now < *end).map(|(server, _)| server.clone()).collect()
 }
 
+/// The server from which a job came to that one last, by its path; none if the job was submitted there.
+pub fn handed_over_by<'a>(hops: &'a [Hop], to: &Name) -> Option<&'a Name> {
+    hops.iter().rev().find(|hop| hop.to == *to).map(|hop| &hop.from)
+}
+
 /// The record of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobRecord {

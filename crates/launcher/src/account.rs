@@ -8,6 +8,8 @@ use crate::error::Error;
 
 /// The overflow uid (the account `nobody`), which stands for every user that the system cannot name.
 const OVERFLOW_UID: u32 = 65_534;
+/// A uid without processes: no range of uids that is in use for accounts, services or containers reaches so far.
+pub(crate) const UNUSED_UID: u32 = 0xFFFF_FFF0;
 /// What calls of the system understand as "leave it as it is".
 const UNCHANGED: u32 = u32::MAX;
 
@@ -75,7 +77,7 @@ fn entry(name: &str) -> Result<Option<Entry>, Error> {
 fn requirement(entry: &Entry, uid_min: u32, caller: u32) -> Option<String> {
     match (entry.uid, entry.gid) {
         (0, _) | (_, 0) => Some("one that is neither root nor in its group".to_owned()),
-        (UNCHANGED | OVERFLOW_UID, _) | (_, UNCHANGED) => {
+        (UNCHANGED | OVERFLOW_UID | UNUSED_UID, _) | (_, UNCHANGED) => {
             Some("one of a person, not the system's `nobody`".to_owned())
         }
         (uid, _) if uid == caller => Some("another one than the caller's own".to_owned()),
@@ -101,6 +103,7 @@ mod tests {
         check(1000, 0, true);
         check(1500, 1500, true);
         check(65_534, 1000, true);
+        check(UNUSED_UID, 1000, true);
         check(u32::MAX, 1000, true);
         check(1000, u32::MAX, true);
     }

@@ -9,13 +9,14 @@
 use std::fs;
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getgroups, getuid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
 
-use crate::account::Account;
+use crate::account::{Account, UNUSED_UID};
 use crate::c_library;
 use crate::error::Error;
 
@@ -108,6 +109,30 @@ pub(crate) fn become_account(account: &Account) -> Result<(), Error> {
     finish(account)
 }
 
+/// Takes the account's right to signal its processes, and gives up all others for good. Processes of the account cannot signal this one: to
+/// send a signal the effective uid counts, and to get one the other two. Otherwise a job that kills all processes of its user again and
+/// again could keep its own end away.
+pub(crate) fn become_signaller(account: &Account) -> Result<(), Error> {
+    set_groups(account)?;
+    let (uid, other) = (Uid::from_raw(account.uid), Uid::from_raw(UNUSED_UID));
+    match set_thread_res_uid(other, uid, other) {
+        Ok(()) => {}
+        // A user namespace that has no such uid.
+        Err(Errno::INVAL) => return finish(account),
+        Err(cause) => return Err(Error::system("take the account's uid")(cause)),
+    }
+    set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
+    let has_root = || -> io::Result<bool> {
+        let uids = (getuid(), geteuid());
+        Ok(uids != (other, uid) || capabilities(None)? != NONE || can_take_root())
+    };
+    match has_root() {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(rights_left()),
+        Err(cause) => Err(Error::System { action: "verify the account".to_owned(), cause }),
+    }
+}
+
 fn set_groups(account: &Account) -> Result<(), Error> {
     let gid = Gid::from_raw(account.gid);
     let groups: Vec<Gid> = account.groups.iter().map(|group| Gid::from_raw(*group)).collect();
@@ -121,14 +146,17 @@ fn finish(account: &Account) -> Result<(), Error> {
     set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
     match is_account(account) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Error::refused("kernel", "some left", "that all of root's rights are given up")),
+        Ok(false) => Err(rights_left()),
         Err(cause) => Err(Error::System { action: "verify the account".to_owned(), cause }),
     }
 }
 
+fn rights_left() -> Error {
+    Error::refused("kernel", "some left", "that all of root's rights are given up")
+}
+
 /// Whether the process is the account, and can become nothing else.
 fn is_account(account: &Account) -> io::Result<bool> {
-    let root = (Uid::ROOT, Gid::ROOT);
     let sorted = |mut groups: Vec<u32>| {
         groups.sort_unstable();
         groups.dedup();
@@ -139,8 +167,13 @@ fn is_account(account: &Account) -> io::Result<bool> {
         && [getgid(), getegid()].iter().all(|gid| gid.as_raw() == account.gid)
         && sorted(groups) == sorted(account.groups.clone())
         && capabilities(None)? == NONE
-        && set_thread_res_uid(None, root.0, None).is_err()
-        && set_thread_res_uid(root.0, None, None).is_err()
-        && set_thread_res_gid(None, root.1, None).is_err()
-        && set_thread_groups(&[root.1]).is_err())
+        && !can_take_root())
+}
+
+/// Whether the process can take any of root's identities.
+fn can_take_root() -> bool {
+    set_thread_res_uid(None, Uid::ROOT, None).is_ok()
+        || set_thread_res_uid(Uid::ROOT, None, None).is_ok()
+        || set_thread_res_gid(None, Gid::ROOT, None).is_ok()
+        || set_thread_groups(&[Gid::ROOT]).is_ok()
 }

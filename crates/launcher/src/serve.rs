@@ -80,7 +80,7 @@ fn serve(config: &Path) -> Result<(), Error> {
         }
         Request::Signal { signal, processes, .. } => {
             let targets = processes.into_iter().map(Target::of).collect::<Result<Vec<Target>, Error>>()?;
-            privileges::become_account(&account)?;
+            privileges::become_signaller(&account)?;
             send(signal, &targets)
         }
     }

@@ -28,11 +28,6 @@ pub enum StagingError {
         /// How much there would be.
         found: u64,
     },
-    /// Another file was announced under the name, by somebody who comes first.
-    Announced {
-        /// The name.
-        name: FileName,
-    },
     /// A piece does not continue what is there.
     Offset {
         /// The file.
@@ -129,14 +124,16 @@ pub enum StagingError {
 pub enum QuotaKind {
     /// Bytes of one file.
     PerFile,
-    /// Bytes of one submission's files.
+    /// Bytes of one submission's files, of one sender.
     PerJob,
-    /// Files of one submission.
+    /// Files of one submission, of one sender.
     FilesPerJob,
-    /// Bytes of one user's uploads.
+    /// Bytes of one user's uploads, of one sender.
     PerUser,
     /// Bytes of all uploads.
     Total,
+    /// Bytes of all uploads by servers.
+    FromServers,
 }
 
 impl StagingError {
@@ -185,7 +182,6 @@ impl StagingError {
             Self::Quota { kind: QuotaKind::FilesPerJob, .. } => "put the inputs into one archive".to_owned(),
             Self::Quota { .. } => "submit or abandon other uploads first, or try again later".to_owned(),
             Self::Offset { expected, .. } => format!("continue at byte {expected}"),
-            Self::Announced { .. } => "it counts until its submission or until it rests for long".to_owned(),
             Self::TooMuch { .. } | Self::TooLittle { .. } | Self::Checksum { .. } => {
                 "the file may have changed while it was sent: send it again".to_owned()
             }
@@ -226,6 +222,7 @@ impl fmt::Display for QuotaKind {
             Self::FilesPerJob => "files in one submission",
             Self::PerUser => "bytes in one user's uploads",
             Self::Total => "bytes in all uploads",
+            Self::FromServers => "bytes in all uploads by servers",
         })
     }
 }
@@ -243,9 +240,6 @@ impl fmt::Display for StagingError {
             }
             Self::Quota { kind, allowed, found } => {
                 write!(f, "expected at most {allowed} {kind}, found {found}")
-            }
-            Self::Announced { name } => {
-                write!(f, "`{name}`: expected the file that was announced before, found another one")
             }
             Self::Offset { name, expected, found } => {
                 write!(f, "`{name}`: expected a piece from byte {expected}, found one from byte {found}")

@@ -16,6 +16,7 @@
 //! <store>/incoming/<user>/<key>/<id>.meta   what was announced: name, size, checksum
 //! <store>/incoming/<user>/<key>/<id>.part   what came so far
 //! <store>/incoming/<user>/<key>/<id>.done   complete and verified
+//! <store>/incoming/<user>/<key>_<server>/   the same of what that server sends for the user's submission
 //! <job>/inputs.json    what was adopted, for telling results from inputs
 //! <job>/work/          the working folder of the job: inputs, results
 //! <job>/inputs/        the files that it shares with other batches of a multi-job, or with others of a launch: links to the store's
@@ -41,6 +42,7 @@ mod script;
 mod sealed;
 mod share;
 mod store;
+mod upload_set;
 mod usage;
 
 pub use adopt::WORK;
@@ -58,4 +60,5 @@ pub use script::{SCRIPT, TASKS, put_script, put_tasks};
 pub use sealed::{SealedFile, SealedResults, keep_sealed, seal, sealed, sum_up};
 pub use share::SHARED;
 pub use store::{Store, Upload};
+pub use upload_set::{Sender, UploadSet};
 pub use usage::Limits;

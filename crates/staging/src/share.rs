@@ -6,7 +6,6 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use pliant_control::names::{Key, User};
 use rustix::fs::{Mode, fchmod};
 
 use super::error::StagingError;
@@ -14,6 +13,7 @@ use super::folder::Folder;
 use super::incoming::Incoming;
 use super::manifest::{FileSpec, check_manifest};
 use super::store::Store;
+use super::upload_set::UploadSet;
 
 /// The folder of shared files, in the job's folder.
 pub const SHARED: &str = "inputs";
@@ -24,10 +24,8 @@ impl Store {
     /// # Errors
     ///
     /// Whatever the disk refuses.
-    pub fn renew(&self, user: &User, key: Key) -> Result<(), StagingError> {
-        self.uploads(user, key, |incoming| {
-            incoming.map_or(Ok(()), |incoming| incoming.touch(SystemTime::now()))
-        })
+    pub fn renew(&self, of: &UploadSet) -> Result<(), StagingError> {
+        self.uploads(of, |incoming| incoming.map_or(Ok(()), |incoming| incoming.touch(SystemTime::now())))
     }
 
     /// Links uploads into the folder of a job, and keeps them for other jobs. From then on they cannot be written. May be
@@ -36,18 +34,10 @@ impl Store {
     /// # Errors
     ///
     /// [`StagingError::Missing`] if a file is neither here nor there; whatever the disk refuses.
-    pub fn share(
-        &self,
-        user: &User,
-        key: Key,
-        files: &[FileSpec],
-        job_dir: &Path,
-    ) -> Result<(), StagingError> {
+    pub fn share(&self, of: &UploadSet, files: &[FileSpec], job_dir: &Path) -> Result<(), StagingError> {
         check_manifest(files)?;
         let job = Folder::create(job_dir)?.make_child(SHARED)?;
-        self.uploads(user, key, |incoming| {
-            files.iter().try_for_each(|spec| put(incoming.as_ref(), spec, &job))
-        })
+        self.uploads(of, |incoming| files.iter().try_for_each(|spec| put(incoming.as_ref(), spec, &job)))
     }
 }
 
@@ -74,6 +64,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::time::Duration;
 
+    use pliant_control::names::Key;
     use pliant_model::{Span, Time};
 
     use super::super::checksum::Checksum;
@@ -85,17 +76,18 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let limits = Limits { unfinished_ttl: Span(100), ..Limits::default() };
         let store = Store::open(&root.path().join("staging"), limits).unwrap();
-        let (alice, key): (User, _) = ("alice".parse().unwrap(), Key([1; 16]));
+        let key = Key([1; 16]);
+        let of = UploadSet::of_owner("alice".parse().unwrap(), key);
         let specs = ["a.txt", "in/b.txt"].map(|name| FileSpec {
             name: name.parse().unwrap(),
             size: name.len() as u64,
             sha256: Checksum::of(name.as_bytes()),
         });
         let job = |number: u32| root.path().join(format!("jobs/{number}"));
-        let share = |number| store.share(&alice, key, &specs, &job(number));
+        let share = |number| store.share(&of, &specs, &job(number));
         assert!(matches!(share(1), Err(StagingError::Missing { name }) if name.as_str() == "a.txt"));
         for spec in &specs {
-            let upload = store.begin(&alice, key, spec.clone()).unwrap();
+            let upload = store.begin(&of, spec.clone()).unwrap();
             upload.append(0, spec.name.as_str().as_bytes()).unwrap();
             upload.finish().unwrap();
         }
@@ -108,7 +100,7 @@ mod tests {
             let [one, other] = [1, 2].map(|number| fs::metadata(of(number)).unwrap());
             assert_eq!((one.ino(), one.nlink(), one.mode() & 0o777), (other.ino(), 3, 0o444));
         }
-        store.complete(&alice, key, &specs).unwrap();
+        store.complete(&of, &specs).unwrap();
 
         // They rest from when they were asked for last, and a job that has its links needs them no more.
         let later = |seconds| {
@@ -120,10 +112,10 @@ mod tests {
         for entry in fs::read_dir(folder).unwrap() {
             fs::File::open(entry.unwrap().path()).unwrap().set_modified(long_ago).unwrap();
         }
-        assert!(store.rests(&alice, key, later(0)).unwrap());
-        store.renew(&alice, key).unwrap();
-        assert!(!store.rests(&alice, key, later(0)).unwrap());
-        assert!(store.collect(&alice, key, later(200)).unwrap());
+        assert!(store.rests(&of, later(0)).unwrap());
+        store.renew(&of).unwrap();
+        assert!(!store.rests(&of, later(0)).unwrap());
+        assert!(store.collect(&of, later(200)).unwrap());
         share(2).unwrap();
         assert!(matches!(share(3), Err(StagingError::Missing { .. })));
     }

@@ -17,12 +17,13 @@ use super::locks::{UploadLock, UploadLocks};
 use super::manifest::{FileSpec, check_manifest};
 use super::names::FileName;
 use super::partial::PartialFile;
+use super::upload_set::UploadSet;
 use super::usage::{Counted, Limits, Usage};
 
 /// Takes uploads and hands them to jobs.
 ///
-/// Uploads belong to a user and to the key of the submission they are for: no user reaches another's, whatever
-/// key it sends. Calls for different submissions do not wait for each other.
+/// Uploads belong to a user, to the key of the submission they are for, and to who sends them ([`UploadSet`]): no user reaches another's,
+/// whatever key it sends, and no server what a user or another server sends. Calls for different sets do not wait for each other.
 #[derive(Clone, Debug)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -33,15 +34,13 @@ pub struct Store {
 #[derive(Debug)]
 pub struct Upload {
     shared: Arc<Shared>,
-    of: Submission,
-    job: Arc<Mutex<Job>>,
+    of: UploadSet,
+    open: Arc<Mutex<OpenSet>>,
     spec: FileSpec,
     offset: u64,
     /// Shared by all that hold the same part.
     hold: Option<Arc<()>>,
 }
-
-type Submission = (User, Key);
 
 #[derive(Debug)]
 struct Shared {
@@ -55,13 +54,13 @@ struct Shared {
 #[derive(Default, Debug)]
 struct Registry {
     usage: Usage,
-    jobs: BTreeMap<Submission, Arc<Mutex<Job>>>,
+    sets: BTreeMap<UploadSet, Arc<Mutex<OpenSet>>>,
 }
 
-/// The uploads of one submission that go on now. A holder of its lock may take that of the registry, never
+/// The uploads of one set that go on now. A holder of its lock may take that of the registry, never
 /// the other way round.
 #[derive(Default, Debug)]
-struct Job {
+struct OpenSet {
     parts: BTreeMap<FileName, (PartialFile, Weak<()>)>,
     /// Its files were handed over or thrown away; a new one takes its place in the registry.
     gone: bool,
@@ -80,13 +79,13 @@ impl Store {
             trash.remove_child(&entry.name.to_string_lossy())?;
         }
         let mut registry = Registry::default();
-        for of in submissions(&incoming)? {
+        for of in sets(&incoming)? {
             let Some(folder) = find(&incoming, &of)? else { continue };
             for spec in folder.all()? {
                 let counted = Counted::new(spec.size, folder.received(&spec)?);
                 registry.usage.set(&of, &spec.name, Some(counted));
             }
-            registry.jobs.insert(of, Arc::default());
+            registry.sets.insert(of, Arc::default());
         }
         let registry = Mutex::new(registry);
         Ok(Store {
@@ -106,51 +105,44 @@ impl Store {
     /// # Errors
     ///
     /// [`StagingError::Quota`] if a limit would be exceeded; whatever the disk refuses.
-    pub fn begin(&self, user: &User, key: Key, spec: FileSpec) -> Result<Upload, StagingError> {
-        self.begun(user, key, spec, true)
-    }
-
-    /// The same, for somebody who must not throw away what the user has announced.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Store::begin`], and [`StagingError::Announced`] if another size or checksum was announced under the name before.
-    pub fn begin_new(&self, user: &User, key: Key, spec: FileSpec) -> Result<Upload, StagingError> {
-        self.begun(user, key, spec, false)
-    }
-
-    fn begun(&self, user: &User, key: Key, spec: FileSpec, replaces: bool) -> Result<Upload, StagingError> {
-        let of = (user.clone(), key);
+    pub fn begin(&self, of: &UploadSet, spec: FileSpec) -> Result<Upload, StagingError> {
         loop {
-            let (job, before) = {
+            let (set, before) = {
                 let mut registry = self.shared.registry();
-                let before = registry.usage.reserve(&of, &spec.name, spec.size, &self.shared.limits)?;
-                (registry.jobs.entry(of.clone()).or_default().clone(), before)
+                let before = registry.usage.reserve(of, &spec.name, spec.size, &self.shared.limits)?;
+                (registry.sets.entry(of.clone()).or_default().clone(), before)
             };
-            let mut open = lock(&job);
+            let mut open = lock(&set);
             if open.gone {
                 // Its reservation went with it.
                 continue;
             }
-            let begun = self.shared.begin(&of, &mut open, &spec, replaces);
+            let begun = self.shared.begin(of, &mut open, &spec);
             let (offset, hold) = begun.inspect_err(|_| {
-                self.shared.registry().usage.set(&of, &spec.name, before);
+                self.shared.registry().usage.set(of, &spec.name, before);
             })?;
             let counted = Counted::new(spec.size, offset);
-            self.shared.registry().usage.set(&of, &spec.name, Some(counted));
+            self.shared.registry().usage.set(of, &spec.name, Some(counted));
             drop(open);
-            return Ok(Upload { shared: Arc::clone(&self.shared), of, job, spec, offset, hold });
+            return Ok(Upload {
+                shared: Arc::clone(&self.shared),
+                of: of.clone(),
+                open: set,
+                spec,
+                offset,
+                hold,
+            });
         }
     }
 
-    /// Checks that the files of a submission are there, verified and durable.
+    /// Checks that the files of a submission are in a set, verified and durable.
     ///
     /// # Errors
     ///
     /// [`StagingError::Missing`] with the first that is not, [`StagingError::Clash`].
-    pub fn complete(&self, user: &User, key: Key, files: &[FileSpec]) -> Result<(), StagingError> {
+    pub fn complete(&self, of: &UploadSet, files: &[FileSpec]) -> Result<(), StagingError> {
         check_manifest(files)?;
-        self.uploads(user, key, |incoming| {
+        self.uploads(of, |incoming| {
             for spec in files {
                 let done = match &incoming {
                     Some(incoming) => incoming.done(spec)?.is_some(),
@@ -164,104 +156,95 @@ impl Store {
         })
     }
 
-    /// A file of a submission that is there, verified and durable, to be read.
+    /// A file of a set that is there, verified and durable, to be read.
     ///
     /// # Errors
     ///
     /// [`StagingError::Missing`] if it is not.
-    pub fn open_done(&self, user: &User, key: Key, spec: &FileSpec) -> Result<File, StagingError> {
-        self.uploads(user, key, |incoming| {
+    pub fn open_done(&self, of: &UploadSet, spec: &FileSpec) -> Result<File, StagingError> {
+        self.uploads(of, |incoming| {
             let found = incoming.map(|incoming| incoming.open_done(spec)).transpose()?.flatten();
             found.ok_or_else(|| StagingError::Missing { name: spec.name.clone() })
         })
     }
 
-    /// Does something with the uploads of a submission, if there are any, while none is added or removed.
+    /// Does something with the uploads of a set, if there are any, while none is added or removed.
     pub(super) fn uploads<A>(
         &self,
-        user: &User,
-        key: Key,
+        of: &UploadSet,
         act: impl FnOnce(Option<Incoming>) -> Result<A, StagingError>,
     ) -> Result<A, StagingError> {
-        let of = (user.clone(), key);
-        let job = self.shared.registry().jobs.get(&of).cloned();
-        let _open = job.as_deref().map(lock);
-        act(find(&self.shared.incoming, &of)?)
+        let set = self.shared.registry().sets.get(of).cloned();
+        let _open = set.as_deref().map(lock);
+        act(find(&self.shared.incoming, of)?)
     }
 
-    /// Moves the files of an accepted submission into the working folder of its job, which is made, and forgets
-    /// everything else that was uploaded for it. May be called again after a crash, and again after that.
+    /// Moves the files of an accepted submission out of a set into the working folder of its job, which is made, and forgets
+    /// everything else that was uploaded for it, by whomever. May be called again after a crash, and again after that.
     ///
     /// # Errors
     ///
     /// [`StagingError::Missing`] if a file is neither here nor there, [`StagingError::OtherFileSystem`]. What
     /// was moved stays moved.
-    pub fn adopt(
-        &self,
-        user: &User,
-        key: Key,
-        files: &[FileSpec],
-        job_dir: &Path,
-    ) -> Result<(), StagingError> {
+    pub fn adopt(&self, of: &UploadSet, files: &[FileSpec], job_dir: &Path) -> Result<(), StagingError> {
         check_manifest(files)?;
-        let of = (user.clone(), key);
         loop {
-            let job = self.shared.registry().jobs.entry(of.clone()).or_default().clone();
-            let mut open = lock(&job);
+            let set = self.shared.registry().sets.entry(of.clone()).or_default().clone();
+            let mut open = lock(&set);
             if !open.gone {
-                return self.shared.adopt(&of, &mut open, files, job_dir);
+                self.shared.adopt(of, &mut open, files, job_dir)?;
+                break;
             }
         }
+        self.shared.sets_for(&of.user, of.key).iter().try_for_each(|other| self.abandon(other))
     }
 
-    /// Throws away the uploads of a submission that will not come.
+    /// Throws away a set of uploads that no submission needs.
     ///
     /// # Errors
     ///
     /// Whatever the disk refuses.
-    pub fn abandon(&self, user: &User, key: Key) -> Result<(), StagingError> {
-        let of = (user.clone(), key);
-        let Some(job) = self.shared.registry().jobs.get(&of).cloned() else { return Ok(()) };
-        let mut open = lock(&job);
+    pub fn abandon(&self, of: &UploadSet) -> Result<(), StagingError> {
+        let Some(set) = self.shared.registry().sets.get(of).cloned() else { return Ok(()) };
+        let mut open = lock(&set);
         // If it is gone already, what lies there now is of another.
-        if open.gone { Ok(()) } else { self.shared.throw_away(&of, &mut open) }
+        if open.gone { Ok(()) } else { self.shared.throw_away(of, &mut open) }
     }
 
-    /// Every submission that has uploads.
-    pub fn submissions(&self) -> Vec<(User, Key)> {
-        self.shared.registry().jobs.keys().cloned().collect()
+    /// Every set that has uploads.
+    pub fn upload_sets(&self) -> Vec<UploadSet> {
+        self.shared.registry().sets.keys().cloned().collect()
     }
 
-    /// True if nothing came to the uploads of a submission for the time that the limits give. `now` is what the
+    /// True if nothing came to a set for the time that the limits give. `now` is what the
     /// system's clock says, which dates the writes of files.
     ///
     /// # Errors
     ///
     /// Whatever the disk refuses.
-    pub fn rests(&self, user: &User, key: Key, now: Time) -> Result<bool, StagingError> {
-        self.resting(&(user.clone(), key), now, |_| Ok(()))
+    pub fn rests(&self, of: &UploadSet, now: Time) -> Result<bool, StagingError> {
+        self.resting(of, now, |_| Ok(()))
     }
 
-    /// Throws away the uploads of a submission if they rest: see [`Store::rests`]. Whether it was accepted is for the
+    /// Throws away a set if it rests: see [`Store::rests`]. Whether its submission was accepted is for the
     /// caller to know, in its [`Store::lock`].
     ///
     /// # Errors
     ///
     /// Whatever the disk refuses.
-    pub fn collect(&self, user: &User, key: Key, now: Time) -> Result<bool, StagingError> {
-        let of = (user.clone(), key);
-        self.resting(&of, now, |job| self.shared.throw_away(&of, job))
+    pub fn collect(&self, of: &UploadSet, now: Time) -> Result<bool, StagingError> {
+        self.resting(of, now, |open| self.shared.throw_away(of, open))
     }
 
-    /// Does something to a submission if nothing came for long.
+    /// Does something to a set if nothing came for long.
     fn resting(
         &self,
-        of: &Submission,
+        of: &UploadSet,
         now: Time,
-        act: impl FnOnce(&mut Job) -> Result<(), StagingError>,
+        act: impl FnOnce(&mut OpenSet) -> Result<(), StagingError>,
     ) -> Result<bool, StagingError> {
-        let Some(job) = self.shared.registry().jobs.get(of).cloned() else { return Ok(false) };
-        let mut open = lock(&job);
+        let Some(set) = self.shared.registry().sets.get(of).cloned() else { return Ok(false) };
+        let mut open = lock(&set);
         if open.gone {
             return Ok(false);
         }
@@ -277,9 +260,9 @@ impl Store {
         Ok(true)
     }
 
-    /// Bytes that count against a user's limit now.
-    pub fn used_by(&self, user: &User) -> u64 {
-        self.shared.registry().usage.of_user(user)
+    /// Bytes that count now against the limit of all uploads for the user of a set by its sender.
+    pub fn used_by(&self, of: &UploadSet) -> u64 {
+        self.shared.registry().usage.of_user(&of.user, &of.sender)
     }
 }
 
@@ -301,8 +284,8 @@ impl Upload {
     /// [`StagingError::Offset`], [`StagingError::TooMuch`], [`StagingError::Gone`], [`StagingError::DiskFull`], and
     /// [`StagingError::Quota`] while all uploads have as much as they may. After each of them the upload can go on from where it was.
     pub fn append(&self, offset: u64, piece: &[u8]) -> Result<u64, StagingError> {
-        let mut job = lock(&self.job);
-        match job.parts.get_mut(&self.spec.name) {
+        let mut open = lock(&self.open);
+        match open.parts.get_mut(&self.spec.name) {
             Some((part, hold)) if self.holds(hold) => {
                 let received = |length| {
                     self.shared.registry().usage.receive(
@@ -329,21 +312,21 @@ impl Upload {
     /// [`StagingError::TooLittle`], after which the upload can go on; [`StagingError::Checksum`], after which it
     /// begins again at 0.
     pub fn finish(&self) -> Result<(), StagingError> {
-        let mut job = lock(&self.job);
+        let mut open = lock(&self.open);
         let name = &self.spec.name;
         let gone = || StagingError::Gone { name: name.clone() };
-        if job.gone {
+        if open.gone {
             return Err(gone());
         }
         let incoming = find(&self.shared.incoming, &self.of)?.ok_or_else(gone)?;
-        match job.parts.get_mut(name) {
+        match open.parts.get_mut(name) {
             Some((part, hold)) if self.holds(hold) => {
                 part.verify().inspect_err(|_| {
                     let counted = Counted::new(self.spec.size, part.offset());
                     self.shared.registry().usage.set(&self.of, name, Some(counted));
                 })?;
                 incoming.settle(name)?;
-                job.parts.remove(name);
+                open.parts.remove(name);
                 Ok(())
             }
             _ => incoming.done(&self.spec)?.map(|_| ()).ok_or_else(gone),
@@ -359,13 +342,13 @@ impl Drop for Upload {
     /// The last upload of a file closes it.
     fn drop(&mut self) {
         let Some(mine) = self.hold.take() else { return };
-        let mut job = lock(&self.job);
+        let mut open = lock(&self.open);
         let weak = Arc::downgrade(&mine);
         drop(mine);
         if weak.strong_count() == 0
-            && job.parts.get(&self.spec.name).is_some_and(|(_, hold)| hold.ptr_eq(&weak))
+            && open.parts.get(&self.spec.name).is_some_and(|(_, hold)| hold.ptr_eq(&weak))
         {
-            job.parts.remove(&self.spec.name);
+            open.parts.remove(&self.spec.name);
         }
     }
 }
@@ -375,29 +358,28 @@ impl Shared {
         lock(&self.registry)
     }
 
+    /// Every set of a submission.
+    fn sets_for(&self, user: &User, key: Key) -> Vec<UploadSet> {
+        let registry = self.registry();
+        let from = registry.sets.range(UploadSet::of_owner(user.clone(), key)..).map(|(of, _)| of);
+        from.take_while(|of| of.is_for(user, key)).cloned().collect()
+    }
+
     fn begin(
         &self,
-        of: &Submission,
-        job: &mut Job,
+        of: &UploadSet,
+        open: &mut OpenSet,
         spec: &FileSpec,
-        replaces: bool,
     ) -> Result<(u64, Option<Arc<()>>), StagingError> {
-        if let Some((part, hold)) = job.parts.get(&spec.name)
+        if let Some((part, hold)) = open.parts.get(&spec.name)
             && part.spec() == spec
             && let Some(hold) = hold.upgrade()
         {
             return Ok((part.offset(), Some(hold)));
         }
-        let (user, key) = of;
-        if !replaces
-            && let Some(incoming) = find(&self.incoming, of)?
-            && incoming.announced(&spec.name)?.is_some_and(|announced| announced != *spec)
-        {
-            return Err(StagingError::Announced { name: spec.name.clone() });
-        }
         // Open under another announcement: clients that still send it learn that it is gone.
-        job.parts.remove(&spec.name);
-        let folder = self.incoming.make_child(user.as_str())?.make_child(&key.to_string())?;
+        open.parts.remove(&spec.name);
+        let folder = self.incoming.make_child(of.user.as_str())?.make_child(&of.folder())?;
         let incoming = Incoming::new(folder);
         incoming.announce(spec)?;
         if incoming.done(spec)?.is_some() {
@@ -405,14 +387,14 @@ impl Shared {
         }
         let part = incoming.part(spec)?;
         let (offset, hold) = (part.offset(), Arc::new(()));
-        job.parts.insert(spec.name.clone(), (part, Arc::downgrade(&hold)));
+        open.parts.insert(spec.name.clone(), (part, Arc::downgrade(&hold)));
         Ok((offset, Some(hold)))
     }
 
     fn adopt(
         &self,
-        of: &Submission,
-        job: &mut Job,
+        of: &UploadSet,
+        open: &mut OpenSet,
         files: &[FileSpec],
         job_dir: &Path,
     ) -> Result<(), StagingError> {
@@ -424,25 +406,24 @@ impl Shared {
             }
         }
         adoption.end()?;
-        self.throw_away(of, job)
+        self.throw_away(of, open)
     }
 
-    /// Forgets a submission that is not gone yet. Its folder vanishes from `incoming` at once and then from the disk.
-    fn throw_away(&self, of: &Submission, job: &mut Job) -> Result<(), StagingError> {
-        let (user, key) = of;
-        let (name, thrown) = (key.to_string(), format!("{user}.{key}"));
-        if let Some(folder) = self.incoming.child(user.as_str())?
+    /// Forgets a set that is not gone yet. Its folder vanishes from `incoming` at once and then from the disk.
+    fn throw_away(&self, of: &UploadSet, open: &mut OpenSet) -> Result<(), StagingError> {
+        let (name, thrown) = (of.folder(), of.thrown());
+        if let Some(folder) = self.incoming.child(of.user.as_str())?
             && folder.child(&name)?.is_some()
         {
             self.trash.remove_child(&thrown)?;
             folder.rename(&name, &self.trash, &thrown)?;
             folder.sync()?;
         }
-        job.gone = true;
-        job.parts.clear();
+        open.gone = true;
+        open.parts.clear();
         let mut registry = self.registry();
         registry.usage.release(of);
-        registry.jobs.remove(of);
+        registry.sets.remove(of);
         drop(registry);
         self.trash.remove_child(&thrown)
     }
@@ -453,13 +434,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-fn find(incoming: &Folder, of: &Submission) -> Result<Option<Incoming>, StagingError> {
-    let Some(folder) = incoming.child(of.0.as_str())? else { return Ok(None) };
-    Ok(folder.child(&of.1.to_string())?.map(Incoming::new))
+fn find(incoming: &Folder, of: &UploadSet) -> Result<Option<Incoming>, StagingError> {
+    let Some(folder) = incoming.child(of.user.as_str())? else { return Ok(None) };
+    Ok(folder.child(&of.folder())?.map(Incoming::new))
 }
 
-/// Every submission that has a folder. What is not one of the store's is left alone.
-fn submissions(incoming: &Folder) -> Result<Vec<Submission>, StagingError> {
+/// Every set that has a folder. What is not one of the store's is left alone.
+fn sets(incoming: &Folder) -> Result<Vec<UploadSet>, StagingError> {
     let mut found = Vec::new();
     for entry in incoming.entries(usize::MAX)?.0 {
         let Some(user) = entry.name.to_str().ok().and_then(|name| name.parse::<User>().ok()) else {
@@ -467,9 +448,7 @@ fn submissions(incoming: &Folder) -> Result<Vec<Submission>, StagingError> {
         };
         let Some(folder) = incoming.child(user.as_str())? else { continue };
         for entry in folder.entries(usize::MAX)?.0 {
-            if let Some(key) = entry.name.to_str().ok().and_then(|name| name.parse::<Key>().ok()) {
-                found.push((user.clone(), key));
-            }
+            found.extend(entry.name.to_str().ok().and_then(|name| UploadSet::of_folder(&user, name)));
         }
     }
     Ok(found)

@@ -9,7 +9,7 @@ use pliant_control::names::Key;
 use pliant_control::reason::Cause;
 use pliant_control::server::{AdmissionRefusal, Answer, Event, Submit};
 use pliant_site::services::Refusal;
-use pliant_staging::FileSpec;
+use pliant_staging::{FileSpec, UploadSet};
 use pliant_telemetry::{RequestId, names};
 use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, submission_digest};
 use tonic::Status;
@@ -65,13 +65,14 @@ impl Service {
         // The estimates of a batch are those of its server alone.
         let pinned = pinned || batch.is_some();
         prepared.check_inputs(&inputs).map_err(|refusal| refused(&refusal))?;
-        let (store, user, files) = (self.host.store.clone(), caller.user.clone(), inputs.clone());
+        let sent = UploadSet::of_owner(caller.user.clone(), shared.unwrap_or(key));
+        let (store, files) = (self.host.store.clone(), inputs.clone());
         let uploaded = move || {
-            if let Some(shared) = shared {
+            if shared.is_some() {
                 // Other batches may need them for long.
-                store.renew(&user, shared)?;
+                store.renew(&sent)?;
             }
-            store.complete(&user, shared.unwrap_or(key), &files)
+            store.complete(&sent, &files)
         };
         blocking(uploaded).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
@@ -131,9 +132,9 @@ impl Service {
 
     /// Gives a batch its inputs at once: they may be thrown away before it starts.
     async fn link(&self, record: &JobRecord, key: Key, files: Vec<FileSpec>) -> Result<(), Status> {
-        let (store, user, dir) =
-            (self.host.store.clone(), record.owner.clone(), self.host.dir(&record.handle));
-        blocking(move || store.share(&user, key, &files, &dir)).await
+        let sent = UploadSet::of_owner(record.owner.clone(), key);
+        let (store, dir) = (self.host.store.clone(), self.host.dir(&record.handle));
+        blocking(move || store.share(&sent, &files, &dir)).await
     }
 
     /// Why no job is taken while it is not known which numbers are taken.

@@ -98,9 +98,10 @@ impl Driver<Server> for ServerDriver {
 impl ServerDriver {
     /// Removes the uploads of a job that waits elsewhere now.
     fn abandon(&self, record: &JobRecord) {
-        let (host, owner, key) = (self.runner.host.clone(), record.owner.clone(), record.key);
+        let host = self.runner.host.clone();
+        let sent = host.sent_files(&record.owner, record.key, &record.hops);
         self.runner.host.runtime.spawn_blocking(move || {
-            if let Err(error) = host.store.abandon(&owner, key) {
+            if let Err(error) = host.store.abandon(&sent) {
                 tracing::warn!(%error, "cannot remove the files of a job that was moved");
             }
         });

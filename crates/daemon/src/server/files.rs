@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_control::job::JobRecord;
-use pliant_control::names::{Key, User};
+use pliant_control::names::{Key, Name, User};
 use pliant_site::{FileStream, FilesError, JobFolder};
-use pliant_staging::{ResultLimits, ResultName, StagingError, Store};
+use pliant_staging::{ResultLimits, ResultName, StagingError, Store, UploadSet};
 use pliant_telemetry::{names, spawn_of_call};
 use pliant_wire::{Download, Fetchable, JobResults, OmittedFile, Upload, UploadAnswer, proto};
 use tokio::sync::mpsc;
@@ -45,7 +45,7 @@ pub(super) enum Sender {
     /// Its owner.
     User(User),
     /// A server that hands over the job that it is for.
-    Server(String),
+    Server(Name),
 }
 
 impl std::fmt::Display for Sender {
@@ -110,12 +110,12 @@ where
     let Upload::Begin { key, file, claim } = first else {
         return Err(Status::invalid_argument("expected a beginning first"));
     };
-    let (user, is_handed_over) = match (caller, claim) {
-        (Sender::User(user), None) => (user.clone(), false),
+    let of = match (caller, claim) {
+        (Sender::User(user), None) => UploadSet::of_owner(user.clone(), key),
         // A server that hands a job over shows whose it is.
-        (Sender::Server(_), Some(claim)) => {
-            let owner = claims.check_sender(key, &claim);
-            (owner.map_err(|refusal| refusal.counted().status())?, true)
+        (Sender::Server(name), Some(claim)) => {
+            let owner = claims.check_sender(key, &claim).map_err(|refusal| refusal.counted().status())?;
+            UploadSet::of_server(owner, key, name.clone())
         }
         (Sender::User(_), Some(_)) => {
             return Err(Status::permission_denied("only servers send the files of others"));
@@ -124,9 +124,10 @@ where
             return Err(Status::invalid_argument("expected the signature of the owner, found none"));
         }
     };
+    let is_handed_over = matches!(caller, Sender::Server(_));
     // Its submission is not accepted between the question and the beginning.
-    let turn = store.lock(&user, key).await;
-    let known = accepted(user.clone(), key).await?;
+    let turn = store.lock(&of.user, key).await;
+    let known = accepted(of.user.clone(), key).await?;
     if is_handed_over && known == Known::Here {
         return Err(Status::permission_denied("the job of that key is at this server"));
     }
@@ -138,12 +139,7 @@ where
         }
         return answer(sender, UploadAnswer::Complete).await;
     }
-    let begin = move || match is_handed_over {
-        // A server with the user's signature for it must not spoil what the user sends here under the same key.
-        true => store.begin_new(&user, key, file),
-        false => store.begin(&user, key, file),
-    };
-    let upload = std::sync::Arc::new(blocking(begin).await?);
+    let upload = std::sync::Arc::new(blocking(move || store.begin(&of, file)).await?);
     drop(turn);
     let mut offset = upload.offset();
     answer(sender, UploadAnswer::Offset(offset)).await?;

@@ -9,6 +9,7 @@ use pliant_control::runtime_sample::RuntimeSample;
 use pliant_control::server::{AdmissionRefusal, Answer, Event, Server};
 use pliant_control::signed::HandoffSignature;
 use pliant_site::services::{Batch, Prepared};
+use pliant_staging::UploadSet;
 use pliant_transport::Role;
 use pliant_wire::{Prepare, SignedDecision, SubmittedWork};
 use tonic::{Request, Status};
@@ -52,8 +53,9 @@ impl Service {
         if let Err(refusal) = prepared.check_inputs(&inputs) {
             return Ok(Err(refusal.to_string()));
         }
-        let (store, user, files) = (self.host.store.clone(), owner.clone(), inputs.clone());
-        let complete = tokio::task::spawn_blocking(move || store.complete(&user, key, &files)).await;
+        let sent = UploadSet::of_server(owner.clone(), key, from.clone());
+        let (store, files) = (self.host.store.clone(), inputs.clone());
+        let complete = tokio::task::spawn_blocking(move || store.complete(&sent, &files)).await;
         if let Err(error) = complete.map_err(|_| Status::internal("a file operation failed"))? {
             return Ok(Err(error.public_message()));
         }

@@ -150,8 +150,13 @@ pub async fn serve(
     let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
     let thread = machine.start("server", driver, settings)?;
     let kept = Settings::days(file.results_days);
-    let upkeep =
-        upkeep::Upkeep { host: host.clone(), archive: archive.clone(), mailbox: mailbox.clone(), kept };
+    let upkeep = upkeep::Upkeep {
+        host: host.clone(),
+        archive: archive.clone(),
+        mailbox: mailbox.clone(),
+        kept,
+        removals: upkeep::Removals::default(),
+    };
     front.tasks.spawn(upkeep.run(halted.clone()));
     let service = Service {
         gate: front.gate.clone(),

@@ -196,13 +196,13 @@ impl PeerServers {
         claim: &SignedClaim,
         file: &FileSpec,
     ) -> Result<(), Failed> {
-        let (user, key) = (handoff.owner.clone(), handoff.key);
-        let (host, spec) = (self.host.clone(), file.clone());
+        let (host, spec, key) = (self.host.clone(), file.clone(), handoff.key);
+        let sent = host.sent_files(&handoff.owner, key, &handoff.hops);
         // Jobs that wait in an external batch system have their files already.
         let adopted = host.cluster.external().map(|_| host.input(&handoff.id.job, &spec));
         let found = tokio::task::spawn_blocking(move || {
             let there = adopted.and_then(|path| File::open(path).ok());
-            there.map_or_else(|| host.store.open_done(&user, key, &spec), Ok)
+            there.map_or_else(|| host.store.open_done(&sent, &spec), Ok)
         });
         let found = found.await;
         let found = found.map_err(|_| Failed::Passing("reading a file failed".to_owned()))?;

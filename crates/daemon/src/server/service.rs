@@ -358,7 +358,8 @@ impl Service {
     fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, OpenCall), Status> {
         let peer = gate::caller(request)?.peer;
         if peer.role == Role::Server {
-            let sender = Sender::Server(peer.name.clone());
+            let name = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
+            let sender = Sender::Server(name);
             return Ok((sender, OpenCall { _pass: None, tls: self.tls.clone(), peer }));
         }
         let (caller, open) = self.open(request)?;

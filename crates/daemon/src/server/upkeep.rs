@@ -1,23 +1,31 @@
 //! Removes files of jobs that ended long ago, and uploads without a submission.
+//!
+//! What is left of jobs is removed account by account ([`Removals`]): the processes that remove it run as the account, and its user can
+//! stop them.
+
+mod removals;
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use pliant_control::coallocation::SubjobId;
-use pliant_control::names::{Handle, Key, User};
+use pliant_control::names::Handle;
 use pliant_control::server::Server;
 use pliant_model::{Span, Time};
+use pliant_site::accounts::AccountRun;
 use pliant_site::processes::FoundState;
 use pliant_site::{FilesError, JobFolder};
-use pliant_staging::StagingError;
+use pliant_staging::{StagingError, UploadSet};
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
+use self::removals::{Account, Removal};
 use super::execution::{Host, blocking};
 use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
+
+pub(super) use self::removals::Removals;
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);
@@ -29,6 +37,7 @@ pub(super) struct Upkeep {
     pub(super) mailbox: Mailbox<Server>,
     /// How long the files of a job are kept after its end.
     pub(super) kept: Span,
+    pub(super) removals: Removals,
 }
 
 impl Upkeep {
@@ -40,82 +49,94 @@ impl Upkeep {
                 () = stopped(stop.clone()) => return,
                 () = tokio::time::sleep(EVERY) => {}
             }
-            self.once(clock.now()).await;
+            tokio::select! {
+                () = stopped(stop.clone()) => return,
+                () = self.once(clock.now()) => {}
+            }
         }
     }
 
-    /// One upkeep cycle.
+    /// One upkeep cycle. Uploads come first: no account is asked for anything there.
     pub(super) async fn once(&self, now: Time) {
-        for job in self.host.jobs() {
-            if self.is_due(now, &job).await {
-                let dir = self.host.dir(&job);
-                tracing::info!(%job, "its files are removed: it ended long ago");
-                if let Err(error) = blocking(&dir, removed).await {
-                    tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a job");
-                }
-            }
-        }
-        for subjob in self.host.subjobs() {
-            let dir = self.host.subjob_dir(&subjob);
-            if self.is_due_subjob(now, subjob, &dir).await
-                && let Err(error) = blocking(&dir, removed).await
-            {
-                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a subjob");
-            }
-        }
+        self.collect_uploads().await;
+        // Start gates come first of what an account has.
+        let mut left = self.gates().await;
+        left.extend(self.jobs(now).await);
+        left.extend(self.subjobs(now).await);
+        self.removals.remove(left).await;
+    }
+
+    /// The start gates of no job.
+    async fn gates(&self) -> Vec<(Account, Removal)> {
+        let mut left = Vec::new();
         for number in self.host.gates() {
             let known = move |server: &mut Server, _| {
                 let is_job = server.job(number).is_some() || server.prepared_as(number).is_some();
                 is_job || server.subjob(number).is_some()
             };
-            if self.mailbox.ask(known).await == Ok(false)
-                && let host = self.host.clone()
-                && let removing = tokio::task::spawn_blocking(move || host.gate(number, None)?.remove())
-                && let Ok(Err(error)) = removing.await
-            {
-                tracing::warn!(%error, number, "cannot remove the start gate of a job");
+            if self.mailbox.ask(known).await == Ok(false) {
+                let host = self.host.clone();
+                left.extend(blocking(&self.host.folder, move |_| start_gate(&host, number)).await);
             }
         }
+        left
+    }
+
+    /// The folders of jobs that ended long ago.
+    async fn jobs(&self, now: Time) -> Vec<(Account, Removal)> {
+        let mut left = Vec::new();
+        for job in self.host.jobs() {
+            if self.is_due(now, &job).await {
+                let name = format!("job {job}");
+                left.extend(blocking(&self.host.dir(&job), |dir| folder(name, dir, |_| true)).await);
+            }
+        }
+        left
+    }
+
+    /// The folders of subjobs that the machine does not know any more. Whether they ended long ago shows there.
+    async fn subjobs(&self, now: Time) -> Vec<(Account, Removal)> {
+        let (mut left, kept) = (Vec::new(), self.kept);
+        for subjob in self.host.subjobs() {
+            let asked = subjob.clone();
+            let known = self.mailbox.ask(move |server, _| server.has_subjob(&asked)).await;
+            if known == Ok(false) {
+                let dir = self.host.subjob_dir(&subjob);
+                let is_due = move |folder: &JobFolder| is_due_subjob(folder, now - kept);
+                left.extend(blocking(&dir, move |dir| folder(subjob.to_string(), dir, is_due)).await);
+            }
+        }
+        left
+    }
+
+    /// Throws away the uploads that rest and that no job waits for.
+    async fn collect_uploads(&self) {
         let mut removed = 0;
-        for (user, key) in self.host.store.submissions() {
-            removed += usize::from(self.collect(user, key).await);
+        for of in self.host.store.upload_sets() {
+            removed += usize::from(self.collect(of).await);
         }
         if removed > 0 {
-            tracing::info!(submissions = removed, "uploads without a submission are removed");
+            tracing::info!(sets = removed, "uploads without a submission are removed");
         }
     }
 
-    /// Throws away the uploads of a submission that rest and that no job waits for; true if it did.
-    async fn collect(&self, user: User, key: Key) -> bool {
+    /// Throws away a set of uploads if it rests and no job waits for it; true if it did.
+    async fn collect(&self, of: UploadSet) -> bool {
         // A file is as old as the system's clock says, which may have been set while this daemon ran.
         let now = Clock::start(Time(0)).now();
-        let (store, of) = (self.host.store.clone(), user.clone());
-        if !resting(move || store.rests(&of, key, now)).await {
+        let (store, asked) = (self.host.store.clone(), of.clone());
+        if !resting(move || store.rests(&asked, now)).await {
             return false;
         }
         // It cannot be submitted, or accepted, from here on.
-        let _lock = self.host.store.lock(&user, key).await;
+        let _lock = self.host.store.lock(&of.user, of.key).await;
+        let key = of.key;
         let wanted = self.mailbox.ask(move |server, _| server.needs_files_of(&key)).await;
         if wanted != Ok(false) {
             return false;
         }
         let store = self.host.store.clone();
-        resting(move || store.collect(&user, key, now)).await
-    }
-
-    /// True if the files of a subjob are there longer than they are kept: since its end, or since its folder was
-    /// changed if it never began.
-    async fn is_due_subjob(&self, now: Time, subjob: SubjobId, dir: &Path) -> bool {
-        let known = self.mailbox.ask(move |server, _| server.has_subjob(&subjob)).await;
-        if known != Ok(false) {
-            return false;
-        }
-        let ended = match blocking(dir, |dir| JobFolder::at(dir)?.find()).await {
-            Ok(FoundState::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
-            Ok(FoundState::NeverStarted | FoundState::Lost(_)) => changed(dir),
-            Ok(FoundState::Running) | Err(_) => None,
-        };
-        ended.is_some_and(|ended| ended + self.kept <= now)
+        resting(move || store.collect(&of, now)).await
     }
 
     /// True if the files of a job are there longer than they are kept.
@@ -136,9 +157,49 @@ impl Upkeep {
     }
 }
 
-/// Removes all files and records of an execution.
-fn removed(dir: &Path) -> Result<(), FilesError> {
-    JobFolder::at(dir)?.remove()
+/// A start gate, to be removed.
+fn start_gate(host: &Host, number: u32) -> Option<(Account, Removal)> {
+    let gate = host.gate(number, None).inspect_err(|error| {
+        tracing::warn!(%error, number, "cannot see whose the start gate of a job is");
+    });
+    let gate = gate.ok()?;
+    let account = account(gate.account());
+    Some((account, Removal::new(format!("start gate {number}"), move || gate.remove().map(|()| true))))
+}
+
+/// All files and records of an execution, to be removed if they are due by then.
+fn folder(
+    name: String,
+    dir: &Path,
+    is_due: impl FnOnce(&JobFolder) -> bool + Send + 'static,
+) -> Option<(Account, Removal)> {
+    let folder = JobFolder::at(dir).inspect_err(|error| {
+        tracing::warn!(%error, dir = %dir.display(), "cannot see whose the files of a job are");
+    });
+    let folder = folder.ok()?;
+    let account = account(folder.account());
+    let remove = move || -> Result<bool, FilesError> {
+        let is_due = is_due(&folder);
+        if is_due {
+            folder.remove()?;
+        }
+        Ok(is_due)
+    };
+    Some((account, Removal::new(name, remove)))
+}
+
+fn account(run: Option<&AccountRun>) -> Account {
+    run.map(|run| run.name.clone())
+}
+
+/// True if a subjob ended before that time, or if its folder was changed before that time and it never began.
+fn is_due_subjob(folder: &JobFolder, before: Time) -> bool {
+    let ended = match folder.find() {
+        Ok(FoundState::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
+        Ok(FoundState::NeverStarted | FoundState::Lost(_)) => changed(folder.records()),
+        Ok(FoundState::Running) | Err(_) => None,
+    };
+    ended.is_some_and(|ended| ended <= before)
 }
 
 /// When a folder was changed, as the system's clock said.

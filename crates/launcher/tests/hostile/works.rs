@@ -1,7 +1,8 @@
 //! What the file allows is done, as the account and completely.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pliant_launcher::{Request, Signal};
 use pliant_testing::{Needed, skip};
@@ -16,6 +17,7 @@ pub(crate) fn check(site: &Site) {
     a_program_has_a_keyring_of_its_own(site);
     limits_are_set(site);
     processes_are_signalled(site);
+    a_job_cannot_signal_the_launcher_that_signals_it(site);
     lists_of_accounts(site);
 }
 
@@ -187,6 +189,35 @@ fn processes_are_signalled(site: &Site) {
         shell(&format!("ps -o state= -s {id} | grep -vc Z || true")) == "0\n"
     }));
     done(site, &signal("ptl-alice", Signal::Term, &[]));
+}
+
+/// A job that kills, or stops, all processes of its user again and again. It does not signal itself.
+fn a_job_cannot_signal_the_launcher_that_signals_it(site: &Site) {
+    let unused = "4294967280";
+    if !Command::new("setpriv").args(["--reuid", unused, "true"]).status().unwrap().success() {
+        return skip(
+            Needed::Program,
+            "signals to a job that signals all processes (uids of a user namespace)",
+        );
+    }
+    for number in ["9", "19"] {
+        let child = site.start("ptl-caller", "", Stdio::piped());
+        let id = child.id().cast_signed();
+        let begun = path("home/ptl-alice/begun");
+        let script = format!("echo > {}; exec perl -e 'kill {number}, -1 while 1'", begun.display());
+        let request = run("ptl-alice", &["/bin/sh", "-c", &script], "/").encode();
+        let process = std::thread::spawn(move || outcome(&finish(child, &request)));
+        assert!((0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            begun.exists()
+        }));
+        for _ in 0..200 {
+            done(site, &signal("ptl-alice", Signal::Cont, &[id]));
+        }
+        done(site, &signal("ptl-alice", Signal::Kill, &[-id]));
+        assert_eq!(process.join().unwrap().0, Some(-9));
+        fs::remove_file(&begun).unwrap();
+    }
 }
 
 fn lists_of_accounts(site: &Site) {

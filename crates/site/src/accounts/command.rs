@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pliant_launcher::REFUSED;
 use rustix::fs::Mode;
 
-use super::launcher::{SILENT_AT_MOST, STDERR_PREFIX, ended, in_line};
+use super::launcher::{STDERR_PREFIX, ended, in_line};
 use super::{Launched, Launcher, LauncherError};
 
 /// How much is read of what a command prints, on each of its outputs.
@@ -108,11 +108,11 @@ impl Launched {
     }
 }
 
-/// Has the next read of a socket wait until then at most.
+/// Has the next read of a socket wait until then at most, however long nothing comes.
 pub(super) fn wait_at_most(socket: &UnixStream, until: Instant) -> io::Result<()> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(ErrorKind::TimedOut.into());
     }
-    socket.set_read_timeout(Some(left.min(SILENT_AT_MOST)))
+    socket.set_read_timeout(Some(left))
 }

@@ -20,8 +20,9 @@ pub const STDERR_PREFIX: &str = "pliant-launcher: ";
 
 /// How long a call of the launcher itself may take: emptying a large folder takes long.
 const CALL_AT_MOST: Duration = Duration::from_secs(600);
-/// How long something that runs as an account may read and write nothing.
-pub(super) const SILENT_AT_MOST: Duration = Duration::from_secs(60);
+/// How long something that runs as an account may read and write nothing, unless it is known until when it has to answer.
+const SILENT_AT_MOST: Duration =
+    if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(60) };
 /// How long it may take to end once it has said all.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How often is looked whether it has ended.
@@ -216,7 +217,7 @@ impl Launched {
         self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok())
     }
 
-    /// Reads nothing from it any more after so long, whatever comes.
+    /// Reads nothing from it any more after so long, whatever comes. Until then it may write nothing for as long as it likes.
     pub(crate) fn answer_within(&mut self, at_most: Option<Duration>) {
         self.until = at_most.map(|at_most| Instant::now() + at_most);
     }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use pliant_launcher::Signal;
 
@@ -19,6 +20,11 @@ pub(crate) const PROGRAM_PATH: &str = super::supervisor::PATH;
 pub const NOT_STARTED_PREFIX: &str = "pliant job-folder: ";
 /// What the first line of standard error begins with if a program was not started.
 pub(super) const REFUSALS: [&str; 2] = [STDERR_PREFIX, NOT_STARTED_PREFIX];
+
+/// How often a signal is sent that cannot be sent.
+const TRIES: u32 = 10;
+/// For how long. One call takes a few milliseconds.
+const TRIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The command that starts a job's program as its account once it is given [`input`].
 pub(super) fn command(account: &AccountRun) -> Command {
@@ -68,12 +74,62 @@ impl Signaller {
         self.send(Signal::Kill, vec![-leader])
     }
 
-    /// Signals processes. False if that failed.
+    /// Signals processes. False if that failed, also when it was tried again at once: a job can end a process that runs as its account.
     pub(super) fn send(&self, signal: Signal, processes: Vec<i32>) -> bool {
-        let sent: Result<(), LauncherError> = self.0.signal(signal, processes);
+        let sent = repeated(LauncherError::may_pass, || self.0.signal(signal, processes.clone()));
         if let Err(error) = &sent {
             let _ = writeln!(std::io::stderr(), "error: cannot signal the job: {error}");
         }
         sent.is_ok()
+    }
+}
+
+/// Does something that may fail at once again: at most [`TRIES`] times, and not once it has taken [`TRIED_WITHIN`].
+fn repeated<E>(may_pass: impl Fn(&E) -> bool, mut act: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+    let begun = Instant::now();
+    let mut tries = 1;
+    loop {
+        match act() {
+            Err(error) if may_pass(&error) && tries < TRIES && begun.elapsed() < TRIED_WITHIN => tries += 1,
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_tried_again_a_few_times() {
+        let check = |failures: u32, passes: bool, expected: (bool, u32)| {
+            let mut calls = 0;
+            let done = repeated(
+                |_| passes,
+                || {
+                    calls += 1;
+                    if calls > failures { Ok(()) } else { Err(()) }
+                },
+            );
+            assert_eq!((done.is_ok(), calls), expected, "{failures} {passes}");
+        };
+        check(0, true, (true, 1));
+        check(TRIES - 1, true, (true, TRIES));
+        check(TRIES, true, (false, TRIES));
+        check(1, false, (false, 1));
+    }
+
+    #[test]
+    fn what_takes_long_is_not_tried_again() {
+        let mut calls = 0;
+        let done = repeated(
+            |()| true,
+            || {
+                calls += 1;
+                thread::sleep(TRIED_WITHIN);
+                Err(())
+            },
+        );
+        assert_eq!((done, calls), (Err(()), 1));
     }
 }

@@ -34,9 +34,9 @@ fn listed(job: &Path, limits: ResultLimits) -> (Vec<String>, Vec<(String, LeftOu
 #[test]
 fn results_are_what_is_new_or_changed() {
     let root = tempfile::tempdir().unwrap();
-    let (store, alice) = (store(&root), user("alice"));
-    let files = ["kept", "changed", "grown"].map(|name| upload(&store, "alice", KEY, name, b"input"));
-    store.adopt(&alice, KEY, &files, &root.path().join("job")).unwrap();
+    let (store, alice) = (store(&root), own("alice"));
+    let files = ["kept", "changed", "grown"].map(|name| upload(&store, &own("alice"), name, b"input"));
+    store.adopt(&alice, &files, &root.path().join("job")).unwrap();
     let job = job(&root);
     fs::write(job.join("work/new"), "input").unwrap();
     fs::rename(job.join("work/new"), job.join("work/changed")).unwrap();

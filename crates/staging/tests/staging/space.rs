@@ -25,7 +25,7 @@ fn announcements_beyond_a_limit_are_refused() {
     let open = || Store::open(&root.path().join("store"), limits).unwrap();
     let announce = |store: &Store, of: &str, key: u8, name: &str, size: u64| {
         let spec = FileSpec { size, ..spec(name, b"") };
-        store.begin(&user(of), Key([key; 16]), spec).map(drop).map_err(|error| match error {
+        store.begin(&own_of(of, Key([key; 16])), spec).map(drop).map_err(|error| match error {
             StagingError::Quota { kind, allowed, found } => (kind, allowed, found),
             other => panic!("{other}"),
         })
@@ -39,12 +39,12 @@ fn announcements_beyond_a_limit_are_refused() {
     drop(first);
     // What was announced before a restart still counts.
     let store = open();
-    assert_eq!(store.used_by(&user("alice")), 95_000);
+    assert_eq!(store.used_by(&own("alice")), 95_000);
     assert_eq!(announce(&store, "alice", 3, "a", 10_000), Err((QuotaKind::PerUser, 100_000, 105_000)));
     assert_eq!(announce(&store, "bob", 1, "a", 50_000), Ok(()));
     // Of all uploads, what has come counts.
     assert_eq!(announce(&store, "carol", 1, "a", 50_000), Ok(()));
-    store.abandon(&user("carol"), Key([1; 16])).unwrap();
+    store.abandon(&own_of("carol", Key([1; 16]))).unwrap();
     for name in ["a", "b", "c"] {
         assert_eq!(announce(&store, "carol", 1, name, 0), Ok(()));
     }
@@ -54,31 +54,31 @@ fn announcements_beyond_a_limit_are_refused() {
 #[test]
 fn uploads_that_rest_too_long_are_collected() {
     let root = tempfile::tempdir().unwrap();
-    let (store, alice) = (store(&root), user("alice"));
-    upload(&store, "alice", KEY, "a", b"a");
-    let cut = store.begin(&user("bob"), KEY, spec("b", b"bbbb")).unwrap();
+    let (store, alice) = (store(&root), own("alice"));
+    upload(&store, &own("alice"), "a", b"a");
+    let cut = store.begin(&own("bob"), spec("b", b"bbbb")).unwrap();
     cut.append(0, b"bb").unwrap();
     let written = fs::metadata(root.path().join("store")).unwrap().modified().unwrap();
     let now = written.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
     let later = |hours: i64| Time(now) + Span(hours * 3600);
-    assert_eq!(store.submissions(), [(alice.clone(), KEY), (user("bob"), KEY)]);
+    assert_eq!(store.upload_sets(), [alice.clone(), own("bob")]);
     for (hours, expected) in [(-500, false), (23, false), (25, true)] {
-        assert_eq!(store.rests(&user("bob"), KEY, later(hours)).unwrap(), expected, "{hours}");
-        assert_eq!(store.collect(&user("bob"), KEY, later(hours)).unwrap(), expected, "{hours}");
+        assert_eq!(store.rests(&own("bob"), later(hours)).unwrap(), expected, "{hours}");
+        assert_eq!(store.collect(&own("bob"), later(hours)).unwrap(), expected, "{hours}");
     }
-    assert!(!store.rests(&user("bob"), KEY, later(25)).unwrap(), "it is gone");
+    assert!(!store.rests(&own("bob"), later(25)).unwrap(), "it is gone");
     assert!(matches!(cut.append(2, b"bb"), Err(StagingError::Gone { .. })));
-    assert_eq!((store.used_by(&user("bob")), store.used_by(&alice)), (0, 4096));
-    assert_eq!(store.begin(&user("bob"), KEY, spec("b", b"bbbb")).unwrap().offset(), 0);
+    assert_eq!((store.used_by(&own("bob")), store.used_by(&alice)), (0, 4096));
+    assert_eq!(store.begin(&own("bob"), spec("b", b"bbbb")).unwrap().offset(), 0);
 }
 
 #[test]
 fn an_interrupted_deletion_is_completed_at_the_next_start() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("store");
-    upload(&store(&root), "alice", KEY, "a", b"a");
+    upload(&store(&root), &own("alice"), "a", b"a");
     fs::rename(path.join(format!("incoming/alice/{KEY}")), path.join(format!("trash/alice.{KEY}"))).unwrap();
-    assert_eq!((store(&root).used_by(&user("alice")), files_under(&path)), (0, 0));
+    assert_eq!((store(&root).used_by(&own("alice")), files_under(&path)), (0, 0));
 }
 
 /// A real full disk: a small one in memory, seen by this test's own child process alone.
@@ -105,11 +105,11 @@ fn a_full_disk_is_reported_and_the_store_goes_on_when_there_is_space() {
 fn fill(disk: &Path) {
     let limits = Limits::default();
     let store = Store::open(&disk.join("store"), limits).unwrap();
-    let alice = user("alice");
-    let small = upload(&store, "alice", KEY, "small", b"small");
+    let alice = own("alice");
+    let small = upload(&store, &own("alice"), "small", b"small");
     let content = vec![1u8; 1 << 20];
     let large = spec("large", &content);
-    let going = store.begin(&alice, KEY, large).unwrap();
+    let going = store.begin(&alice, large).unwrap();
     let mut offset = 0;
     let error = loop {
         match going.append(offset, &content[offset as usize..][..50_000]) {
@@ -120,13 +120,13 @@ fn fill(disk: &Path) {
     assert!(matches!(error, StagingError::DiskFull { .. }) && offset > 100_000, "{error}");
     // With nothing left at all, what needs space says so, and what is there stays.
     fs::write(disk.join("filler"), vec![1; 100_000]).unwrap_err();
-    let refused = store.adopt(&alice, KEY, std::slice::from_ref(&small), &disk.join("job")).unwrap_err();
+    let refused = store.adopt(&alice, std::slice::from_ref(&small), &disk.join("job")).unwrap_err();
     assert!(matches!(refused, StagingError::DiskFull { .. }), "{refused}");
-    let refused = store.begin(&alice, KEY, spec("other", b"other")).map(drop).unwrap_err();
+    let refused = store.begin(&alice, spec("other", b"other")).map(drop).unwrap_err();
     assert!(matches!(refused, StagingError::DiskFull { .. }), "{refused}");
     fs::remove_file(disk.join("filler")).unwrap();
     assert_eq!(going.append(offset, &content[offset as usize..][..10]).unwrap(), offset + 10);
     drop(going);
-    store.adopt(&alice, KEY, &[small], &disk.join("job")).unwrap();
+    store.adopt(&alice, &[small], &disk.join("job")).unwrap();
     assert_eq!(fs::read(disk.join("job/work/small")).unwrap(), b"small");
 }

@@ -53,7 +53,7 @@ fn look(host: &Host, mut known: BTreeSet<u32>, looks_at_accounts: bool) -> (BTre
         // What is wrong with a gate shows when it is decided.
         if !known.contains(number)
             && let Ok(gate) = host.gate(*number, None)
-            && (looks_at_accounts || !gate.is_of_account())
+            && (looks_at_accounts || gate.account().is_none())
             && let Ok(Some(has_arrived)) = gate.has_arrived()
         {
             known.insert(*number);

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pliant_control::coallocation::{LaunchId, SubjobId};
-use pliant_control::names::{Handle, Key, Name};
+use pliant_control::job::Hop;
+use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::optional::server::RequestKey;
 use pliant_site::accounts::{AccountName, AccountNameError, AccountRun};
 use pliant_site::{FilesError, JobFolder, JobGate, Submitters};
-use pliant_staging::{FileSpec, Store};
+use pliant_staging::{FileSpec, Store, UploadSet};
 use tokio::runtime;
 
 use super::Failure;
@@ -66,15 +67,21 @@ impl Host {
             account.parse().map_err(|error: AccountNameError| Failure::lasting(error.to_string()))?;
         // The folders of jobs, subjobs and requests are in one; those of requests are in that of their exploration.
         let within = records.strip_prefix(&self.folder).unwrap_or(records);
+        let folder = self.account_folder(within);
+        let is_request = within.starts_with(REQUESTS);
+        // An external batch system starts the supervisors of jobs and subjobs; requests run on this host.
+        let has_records = !is_request && self.cluster.external().is_some();
+        let processes_max = self.processes_max();
+        Ok(Some(AccountRun { processes_max, has_records, ..self.accounts.run(account, &folder) }))
+    }
+
+    /// The name of an account's folder for what has its own folder there, relative to the folder of this host. Several servers of a host may
+    /// have these in the same folder. No two have one name: no name of a server or of a kind has a `_`, and no key has a `-`.
+    fn account_folder(&self, within: &Path) -> String {
         let mut words = within.iter().map(|word| word.to_string_lossy());
         let kind = words.next().unwrap_or_default();
         let rest: Vec<_> = words.collect();
-        // Several servers of a host may have them in the same folder, and no name of a server has a `_`.
-        let folder = format!("{}_{}_{}", self.server, kind.trim_end_matches('s'), rest.join("-"));
-        // An external batch system starts the supervisors of jobs and subjobs; requests run on this host.
-        let has_records = kind != REQUESTS && self.cluster.external().is_some();
-        let processes_max = self.processes_max();
-        Ok(Some(AccountRun { processes_max, has_records, ..self.accounts.run(account, &folder) }))
+        format!("{}_{}_{}", self.server, kind.trim_end_matches('s'), rest.join("-"))
     }
 
     /// The folders of an execution whose records are in that folder, which is prepared or not.
@@ -115,6 +122,11 @@ impl Host {
         self.dir(job).join(pliant_staging::WORK).join(file.name.as_str())
     }
 
+    /// The uploads from which a job at this server gets its files.
+    pub(in crate::server) fn sent_files(&self, owner: &User, key: Key, hops: &[Hop]) -> UploadSet {
+        UploadSet::of_job(owner.clone(), key, hops, &self.server)
+    }
+
     /// Where the supervisor of a job with that number waits until it may start: as that account, if there is one.
     ///
     /// # Errors
@@ -125,10 +137,12 @@ impl Host {
         number: u32,
         account: Option<&AccountName>,
     ) -> Result<JobGate, FilesError> {
-        let folder = format!("{}-gate-{number}", self.server);
-        let run =
-            account.map(|name| AccountRun { has_records: true, ..self.accounts.run(name.clone(), &folder) });
-        JobGate::at(&self.folder.join(GATES).join(number.to_string()), run)
+        let within = Path::new(GATES).join(number.to_string());
+        let run = account.map(|name| {
+            let run = self.accounts.run(name.clone(), &self.account_folder(&within));
+            AccountRun { has_records: true, ..run }
+        });
+        JobGate::at(&self.folder.join(within), run)
     }
 
     /// The numbers that have such a gate.
@@ -195,4 +209,87 @@ fn named<T: Ord>(folder: &Path, read: impl Fn(&str) -> Option<T>) -> BTreeSet<T>
     // There is no such folder before the first of them.
     let Ok(entries) = std::fs::read_dir(folder) else { return BTreeSet::new() };
     entries.flatten().filter_map(|entry| read(entry.file_name().to_str()?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+
+    /// Something that has a folder.
+    #[derive(Clone, PartialEq, Debug)]
+    enum Kind {
+        Job(Handle),
+        Subjob(SubjobId),
+        Request(RequestKey),
+        Gate(u32),
+    }
+
+    fn names() -> impl Strategy<Value = Name> {
+        // Also those that look like a part of another name.
+        let words =
+            prop::collection::vec(prop_oneof!["job", "gate", "subjob", "request", "[a-b]", "[0-9]"], 1..4);
+        prop_oneof![words.prop_map(|words| words.join("-")), "[0-9a-f]{32}"]
+            .prop_map(|name| name.parse().unwrap())
+    }
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        let number = || prop_oneof![0..12u32, any::<u32>()];
+        let key = || prop_oneof![Just(Key([1; 16])), any::<[u8; 16]>().prop_map(Key)];
+        prop_oneof![
+            (names(), number()).prop_map(|(server, number)| Kind::Job(Handle { server, number })),
+            (names(), key(), number()).prop_map(|(agent, key, number)| Kind::Subjob(SubjobId {
+                launch: LaunchId { agent, key },
+                number
+            })),
+            (key(), number())
+                .prop_map(|(exploration, number)| Kind::Request(RequestKey { exploration, number })),
+            number().prop_map(Kind::Gate),
+        ]
+    }
+
+    /// The name of the account's folder for it, at a server of that name.
+    fn name_of(host: &mut Host, server: &Name, kind: &Kind) -> String {
+        host.server = server.clone();
+        let dir = match kind {
+            Kind::Job(job) => host.dir(job),
+            Kind::Subjob(id) => host.subjob_dir(id),
+            Kind::Request(key) => host.request_dir(*key),
+            Kind::Gate(number) => {
+                let account = "alice".parse().unwrap();
+                let folder = host.gate(*number, Some(&account)).unwrap().folder().to_owned();
+                return folder.file_name().unwrap().to_string_lossy().into_owned();
+            }
+        };
+        let folder = host.account_run(Some("alice"), &dir).unwrap().unwrap().folder;
+        folder.file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    /// Servers of a host may have the folders of an account in one folder.
+    #[tokio::test]
+    async fn no_two_folders_of_an_account_have_one_name() {
+        let root = tempfile::tempdir().unwrap();
+        let host = RefCell::new(Host::for_tests(root.path(), &["pliant"]));
+        let pairs = ((names(), names()), (kinds(), kinds()), 0..3u8);
+        let checked = TestRunner::default().run(&pairs, |((one, other), (first, second), by)| {
+            // Most of the time they differ in one part only, or the job was accepted by one of the two servers.
+            let other = if by == 0 { one.clone() } else { other };
+            let second = match (&first, by) {
+                (_, 1) => first.clone(),
+                (Kind::Job(Handle { number, .. }), 2) => {
+                    Kind::Job(Handle { server: other.clone(), number: *number })
+                }
+                _ => second,
+            };
+            let mut host = host.borrow_mut();
+            let names = [name_of(&mut host, &one, &first), name_of(&mut host, &other, &second)];
+            prop_assert_eq!((one, first) == (other, second), names[0] == names[1], "{:?}", names);
+            Ok(())
+        });
+        checked.unwrap();
+    }
 }

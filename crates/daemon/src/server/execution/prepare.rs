@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pliant_control::job::JobRecord;
 use pliant_site::processes::{RunSpec, TaskList};
 use pliant_site::{JobFiles, JobFolder};
-use pliant_staging::{FileSpec, SHARED, WORK, put_script, put_tasks};
+use pliant_staging::{FileSpec, SHARED, UploadSet, WORK, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
 use super::{Allocation, Execution, Failure, Host, Program, Request, Work};
@@ -76,9 +76,10 @@ impl Execution {
         spec.write(dir)?;
         specs.extend(of_account(&spec).map(|spec| (None, spec)));
         let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
-        host.store.adopt(&record.owner, record.key, own, dir)?;
+        host.store.adopt(&host.sent_files(&record.owner, record.key, &record.hops), own, dir)?;
         if let Some(key) = program.shared {
-            host.store.share(&record.owner, key, &program.inputs, dir)?;
+            let shared = UploadSet::of_owner(record.owner.clone(), key);
+            host.store.share(&shared, &program.inputs, dir)?;
         }
         let script = program.script().map(|script| script.text.as_bytes());
         let tasks = program.batch.as_ref().map(|batch| {

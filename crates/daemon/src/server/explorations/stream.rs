@@ -14,7 +14,7 @@ use pliant_control::payload::Payload;
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
 use pliant_site::JobFolder;
-use pliant_staging::{FileSpec, ResultName, StagingError};
+use pliant_staging::{FileSpec, ResultName, StagingError, UploadSet};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, proto};
 use tokio::sync::mpsc;
@@ -94,9 +94,10 @@ impl Explorations {
     /// Takes the files of an exploration out of those that were uploaded, unless it has them.
     async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
         let _lock = self.runner.host.store.lock(user, exploration).await;
-        let (host, user, inputs) = (self.runner.host.clone(), user.clone(), inputs.to_vec());
+        let (host, inputs) = (self.runner.host.clone(), inputs.to_vec());
+        let sent = UploadSet::of_owner(user.clone(), exploration);
         let dir = self.runner.host.exploration_inputs(exploration);
-        let taken = blocking(&dir, move |dir| host.store.adopt(&user, exploration, &inputs, dir)).await;
+        let taken = blocking(&dir, move |dir| host.store.adopt(&sent, &inputs, dir)).await;
         taken.map_err(|error| match error {
             // The client sends it, and asks again.
             StagingError::Missing { .. } => Status::aborted(error.public_message()),

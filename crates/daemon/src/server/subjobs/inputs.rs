@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::coallocation::Subjob;
-use pliant_control::names::{Key, User};
-use pliant_staging::{FileName, FileSpec, StagingError, Store};
+use pliant_staging::{FileName, FileSpec, StagingError, Store, UploadSet};
 use pliant_wire::TaskProgram;
 
 use crate::server::execution::{Host, Program};
@@ -21,8 +20,8 @@ const POLLS_MAX: u32 = 240;
 
 /// The files of a subjob.
 pub(super) struct Inputs {
-    owner: User,
-    key: Key,
+    /// The uploads of the launch.
+    sent: UploadSet,
     /// Each once, as it is uploaded.
     files: Vec<FileSpec>,
     /// The subjob's folder.
@@ -52,8 +51,7 @@ impl Inputs {
         }
         let dir = host.subjob_dir(&subjob.id);
         Ok(Inputs {
-            owner: subjob.owner.clone(),
-            key: subjob.id.launch.key,
+            sent: UploadSet::of_owner(subjob.owner.clone(), subjob.id.launch.key),
             files: files.into_values().collect(),
             dir,
         })
@@ -68,7 +66,7 @@ impl Inputs {
         let mut warned = false;
         for _ in 0..POLLS_MAX {
             let (own, store) = (own.clone(), store.clone());
-            let shared = move || store.share(&own.owner, own.key, &own.files, &own.dir);
+            let shared = move || store.share(&own.sent, &own.files, &own.dir);
             match tokio::task::spawn_blocking(shared).await {
                 Ok(Ok(())) => return Ok(true),
                 Ok(Err(StagingError::Missing { .. })) => {}

@@ -4,7 +4,7 @@ use pliant_control::payload::Payload;
 use std::time::SystemTime;
 
 use pliant_control::job::Work;
-use pliant_control::names::Token;
+use pliant_control::names::{Key, Token, User};
 use pliant_control::reason::DiscoverySummary;
 use pliant_control::server::{Command, Event, ServerConfig, Submit};
 use pliant_journal as journal;
@@ -56,6 +56,7 @@ impl Bench {
             archive,
             mailbox,
             kept: Span(86_400),
+            removals: Removals::default(),
         };
         Bench { root, upkeep, thread }
     }
@@ -63,7 +64,7 @@ impl Bench {
     /// Uploads that have rested for two days.
     fn upload(&self, key: Key) {
         let spec = FileSpec { name: "a".parse().unwrap(), size: 1, sha256: Checksum::of(b"a") };
-        let upload = self.upkeep.host.store.begin(&alice(), key, spec).unwrap();
+        let upload = self.upkeep.host.store.begin(&of_alice(key), spec).unwrap();
         upload.append(0, b"a").unwrap();
         upload.finish().unwrap();
         let folder = self.root.path().join(format!("staging/incoming/alice/{key}"));
@@ -101,6 +102,10 @@ fn alice() -> User {
     "alice".parse().unwrap()
 }
 
+fn of_alice(key: Key) -> UploadSet {
+    UploadSet::of_owner(alice(), key)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_without_a_submission_are_removed_and_others_stay() {
     let bench = Bench::new();
@@ -109,7 +114,7 @@ async fn uploads_without_a_submission_are_removed_and_others_stay() {
     bench.upload(forgotten);
     bench.submit(wanted);
     bench.upkeep.once(Time(0)).await;
-    assert_eq!(bench.upkeep.host.store.submissions(), [(alice(), wanted)]);
+    assert_eq!(bench.upkeep.host.store.upload_sets(), [of_alice(wanted)]);
     bench.end().await;
 }
 
@@ -127,6 +132,6 @@ async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
         drop(turn);
     };
     let ((), ()) = tokio::join!(bench.upkeep.once(Time(0)), accepting);
-    assert_eq!(bench.upkeep.host.store.submissions(), [(alice(), key)]);
+    assert_eq!(bench.upkeep.host.store.upload_sets(), [of_alice(key)]);
     bench.end().await;
 }

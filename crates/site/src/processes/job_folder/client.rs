@@ -321,3 +321,46 @@ impl Read for AccountStream {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A launcher that takes longer for an answer than what it starts may be silent.
+    fn slow_launcher(dir: &Path, reply: &Reply) -> AccountRun {
+        let (launcher, answer) = (dir.join("launcher"), dir.join("answer"));
+        fs::write(&answer, line(reply)).unwrap();
+        let script = format!("#!/bin/sh\ncat > /dev/null\nsleep 1\ncat '{}'\n", answer.display());
+        fs::write(&launcher, script).unwrap();
+        fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+        AccountRun {
+            name: "alice".parse().unwrap(),
+            folder: dir.join("job"),
+            launcher,
+            pliant: "/pliant".into(),
+            processes_max: None,
+            has_records: true,
+            guard: None,
+        }
+    }
+
+    #[test]
+    fn results_may_take_longer_than_the_time_between_two_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = SealedResults { files: Vec::new(), left_out: Vec::new(), left_out_count: 7 };
+        let account = slow_launcher(dir.path(), &Reply::Results(found.clone()));
+        let limits = ResultLimits { files: 10, bytes: 10 };
+        assert_eq!(results(&account, None, limits).unwrap(), found);
+    }
+
+    #[test]
+    fn other_answers_may_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let account = slow_launcher(dir.path(), &Reply::Longest(Some(7)));
+        let error = longest(&account).unwrap_err();
+        assert!(error.to_string().contains("does not answer"), "{error}");
+    }
+}

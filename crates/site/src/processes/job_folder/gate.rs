@@ -34,9 +34,9 @@ impl JobGate {
         Ok(JobGate { own: own.to_owned(), account })
     }
 
-    /// Whether it belongs to an account.
-    pub fn is_of_account(&self) -> bool {
-        self.account.is_some()
+    /// The account that it belongs to; none if it is this process's user.
+    pub fn account(&self) -> Option<&AccountRun> {
+        self.account.as_ref()
     }
 
     /// The folder where a supervisor waits.

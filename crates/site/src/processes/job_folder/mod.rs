@@ -121,6 +121,11 @@ impl JobFolder {
         JobFolder { records: records.to_owned(), access }
     }
 
+    /// The folder of its records.
+    pub fn records(&self) -> &Path {
+        &self.records
+    }
+
     /// The account as which it runs; none if it is this process's user.
     pub fn account(&self) -> Option<&AccountRun> {
         match &self.access {
