@@ -5,11 +5,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use pliant_control::signed::Signature;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::Signer;
 use serde::{Deserialize, Serialize};
 
 use super::peer::{IdentityError, Peer};
+use super::signing::signer;
 
 /// The paths of a participant's files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -213,6 +216,8 @@ pub(super) struct CertifiedKey {
     pub(super) peer: Peer,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
+    /// Signs with the key, or says why that cannot be. To read a key for each signature would take as long as to sign.
+    signer: Result<Box<dyn Signer>, rustls::Error>,
 }
 
 impl CertifiedKey {
@@ -229,7 +234,15 @@ impl CertifiedKey {
         }
         let key = PrivateKeyDer::from_pem_slice(&read(key)?)
             .map_err(|error| content(key, "a private key (PEM)", error))?;
-        Ok(CertifiedKey { path, peer, chain, key })
+        let signer = signer(&chain[0], &key);
+        Ok(CertifiedKey { path, peer, chain, key, signer })
+    }
+
+    /// Signs some bytes, outside of TLS.
+    pub(super) fn sign(&self, bytes: &[u8]) -> Result<Signature, rustls::Error> {
+        let bytes = self.signer.as_ref().map_err(Clone::clone)?.sign(bytes)?;
+        // It was read for the identity.
+        Ok(Signature { bytes, certificate: self.chain[0].to_vec() })
     }
 }
 

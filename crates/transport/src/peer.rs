@@ -111,6 +111,12 @@ impl Peer {
         let unreadable = |problem: String| IdentityError::Unreadable { problem };
         let (_, certificate) =
             X509Certificate::from_der(certificate).map_err(|error| unreadable(error.to_string()))?;
+        Peer::from_parsed(&certificate)
+    }
+
+    /// The same of one that has been parsed.
+    pub(super) fn from_parsed(certificate: &X509Certificate<'_>) -> Result<Peer, IdentityError> {
+        let unreadable = |problem: String| IdentityError::Unreadable { problem };
         let names = certificate.subject_alternative_name().map_err(|error| unreadable(error.to_string()))?;
         let names = names.map(|names| names.value.general_names.as_slice()).unwrap_or_default();
         let uris: Vec<&str> = names

@@ -17,6 +17,7 @@ use super::certificate_lapse::CertificateLapse;
 use super::clock::unix_now;
 use super::credentials::{CertifiedKey, Credentials, TlsError};
 use super::dates::date;
+use super::issued_certificates::IssuedCertificates;
 use super::peer::Peer;
 use super::provider::{provider, verifier_error};
 use super::revocation_verifier::RevocationVerifier;
@@ -46,8 +47,8 @@ struct Used<C> {
     trust: Arc<Trust>,
     holder: Arc<CertifiedKey>,
     list: Option<Arc<RevocationList>>,
-    /// Verifies that the authority issued a certificate, whether or not it has been revoked.
-    issued: Arc<dyn ClientCertVerifier>,
+    /// What the authority has issued. Belongs to the roots of `trust`, so that new roots accept nothing unseen.
+    issued: Arc<IssuedCertificates>,
     config: Arc<C>,
 }
 
@@ -100,7 +101,7 @@ impl<C> ReloadingConfig<C> {
     }
 
     /// What the newest files trust, and what verifies that the authority issued a certificate.
-    pub(super) fn verifier(&self) -> (Arc<Trust>, Arc<dyn ClientCertVerifier>) {
+    pub(super) fn verifier(&self) -> (Arc<Trust>, Arc<IssuedCertificates>) {
         let mut state = self.state.lock();
         self.refreshed(&mut state);
         (state.used.trust.clone(), state.used.issued.clone())
@@ -194,7 +195,7 @@ impl<C> Used<C> {
     ) -> Result<Used<C>, TlsError> {
         let list = trust.list();
         let unusable = |source| TlsError::Unusable { path: holder.path.clone(), source };
-        let issued = issued(&trust).map_err(unusable)?;
+        let issued = Arc::new(IssuedCertificates::new(issued(&trust).map_err(unusable)?));
         let config = Arc::new(build(&trust, list.clone(), &holder).map_err(unusable)?);
         Ok(Used { stamps, trust: Arc::new(trust), holder: Arc::new(holder), list, issued, config })
     }

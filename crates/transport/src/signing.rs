@@ -5,11 +5,11 @@
 
 use std::fmt;
 
-use pliant_control::signed::Signature;
 use pliant_model::Time;
 use rustls::SignatureScheme;
 use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, SignatureVerificationAlgorithm};
+use rustls::sign::Signer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::oid_registry::{
     OID_EC_P256, OID_KEY_TYPE_EC_PUBLIC_KEY, OID_NIST_EC_P384, OID_PKCS1_RSAENCRYPTION, OID_SIG_ED25519,
@@ -17,6 +17,7 @@ use x509_parser::oid_registry::{
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+use super::clock::unix_now;
 use super::peer::Peer;
 
 /// Why a signature does not count.
@@ -66,29 +67,47 @@ impl fmt::Display for SignatureError {
 
 impl std::error::Error for SignatureError {}
 
-/// Signs some bytes with the key of a certificate.
-pub(super) fn sign(
+/// What signs with the key of a certificate.
+pub(super) fn signer(
     certificate: &CertificateDer<'_>,
     key: &PrivateKeyDer<'static>,
-    bytes: &[u8],
-) -> Result<Signature, rustls::Error> {
+) -> Result<Box<dyn Signer>, rustls::Error> {
     let unusable = |why: &str| rustls::Error::General(why.to_owned());
     let scheme = X509Certificate::from_der(certificate).ok().and_then(|(_, read)| scheme(read.public_key()));
     let scheme = scheme.ok_or_else(|| unusable("the kind of key of the certificate cannot sign"))?;
     let signer = ring::sign::any_supported_type(key)?.choose_scheme(&[scheme]);
-    let signer = signer.ok_or_else(|| unusable("the key is not that of the certificate"))?;
-    Ok(Signature { bytes: signer.sign(bytes)?, certificate: certificate.as_ref().to_vec() })
+    signer.ok_or_else(|| unusable("the key is not that of the certificate"))
 }
 
-/// True if the key of a certificate signed these bytes.
-pub(super) fn is_signed(certificate: &CertificateDer<'_>, bytes: &[u8], signature: &[u8]) -> bool {
-    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
-    let key = certificate.public_key();
-    let Some(scheme) = scheme(key) else { return false };
-    let known = ring::default_provider().signature_verification_algorithms.mapping;
-    let algorithms = known.iter().find(|(known, _)| *known == scheme).map(|(_, algorithms)| *algorithms);
-    let key = &key.subject_public_key.data;
-    algorithms.into_iter().flatten().any(|one| one.verify_signature(key, bytes, signature).is_ok())
+/// The key of a certificate, which verifies what the holder signed.
+pub(super) struct VerifyingKey {
+    scheme: SignatureScheme,
+    bytes: Vec<u8>,
+    algorithms: &'static [&'static dyn SignatureVerificationAlgorithm],
+}
+
+impl VerifyingKey {
+    /// The key, if one of its kind can sign.
+    pub(super) fn of(key: &SubjectPublicKeyInfo<'_>) -> Option<VerifyingKey> {
+        let scheme = scheme(key)?;
+        let known = ring::default_provider().signature_verification_algorithms.mapping;
+        let (_, algorithms) = known.iter().find(|(known, _)| *known == scheme)?;
+        Some(VerifyingKey { scheme, bytes: key.subject_public_key.data.to_vec(), algorithms })
+    }
+
+    /// The number of its algorithm.
+    pub(super) fn algorithm(&self) -> [u8; 2] {
+        u16::from(self.scheme).to_be_bytes()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// True if it signed these bytes.
+    pub(super) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
+        self.algorithms.iter().any(|one| one.verify_signature(&self.bytes, bytes, signature).is_ok())
+    }
 }
 
 /// The one algorithm for a kind of key.
@@ -124,4 +143,14 @@ pub enum ValidAt {
     Now,
     /// Then.
     Then(Time),
+}
+
+impl ValidAt {
+    /// That second.
+    pub(super) fn time(self) -> Time {
+        match self {
+            Self::Now => Time(unix_now()),
+            Self::Then(at) => at,
+        }
+    }
 }

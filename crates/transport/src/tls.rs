@@ -2,12 +2,10 @@
 //! a revocation meets all of them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pliant_control::signed::Signature;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
@@ -20,7 +18,7 @@ use super::peer::Peer;
 use super::provider::{provider, verifier_error};
 use super::reloading::{ReloadingConfig, Validity, issued};
 use super::revocation_verifier::RevocationVerifier;
-use super::signing::{Revocations, SignatureError, ValidAt, is_signed, sign};
+use super::signing::{Revocations, SignatureError, ValidAt};
 use super::trust::{RevocationList, Trust};
 
 /// The protocol inside TLS: HTTP/2.
@@ -86,22 +84,14 @@ impl ServerTls {
         valid: ValidAt,
         revocations: Revocations,
     ) -> Result<Peer, SignatureError> {
-        let certificate = CertificateDer::from(signature.certificate.as_slice());
-        let wrong = |why: String| SignatureError::Certificate { why };
-        let now = match valid {
-            ValidAt::Now => UnixTime::now(),
-            ValidAt::Then(at) => {
-                UnixTime::since_unix_epoch(Duration::from_secs(at.0.try_into().unwrap_or(0)))
-            }
-        };
         // The signer may have a certificate of a new root, which this daemon has not seen yet.
         let (trust, issued) = self.side.verifier();
-        issued.verify_client_cert(&certificate, &[], now).map_err(|error| wrong(error.to_string()))?;
-        let peer = Peer::from_certificate(&certificate).map_err(|error| wrong(error.to_string()))?;
+        let signer = issued.verified(&signature.certificate, valid.time())?;
+        let peer = signer.peer.clone();
         if revocations == Revocations::Count && trust.is_revoked(&peer) {
             return Err(SignatureError::Revoked { peer });
         }
-        match is_signed(&certificate, bytes, &signature.bytes) {
+        match issued.is_signed(&signer, bytes, &signature.bytes) {
             true => Ok(peer),
             false => Err(SignatureError::Signature { peer }),
         }
@@ -148,9 +138,7 @@ impl ClientTls {
     /// Keys of this kind cannot sign.
     pub fn sign(&self, bytes: &[u8]) -> Result<Signature, TlsError> {
         let holder = self.side.holder();
-        let CertifiedKey { path, chain, key, .. } = &*holder;
-        let certificate = chain.first().expect("a holder's first certificate was read for its identity");
-        sign(certificate, key, bytes).map_err(|source| TlsError::Unusable { path: path.clone(), source })
+        holder.sign(bytes).map_err(|source| TlsError::Unusable { path: holder.path.clone(), source })
     }
 
     /// Checks that a daemon's certificate is still valid; see [`ServerTls::check`].
