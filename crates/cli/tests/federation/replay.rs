@@ -89,8 +89,10 @@ pub(crate) fn server(file: &ServerFile) -> ServerConfig {
 /// The file and the state machine of a stopped server.
 pub(crate) fn stopped(federation: &Federation, name: &str) -> (ServerFile, Server) {
     let file = ServerFile::read(&federation.folder(name).join("server.toml")).unwrap();
-    let snapshot = open_sqlite(&file.state).unwrap().load().unwrap().snapshot.unwrap();
-    let state: ServerState = serde_json::from_str(&snapshot.state).unwrap();
+    let mut journal = open_sqlite(&file.state).unwrap();
+    let snapshot = journal.load().unwrap().snapshot.unwrap();
+    let parts = (0..snapshot.parts).map(|part| journal.snapshot_part(snapshot.seq, part).unwrap());
+    let state: ServerState = serde_json::from_slice(&parts.collect::<Vec<_>>().concat()).unwrap();
     let machine = Server::from_state(server(&file), state).unwrap();
     (file, machine)
 }

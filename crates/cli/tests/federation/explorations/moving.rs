@@ -32,8 +32,8 @@ async fn occupy(federation: &Federation, server: &str, ms: u32) -> ExplorationCa
 /// last state only.
 fn finished(federation: &mut Federation, name: &str) -> usize {
     federation.kill(name);
-    let entries =
-        open_sqlite(&federation.folder(name).join("state/optional")).unwrap().load().unwrap().entries;
+    let mut journal = open_sqlite(&federation.folder(name).join("state/optional")).unwrap();
+    let entries = journal.entries(0, u32::MAX).unwrap();
     entries.iter().filter(|entry| entry.event.contains(r#""exit":"completed""#)).count()
 }
 

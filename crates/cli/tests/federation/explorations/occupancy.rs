@@ -56,7 +56,7 @@ fn of_server(
     let mut started: BTreeMap<_, (TimeMs, SpanMs)> = BTreeMap::new();
     // When a request of each exploration was gone, until its next one comes.
     let mut gone = BTreeMap::new();
-    for entry in loaded.entries {
+    for entry in journal.entries(0, u32::MAX).unwrap() {
         let timed: TimedEvent = serde_json::from_str(&entry.event).unwrap();
         let at = machine.at().max(timed.at);
         match &timed.event {
