@@ -39,6 +39,14 @@ async fn a_batch_and_an_exploration_are_calls_of_their_user() {
     let reply = prepare(&mut lyon, &job).await;
     assert!(matches!(&reply, Reply::Refused(why) if why.contains("something else to run")), "{reply:?}");
     federation.logged("lyon", &["handoff refused", "paris.3", "something else to run"]).await;
+    // A client that signs it as a job that moves is of no use to the thief either.
+    job.claim = alice.sign_submission(job.key, (&job.what, &[], false), &thief.own).unwrap();
+    let reply = prepare(&mut lyon, &job).await;
+    assert!(
+        matches!(&reply, Reply::Refused(why) if why.contains("a batch of a sweep does not move")),
+        "{reply:?}"
+    );
+    federation.logged("lyon", &["handoff refused", "paris.3", "does not move"]).await;
 
     let begin = proto::explore_request::Begin {
         exploration: vec![7; 16],

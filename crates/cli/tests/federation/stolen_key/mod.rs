@@ -10,7 +10,7 @@ use pliant_control::reason::DiscoverySummary;
 use pliant_control::signed::{
     CLAIM_LIFETIME, Claim, ClaimSubject, HandoffSignature, HandoffStatement, SignedClaim,
 };
-use pliant_model::{Estimate, MoveReason, Procs, Span};
+use pliant_model::{Estimate, MoveReason, Procs, Span, Time};
 use pliant_transport::{ClientTls, Credentials, Role};
 use pliant_wire::proto::server_client::ServerClient;
 use pliant_wire::{
@@ -22,9 +22,11 @@ use tonic::{Code, Status};
 use crate::harness::*;
 
 mod calls;
+mod dates;
 mod decisions;
 mod fields;
 mod records;
+mod uploads;
 
 /// The server whose key is stolen. It runs nothing: the test is the thief.
 const PARIS: &str = "paris";
@@ -63,10 +65,21 @@ impl Thief {
 
     /// A signed handoff of a job, said to be by a server.
     fn handoff(&self, prepare: &Prepare, from: &str, to: &str, attempt: u32) -> HandoffSignature {
+        self.handoff_at(prepare, (from, to), attempt, now())
+    }
+
+    /// The same with that date.
+    fn handoff_at(
+        &self,
+        prepare: &Prepare,
+        (from, to): (&str, &str),
+        attempt: u32,
+        at: Time,
+    ) -> HandoffSignature {
         let claim = claim_digest(&prepare.claim.claim.signed_bytes(ClaimSubject::Submission));
         let (from, to): (Name, Name) = (from.parse().unwrap(), to.parse().unwrap());
         let Prepare { id, owner, key, .. } = prepare;
-        let (job, key, at) = (&id.job, *key, now());
+        let (job, key) = (&id.job, *key);
         let statement = HandoffStatement { job, owner, key, claim, from: &from, to: &to, attempt, at };
         let signature = self.tls.sign(&statement.signed_bytes()).unwrap();
         HandoffSignature { claim, at, signature }
