@@ -10,6 +10,7 @@ mod accounts;
 mod basics;
 mod benefit;
 mod certificates;
+mod displaced;
 mod documents;
 mod explorations;
 mod faults;
