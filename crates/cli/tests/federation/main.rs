@@ -28,6 +28,7 @@ mod renewed_signatures;
 mod replanning;
 mod replay;
 mod runtimes;
+mod script_bytes;
 mod security;
 mod siblings;
 mod slurm;
