@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use pliant_control::script_text::ScriptText;
 use pliant_staging::{Checksum, FileName, FileSpec, StagingError, check_manifest};
 use pliant_wire::bounds;
 
@@ -37,7 +38,7 @@ impl Input {
 }
 
 /// The name and the text of a script; `asked` is where it is named, for errors.
-pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, String), Failure> {
+pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, ScriptText), Failure> {
     let name = own_name(path)?;
     // The name of the script is the name of the job.
     if let Err(error) = name.parse::<FileName>() {
@@ -54,7 +55,7 @@ pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, String), 
 }
 
 /// The name and the text of a script on standard input.
-pub(crate) fn script_on_standard_input() -> Result<(String, String), Failure> {
+pub(crate) fn script_on_standard_input() -> Result<(String, ScriptText), Failure> {
     let mut text = Vec::new();
     let most = bounds::SCRIPT_BYTES_MAX as u64 + 1;
     let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
@@ -63,7 +64,7 @@ pub(crate) fn script_on_standard_input() -> Result<(String, String), Failure> {
 }
 
 /// The text of a script; `shown` is where it is from, for errors.
-fn script_text(shown: &str, text: Vec<u8>) -> Result<String, Failure> {
+fn script_text(shown: &str, text: Vec<u8>) -> Result<ScriptText, Failure> {
     if text.len() > bounds::SCRIPT_BYTES_MAX {
         let (most, found) = (bounds::SCRIPT_BYTES_MAX, text.len());
         return Err(Failure::input(format!(
@@ -76,11 +77,7 @@ fn script_text(shown: &str, text: Vec<u8>) -> Result<String, Failure> {
             format!("{shown}:1: expected a first line that names the interpreter of the script, found none");
         return Err(Failure::input(problem).hint("begin it with #!/bin/sh, or another interpreter"));
     }
-    String::from_utf8(text).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Failure::input(format!("{shown}: expected UTF-8 text, found another byte at {at}"))
-            .hint("convert it, for example with iconv")
-    })
+    Ok(text.into())
 }
 
 /// What is announced of these files, once each is read; `asked` is where they are named, for errors.

@@ -36,6 +36,7 @@ pub mod payload;
 pub mod reason;
 pub mod replay;
 pub mod runtime_sample;
+pub mod script_text;
 pub mod server;
 pub mod server_info;
 pub mod shared_folder;

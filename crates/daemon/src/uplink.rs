@@ -26,7 +26,7 @@ use pliant_wire::{FromChild, FromParent, in_pieces, proto};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use crate::host::{SharedArchive, archived};
 
@@ -137,14 +137,24 @@ impl<C: Child> Uplink<C> {
         for parent in parents.iter().cycle() {
             let begun = Instant::now();
             let ended = connection.connect(parent, &tls).await;
+            if let Err(status) = &ended
+                && status.code() == Code::AlreadyExists
+            {
+                connection.contact.displaced(status.message());
+            }
             let why = ended.unwrap_or_else(|status| status.message().to_owned());
             tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no connection to the parent");
             connection.contact.lost(&parent.address, &why);
-            // A connection that held for a while was a good one.
-            pause = if begun.elapsed() > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            pause = next_pause(pause, begun.elapsed());
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// The pause after a connection that held for so long, and before which there was a pause already. One that held for a while
+/// was a good one. Two processes with one certificate that displace each other end each other's before: both pauses grow.
+fn next_pause(pause: Duration, held: Duration) -> Duration {
+    if held > SILENCE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) }
 }
 
 struct ParentConnection<C> {

@@ -12,7 +12,7 @@ use pliant_control::reason::DiscoverySummary;
 use pliant_daemon::agent;
 use pliant_daemon::config::{self, AgentFile, ServerFile};
 use pliant_daemon::host::DaemonError;
-use pliant_model::{Estimate, Procs, Span, Speedup, Time};
+use pliant_model::{Estimate, Fnv, Procs, Span, Speedup, Time};
 use pliant_testing::postgres;
 use pliant_transport::{Credentials, Role};
 use pliant_wire::proto::agent_client::AgentClient;
@@ -96,8 +96,11 @@ async fn a_daemon_does_not_start_with_a_journal_that_lacks_something() {
     agent.stop.send_replace(true);
     agent.serving.await.unwrap().unwrap();
     let journal = federation.folder("master").join("state/journal.db");
+    let other_state =
+        format!("UPDATE snapshot_parts SET bytes = x'7b7d', hash = {}", Fnv::of(b"{}").cast_signed());
     for (damage, words) in [
-        ("UPDATE snapshots SET state = '{}'", "cannot read entry"),
+        (other_state.as_str(), "cannot read entry"),
+        ("UPDATE snapshot_parts SET hash = 7", "is not what was written"),
         ("UPDATE metadata SET last_entry = last_entry + 1", "the journal is damaged"),
     ] {
         alter(&journal, damage);

@@ -227,14 +227,19 @@ fn service(command: &str, more: &str, tables: &str) -> String {
 }
 
 #[test]
-fn a_history_counts_once_there_is_one() {
-    let text = service("[\"a\"]", "first = \"10m\"\nwalltime_factor = 2.0", "").replace("10s", "history");
-    let catalogue = read(&text).unwrap();
-    let walltime = |learned| {
-        let service = catalogue.find("s", &alice()).unwrap();
-        service.prepare(&BTreeMap::new(), "", learned).unwrap().work.walltime
+fn a_learned_runtime_counts_from_the_least_that_is_declared_on() {
+    let walltimes = |more: &str| {
+        let text = service("[\"a\"]", &format!("first = \"10m\"\nwalltime_factor = 2.0\n{more}"), "");
+        let catalogue = read(&text.replace("10s", "history")).unwrap();
+        [None, Some(7), Some(400), Some(900), Some(i64::MAX / 8)].map(|learned| {
+            let service = catalogue.find("s", &alice()).unwrap();
+            service.prepare(&BTreeMap::new(), "", learned.map(Span)).unwrap().work.walltime.0
+        })
     };
-    assert_eq!((walltime(None), walltime(Some(Span(7)))), (Span(1200), Span(14)));
+    assert_eq!(walltimes("max_walltime = \"1h\""), [1_200, 1_200, 1_200, 1_800, 3_600]);
+    assert_eq!(walltimes("min_runtime = \"30s\"\nmax_walltime = \"1h\""), [1_200, 60, 800, 1_800, 3_600]);
+    // What users' runs teach refuses nothing, even where the walltime is cut.
+    assert_eq!(walltimes("min_runtime = \"30s\"\nmax_walltime = \"1m\""), [60; 5]);
 }
 
 #[test]
@@ -311,6 +316,14 @@ fn declarations_that_are_refused() {
     check(
         &more("first = \"1m\""),
         "6:9: `first`: expected it with runtime = \"history\" only, found it with a duration",
+    );
+    check(
+        &more("min_runtime = \"1m\""),
+        "6:15: `min_runtime`: expected it with runtime = \"history\" only, found it with a duration",
+    );
+    check(
+        &more("first = \"1m\"\nmin_runtime = \"2m\"").replace("10s", "history"),
+        "7:15: `min_runtime`: expected at most `first`, found `2m`",
     );
     check(
         &more("users = [\"a b\"]"),

@@ -107,6 +107,8 @@ table! {
         "Open connections of the protocol.";
     CONNECTIONS_REFUSED = "pliant_connections_refused_total", Kind::Counter, Count, ["reason"],
         "Connections refused, by reason.";
+    CONNECTIONS_DISPLACED = "pliant_connections_displaced_total", Kind::Counter, Count, ["peer"],
+        "Connections of children that were ended because another one with the same certificate came, by child.";
     REQUESTS_LIMITED = "pliant_requests_limited_total", Kind::Counter, Count, ["limit"],
         "Requests refused because a user reached a limit, by limit.";
     ESTIMATE_START_ERROR_SECONDS = "pliant_estimate_start_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Key;
 use pliant_control::reason::DiscoverySummary;
+use pliant_control::script_text::ScriptText;
 use pliant_control::shared_folder::SharedFolder;
 use pliant_control::signed::SignedClaim;
 use pliant_model::Time;
@@ -75,7 +76,7 @@ message! {
         /// What the job is called.
         name: String = word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
         /// Its text; the first line says what runs it (`#!`).
-        text: String = ScriptBytes,
+        text: ScriptText = SCRIPT,
         /// What is asked for.
         work: Work = required("the work"),
         /// What it is started with.

@@ -21,7 +21,7 @@ use crate::harness::*;
 
 /// Two clusters of one processor each, both taken until a file is there: `gate-lyon` and `gate-paris`. By their walltimes
 /// paris is free first.
-async fn busy() -> Federation {
+pub(crate) async fn busy() -> Federation {
     let clusters = ["lyon", "paris"].map(|name| Cluster::new(name, 1, 1.0));
     let federation = Federation::start(&clusters).await;
     let bob = federation.client("bob");
@@ -33,12 +33,12 @@ async fn busy() -> Federation {
     federation
 }
 
-fn open(federation: &Federation, name: &str) {
+pub(crate) fn open(federation: &Federation, name: &str) {
     fs::write(federation.path().join(format!("gate-{name}")), "").unwrap();
 }
 
 /// Waits until the agent knows that nothing runs on a cluster.
-async fn free(operator: &Client, name: &str) {
+pub(crate) async fn free(operator: &Client, name: &str) {
     until(&format!("{name} to be free"), async || {
         let servers = operator.servers().await.ok()?.servers;
         servers.iter().any(|server| server.info.name.as_str() == name && server.active == 0).then_some(())

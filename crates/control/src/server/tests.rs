@@ -1,6 +1,7 @@
 mod external_siblings;
 mod external_subjobs;
 mod handoffs;
+mod learning;
 mod orders;
 mod sizes;
 
@@ -260,55 +261,6 @@ fn an_explanation_shows_the_jobs_that_end_before_the_planned_start() {
         "alice does not see the ID of bob's job"
     );
     assert!(bench.server.explain(Time(103), 1, &alice).is_none());
-}
-
-#[test]
-fn the_runtime_of_a_run_is_learned_for_its_service() {
-    let mut bench = Bench::new("cbf", 4);
-    let half_parallel = Speedup::Amdahl { parallel: 0.5, limit: Procs(4) };
-    let work = Work { procs: Procs(1), walltime: Span(80), speedup: half_parallel };
-    let sample = Some(RuntimeSample {
-        category: "fit".to_owned(),
-        scale: 2.0,
-        promises: true,
-        instances: 1,
-        is_batch: false,
-    });
-    bench.accepted(Submit { work, sample, ..rigid(1, 1, 80) });
-    assert_eq!(bench.at(100)[0].cores.len(), 4);
-    assert_eq!(bench.server.learned("fit"), None);
-    let ended = batch::Event::Ended { job: JobId(1), exit: Exit::Code(0), elapsed_ms: Some(12_500) };
-    bench.deliver(Event::Batch(ended));
-    // 12.5 s on four processors are 20 s on one; half of that for a request of scale 1.
-    assert_eq!(bench.server.learned("fit"), Some(Span(10)));
-}
-
-#[test]
-fn walltimes_are_learned_from_the_longest_instance_of_a_batch() {
-    let mut bench = Bench::new("cbf", 4);
-    let sample = RuntimeSample {
-        category: "fit".to_owned(),
-        scale: 30.0,
-        promises: true,
-        instances: 3,
-        is_batch: true,
-    };
-    for (number, longest, learned) in [(1, Some(7_200), Some(8)), (2, Some(40), Some(8)), (3, None, Some(8))]
-    {
-        bench.accepted(Submit { sample: Some(sample.clone()), ..rigid(number as u8, 1, 80) });
-        bench.at(100 * i64::from(number));
-        assert!(bench.server.needs_longest_instance(number));
-        if let Some(ms) = longest {
-            bench.deliver(Event::LongestInstance { number, ms });
-        }
-        let job = JobId(number);
-        // The total runtime of the batch does not count.
-        let ended = batch::Event::Ended { job, exit: Exit::Code(0), elapsed_ms: Some(60_000) };
-        bench.deliver(Event::Batch(ended));
-        assert_eq!(bench.server.learned("fit"), learned.map(Span), "after job {number}");
-    }
-    bench.accepted(Submit { sample: Some(RuntimeSample { promises: false, ..sample }), ..rigid(4, 1, 80) });
-    assert!(!bench.server.needs_longest_instance(4), "its service has a fixed runtime");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The connections down: what children send.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use pliant_control::agent::{Agent, ChildKind, Event};
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::Time;
+use pliant_telemetry::names;
 use pliant_transport::Clock;
 use pliant_transport::{self as transport, Role, ServerTls};
 use pliant_wire::{FromChild, FromParent, Pieces, proto};
@@ -16,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::child_connections::{ChildConnections, ReportedCertificates};
+use super::child_connections::{ChildConnections, ReportedCertificates, TakenIn};
 use super::numbers::Numbers;
 use super::reports::Reports;
 use crate::gate;
@@ -55,23 +57,45 @@ pub(super) async fn attach(
     same_journal(&child, journal, &mailbox).await;
     let (sender, receiver) = mpsc::channel(WINDOW);
     let attached = Event::Attached { child: child.clone(), kind, journal, servers };
-    let opened = connections.open(child.clone(), sender.clone(), || mailbox.send(attached));
-    let number = opened.map_err(|_| stopped())?;
+    let opened = connections.open(child.clone(), caller.address, sender.clone(), || mailbox.send(attached));
+    let TakenIn { number, earlier, displaced } = opened.map_err(|_| stopped())?;
     tracing::info!(%child, remote = %caller.address, "attached");
-    let connection = ChildConnection { child, kind, caller, mailbox, connections, tls, numbers, clock };
+    if let Some(earlier) = earlier {
+        note_displaced(&caller, earlier);
+    }
+    let connection =
+        ChildConnection { child, number, kind, caller, mailbox, connections, tls, numbers, clock };
     tokio::spawn(async move {
         let mut stop = stop;
         let ended = tokio::select! {
             ended = connection.listen(&mut up, &sender) => ended,
+            Ok(later) = displaced => {
+                let status = Status::already_exists(format!(
+                    "another connection with the certificate of {} came from {later}",
+                    connection.caller.peer
+                ));
+                // Without room for it the connection ends without a reason.
+                let _ = sender.try_send(Err(status.clone()));
+                Err(status)
+            }
             // Open connections would keep a daemon that is stopping.
             _ = stop.wait_for(|stop| *stop) => Ok("stopping".to_owned()),
         };
         let why = ended.unwrap_or_else(|status| status.message().to_owned());
         tracing::warn!(child = %connection.child, reason = %why, "detached");
-        let ChildConnection { child, mailbox, connections, .. } = connection;
+        let ChildConnection { child, number, mailbox, connections, .. } = connection;
         connections.close(&child, number, || mailbox.send(Event::Detached { child: child.clone() }));
     });
     Ok(Response::new(ReceiverStream::new(receiver)))
+}
+
+/// Logs that a connection has taken the place of another one with the same certificate.
+fn note_displaced(caller: &transport::Caller, earlier: SocketAddr) {
+    metrics::counter!(names::CONNECTIONS_DISPLACED, "peer" => caller.peer.to_string()).increment(1);
+    tracing::warn!(
+        child = %caller.peer.name, remote = %caller.address, %earlier,
+        "a child has connected again before its earlier connection had ended, which is ended now; if this goes on, two processes have its certificate"
+    );
 }
 
 /// Whether the greeting says what the certificate says.
@@ -117,6 +141,7 @@ async fn same_journal(child: &Name, journal: u64, mailbox: &Mailbox<Agent>) {
 
 struct ChildConnection {
     child: Name,
+    number: u64,
     kind: ChildKind,
     caller: transport::Caller,
     mailbox: Mailbox<Agent>,
@@ -243,7 +268,8 @@ impl ChildConnection {
                 return Ok(());
             }
         };
-        self.mailbox.send(event).map_err(|_| stopped())
+        let deliver = || self.mailbox.send(event);
+        self.connections.deliver(&self.child, self.number, deliver).map_err(|_| stopped())
     }
 
     /// What the child says of certificates; a server speaks for its own only.

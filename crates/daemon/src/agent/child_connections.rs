@@ -1,6 +1,7 @@
 //! The connections to the children that are there.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,7 +10,7 @@ use pliant_model::{Procs, Span, Time};
 use pliant_telemetry::names;
 use pliant_transport::Peer;
 use pliant_wire::{FromParent, proto};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tonic::Status;
 
@@ -19,8 +20,9 @@ use crate::host::Stopped;
 /// The way down to a child.
 pub(super) type DownSender = mpsc::Sender<Result<proto::Down, Status>>;
 
-/// The connections to the children that are there. The machine is notified of each connection's beginning and end while the table is
-/// locked: it learns of them in the order in which they are in the table.
+/// The connections to the children that are there, one of each child. The machine is notified of each connection's beginning,
+/// events and end while the table is locked: it learns of them in the order in which they are in the table, and of no event of
+/// a connection after the beginning of the child's next one.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ChildConnections(Arc<Mutex<Table>>);
 
@@ -28,7 +30,7 @@ pub(super) struct ChildConnections(Arc<Mutex<Table>>);
 struct Table {
     /// The number of the last connection: unique over all children.
     last: u64,
-    open: BTreeMap<Name, (u64, DownSender)>,
+    open: BTreeMap<Name, OpenConnection>,
     /// The last contact with each child, also with children that have gone; by role and name.
     last_contact: BTreeMap<String, Instant>,
     /// The clocks of children that have said what time it is.
@@ -39,6 +41,27 @@ struct Table {
     certificates: BTreeMap<Name, ReportedCertificates>,
 }
 
+/// The connection of a child.
+#[derive(Debug)]
+struct OpenConnection {
+    number: u64,
+    remote: SocketAddr,
+    sender: DownSender,
+    /// Ends the connection, with the address of the one that takes its place.
+    displace: oneshot::Sender<SocketAddr>,
+}
+
+/// A connection that was taken in.
+#[derive(Debug)]
+pub(super) struct TakenIn {
+    /// Its number: unique over all children.
+    pub(super) number: u64,
+    /// Where the connection came from whose place it took.
+    pub(super) earlier: Option<SocketAddr>,
+    /// Receives the address of the connection that takes its place.
+    pub(super) displaced: oneshot::Receiver<SocketAddr>,
+}
+
 /// The last second of the certificates of agents and of servers.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct ReportedCertificates {
@@ -46,28 +69,53 @@ pub(super) struct ReportedCertificates {
     pub(super) servers: BTreeMap<Name, Time>,
 }
 
+impl Table {
+    fn is_open(&self, child: &Name, number: u64) -> bool {
+        self.open.get(child).is_some_and(|open| open.number == number)
+    }
+}
+
 impl ChildConnections {
-    /// Takes a connection in; an earlier one of the same child is forgotten. Returns its number.
+    /// Takes a connection in, and ends an earlier one of the same child. The earlier one may be dead without notice, as after
+    /// a power cut, so the later one counts.
     pub(super) fn open(
         &self,
         child: Name,
+        remote: SocketAddr,
         sender: DownSender,
         notify: impl FnOnce() -> Result<(), Stopped>,
-    ) -> Result<u64, Stopped> {
+    ) -> Result<TakenIn, Stopped> {
         let mut table = self.0.lock();
         notify()?;
         table.last += 1;
         let number = table.last;
         table.free.remove(&child);
         table.certificates.remove(&child);
-        table.open.insert(child, (number, sender));
-        Ok(number)
+        let (displace, displaced) = oneshot::channel();
+        let earlier = table.open.insert(child, OpenConnection { number, remote, sender, displace });
+        let earlier = earlier.map(|earlier| {
+            // If nobody receives it, that connection has just ended by itself.
+            let _ = earlier.displace.send(remote);
+            earlier.remote
+        });
+        Ok(TakenIn { number, earlier, displaced })
+    }
+
+    /// Notifies the machine of what came over a connection, unless another one has taken its place.
+    pub(super) fn deliver(
+        &self,
+        child: &Name,
+        number: u64,
+        notify: impl FnOnce() -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        let table = self.0.lock();
+        if table.is_open(child, number) { notify() } else { Ok(()) }
     }
 
     /// Forgets a connection and reports it, if it is still the child's.
     pub(super) fn close(&self, child: &Name, number: u64, notify: impl FnOnce() -> Result<(), Stopped>) {
         let mut table = self.0.lock();
-        if table.open.get(child).is_some_and(|(present, _)| *present == number) {
+        if table.is_open(child, number) {
             table.open.remove(child);
             table.free.remove(child);
             table.certificates.remove(child);
@@ -78,7 +126,7 @@ impl ChildConnections {
 
     /// Sends to a child, if it is there.
     pub(super) fn send(&self, child: &Name, message: &FromParent) {
-        let sender = self.0.lock().open.get(child).map(|(_, sender)| sender.clone());
+        let sender = self.0.lock().open.get(child).map(|open| open.sender.clone());
         let Some(sender) = sender else { return };
         // A child that takes nothing in is as good as silent; questions to it time out, and what it
         // is not acknowledged it sends again.
@@ -164,6 +212,42 @@ impl ChildConnections {
 mod tests {
     use super::*;
 
+    /// Takes a connection in that ends nowhere.
+    fn open(
+        connections: &ChildConnections,
+        child: &Name,
+        port: u16,
+        notify: impl FnOnce() -> Result<(), Stopped>,
+    ) -> TakenIn {
+        let remote = SocketAddr::from(([127, 0, 0, 1], port));
+        connections.open(child.clone(), remote, mpsc::channel(1).0, notify).unwrap()
+    }
+
+    #[test]
+    fn a_later_connection_ends_the_earlier_one_which_delivers_nothing_more() {
+        let connections = ChildConnections::default();
+        let child: Name = "lyon".parse().unwrap();
+        let delivered = Mutex::new(Vec::new());
+        let deliver = |number| {
+            let notify = || {
+                delivered.lock().push(number);
+                Ok(())
+            };
+            connections.deliver(&child, number, notify).unwrap();
+        };
+        let mut first = open(&connections, &child, 1, || Ok(()));
+        deliver(first.number);
+        assert_eq!((first.earlier, first.displaced.try_recv().ok()), (None, None));
+        let second = open(&connections, &child, 2, || Ok(()));
+        let port = |address: SocketAddr| address.port();
+        assert_eq!((second.earlier.map(port), first.displaced.try_recv().map(port)), (Some(1), Ok(2)));
+        deliver(first.number);
+        deliver(second.number);
+        connections.close(&child, second.number, || Ok(()));
+        deliver(second.number);
+        assert_eq!(*delivered.lock(), [first.number, second.number]);
+    }
+
     #[test]
     fn the_end_of_an_earlier_connection_ends_no_later_one() {
         let connections = ChildConnections::default();
@@ -173,11 +257,11 @@ mod tests {
             notices.lock().push(what);
             Ok(())
         };
-        let open = || connections.open(child.clone(), mpsc::channel(1).0, || notify("attached"));
+        let open = || open(&connections, &child, 1, || notify("attached")).number;
         let close = |number| connections.close(&child, number, || notify("detached"));
-        let first = open().unwrap();
+        let first = open();
         close(first);
-        let second = open().unwrap();
+        let second = open();
         // The first one's end, seen late.
         close(first);
         assert_eq!(*notices.lock(), ["attached", "detached", "attached"]);
@@ -193,7 +277,7 @@ mod tests {
         let report = || BTreeMap::from([(child.clone(), Procs(3))]);
         connections.report_free(&child, report());
         assert_eq!(connections.free(), BTreeMap::new(), "it is not connected");
-        let open = || connections.open(child.clone(), mpsc::channel(1).0, || Ok(())).unwrap();
+        let open = || open(&connections, &child, 1, || Ok(())).number;
         let first = open();
         connections.report_free(&child, report());
         assert_eq!(connections.free(), report());
@@ -218,7 +302,7 @@ mod tests {
         let of_paris = report(&[(&paris, 1)], &[(&lyon, 2)]);
         connections.report_certificates(&paris, of_paris.clone());
         assert_eq!(connections.certificates(), ReportedCertificates::default(), "it is not connected");
-        let open = |child: &Name| connections.open(child.clone(), mpsc::channel(1).0, || Ok(())).unwrap();
+        let open = |child: &Name| open(&connections, child, 1, || Ok(())).number;
         let (number, _) = (open(&paris), open(&nice));
         connections.report_certificates(&paris, of_paris);
         connections.report_certificates(&nice, report(&[], &[(&nice, 3)]));
@@ -241,7 +325,7 @@ mod tests {
                             notices.lock().push(true);
                             Ok(())
                         };
-                        let number = connections.open(child.clone(), mpsc::channel(1).0, attached).unwrap();
+                        let number = open(&connections, &child, 1, attached).number;
                         std::thread::yield_now();
                         let detached = || {
                             notices.lock().push(false);

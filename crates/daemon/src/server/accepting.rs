@@ -51,7 +51,7 @@ impl Service {
         }
         self.can_write()?;
         let learned = match what.service() {
-            Some(name) => self.offer.learned(name, &self.mailbox).await,
+            Some(name) => self.offer.learned(name, &caller.user, &self.mailbox).await,
             None => None,
         };
         let shared = match &what {

@@ -40,7 +40,7 @@ impl Service {
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
         let _lock = self.host.store.lock(&owner, key).await;
         let learned = match what.service() {
-            Some(name) => self.offer.learned(name, &self.mailbox).await,
+            Some(name) => self.offer.learned(name, &owner, &self.mailbox).await,
             None => None,
         };
         let made = match self.offer.prepare(&what, &owner, learned) {

@@ -103,14 +103,19 @@ impl ServiceOffer {
         self.shared.path_of(folder).ok_or_else(|| Refusal::NotShared { file_system: file_system() })
     }
 
-    /// The runtime of a service by its finished runs, if it is learned.
-    pub(super) async fn learned(&self, service: &str, mailbox: &Mailbox<Server>) -> Option<Span> {
+    /// The runtime of a user's next run of a service by finished runs, if it is learned.
+    pub(super) async fn learned(
+        &self,
+        service: &str,
+        user: &User,
+        mailbox: &Mailbox<Server>,
+    ) -> Option<Span> {
         if !self.catalogue.is_learned(service) {
             return None;
         }
-        let name = service.to_owned();
+        let (name, user) = (service.to_owned(), user.clone());
         // A server that is stopping says so elsewhere.
-        mailbox.ask(move |server, _| server.learned(&name)).await.ok().flatten()
+        mailbox.ask(move |server, _| server.learned(&name, &user)).await.ok().flatten()
     }
 
     /// The shape of what is asked for.
@@ -289,7 +294,9 @@ impl ServerChild {
             | DiscoverySubject::Service { .. } => {}
         }
         let learned = match &ask.subject {
-            DiscoverySubject::Service { name, .. } => self.offer.learned(name, &self.mailbox).await,
+            DiscoverySubject::Service { name, .. } => {
+                self.offer.learned(name, &ask.caller.user, &self.mailbox).await
+            }
             DiscoverySubject::Work(_)
             | DiscoverySubject::InPlace { .. }
             | DiscoverySubject::Snapshots

@@ -17,7 +17,7 @@ impl Service {
         caller: &Caller,
         query: ProspectsQuery,
     ) -> Result<Result<InstanceProspects, SubmissionRefusal>, Status> {
-        let learned = self.offer.learned(&query.service, &self.mailbox).await;
+        let learned = self.offer.learned(&query.service, &caller.user, &self.mailbox).await;
         let one = |arguments| {
             let what = SubmittedWork::Service { name: query.service.clone(), arguments };
             let prepared = self.offer.prepare(&what, &caller.user, learned)?.prepared;

@@ -11,6 +11,9 @@ use super::{HEARTBEAT, SILENCE};
 use crate::host::JournalHealth;
 use crate::monitoring::Readiness;
 
+/// For how long a daemon reports that another process has its certificate.
+const CONFLICT: Duration = Duration::from_secs(60);
+
 /// The last contact with the parent, over a connection on which the parent has answered the greeting.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentContact(Arc<Mutex<Last>>);
@@ -21,22 +24,37 @@ struct Last {
     at: Instant,
     /// Where it was last looked for, and why it was not found.
     lost: Option<(String, String)>,
+    /// When another process last took over the connection, and what the parent said.
+    displaced: Option<(Instant, String)>,
 }
 
 impl ParentContact {
     /// Nothing yet: it has a moment to be found.
     pub(crate) fn start() -> ParentContact {
-        ParentContact(Arc::new(Mutex::new(Last { at: Instant::now(), lost: None })))
+        ParentContact(Arc::new(Mutex::new(Last { at: Instant::now(), lost: None, displaced: None })))
     }
 
     /// Records a contact.
     pub(super) fn now(&self) {
-        *self.0.lock() = Last { at: Instant::now(), lost: None };
+        let mut last = self.0.lock();
+        (last.at, last.lost) = (Instant::now(), None);
     }
 
     /// There is no connection to it, at that address.
     pub(super) fn lost(&self, address: &str, why: &str) {
         self.0.lock().lost = Some((address.to_owned(), why.to_owned()));
+    }
+
+    /// Another process with the same certificate has taken over the connection.
+    pub(super) fn displaced(&self, why: &str) {
+        self.0.lock().displaced = Some((Instant::now(), why.to_owned()));
+    }
+
+    /// What the parent said of another process with the same certificate, for a while.
+    fn conflict(&self) -> Option<String> {
+        let last = self.0.lock();
+        let (at, why) = last.displaced.as_ref().filter(|(at, _)| at.elapsed() <= CONFLICT)?;
+        Some(format!("{why} {} s ago", at.elapsed().as_secs()))
     }
 
     /// Updates the metric of the time since the last contact, with or without a connection.
@@ -62,7 +80,8 @@ impl ParentContact {
     }
 }
 
-/// Whether a daemon can do its work: its journal can be written, snapshots included, and its parent is there if it has one.
+/// Whether a daemon can do its work: its journal can be written, snapshots included, its parent is there if it has one, and no other
+/// process takes its place there.
 pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&ParentContact>) -> Readiness {
     let mut readiness = Readiness::ready();
     if let Some(why) = journal.failure() {
@@ -73,6 +92,9 @@ pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&ParentContact>)
     }
     if let Some(why) = parent.and_then(|contact| contact.missing(SILENCE)) {
         readiness = readiness.but("parent", why);
+    }
+    if let Some(why) = parent.and_then(ParentContact::conflict) {
+        readiness = readiness.but("certificate", why);
     }
     readiness
 }
@@ -106,5 +128,19 @@ mod tests {
         assert!(readiness(&journal, None).is_ready());
         journal.snapshot(Some(full.to_string()));
         assert_eq!(readiness(&journal, None), Readiness::ready().but("snapshot", full.to_string()));
+    }
+
+    #[tokio::test]
+    async fn a_daemon_whose_place_was_taken_is_not_ready_for_a_while() {
+        let (contact, journal) = (ParentContact::start(), JournalHealth::default());
+        contact.displaced("another connection came from 10.0.0.7:4242");
+        contact.now();
+        let why = "another connection came from 10.0.0.7:4242 0 s ago";
+        assert_eq!(readiness(&journal, Some(&contact)), Readiness::ready().but("certificate", why));
+        let before = Instant::now().checked_sub(CONFLICT + Duration::from_secs(1)).unwrap();
+        if let Some((at, _)) = &mut contact.0.lock().displaced {
+            *at = before;
+        }
+        assert!(readiness(&journal, Some(&contact)).is_ready());
     }
 }

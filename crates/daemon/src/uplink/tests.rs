@@ -363,3 +363,20 @@ fn what_is_no_answer_is_found_out() {
     };
     assert_eq!(pieces.take(3, &short.encode_to_vec(), true), Ok(Some(answer)));
 }
+
+#[test]
+fn two_processes_with_one_certificate_displace_each_other_ever_more_slowly() {
+    // The first one was connected for a day, then the second one came. Each is connected while the other one pauses.
+    let hour = Duration::from_secs(3_600);
+    let (mut pauses, mut held) = ([PAUSE.0; 2], 24 * hour);
+    let (mut passed, mut displacements) = (Duration::ZERO, 0);
+    while passed < hour {
+        let pause = &mut pauses[displacements % 2];
+        *pause = next_pause(*pause, held);
+        held = *pause;
+        passed += held;
+        displacements += 1;
+    }
+    assert!(PAUSE.1 < SILENCE, "a longer pause would let the other one begin anew");
+    assert!((720..735).contains(&displacements), "{displacements}: every {} s", PAUSE.1.as_secs());
+}

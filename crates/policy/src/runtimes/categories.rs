@@ -197,7 +197,8 @@ impl<Key: Ord + Clone> Runtimes<Key> {
             let category = self.categories.entry(category).or_default();
             category.jobs += 1;
             category.sum += u128::from(seconds);
-            category.squares += u128::from(seconds) * u128::from(seconds);
+            let square = u128::from(seconds) * u128::from(seconds);
+            category.squares = category.squares.saturating_add(square);
             category.push(seconds, self.settings.window.get());
         }
     }

@@ -109,6 +109,14 @@ fn scaled_samples_go_to_their_executable_only() {
 }
 
 #[test]
+fn runtimes_without_end_do_not_overflow() {
+    let mut runtimes = Runtimes::new(settings(10, 1));
+    (0..5).for_each(|_| runtimes.record(&of(1, 1, 1), Span(i64::MAX)));
+    let found = runtimes.predict(&of(1, 1, 1), Level::User, Estimator::Mean).unwrap();
+    assert_eq!((found.runtime, found.jobs), (Span::MAX, 5));
+}
+
+#[test]
 fn errors_are_counted_by_level() {
     let mut calibration = Calibration::default();
     let mut count = |predicted, level, runtime| {

@@ -87,6 +87,11 @@ impl<Key: Ord + Clone, Value: Ord + Copy> Windows<Key, Value> {
         self.of.get(key)
     }
 
+    /// Each series, by key.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Window<Value>> {
+        self.of.values()
+    }
+
     /// The values of each series in the order of recording.
     pub(super) fn dump(&self) -> impl Iterator<Item = (Key, Vec<Value>)> {
         self.of.iter().map(|(key, window)| (key.clone(), window.values().collect()))

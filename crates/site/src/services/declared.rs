@@ -34,6 +34,7 @@ pub struct Declared {
     speedup: Spanned<String>,
     runtime: Spanned<String>,
     first: Option<Spanned<String>>,
+    min_runtime: Option<Spanned<String>>,
     runtime_per: Option<Spanned<DeclaredScaling>>,
     walltime_factor: Option<Spanned<f64>>,
     max_walltime: Option<Spanned<String>>,
@@ -200,20 +201,28 @@ fn read_speedup(declared: &Declared, source: &Source) -> Result<SpeedupSpec, Con
 }
 
 fn read_runtime(declared: &Declared, source: &Source) -> Result<Runtime, ContentError> {
-    let learned = declared.runtime.get_ref() == "history";
-    match &declared.first {
-        Some(first) if learned => Ok(Runtime::History { first: span("first", first, source)? }),
-        None if !learned => Ok(Runtime::Fixed(span("runtime", &declared.runtime, source)?)),
-        None => Err(source.error(
-            declared.runtime.span(),
-            "missing key `first`",
-            "say how long the first run takes at most: first = \"10m\"",
-        )),
-        Some(first) => {
-            let message = "`first`: expected it with runtime = \"history\" only, found it with a duration";
-            Err(source.error(first.span(), message, "remove one of them"))
+    if declared.runtime.get_ref() != "history" {
+        let only_learned = [("first", &declared.first), ("min_runtime", &declared.min_runtime)];
+        if let Some((key, value)) = only_learned.iter().find_map(|(key, value)| Some((key, value.as_ref()?)))
+        {
+            let message =
+                format!("`{key}`: expected it with runtime = \"history\" only, found it with a duration");
+            return Err(source.error(value.span(), message, "remove one of them"));
         }
+        return Ok(Runtime::Fixed(span("runtime", &declared.runtime, source)?));
     }
+    let Some(first) = &declared.first else {
+        let hint = "say how long the first run takes at most: first = \"10m\"";
+        return Err(source.error(declared.runtime.span(), "missing key `first`", hint));
+    };
+    let first = span("first", first, source)?;
+    let Some(declared) = &declared.min_runtime else { return Ok(Runtime::History { first, least: first }) };
+    let least = span("min_runtime", declared, source)?;
+    if least > first {
+        let message = format!("`min_runtime`: expected at most `first`, found `{}`", declared.get_ref());
+        return Err(source.error(declared.span(), message, "no learned runtime below `min_runtime` counts"));
+    }
+    Ok(Runtime::History { first, least })
 }
 
 fn read_scaling(

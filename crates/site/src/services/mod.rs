@@ -9,7 +9,8 @@
 //! command = ["{pliant}", "work", "matrix", "--size", "{size}"]
 //! speedup = "amdahl:0.95,64"            # SpeedupSpec: the runtime is on 1 processor, or on N with @N behind it
 //! runtime = "90s"                       # at speed 1; or "history", learned from finished runs
-//! # first = "10m"                       # with "history": until one has finished
+//! # first = "10m"                       # with "history": until enough runs are known
+//! # min_runtime = "1m"                  # with "history": no shorter one counts
 //! runtime_per = { argument = "size", exponent = 3.0, at = 1000 }   # for size 1000; in proportion to size^3
 //! walltime_factor = 1.5                 # the walltime is so much longer
 //! max_walltime = "2h"                   # at speed 1, on the processors of the runtime

@@ -46,8 +46,10 @@ pub enum Runtime {
     Fixed(Span),
     /// Learned from finished runs.
     History {
-        /// What counts until there is one.
+        /// What counts until enough runs are known.
         first: Span,
+        /// The least that counts, whatever was learned: no job is ended before `walltime_factor` times that. At most `first`.
+        least: Span,
     },
 }
 
@@ -131,20 +133,20 @@ impl Service {
         files.filter_map(|(_, value)| value.parse().ok()).collect()
     }
 
-    /// `ceil(runtime * scale * factor)`, within what is allowed. A request whose runtime alone is more is refused
-    /// rather than started to be ended.
+    /// `ceil(runtime * scale * factor)`, within what is allowed. A request whose declared runtime alone is more is refused
+    /// rather than started to be ended. A learned one refuses nothing: no run would correct it any more.
     fn walltime(&self, scale: f64, learned: Option<Span>) -> Result<Span, Refusal> {
-        let runtime = match self.runtime {
-            Runtime::Fixed(runtime) => runtime,
-            Runtime::History { first } => learned.unwrap_or(first),
+        let (declared, runtime) = match self.runtime {
+            Runtime::Fixed(runtime) => (runtime, runtime),
+            Runtime::History { first, least } => (least, learned.map_or(first, |learned| learned.max(least))),
         };
         // A conversion from a float that is too large gives the largest integer.
-        let seconds = |factor: f64| Span((runtime.seconds() as f64 * scale * factor).ceil() as i64);
+        let seconds = |time: Span, factor: f64| Span((time.seconds() as f64 * scale * factor).ceil() as i64);
         let allowed = self.max_walltime.unwrap_or(Span::MAX);
-        if seconds(1.0) > allowed {
-            return Err(Refusal::TooLong { allowed, found: seconds(1.0) });
+        if seconds(declared, 1.0) > allowed {
+            return Err(Refusal::TooLong { allowed, found: seconds(declared, 1.0) });
         }
-        Ok(seconds(self.walltime_factor).clamp(Span(1), allowed))
+        Ok(seconds(runtime, self.walltime_factor).clamp(Span(1), allowed))
     }
 }
 

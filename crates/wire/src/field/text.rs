@@ -2,9 +2,9 @@
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
-use std::string::FromUtf8Error;
 
 use pliant_control::names::{Handle, Key, Name, User};
+use pliant_control::script_text::ScriptText;
 use pliant_control::shared_folder::SharedFolder;
 use pliant_control::signed::Digest;
 use pliant_staging::{Checksum, FileName, NameError, ResultName};
@@ -159,8 +159,6 @@ formatted! {
     RESULT_NAME: ResultName, file_name, ResultName::to_string, "stdout|stderr|work(/[a-z]{1,8}){1,3}";
     /// The address of a daemon.
     ADDRESS: String, address, String::clone, "[a-z0-9.-]{1,30}:[1-9][0-9]{0,3}|\\[::1\\]:65535";
-    /// A script whose first line names its interpreter.
-    SCRIPT: String, |field, found| script(field, found.as_bytes()).map(|()| found), String::clone, "#!(.|\\n){0,40}";
     /// The name of a task of a launch.
     TASK_NAME: String, task_name, String::clone, "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
 }
@@ -318,24 +316,25 @@ impl FieldType for Bytes {
     }
 }
 
-/// A script, as bytes on the wire.
-#[derive(Clone)]
-pub(crate) struct ScriptBytes;
+/// A script whose first line names its interpreter.
+pub(crate) const SCRIPT: Script = Script;
 
-impl FieldType for ScriptBytes {
-    type Value = String;
+#[derive(Clone)]
+pub(crate) struct Script;
+
+impl FieldType for Script {
+    type Value = ScriptText;
     type Wire = Vec<u8>;
-    fn encode(&self, value: &String) -> Vec<u8> {
-        value.clone().into_bytes()
+    fn encode(&self, value: &ScriptText) -> Vec<u8> {
+        value.as_bytes().to_vec()
     }
-    fn decode(&self, field: &str, found: Vec<u8>) -> Result<String, Malformed> {
-        script(field, &found)?;
-        let position = |error: FromUtf8Error| format!("another byte at {}", error.utf8_error().valid_up_to());
-        String::from_utf8(found).map_err(|error| Malformed::new(field, "UTF-8 text", position(error)))
+    fn decode(&self, field: &str, found: Vec<u8>) -> Result<ScriptText, Malformed> {
+        script(field, &found).map(|()| found.into())
     }
     #[cfg(test)]
-    fn strategy(&self) -> BoxedStrategy<String> {
-        SCRIPT.strategy()
+    fn strategy(&self) -> BoxedStrategy<ScriptText> {
+        let text = proptest::collection::vec(any::<u8>(), 0..40);
+        text.prop_map(|text| [b"#!".as_slice(), &text].concat().into()).boxed()
     }
 }
 

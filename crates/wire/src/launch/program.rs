@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::payload::Payload;
+use pliant_control::script_text::ScriptText;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,7 @@ pub enum Program {
         /// What it is called.
         name: String,
         /// Its text; the first line says what runs it (`#!`).
-        text: String,
+        text: ScriptText,
         /// What it is started with.
         arguments: Vec<String>,
     },

@@ -73,12 +73,6 @@ fn submissions() {
             "`\\u{7f}ELF`",
         ),
         (
-            |request| of_script(request).text = b"#!/bin/sh\necho \xe9\n".to_vec(),
-            "script.text",
-            "UTF-8 text",
-            "another byte at 15",
-        ),
-        (
             |request| of_script(request).text = vec![b'#'; (1 << 20) + 1],
             "script.text",
             "at most 1048576 bytes",

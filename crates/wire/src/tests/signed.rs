@@ -62,7 +62,7 @@ fn script() -> Script {
     let work = Work { procs: Procs(2), walltime: Span(60), speedup: Speedup::Rigid };
     Script {
         name: "one".to_owned(),
-        text: "#!/bin/sh\n".to_owned(),
+        text: "#!/bin/sh\n".into(),
         work,
         arguments: vec!["a".to_owned()],
         folder: None,
@@ -88,7 +88,10 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
     let works = [
         changed(|_| {}),
         changed(|script| script.name.push('2')),
-        changed(|script| script.text.push_str("rm -r .\n")),
+        changed(|script| script.text = "#!/bin/sh\nrm -r .\n".into()),
+        changed(|script| script.text = b"#!/bin/sh\n\xff".to_vec().into()),
+        changed(|script| script.text = b"#!/bin/sh\n\xfe".to_vec().into()),
+        changed(|script| script.text = "#!/bin/sh\n\u{fffd}".into()),
         changed(|script| script.arguments.push(String::new())),
         changed(|script| script.arguments[0].push('b')),
         changed(|script| script.folder = Some("site-a:alice".parse().unwrap())),

@@ -52,7 +52,7 @@ async fn siblings_wait_and_start_as_their_user() {
     // The gate belonged to the account, too.
     let gates = fs::read_dir(spool()).unwrap().map(|entry| entry.unwrap().path());
     let gates: Vec<_> =
-        gates.filter(|path| path.to_string_lossy().contains("-gate-")).map(|path| owned(&path)).collect();
+        gates.filter(|path| path.to_string_lossy().contains("_gate_")).map(|path| owned(&path)).collect();
     assert_eq!(gates, [(uid(ALICE), 0o700)]);
 }
 

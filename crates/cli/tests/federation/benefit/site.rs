@@ -131,7 +131,7 @@ impl Site {
 /// A script that takes its share of the walltime it is given.
 fn moldable(job: &Moldable, lines: &Path) -> SubmittedWork {
     let nap = format!("sleep $(awk \"BEGIN {{ print {} * $PLIANT_WALLTIME_S / 1000 }}\")", job.share);
-    let text = format!("#!/bin/sh\n{}\n", noting(lines, &nap));
+    let text = format!("#!/bin/sh\n{}\n", noting(lines, &nap)).into();
     let work = job.work.clone();
     SubmittedWork::Script(Script {
         name: "moldable.sh".to_owned(),

@@ -78,7 +78,7 @@ impl Talkers {
     pub(super) fn task(&self, name: &str, hears: &str, code: i32) -> TaskSpec {
         let program = Program::Script {
             name: "talk.pl".to_owned(),
-            text: TALKER.to_owned(),
+            text: TALKER.into(),
             arguments: self.words(name, hears, code),
         };
         TaskSpec { name: name.to_owned(), rcr: 1.0, payload: program.payload() }

@@ -60,7 +60,7 @@ async fn a_batch_and_an_exploration_are_calls_of_their_user() {
 }
 
 fn task(name: &str, text: &str) -> TaskSpec {
-    let text = format!("#!/bin/sh\n{text}\n");
+    let text = format!("#!/bin/sh\n{text}\n").into();
     let program = Program::Script { name: "one.sh".to_owned(), text, arguments: Vec::new() };
     TaskSpec {
         name: name.to_owned(),

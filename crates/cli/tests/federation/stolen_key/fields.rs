@@ -37,7 +37,7 @@ fn signed_work() -> (SubmittedWork, Vec<FileSpec>) {
 /// Each field of a script.
 const SCRIPT: &[fn(&mut Script)] = &[
     |script| script.name.push('2'),
-    |script| script.text.push_str("rm -r .\n"),
+    |script| script.text = format!("{}rm -r .\n", script.text).into(),
     |script| script.arguments[0].push('2'),
     |script| script.arguments.push(String::new()),
     |script| script.arguments.clear(),

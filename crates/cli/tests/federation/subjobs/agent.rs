@@ -152,7 +152,7 @@ pub(super) fn client(
 pub(super) fn shell(text: &str) -> Program {
     Program::Script {
         name: "task.sh".to_owned(),
-        text: format!("#!/bin/sh\n{text}\n"),
+        text: format!("#!/bin/sh\n{text}\n").into(),
         arguments: Vec::new(),
     }
 }

@@ -8,8 +8,8 @@ use crate::harness::{Cluster, Federation, SERVICES, order_to, service, submit};
 /// A service that takes as many hundredths of a second as its argument says, without statistics.
 fn naps(name: &'static str) -> Cluster {
     let nap = shell("nap", "sleep 0.$1");
-    let learned =
-        "runtime = \"history\"\nfirst = \"600s\"\nruntime_per = { argument = \"x\", at = 10, exponent = 1 }";
+    let learned = "runtime = \"history\"\nfirst = \"600s\"\nmin_runtime = \"1s\"\n\
+                   runtime_per = { argument = \"x\", at = 10, exponent = 1 }";
     let nap =
         nap.replace("runtime = \"2s\"", learned).replace("\"integer\"", "\"integer\"\nmin = 1\nmax = 99");
     let tables = SERVICES.to_owned() + &nap;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_control::names::User;
+use pliant_control::script_text::ScriptText;
 use pliant_staging::{FileName, WORK, put_script};
 use pliant_wire::Outcome;
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ pub struct TaskRun {
     pub env: BTreeMap<String, String>,
     /// The text of its script, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub script: Option<String>,
+    pub script: Option<ScriptText>,
     /// What it finds in the folder where it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<TaskInput>,
@@ -192,7 +193,7 @@ mod tests {
             name: name.to_owned(),
             program: vec!["../script".to_owned()],
             env: BTreeMap::from([("PLIANT_TASK".to_owned(), name.to_owned())]),
-            script: Some(format!("#!/bin/sh\n{script}\n")),
+            script: Some(format!("#!/bin/sh\n{script}\n").into()),
             inputs: Vec::new(),
             max_output_bytes: 100,
         }
