@@ -110,7 +110,7 @@ pub(super) fn send(mut socket: &File, files: &[File; 2]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{PipeWriter, Read};
+    use std::io::Read;
 
     use super::*;
 
@@ -151,7 +151,7 @@ mod tests {
     fn nothing_else_is_taken() {
         let (scratch, pipe) = (tempfile::tempdir().unwrap(), std::io::pipe().unwrap());
         let of = account(scratch.path());
-        let pipe = File::from(std::os::fd::OwnedFd::from(PipeWriter::from(pipe.1)));
+        let pipe = File::from(std::os::fd::OwnedFd::from(pipe.1));
         let elsewhere = File::open("/proc/self/stat").unwrap();
         assert!(sent(&[pipe, elsewhere]).iter().all(|file| !is_of(&of, file)));
         std::os::unix::fs::symlink("/dev/null", scratch.path().join("stdout")).unwrap();
