@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Streaming};
 
-use super::monitoring::{page, pages};
+use super::monitoring::{Monitored, page};
 use crate::harness::*;
 
 /// Attaches to the master with lyon's own certificate, as a second process with a journal of its own would.
@@ -28,13 +28,7 @@ async fn attach_again(federation: &Federation) -> (mpsc::Sender<proto::Up>, Stre
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_place_was_taken_comes_back_by_itself_and_says_so() {
-    let (at_master, table) = pages();
-    let mut federation = Federation::agent_only(&table);
-    let (at_lyon, table) = pages();
-    let mut lyon = Cluster::new("lyon", 1, 1.0);
-    lyon.tables.push_str(&table);
-    federation.add_server(&lyon);
-    federation.attached(1).await;
+    let Monitored { federation, at_master, at_lyon } = Monitored::start().await;
 
     let (_up, mut down) = attach_again(&federation).await;
     let ended = loop {

@@ -23,6 +23,26 @@ pub(crate) fn page(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
+/// A federation whose agent and server `lyon` have pages.
+pub(crate) struct Monitored {
+    pub(crate) federation: Federation,
+    pub(crate) at_master: SocketAddr,
+    pub(crate) at_lyon: SocketAddr,
+}
+
+impl Monitored {
+    pub(crate) async fn start() -> Monitored {
+        let (at_master, table) = pages();
+        let mut federation = Federation::agent_only(&table);
+        let (at_lyon, table) = pages();
+        let mut lyon = Cluster::new("lyon", 1, 1.0);
+        lyon.tables.push_str(&table);
+        federation.add_server(&lyon);
+        federation.attached(1).await;
+        Monitored { federation, at_master, at_lyon }
+    }
+}
+
 /// The time since the last contact with a peer, from the metrics page.
 fn age(address: SocketAddr, peer: &str) -> Option<f64> {
     let label = format!("pliant_heartbeat_age_seconds{{peer=\"{peer}\"}} ");
@@ -31,13 +51,7 @@ fn age(address: SocketAddr, peer: &str) -> Option<f64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_its_parent_is_not_ready() {
-    let (at_master, table) = pages();
-    let mut federation = Federation::agent_only(&table);
-    let (at_lyon, table) = pages();
-    let mut lyon = Cluster::new("lyon", 1, 1.0);
-    lyon.tables.push_str(&table);
-    federation.add_server(&lyon);
-    federation.attached(1).await;
+    let Monitored { mut federation, at_master, at_lyon } = Monitored::start().await;
     let ready = async || page(at_lyon, "/readyz").filter(|page| page.contains("\"ready\":true"));
     until("lyon to be ready", ready).await;
     until("the master to show its last contact with lyon", async || age(at_master, "server/lyon")).await;
