@@ -94,7 +94,8 @@ pub trait Journal: Send {
     /// [`JournalError::Deposed`] if another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
-    /// Deletes what the last snapshot makes superfluous: parts of other snapshots, at most [`PARTS_LIMIT`], and entries that are
+    /// Deletes what the last snapshot makes superfluous: parts of other snapshots but for the one that is being written, at most
+    /// [`PARTS_LIMIT`], and entries that are
     /// in the last snapshot and older than `keep_after`, in seconds since the Unix epoch: the oldest first, at most
     /// [`TRIM_LIMIT`]. As many runs of local users' jobs that ended before `keep_after` are deleted too. True if there is more
     /// to delete.
@@ -102,7 +103,7 @@ pub trait Journal: Send {
     /// # Errors
     ///
     /// As [`Journal::commit`].
-    fn trim(&mut self, keep_after: i64) -> Result<bool, JournalError>;
+    fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError>;
 
     /// Opens a second connection for reading on another thread.
     ///

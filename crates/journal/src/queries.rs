@@ -192,12 +192,14 @@ pub(crate) fn store_part(db: &mut dyn Statements, part: &SnapshotPart) -> Result
     db.execute("DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots)", &[])
 }
 
-/// Deletes parts of snapshots that do not count and were begun before the last one, at most [`PARTS_LIMIT`]. True if there are more.
-fn trim_parts(db: &mut dyn Statements) -> Result<bool, JournalError> {
-    let text = "SELECT seq, part FROM snapshot_parts WHERE seq < (SELECT max(seq) FROM snapshots) \
-                ORDER BY seq, part LIMIT $1";
+/// Deletes parts of snapshots that are neither the last one nor being written, at most [`PARTS_LIMIT`]. True if there are more.
+fn trim_parts(db: &mut dyn Statements, writing: Option<u64>) -> Result<bool, JournalError> {
+    let text = "SELECT seq, part FROM snapshot_parts WHERE seq NOT IN (SELECT seq FROM snapshots) AND seq <> $1 \
+                ORDER BY seq, part LIMIT $2";
     let read = |row: &mut Row| Ok((row.take(0)?, row.take(1)?));
-    let parts: Vec<(u64, u32)> = read_all(db, text, &[(PARTS_LIMIT + 1).into()], read)?;
+    // No entry has the number 0. A snapshot of none has nothing that could be lost.
+    let writing = writing.unwrap_or(0);
+    let parts: Vec<(u64, u32)> = read_all(db, text, &[writing.into(), (PARTS_LIMIT + 1).into()], read)?;
     for (seq, part) in parts.iter().take(PARTS_LIMIT as usize) {
         let text = "DELETE FROM snapshot_parts WHERE seq = $1 AND part = $2";
         db.execute(text, &[(*seq).into(), (*part).into()])?;
@@ -207,8 +209,12 @@ fn trim_parts(db: &mut dyn Statements) -> Result<bool, JournalError> {
 
 /// Deletes the oldest entries up to the first one to keep, and runs of local users' jobs, at most [`TRIM_LIMIT`] of each, and parts of
 /// snapshots. True if more entries or parts can be deleted.
-pub(crate) fn trim(db: &mut dyn Statements, keep_after: i64) -> Result<bool, JournalError> {
-    let more_parts = trim_parts(db)?;
+pub(crate) fn trim(
+    db: &mut dyn Statements,
+    keep_after: i64,
+    writing: Option<u64>,
+) -> Result<bool, JournalError> {
+    let more_parts = trim_parts(db, writing)?;
     let text = "DELETE FROM local_jobs WHERE seq IN \
                 (SELECT seq FROM local_jobs WHERE ended < $1 ORDER BY ended, seq LIMIT $2)";
     db.execute(text, &[keep_after.into(), TRIM_LIMIT.into()])?;

@@ -11,10 +11,8 @@ use pliant_control::agent::{Agent, AgentConfig, ChildKind, Event};
 use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::DiscoverySummary;
-use pliant_control::replay::Machine;
 use pliant_control::server_info::ServerInfo;
-use pliant_daemon::host::digest;
-use pliant_journal::{self as journal, Batch, Entry, JobRow, SnapshotPart};
+use pliant_journal::{self as journal, Batch, JobRow};
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 use pliant_transport::AgentAddress;
 use pliant_transport::{ClientTls, Credentials, Identity, Role, Timeouts, channel};
@@ -25,6 +23,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::Outcome;
 use crate::federation::{Daemons, Federation, attached, now};
 use crate::figures::Times;
+use crate::past::Past;
 
 const ENDED: u32 = 1_000_000;
 const WAITING: u32 = 50_000;
@@ -136,7 +135,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
         journal.commit(&Batch { ended: ended.collect(), ..Batch::default() })?;
     }
     let config = AgentConfig { name: "master".parse()?, root: true, timeout: Span(3), reallocation: None };
-    let mut past = Past { agent: Agent::new(config), at: now - Span(600), entries: Vec::new(), sequence: 0 };
+    let mut past = Past::new(Agent::new(config), now - Span(600), 0);
     for server in 0..SERVERS {
         let (child, servers) = (server_name(server), vec![info(server)]);
         past.deliver(Event::Attached {
@@ -146,7 +145,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
             servers,
         })?;
     }
-    let waiting = |past: &mut Past, number: u32| {
+    let waiting = |past: &mut Past<Agent>, number: u32| {
         let record = record(ENDED + number % WAITING, now - Span(3_600), JobState::Queued);
         let child = record.handle.server.clone();
         past.deliver(Event::StatusUpdate { child, sequence: u64::from(number) + 1, record: Box::new(record) })
@@ -154,34 +153,12 @@ fn write_past(folder: &Path) -> Outcome<()> {
     for number in 0..WAITING {
         waiting(&mut past, number)?;
     }
-    journal.commit(&Batch { entries: std::mem::take(&mut past.entries), ..Batch::default() })?;
-    let bytes = serde_json::to_vec(&past.agent.dump(past.at))?;
-    let part = SnapshotPart { seq: past.sequence, at: past.at.0, part: 0, bytes, is_last: true };
-    journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() })?;
+    past.commit(&mut *journal)?;
+    past.snapshot(&mut *journal)?;
     for number in 0..SINCE_SNAPSHOT {
         waiting(&mut past, WAITING + number)?;
     }
-    Ok(journal.commit(&Batch { entries: past.entries, ..Batch::default() })?)
-}
-
-/// An agent that lives through its past again.
-struct Past {
-    agent: Agent,
-    at: Time,
-    entries: Vec<Entry>,
-    sequence: u64,
-}
-
-impl Past {
-    fn deliver(&mut self, event: Event) -> Outcome<()> {
-        let text = serde_json::to_string(&event)?;
-        let mut commands = Vec::new();
-        self.agent.on(self.at, event, &mut commands);
-        self.sequence += 1;
-        let commands = digest::<Agent>(&commands);
-        self.entries.push(Entry { seq: self.sequence, at: self.at.0, event: text, commands });
-        Ok(())
-    }
+    past.commit(&mut *journal)
 }
 
 fn row(record: &JobRecord) -> JobRow {

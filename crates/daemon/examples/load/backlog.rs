@@ -1,20 +1,20 @@
 //! A server with 1,000,000 waiting jobs: its memory, its restart, and submissions while it writes a snapshot.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pliant_control::names::{Key, Token, User};
-use pliant_control::replay::Machine;
 use pliant_control::server::{Event, Server, ServerConfig, ServerState, Submit};
-use pliant_daemon::host::digest;
-use pliant_journal::{self as journal, Batch, Entry, Journal, SnapshotPart};
-use pliant_model::{Procs, Speed, Time};
+use pliant_journal::{self as journal, Journal};
+use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::Tuner;
 use pliant_transport::Role;
 
 use crate::Outcome;
 use crate::federation::{Daemons, Federation, attached, now};
 use crate::figures::histogram;
+use crate::past::Past;
 use crate::submits::{Fillers, PROCS, fill, submit_for};
 
 const WAITING: u32 = 1_000_000;
@@ -23,8 +23,6 @@ const SINCE_SNAPSHOT: u32 = 99_500;
 const OWNERS: u32 = 100;
 const SERVER: &str = "lyon";
 const POLICY: &str = "easy";
-/// The bytes of a part of the snapshot.
-const PART_BYTES: usize = 1 << 20;
 /// How many entries one commit has.
 const AT_ONCE: usize = 10_000;
 
@@ -93,20 +91,13 @@ fn write_past(folder: &Path) -> Outcome<usize> {
         waiting_per_user: u32::MAX,
     };
     let server = Server::from_state(config, state).map_err(|error| error.to_string())?;
-    let mut past = Past { server, at: now(), entries: Vec::new(), sequence: snapshot.seq, begun: 0 };
+    let mut past = Past::new(server, now(), snapshot.seq);
     let template = template(&mut *journal)?;
-    past.submit(&mut *journal, &template, WAITING - SINCE_SNAPSHOT)?;
-    let bytes = serde_json::to_vec(&past.server.dump(past.at))?;
-    let last = bytes.len().div_ceil(PART_BYTES) - 1;
-    for (number, piece) in bytes.chunks(PART_BYTES).enumerate() {
-        let (part, is_last) = (u32::try_from(number)?, number == last);
-        let (seq, at, bytes) = (past.sequence, past.at.0, piece.to_vec());
-        let part = SnapshotPart { seq, at, part, bytes, is_last };
-        journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() })?;
-    }
-    while journal.trim(i64::MAX)? {}
-    past.submit(&mut *journal, &template, SINCE_SNAPSHOT)?;
-    Ok(bytes.len())
+    submit(&mut past, &mut *journal, &template, 0..WAITING - SINCE_SNAPSHOT)?;
+    let bytes = past.snapshot(&mut *journal)?;
+    while journal.trim(i64::MAX, None)? {}
+    submit(&mut past, &mut *journal, &template, WAITING - SINCE_SNAPSHOT..WAITING)?;
+    Ok(bytes)
 }
 
 /// A submission that the server has accepted.
@@ -119,39 +110,21 @@ fn template(journal: &mut dyn Journal) -> Outcome<Submit> {
     Err("expected a submission in the journal".into())
 }
 
-/// A server that lives on in a journal.
-struct Past {
-    server: Server,
-    at: Time,
-    entries: Vec<Entry>,
-    sequence: u64,
-    begun: u32,
-}
-
-impl Past {
-    /// Submits a job of other users so many times.
-    fn submit(&mut self, journal: &mut dyn Journal, template: &Submit, count: u32) -> Outcome<()> {
-        for _ in 0..count {
-            self.begun += 1;
-            let key = Key((u128::from(self.begun) << 64).to_be_bytes());
-            let owner: User = format!("owner{}", self.begun % OWNERS).parse()?;
-            let submit = Box::new(Submit { key, owner, latest: None, ..template.clone() });
-            self.deliver(Event::Submit { reply: Token(0), submit })?;
-            if self.entries.len() == AT_ONCE {
-                journal.commit(&Batch { entries: std::mem::take(&mut self.entries), ..Batch::default() })?;
-            }
+/// Submits jobs of other users, with these numbers.
+fn submit(
+    past: &mut Past<Server>,
+    journal: &mut dyn Journal,
+    template: &Submit,
+    numbers: Range<u32>,
+) -> Outcome<()> {
+    for number in numbers {
+        let key = Key(((u128::from(number) + 1) << 64).to_be_bytes());
+        let owner: User = format!("owner{}", number % OWNERS).parse()?;
+        let submit = Box::new(Submit { key, owner, latest: None, ..template.clone() });
+        past.deliver(Event::Submit { reply: Token(0), submit })?;
+        if past.entries.len() == AT_ONCE {
+            past.commit(journal)?;
         }
-        let entries = std::mem::take(&mut self.entries);
-        Ok(journal.commit(&Batch { entries, ..Batch::default() })?)
     }
-
-    fn deliver(&mut self, event: Event) -> Outcome<()> {
-        let text = serde_json::to_string(&event)?;
-        let mut commands = Vec::new();
-        self.server.on(self.at, event, &mut commands);
-        self.sequence += 1;
-        let commands = digest::<Server>(&commands);
-        self.entries.push(Entry { seq: self.sequence, at: self.at.0, event: text, commands });
-        Ok(())
-    }
+    past.commit(journal)
 }

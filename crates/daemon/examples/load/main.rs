@@ -27,6 +27,7 @@ mod explorations;
 mod federation;
 mod figures;
 mod folding;
+mod past;
 mod submits;
 
 use std::path::PathBuf;

@@ -74,7 +74,7 @@ pub(super) async fn attach(
                     "another connection with the certificate of {} came from {later}",
                     connection.caller.peer
                 ));
-                // Without room for it the connection ends without a reason.
+                // If the queue to the child is full, the connection ends without a reason.
                 let _ = sender.try_send(Err(status.clone()));
                 Err(status)
             }

@@ -94,7 +94,7 @@ impl ChildConnections {
         let (displace, displaced) = oneshot::channel();
         let earlier = table.open.insert(child, OpenConnection { number, remote, sender, displace });
         let earlier = earlier.map(|earlier| {
-            // If nobody receives it, that connection has just ended by itself.
+            // The send fails if the earlier connection has just ended.
             let _ = earlier.displace.send(remote);
             earlier.remote
         });

@@ -8,8 +8,32 @@ use pliant_control::names::Name;
 use pliant_journal::JournalError;
 use pliant_transport::{Peer, Role, ServerTls, TlsError};
 
-use super::MachineError;
 use crate::monitoring::{HttpError, MetricsError};
+
+/// Why the loop of a machine cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The journal is lost for good: another daemon leads, or it is damaged.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The state in the journal does not fit the configuration.
+    #[error(
+        "the state in the journal does not fit the configuration: {why}; to change a cluster's size or policy, let it run \
+         empty first"
+    )]
+    Restore {
+        /// Why.
+        why: String,
+    },
+    /// What the journal holds cannot be read.
+    #[error("cannot read entry {sequence} of the journal: {source}")]
+    Unreadable {
+        /// The entry, or the snapshot's.
+        sequence: u64,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+}
 
 /// Why a daemon cannot start or go on.
 #[derive(Debug, thiserror::Error)]

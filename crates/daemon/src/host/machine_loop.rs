@@ -12,18 +12,21 @@
 //! is durable, since it may rest on that.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
 use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, StatusUpdate};
-use pliant_model::{Fnv, Span, Time};
+use pliant_model::{Span, Time};
 use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
 use super::crash_points::{self, CrashPoint};
+use super::digest::digest;
+use super::error::MachineError;
 use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::recovery::{Recovered, Since};
@@ -87,31 +90,6 @@ impl Default for Settings {
     }
 }
 
-/// Why the loop cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum MachineError {
-    /// The journal is lost for good: another daemon leads, or it is damaged.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The state in the journal does not fit the configuration.
-    #[error(
-        "the state in the journal does not fit the configuration: {why}; to change a cluster's size or policy, let it run \
-         empty first"
-    )]
-    Restore {
-        /// Why.
-        why: String,
-    },
-    /// What the journal holds cannot be read.
-    #[error("cannot read entry {sequence} of the journal: {source}")]
-    Unreadable {
-        /// The entry, or the snapshot's.
-        sequence: u64,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-}
-
 impl Settings {
     /// So many days.
     pub fn days(days: u32) -> Span {
@@ -151,7 +129,8 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         unwritten_since: None,
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
-        is_long: false,
+        // An earlier process may have left parts of a snapshot.
+        is_long: true,
     };
     runner.run()
 }
@@ -192,7 +171,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
                 self.deliver(M::due());
             }
-            self.batch.snapshot_part = self.snapshots.next_part(Instant::now());
+            self.add_part();
             if self.is_pressing() || !going {
                 self.commit()?;
                 self.compact()?;
@@ -331,7 +310,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                     break;
                 }
                 Err(error) if error.is_transient() && self.batch.snapshot_part.take().is_some() => {
-                    self.snapshot_failed(&error.to_string());
+                    self.snapshot_failed(&error);
+                    self.give_back_space();
                     if self.batch.is_empty() {
                         break;
                     }
@@ -342,6 +322,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                         tracing::error!(%error, "cannot write the journal: trying again, nothing is accepted meanwhile");
                     }
                     failures += 1;
+                    self.give_back_space();
                     if !self.hold_out() {
                         // Nothing was promised of what is lost with this batch.
                         return Err(error.into());
@@ -403,7 +384,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.begin_snapshot();
         }
         if self.is_long {
-            match self.journal.trim((self.clock.now() - self.settings.history).0) {
+            match self.trim() {
                 Ok(is_more) => self.is_long = is_more,
                 // The journal is longer than it need be: no harm yet.
                 Err(error) if error.is_transient() => tracing::warn!(%error, "cannot trim the journal"),
@@ -420,7 +401,15 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         };
         self.before_snapshot = self.since_snapshot;
         if let Err(error) = self.snapshots.begin(state, self.sequence, now.0) {
-            self.snapshot_failed(&error.to_string());
+            self.snapshot_failed(&error);
+        }
+    }
+
+    /// Adds the next part of a snapshot to the batch, if there is one.
+    fn add_part(&mut self) {
+        match self.snapshots.next_part(Instant::now()) {
+            Ok(part) => self.batch.snapshot_part = part,
+            Err(error) => self.snapshot_failed(&error),
         }
     }
 
@@ -439,11 +428,26 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     }
 
     /// The journal grows without it: no harm yet, but restarts take longer and longer.
-    fn snapshot_failed(&mut self, why: &str) {
+    fn snapshot_failed(&mut self, error: &impl Error) {
         let again_in = self.snapshots.failed(Instant::now()).as_secs();
-        tracing::warn!(why, again_in_s = again_in, "a snapshot cannot be written");
+        tracing::warn!(%error, again_in_s = again_in, "a snapshot cannot be written");
         metrics::counter!(names::JOURNAL_SNAPSHOT_FAILURES).increment(1);
-        self.health.snapshot(Some(why.to_owned()));
+        self.health.snapshot(Some(error.to_string()));
+        // The parts that were written.
+        self.is_long = true;
+    }
+
+    /// Deletes some of what the journal holds and does not need. True if there is more.
+    fn trim(&mut self) -> Result<bool, JournalError> {
+        self.journal.trim((self.clock.now() - self.settings.history).0, self.snapshots.seq())
+    }
+
+    /// The same while the journal cannot be written, perhaps for want of space.
+    fn give_back_space(&mut self) {
+        if self.is_long {
+            // Failures are reported with the commit that is tried again.
+            self.is_long = self.trim().unwrap_or(true);
+        }
     }
 
     /// Takes a snapshot at the end, unless nothing has happened since the last one.
@@ -452,13 +456,19 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             return Ok(());
         }
         self.begin_snapshot();
-        while let Some(part) = self.snapshots.wait_for_part() {
+        loop {
+            let part = match self.snapshots.wait_for_part() {
+                Ok(part) => part,
+                Err(error) => {
+                    self.snapshot_failed(&error);
+                    return Ok(());
+                }
+            };
             let is_last = part.is_last;
-            let batch = Batch { snapshot_part: Some(part), ..Batch::default() };
-            match self.journal.commit(&batch) {
+            match self.journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() }) {
                 // The next start replays more entries.
                 Err(error) if error.is_transient() => {
-                    tracing::warn!(%error, "a snapshot cannot be written");
+                    self.snapshot_failed(&error);
                     return Ok(());
                 }
                 committed => committed?,
@@ -467,21 +477,11 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 break;
             }
         }
-        match self.journal.trim((self.clock.now() - self.settings.history).0) {
+        match self.trim() {
             Err(error) if !error.is_transient() => Err(error.into()),
             _ => Ok(()),
         }
     }
-}
-
-/// A number that stands for commands, but for those of questions: the same for the same commands, on every machine
-/// (FNV-1a, 64 bits).
-pub fn digest<M: Machine>(commands: &[M::Command]) -> u64 {
-    let mut hash = Fnv::default();
-    for command in commands.iter().filter(|command| !M::is_of_question(command)) {
-        serde_json::to_writer(&mut hash, command).expect("commands are plain data with text keys");
-    }
-    hash.value()
 }
 
 #[cfg(test)]

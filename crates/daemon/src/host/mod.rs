@@ -4,6 +4,7 @@
 
 mod certificate_watch;
 pub(crate) mod crash_points;
+mod digest;
 mod error;
 mod front;
 mod health;
@@ -20,12 +21,13 @@ mod snapshots;
 mod thread;
 mod transport;
 
-pub use error::DaemonError;
+pub use digest::digest;
+pub use error::{DaemonError, MachineError};
 pub use front::certificate_warnings;
 pub(crate) use front::{Certificates, Front};
 pub(crate) use health::JournalHealth;
 pub(crate) use machine_host::MachineHost;
-pub use machine_loop::{Driver, DurableRecord, MachineError, Settings, digest};
+pub use machine_loop::{Driver, DurableRecord, Settings};
 #[cfg(test)]
 pub(crate) use mailbox::mailbox;
 pub use mailbox::{Mailbox, Rejected, Stopped};

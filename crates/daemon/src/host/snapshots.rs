@@ -32,12 +32,19 @@ pub(super) struct Snapshots {
 
 #[derive(Debug)]
 struct UnderWay {
+    /// The last entry in it.
+    seq: u64,
     parts: Receiver<SnapshotPart>,
     bytes: usize,
     begun: Instant,
     /// When the next part may be committed.
     next: Instant,
 }
+
+/// The state could not be written as text, which is a defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the state cannot be written as text")]
+pub(super) struct Incomplete;
 
 /// A snapshot that is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +84,7 @@ impl Snapshots {
         };
         thread::Builder::new().name("snapshot".into()).spawn(write)?;
         let now = Instant::now();
-        self.under_way = Some(UnderWay { parts, bytes: 0, begun: now, next: now });
+        self.under_way = Some(UnderWay { seq, parts, bytes: 0, begun: now, next: now });
         Ok(())
     }
 
@@ -87,24 +94,32 @@ impl Snapshots {
         Some(under_way.next.saturating_duration_since(now).max(PART_PERIOD))
     }
 
+    /// The last entry in the snapshot under way, if there is one.
+    pub(super) fn seq(&self) -> Option<u64> {
+        self.under_way.as_ref().map(|under_way| under_way.seq)
+    }
+
     /// The next part, if it is there and other commits have had their time.
-    pub(super) fn next_part(&mut self, now: Instant) -> Option<SnapshotPart> {
-        let under_way = self.under_way.as_mut().filter(|under_way| now >= under_way.next)?;
+    ///
+    /// # Errors
+    /// The thread has ended without the last part.
+    pub(super) fn next_part(&mut self, now: Instant) -> Result<Option<SnapshotPart>, Incomplete> {
+        let Some(under_way) = self.under_way.as_ref().filter(|under_way| now >= under_way.next) else {
+            return Ok(None);
+        };
         match under_way.parts.try_recv() {
-            Ok(part) => Some(part),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => {
-                // The thread has ended without the last part: a state that cannot be written is a defect.
-                self.under_way = None;
-                self.failed(now);
-                None
-            }
+            Ok(part) => Ok(Some(part)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(Incomplete),
         }
     }
 
     /// The next part, as soon as it is there.
-    pub(super) fn wait_for_part(&self) -> Option<SnapshotPart> {
-        self.under_way.as_ref()?.parts.recv().ok()
+    ///
+    /// # Errors
+    /// The thread has ended without the last part.
+    pub(super) fn wait_for_part(&self) -> Result<SnapshotPart, Incomplete> {
+        self.under_way.as_ref().and_then(|under_way| under_way.parts.recv().ok()).ok_or(Incomplete)
     }
 
     /// A part is durable, and its commit took so long. Says if the snapshot is complete.
@@ -212,8 +227,19 @@ mod tests {
         let took = Duration::from_millis(50);
         let later = now + Duration::from_secs(1);
         assert_eq!(snapshots.committed(&part, later, took), None);
-        assert_eq!(snapshots.next_part(later + took * REST - Duration::from_nanos(1)), None);
+        assert_eq!(snapshots.next_part(later + took * REST - Duration::from_nanos(1)), Ok(None));
         assert_eq!(snapshots.look_in(later), Some(took * REST));
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_written_is_no_snapshot() {
+        // JSON has texts as keys only.
+        let state = std::collections::BTreeMap::from([([1_u8], 2)]);
+        let mut snapshots = Snapshots::new();
+        snapshots.begin(state, 1, 1).unwrap();
+        assert_eq!(snapshots.seq(), Some(1));
+        assert_eq!(snapshots.wait_for_part(), Err(Incomplete));
+        assert_eq!(snapshots.next_part(Instant::now()), Err(Incomplete));
     }
 
     #[test]

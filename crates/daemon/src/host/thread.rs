@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{oneshot, watch};
 
-use super::machine_loop::MachineError;
+use super::error::MachineError;
 use super::{DaemonError, GRACE, stopped};
 
 /// The thread of a machine.

@@ -196,9 +196,9 @@ impl Journal for Postgres {
         })
     }
 
-    fn trim(&mut self, keep_after: i64) -> Result<bool, JournalError> {
+    fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
         self.connect()?;
-        self.transact(self.tail, |session| queries::trim(session, keep_after))
+        self.transact(self.tail, |session| queries::trim(session, keep_after, writing))
     }
 
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {

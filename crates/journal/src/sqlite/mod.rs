@@ -107,8 +107,8 @@ impl Journal for Sqlite {
         Ok(())
     }
 
-    fn trim(&mut self, keep_after: i64) -> Result<bool, JournalError> {
-        self.transact(|_, db| queries::trim(db, keep_after))
+    fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
+        self.transact(|_, db| queries::trim(db, keep_after, writing))
     }
 
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {

@@ -55,8 +55,7 @@ impl FinishedRun<'_> {
 pub struct Recent {
     /// The category.
     pub category: String,
-    /// The user; empty for runs of a dump that did not tell users apart. They count as those of one user.
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// The user.
     pub user: String,
     /// Reference times in milliseconds, in the order of recording.
     pub reference_ms: Vec<u64>,

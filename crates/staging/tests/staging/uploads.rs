@@ -22,13 +22,13 @@ fn an_upload_cut_in_the_middle_goes_on_where_it_was() {
     assert!(matches!(upload.finish(), Err(StagingError::TooLittle { announced: 10, found: 4, .. })));
     assert!(matches!(upload.append(0, content), Err(StagingError::Offset { expected: 4, found: 0, .. })));
     // A second connection of the same client continues the same file.
-    let beside = again.begin(&alice, spec.clone()).unwrap();
-    assert_eq!((beside.offset(), beside.append(4, &content[4..6]).unwrap()), (4, 6));
+    let parallel = again.begin(&alice, spec.clone()).unwrap();
+    assert_eq!((parallel.offset(), parallel.append(4, &content[4..6]).unwrap()), (4, 6));
     assert!(matches!(upload.append(4, &content[4..]), Err(StagingError::Offset { expected: 6, .. })));
     assert_eq!(upload.append(6, &content[6..]).unwrap(), 10);
     assert!(matches!(again.complete(&alice, std::slice::from_ref(&spec)), Err(StagingError::Missing { .. })));
     upload.finish().unwrap();
-    beside.finish().unwrap();
+    parallel.finish().unwrap();
     let done = store(&root).begin(&alice, spec.clone()).unwrap();
     assert!(done.is_done() && done.offset() == 10);
     again.complete(&alice, &[spec]).unwrap();

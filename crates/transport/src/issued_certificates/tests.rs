@@ -75,11 +75,11 @@ fn a_remembered_certificate_is_valid_when_it_is_valid_in_full_verification() {
 fn what_is_refused_is_not_remembered() {
     let (federation, other) = (Federation::new(), Federation::new());
     let certificate = federation.sign("alice", b"").certificate;
-    let foreign = other.sign("alice", b"").certificate;
+    let other_authority = other.sign("alice", b"").certificate;
     let known = federation.issued(8, 8);
     assert!(known.verified(&certificate, Time(0)).is_err(), "it is not valid then");
     for _ in 0..2 {
-        assert!(known.verified(&foreign, federation.now).is_err());
+        assert!(known.verified(&other_authority, federation.now).is_err());
         assert!(known.verified(b"no certificate", federation.now).is_err());
     }
     assert_eq!(known.remembered().0, 0);

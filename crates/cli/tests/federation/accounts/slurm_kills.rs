@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use pliant_client::Client;
 use pliant_control::job::{Exit, JobState};
+use pliant_control::names::Handle;
 use pliant_testing::slurm::Wanted;
 use pliant_wire::MovingChange;
 
@@ -73,6 +75,13 @@ fn noting_user(lines: &Path, rest: &str) -> String {
     format!("echo $PLIANT_JOB $(id -un) >> '{}'; {rest}", lines.display())
 }
 
+/// A job whose server was killed at a point ends as if it had not been.
+async fn completes(client: &Client, job: &Handle, point: &str) {
+    let ended = client.wait(job, |_| {}).await.unwrap();
+    let expected = (JobState::Completed, &Some(Exit::Code(0)));
+    assert_eq!((ended.state, &ended.exit), expected, "{point}: {ended:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
     let Some(mut shared) = start(1) else { return };
@@ -93,12 +102,7 @@ async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
             tokio::time::sleep(std::time::Duration::from_secs(2)).await;
             fs::remove_file(hold(point)).unwrap();
         }
-        let ended = alice.wait(&accepted.handle, |_| {}).await.unwrap();
-        assert_eq!(
-            (ended.state, &ended.exit),
-            (JobState::Completed, &Some(Exit::Code(0))),
-            "{point}: {ended:?}"
-        );
+        completes(&alice, &accepted.handle, point).await;
         expected.push((format!("{} {ALICE}", accepted.handle), 1));
         shared.emptied().await;
     }
@@ -115,8 +119,7 @@ async fn a_job_runs_once_and_as_its_user_whenever_the_server_is_killed() {
         }
         shared.federation.revive(LYON);
         fs::write(&gate, "").unwrap();
-        let ended = bob.wait(&accepted.handle, |_| {}).await.unwrap();
-        assert_eq!((ended.state, &ended.exit), (JobState::Completed, &Some(Exit::Code(0))), "{ended:?}");
+        completes(&bob, &accepted.handle, "running").await;
         expected.push((format!("{} {BOB}", accepted.handle), 1));
     }
     assert_eq!(runs(&lines), expected.into_iter().collect());
@@ -188,12 +191,7 @@ async fn a_job_that_moves_runs_once_and_as_its_user_whenever_a_server_is_killed(
         fs::remove_file(hold(point)).unwrap();
         moving.await.unwrap();
         fs::write(&others[1].1, "").unwrap();
-        let ended = alice.wait(&waiting.handle, |_| {}).await.unwrap();
-        assert_eq!(
-            (ended.state, &ended.exit),
-            (JobState::Completed, &Some(Exit::Code(0))),
-            "{point}: {ended:?}"
-        );
+        completes(&alice, &waiting.handle, point).await;
         expected.push((format!("{} {ALICE}", waiting.handle), 1));
         bob.wait(&others[1].0, |_| {}).await.unwrap();
         shared.emptied().await;

@@ -66,7 +66,7 @@ impl Driver<Echo> for Notes {
     }
 }
 
-/// Keeps what a test looks at, in memory.
+/// A journal in memory with what tests examine.
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<Kept>>);
 
@@ -76,7 +76,8 @@ struct Kept {
     parts: Vec<SnapshotPart>,
     /// How often parts were refused, if there is no space for any.
     refused: Option<usize>,
-    trimmed: usize,
+    /// Which snapshot was being written whenever the rest was trimmed.
+    trimmed: Vec<Option<u64>>,
 }
 
 impl Journal for Memory {
@@ -111,8 +112,8 @@ impl Journal for Memory {
         unreachable!("no test reads")
     }
 
-    fn trim(&mut self, _keep_after: i64) -> Result<bool, JournalError> {
-        self.0.lock().trimmed += 1;
+    fn trim(&mut self, _keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
+        self.0.lock().trimmed.push(writing);
         Ok(false)
     }
 
@@ -255,7 +256,7 @@ fn go_on(runner: &mut Runner<Echo, Notes>, is_done: impl Fn(&Runner<Echo, Notes>
     while !is_done(runner) {
         assert!(begun.elapsed() < Duration::from_secs(60), "in vain");
         runner.deliver(Word::Durable);
-        runner.batch.snapshot_part = runner.snapshots.next_part(Instant::now());
+        runner.add_part();
         runner.commit().unwrap();
         runner.compact().unwrap();
     }
@@ -267,7 +268,11 @@ fn a_snapshot_is_made_while_events_go_on() {
     let is_complete = |journal: &Memory| journal.0.lock().parts.iter().any(|part| part.is_last);
     go_on(&mut runner, |_| is_complete(&journal));
     let kept = journal.0.lock();
-    assert_eq!((kept.parts[0].seq, kept.trimmed > 0), (10, true));
+    assert_eq!(kept.parts[0].seq, 10);
+    // The next one is begun at once, and its parts are kept.
+    let next = runner.snapshots.seq();
+    assert!(next.is_some_and(|seq| seq > 10), "{next:?}");
+    assert_eq!(kept.trimmed, [next]);
     let since = kept.entries as u64 - 10;
     drop(kept);
     let expected = (0..since).fold(Since::snapshot(4), |mut since, _| {
@@ -288,6 +293,7 @@ fn a_snapshot_that_fails_is_not_tried_with_every_commit() {
     let kept = journal.0.lock();
     assert_eq!((kept.refused, kept.entries), (Some(1), before + 1_000));
     assert_eq!((kept.parts.len(), runner.driver.0.len()), (0, kept.entries));
+    assert_eq!(kept.trimmed, [None], "what was written of it is deleted");
     drop(kept);
     let failure = runner.health.snapshot_failure().unwrap();
     assert!(failure.contains("string or blob too big"), "{failure}");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     /// A removal that lasts until the sender is dropped.
-    fn hangs(of: &str, name: &str) -> ((Account, Removal), mpsc::Sender<()>) {
+    fn stopped_removal(of: &str, name: &str) -> ((Account, Removal), mpsc::Sender<()>) {
         let (go, wait) = mpsc::channel();
         let remove = move || {
             let _ = wait.recv();
@@ -209,13 +209,13 @@ mod tests {
         Removals { budget: Duration::from_millis(300), ..Removals::default() }
     }
 
-    /// More accounts hang than have their turn at once, and none of the others waits for more than the budgets.
+    /// More accounts are stopped than are served at once, and none of the others waits for more than the budgets.
     #[tokio::test]
     async fn users_who_stop_their_removals_delay_nobody_elses() {
         let (removals, log) = (impatient(), Log::default());
         let (mut left, mut gates) = (Vec::new(), Vec::new());
         for number in 0..AT_ONCE + 1 {
-            let (removal, gate) = hangs(&format!("a{number}"), "stopped");
+            let (removal, gate) = stopped_removal(&format!("a{number}"), "stopped");
             left.extend([removal, works(&log, &format!("a{number}"), "next")]);
             gates.push(gate);
         }

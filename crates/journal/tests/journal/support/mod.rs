@@ -98,7 +98,7 @@ pub(crate) fn compact(
     for part in snapshot.parts(snapshot.state.len().div_ceil(2)) {
         journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() })?;
     }
-    journal.trim(keep_after)
+    journal.trim(keep_after, None)
 }
 
 /// A temporary folder.

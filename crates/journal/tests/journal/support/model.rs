@@ -175,7 +175,7 @@ fn step(
         }
         Call::Trim { kept } => {
             let kept = model.part(kept) as i64;
-            assert_eq!(journal.trim(kept).unwrap(), model.trim(kept));
+            assert_eq!(journal.trim(kept, None).unwrap(), model.trim(kept));
         }
         Call::Reopen => {
             drop(journal);

@@ -166,11 +166,11 @@ fn compaction(storage: &dyn Storage) {
     let kept = last - 3000;
     assert!(compact(&mut *journal, &snapshot, kept as i64).unwrap(), "there is more");
     assert_eq!(first(), TRIM_LIMIT + 1);
-    assert!(journal.trim(kept as i64).unwrap(), "there is more");
+    assert!(journal.trim(kept as i64, None).unwrap(), "there is more");
     assert_eq!(first(), 2 * TRIM_LIMIT + 1);
-    assert!(!journal.trim(kept as i64).unwrap());
+    assert!(!journal.trim(kept as i64, None).unwrap());
     assert_eq!(first(), kept);
-    assert!(!journal.trim(kept as i64).unwrap());
+    assert!(!journal.trim(kept as i64, None).unwrap());
     assert_eq!(first(), kept);
     let expected = Whole {
         snapshot: Some(snapshot),
@@ -184,9 +184,9 @@ fn compaction(storage: &dyn Storage) {
 
 fn compaction_keeps(storage: &dyn Storage) {
     let mut journal = storage.open().unwrap();
-    assert!(!journal.trim(i64::MAX).unwrap());
+    assert!(!journal.trim(i64::MAX, None).unwrap());
     journal.commit(&entry_batch(1, 10)).unwrap();
-    assert!(!journal.trim(i64::MAX).unwrap());
+    assert!(!journal.trim(i64::MAX, None).unwrap());
     let snapshot = |seq, state: &str| Taken { seq, at: seq as i64, state: state.to_owned() };
     assert!(!compact(&mut *journal, &snapshot(6, "six"), 4).unwrap());
     let mut archive = journal.archive().unwrap();
@@ -265,9 +265,13 @@ fn parts(storage: &dyn Storage) {
         taken.parts(7).into_iter().for_each(|part| commit(journal, part));
     };
     complete(&mut *journal, &taken(2));
-    let mut unfinished = taken(5).parts(7);
-    unfinished.pop();
-    let more = unfinished.len();
+    let unfinished_parts = |taken: &Taken| {
+        let mut parts = taken.parts(7);
+        parts.pop();
+        parts
+    };
+    let unfinished = unfinished_parts(&taken(5));
+    let last = taken(5).parts(7).remove(unfinished.len());
     for (at, part) in unfinished.iter().enumerate() {
         let entries = entry_batch(11 + at as u64, 11 + at as u64).entries;
         // Along with other changes, and once more after a commit of unknown outcome.
@@ -276,17 +280,20 @@ fn parts(storage: &dyn Storage) {
         journal.commit(&batch).unwrap();
         assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(2)), "it counts when it is complete");
     }
-    assert!(!journal.trim(0).unwrap(), "parts of a later snapshot are kept");
+    assert!(!journal.trim(0, Some(5)).unwrap(), "parts of the snapshot that is being written are kept");
+    commit(&mut *journal, last);
+    assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(5)));
+    // One that was given up, and one before the last.
+    unfinished_parts(&taken(7)).into_iter().for_each(|part| commit(&mut *journal, part));
     drop(journal);
     let mut journal = storage.open().unwrap();
-    assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(2)));
-    complete(&mut *journal, &taken(8));
-    let superfluous = taken(2).parts(7).len() + more;
+    assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(5)));
+    let superfluous = 2 * taken(7).parts(7).len() - 1;
     for _ in 0..(superfluous - 1) / PARTS_LIMIT as usize {
-        assert!(journal.trim(0).unwrap(), "few at once");
+        assert!(journal.trim(0, None).unwrap(), "few at once");
     }
-    assert!(!journal.trim(0).unwrap());
-    assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(8)));
+    assert!(!journal.trim(0, None).unwrap());
+    assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(5)));
 }
 
 fn listing(storage: &dyn Storage) {
