@@ -66,6 +66,9 @@ pub(crate) enum Verb {
     Users(verbs::users::Arguments),
     /// Moves waiting jobs to servers that complete them earlier; shows or changes the reallocation policy.
     Reallocate(verbs::reallocate::Arguments),
+    /// Drains servers and has them accept jobs again; for operators.
+    #[command(subcommand)]
+    Admin(verbs::admin::Verb),
     /// Replays the history of the federation under other policies, and compares them.
     WhatIf(verbs::what_if::Arguments),
     /// Starts a federation, runs the jobs of two users, and replays them under other policies.
@@ -152,7 +155,7 @@ const GROUPS: [Group; 4] = [
     },
     Group {
         heading: "Federation",
-        verbs: &["servers", "users", "reallocate", "what-if"],
+        verbs: &["servers", "users", "reallocate", "admin", "what-if"],
         example: "servers",
     },
     Group {

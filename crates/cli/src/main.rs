@@ -78,6 +78,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Down(arguments) => verbs::down::run(output, &arguments),
         Verb::Agent(options) => verbs::agent::run(output, &options),
         Verb::Server(options) => verbs::server::run(output, &options),
+        Verb::Admin(verb) => verbs::admin::run(output, &verb),
         Verb::Ca(arguments) => verbs::ca::run(output, &arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, command_line::command()),
         Verb::Manual(arguments) => verbs::manual::run(&arguments, command_line::command()),

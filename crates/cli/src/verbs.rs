@@ -1,5 +1,6 @@
 //! The verbs, one file each: arguments and what is done with them.
 
+pub(crate) mod admin;
 pub(crate) mod agent;
 pub(crate) mod ca;
 mod ca_request;

@@ -1,5 +1,6 @@
 //! The client library, which the command line uses for every call.
 
+mod admin;
 mod client_file;
 mod driver;
 mod error;

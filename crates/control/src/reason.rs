@@ -42,11 +42,13 @@ pub enum Cause {
     BatchSystem,
     /// The user has no account on the cluster.
     NoAccount,
+    /// An operator has the server accept no new jobs.
+    Drained,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 16] = [
+    pub const ALL: [Cause; 17] = [
         Cause::Unknown,
         Cause::NotOffered,
         Cause::Invalid,
@@ -63,13 +65,14 @@ impl Cause {
         Cause::Stopping,
         Cause::BatchSystem,
         Cause::NoAccount,
+        Cause::Drained,
     ];
 
     /// True if a later try may succeed.
     pub fn may_pass(self) -> bool {
         match self {
             Self::TooMany | Self::Stale | Self::NoAnswer | Self::NotConnected => true,
-            Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem => true,
+            Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem | Self::Drained => true,
             Self::Unknown | Self::NotOffered | Self::Invalid | Self::TooLarge | Self::TooLong => false,
             Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount => false,
         }
@@ -94,6 +97,7 @@ impl Cause {
             Self::Stopping => "stopping",
             Self::BatchSystem => "batch-system",
             Self::NoAccount => "no-account",
+            Self::Drained => "drained",
         }
     }
 
@@ -167,7 +171,8 @@ mod tests {
                 "unreachable",
                 "busy",
                 "stopping",
-                "batch-system"
+                "batch-system",
+                "drained"
             ]
         );
     }

@@ -119,6 +119,17 @@ fn schedules_with_every_tuner_and_order_have_no_violations() {
     assert!(total.jobs > 1_000 && total.moves > 100 && total.crashes > 200, "{total}");
 }
 
+/// In schedules from seed 200 million on operators drain servers.
+#[test]
+fn schedules_with_drained_servers_have_no_violations() {
+    let seeds = || 200_000_000..200_000_040;
+    let embedded = seeds().map(|seed| check(seed, FederationKind::Embedded));
+    let total = embedded
+        .chain(seeds().map(|seed| check(seed, FederationKind::Mixed)))
+        .fold(Summary::default(), |total, one| total + one);
+    assert!(total.jobs > 1_000 && total.moves > 100 && total.crashes > 200, "{total}");
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -149,6 +160,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::SilenceIsEnd, Launching, 0..40, &["over"]),
         (Bug::ForgetsSubjobs, Launching, 0..20, &["settled", "once", "alone"]),
         (Bug::RunsAgain, Launching, 0..20, &["once", "cores"]),
+        (Bug::DrainedAccepts, Embedded, 200_000_000..200_000_020, &["drained"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -26,6 +26,7 @@ enumeration! {
         Stopping,
         BatchSystem,
         NoAccount,
+        Drained,
     }
 }
 

@@ -16,6 +16,7 @@
 
 pub mod bounds;
 
+mod admin;
 mod attach;
 mod cause;
 mod cluster_snapshots;
@@ -48,6 +49,7 @@ mod table;
 mod tests;
 mod types;
 
+pub use admin::{AdminOrder, drain_reply, drained};
 pub use attach::{FromChild, FromParent};
 pub use digests::{claim_digest, placed_task_digest, submission_digest, task_digest, tasks_digest};
 pub use discovery::{address_of, asked, discover};

@@ -243,6 +243,7 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::Stopping => "was being stopped",
         Cause::BatchSystem => "its batch system was down, or accepted no jobs",
         Cause::NoAccount => "this user has no account there",
+        Cause::Drained => "an operator had drained it",
     }
 }
 

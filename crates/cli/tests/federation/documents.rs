@@ -121,6 +121,8 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     );
     assert_eq!(reader.run("reallocate")["proposals"][0]["moved"], true);
     reader.run("reallocate --reset");
+    assert_eq!(reader.run("admin drain lyon --why maintenance")["drained"]["by"], "root");
+    assert!(reader.run("admin resume lyon --why done")["drained"].is_null());
     reader.shows("queue --moves", |moves| moves["moves"][0]["job_id"] == waiting.as_str()).await;
     assert_eq!(reader.run(&format!("explain {waiting}"))["moves"].as_array().unwrap().len(), 1);
     reader.run(&format!("cancel {waiting} {shorter}"));

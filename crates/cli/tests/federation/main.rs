@@ -7,6 +7,7 @@ mod harness;
 mod schemas;
 
 mod accounts;
+mod administration;
 mod basics;
 mod benefit;
 mod certificates;

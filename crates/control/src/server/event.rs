@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AdmissionRefusal, SubjobCommand, SubjobEvent, Submit};
+use super::{AdmissionRefusal, Drain, SubjobCommand, SubjobEvent, Submit};
 use crate::access::Caller;
 use crate::batch;
 use crate::coallocation::SubjobState;
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply};
 use crate::job::JobRecord;
 use crate::local::LocalJob;
-use crate::names::Handle;
 use crate::names::Token;
+use crate::names::{Handle, User};
 use crate::signed::HandoffSignature;
 
 /// A change of a server's state.
@@ -41,6 +41,24 @@ pub enum Event {
         number: u32,
         /// The user.
         caller: Caller,
+    },
+    /// An operator has the server accept no new jobs.
+    Drain {
+        /// The caller to answer.
+        reply: Token,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
+    /// An operator has the server accept jobs again.
+    Resume {
+        /// The caller to answer.
+        reply: Token,
+        /// The operator, for readers of the journal.
+        by: User,
+        /// The operator's reason, for readers of the journal.
+        why: String,
     },
     /// The agents know the job numbers that an earlier journal of this server used.
     Numbered {
@@ -182,4 +200,6 @@ pub enum Answer {
     Decision(HandoffDecision),
     /// The state of a subjob of a launch.
     Subjob(SubjobState),
+    /// Whether the server is drained now.
+    Drained(Option<Drain>),
 }

@@ -5,6 +5,7 @@
 //! journaled before the commands that follow from it are carried out. Queries are not journaled.
 
 mod admission;
+mod draining;
 mod event;
 #[cfg(test)]
 mod handoff_bench;
@@ -49,6 +50,7 @@ use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 
 pub use admission::{AdmissionRefusal, Submit};
+pub use draining::Drain;
 pub use event::{Answer, Command, Event};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
@@ -160,6 +162,8 @@ pub struct Server {
     runtimes: Runtimes<String>,
     /// Number of failed jobs.
     failures: u64,
+    /// The act of an operator that drained the server.
+    drained: Option<Drain>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
@@ -191,6 +195,7 @@ impl Server {
             history: learning::empty(),
             runtimes: prospects::empty(),
             failures: 0,
+            drained: None,
             next: 1,
             numbered: false,
         })
@@ -215,6 +220,14 @@ impl Server {
             }
             Event::Withdraw { reply, number, caller } => {
                 let answer = self.recall(now, number, &caller, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Drain { reply, by, why } => {
+                let answer = self.drain(now, by, why);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Resume { reply, .. } => {
+                let answer = self.resume();
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Numbered { highest } => self.start_numbering_after(highest),

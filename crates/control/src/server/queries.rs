@@ -46,8 +46,8 @@ impl Server {
         request: &Request,
         speed: Speed,
     ) -> Result<Estimate, AdmissionRefusal> {
-        if let Some(why) = self.batch.closed() {
-            return Err(AdmissionRefusal::Other(Cause::BatchSystem.because(why)));
+        if let Some(reason) = self.closed() {
+            return Err(AdmissionRefusal::Other(reason));
         }
         let bounds = self.batch.bounds();
         let available = bounds.procs.unwrap_or(self.procs());
@@ -193,7 +193,7 @@ impl Server {
 
     /// Why this server takes no jobs from other servers at the moment.
     pub(super) fn closed_to_others(&self) -> Option<String> {
-        self.batch.closed().or_else(|| self.batch.limited())
+        self.closed().map(|reason| reason.why).or_else(|| self.batch.limited())
     }
 
     /// The processors of its cluster.

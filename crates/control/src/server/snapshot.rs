@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::source::OutgoingJob;
 use super::subjobs::Subjobs;
 use super::target::PreparedJob;
-use super::{Answer, Command, Event, Server, ServerConfig, ServerJob, learning, prospects};
+use super::{Answer, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
@@ -43,6 +43,8 @@ pub struct ServerState {
     history: Vec<Recent>,
     runtimes: Vec<CategoryDump<String>>,
     failures: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    drained: Option<Drain>,
 }
 
 impl Server {
@@ -64,6 +66,7 @@ impl Server {
             history,
             runtimes,
             failures,
+            drained,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -104,6 +107,7 @@ impl Server {
             history: learning::restore(&history),
             runtimes: prospects::restore(&runtimes),
             failures,
+            drained,
             next,
             numbered,
         })
@@ -137,11 +141,13 @@ impl Machine for Server {
                 | Answer::Elsewhere(_)
                 | Answer::Decision(HandoffDecision::Abort | HandoffDecision::Commit { .. })
                 | Answer::NoSuchJob => true,
-                // These are recorded: the first cancellation of a running job, and each step of a handoff.
+                // These are recorded: the first cancellation of a running job, each step of a handoff and each act of an
+                // operator.
                 Answer::Cancelling(_)
                 | Answer::MoveOutcome(_)
                 | Answer::Handoff(_)
                 | Answer::Subjob(_)
+                | Answer::Drained(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,
@@ -167,6 +173,7 @@ impl Machine for Server {
             history: self.history.dump(),
             runtimes: self.runtimes.dump(),
             failures: self.failures,
+            drained: self.drained.clone(),
         }
     }
 }

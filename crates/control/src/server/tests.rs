@@ -1,3 +1,4 @@
+mod draining;
 mod external_siblings;
 mod external_subjobs;
 mod handoffs;

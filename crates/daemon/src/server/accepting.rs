@@ -126,6 +126,7 @@ impl Service {
             | Answer::Handoff(_)
             | Answer::Decision(_)
             | Answer::Subjob(_)
+            | Answer::Drained(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
         }
     }

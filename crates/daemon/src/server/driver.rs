@@ -129,6 +129,7 @@ fn count(answer: &Answer) {
         | Answer::Handoff(_)
         | Answer::Decision(_)
         | Answer::Subjob(_)
+        | Answer::Drained(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))
         | Answer::NoSuchJob => {}
     }

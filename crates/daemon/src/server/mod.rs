@@ -2,6 +2,7 @@
 
 mod accepting;
 mod accounts;
+mod admin;
 mod claims;
 pub(crate) mod cluster;
 mod driver;

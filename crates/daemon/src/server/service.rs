@@ -122,6 +122,20 @@ impl proto::server_server::Server for Service {
         self.end(&caller, &handle, |reply, number, caller| Event::Withdraw { reply, number, caller }).await
     }
 
+    async fn drain(
+        &self,
+        request: Request<proto::AdminRequest>,
+    ) -> Result<Response<proto::DrainReply>, Status> {
+        self.administer("drain a server", request, |reply, by, why| Event::Drain { reply, by, why }).await
+    }
+
+    async fn resume(
+        &self,
+        request: Request<proto::AdminRequest>,
+    ) -> Result<Response<proto::DrainReply>, Status> {
+        self.administer("resume a server", request, |reply, by, why| Event::Resume { reply, by, why }).await
+    }
+
     async fn explain(
         &self,
         request: Request<proto::JobRequest>,

@@ -73,6 +73,8 @@ pub(super) struct Checks {
     /// Jobs cancelled by an administrator, and jobs whose processes were killed.
     cancelled: BTreeSet<Handle>,
     killed: BTreeSet<Handle>,
+    /// Servers that an operator knows to be drained.
+    drained: BTreeSet<usize>,
 }
 
 impl Checks {
@@ -85,6 +87,7 @@ impl Checks {
             progress: vec![BTreeMap::new(); agents],
             cancelled: BTreeSet::new(),
             killed: BTreeSet::new(),
+            drained: BTreeSet::new(),
         }
     }
 
@@ -107,6 +110,10 @@ impl Checks {
     pub(super) fn accepted(&mut self, index: usize, daemon: &Daemon<Server>) {
         for command in daemon.node.pending_commands() {
             if let Command::Reply { answer: Answer::Accepted(record), .. } = command {
+                if self.drained.contains(&index) && !self.keys.contains_key(&record.key) {
+                    let what = format!("c{index} accepts {} although it is drained", record.handle);
+                    return self.report_violation(Violation::new("drained", what));
+                }
                 let known = self.keys.entry(record.key).or_insert_with(|| record.handle.clone());
                 if *known != record.handle {
                     let what = format!(
@@ -118,6 +125,16 @@ impl Checks {
                 self.jobs.entry(record.handle.clone()).or_default();
             }
         }
+    }
+
+    /// Records that an operator knows a server to be drained.
+    pub(super) fn drained(&mut self, index: usize) {
+        self.drained.insert(index);
+    }
+
+    /// Records that an operator has a server resume, from now on.
+    pub(super) fn resumed(&mut self, index: usize) {
+        self.drained.remove(&index);
     }
 
     /// Checks the acceptance that a client received against the journals.

@@ -113,6 +113,7 @@ impl World {
                 let forgotten = match self.bug {
                     Some(Bug::ForgetsPrepared) => Some("prepared"),
                     Some(Bug::ForgetsSubjobs) => Some("subjobs"),
+                    Some(Bug::DrainedAccepts) => Some("drained"),
                     _ => None,
                 };
                 if let Some(part) = forgotten

@@ -11,6 +11,7 @@
 //! - `two servers`: no two servers may start the same job, also by what their journals hold;
 //! - `once`: a job is accepted once and started once;
 //! - `cores`: no core runs two jobs;
+//! - `drained`: a server that an operator knows to be drained accepts no job;
 //! - `back`: no record of a job in an agent or an archive goes back to an earlier state.
 //!
 //! These are checked after the last fault:
@@ -30,6 +31,7 @@ mod checks;
 mod clients;
 mod connections;
 mod daemon;
+mod drains;
 mod event_delivery;
 mod external;
 mod injection;
@@ -89,6 +91,8 @@ pub enum Bug {
     QueuedIsPrepared,
     /// A coordinator takes a missing answer to its end decision for an ended subjob.
     SilenceIsEnd,
+    /// A restarted server has lost that it is drained.
+    DrainedAccepts,
 }
 
 /// The kind of a federation.

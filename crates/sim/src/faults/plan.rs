@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::FederationKind;
+use super::drains::PlannedDrain;
 use super::external::SitePlan;
 use super::launches::PlannedLaunch;
 use crate::protocol::Hierarchy;
@@ -47,6 +48,7 @@ pub(super) struct Plan {
     /// The external batch systems, by server.
     pub(super) sites: BTreeMap<usize, SitePlan>,
     pub(super) launches: Vec<PlannedLaunch>,
+    pub(super) drains: Vec<PlannedDrain>,
 }
 
 /// A planned job, and what its user does.
@@ -120,6 +122,12 @@ impl Plan {
             }
             FederationKind::Embedded | FederationKind::Mixed => Vec::new(),
         };
+        let drains = if seed < DRAINED_FROM {
+            Vec::new()
+        } else {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "drains"));
+            PlannedDrain::draw(&mut rng, platform.clusters().len(), until)
+        };
         let tuner = tuner(&mut rng, seed);
         let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
         if siblings {
@@ -138,6 +146,7 @@ impl Plan {
             faults: fault_rates(&mut rng, until),
             sites,
             launches,
+            drains,
         }
     }
 }
@@ -150,6 +159,8 @@ fn launches(rng: &mut ChaCha8Rng, until: u64) -> Vec<PlannedLaunch> {
 /// Schedules from this seed on use every tuner and every queue order. Tests name many lower seeds for rare events, which
 /// other job sizes would remove.
 const VARIED_FROM: u64 = 1_000_000;
+/// In schedules from this seed on operators drain servers, for the same reason.
+const DRAINED_FROM: u64 = 200_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

@@ -23,6 +23,8 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Submit { submit, .. } => format!("Submit {} of {:?}", submit.name, submit.work),
         Event::Cancel { number, .. } => format!("Cancel its job {number}"),
         Event::Withdraw { number, .. } => format!("Withdraw its job {number} if it waits"),
+        Event::Drain { by, why, .. } => format!("Drained by {by}: {why}"),
+        Event::Resume { by, why, .. } => format!("Resumed by {by}: {why}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),
         Event::ProposeMove { proposal, .. } => {

@@ -17,6 +17,7 @@ use super::checks::{Checks, Violation};
 use super::clients::Client;
 use super::connections::{Connection, DownMessage, UpMessage};
 use super::daemon::{Daemon, ORIGIN};
+use super::drains::OpenActs;
 use super::external::{Site, SiteEvent};
 use super::launches::{self, Launches};
 use super::plan::Plan;
@@ -78,6 +79,9 @@ pub(super) enum WorldEvent {
     ConnectionBreak,
     /// An operator sends a request to an agent.
     Operator,
+    /// An operator drains a server or has it resume, and repeats that.
+    Drain(usize, bool),
+    RepeatDrain(usize, bool),
     /// Checks whether the federation has settled.
     CheckSettled,
 }
@@ -116,6 +120,7 @@ pub(super) struct World {
     /// Pairs of peers that cannot reach each other, and until when.
     pub(super) partitions: BTreeMap<(Peer, Peer), u64>,
     pub(super) launches: Launches,
+    pub(super) acts: OpenActs,
     pub(super) checks: Checks,
     /// When the federation had settled.
     settled: Option<u64>,
@@ -169,6 +174,7 @@ impl World {
             calls: BTreeMap::new(),
             partitions: BTreeMap::new(),
             launches,
+            acts: OpenActs::new(),
             checks,
             settled: None,
             trace: traced.then(Vec::new),
@@ -203,6 +209,7 @@ impl World {
         }
         self.start_sites();
         self.start_launches();
+        self.start_drains();
         self.after(self.plan.faults.until, WorldEvent::CheckSettled);
     }
 
@@ -344,6 +351,8 @@ impl Simulation for World {
             WorldEvent::ClockJump => self.jump_random_clock(),
             WorldEvent::ConnectionBreak => self.break_random_connection(),
             WorldEvent::Operator => self.send_operator_request(),
+            WorldEvent::Drain(server, drains) => self.drain(server, drains),
+            WorldEvent::RepeatDrain(server, drains) => self.repeat_drain(server, drains),
             WorldEvent::CheckSettled => self.check_settled(),
         }
         match self.checks.violation.take() {

@@ -54,6 +54,7 @@ impl Driver<'_> {
                         return debug_assert!(false, "no client cancels jobs");
                     }
                     Answer::Subjob(_) => return debug_assert!(false, "no client launches applications"),
+                    Answer::Drained(_) => return debug_assert!(false, "no operator drains servers"),
                 };
                 self.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
             }

@@ -9,6 +9,7 @@ pub(super) use pliant_control::explain::Explanation;
 pub(super) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot};
 pub(super) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
 pub(super) use pliant_control::multi_job;
+pub(super) use pliant_control::server::Drain;
 pub(super) use pliant_control::server_info::ServerInfo;
 pub(super) use pliant_control::signed::{HandoffSignature, SignedClaim};
 pub(super) use pliant_model::{Estimate, Speedup};
@@ -88,6 +89,8 @@ macro_rules! for_each_message {
             signatures_of_servers: HandoffSignature;
             signatures_for_tasks: SignedTasks;
             pages_of_launches: LaunchesPage;
+            acts_of_operators: AdminOrder;
+            drained_servers: Drain;
         }
     };
 }

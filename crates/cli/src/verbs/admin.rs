@@ -1,0 +1,56 @@
+//! `pliant admin`: the acts of operators, which the journals of servers keep.
+
+use clap::{Args, Subcommand};
+use pliant_control::names::Name;
+use pliant_control::server::Drain;
+use pliant_wire::AdminOrder;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::federation::Access;
+use crate::output::Output;
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Has a server accept no new jobs; those that it has wait, move away, run and end as before.
+    Drain(Arguments),
+    /// Has a drained server accept jobs again.
+    Resume(Arguments),
+}
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The server.
+    #[arg(value_name = "SERVER")]
+    server: Name,
+    /// The reason, of one line; the server journals it, and shows that of a drain to users.
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    #[command(flatten)]
+    access: Access,
+}
+
+pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
+    let (Verb::Drain(arguments) | Verb::Resume(arguments)) = verb;
+    let Arguments { server, why, access } = arguments;
+    let session = access.open()?;
+    let order = AdminOrder { why: why.clone() };
+    let drained = session.run(async {
+        match verb {
+            Verb::Drain(_) => session.client.drain(server, &order).await,
+            Verb::Resume(_) => session.client.resume(server, &order).await,
+        }
+    })?;
+    let value = json!({
+        "server": server,
+        "drained": drained.as_ref().map(|Drain { at, by, why }| json!({ "at_s": at.0, "by": by, "why": why })),
+    });
+    output.print("admin", || line(server, drained.as_ref()), value)
+}
+
+fn line(server: &Name, drained: Option<&Drain>) -> String {
+    match drained {
+        Some(_) => format!("{server} accepts no new jobs\n"),
+        None => format!("{server} accepts jobs\n"),
+    }
+}

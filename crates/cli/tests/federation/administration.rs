@@ -1,0 +1,44 @@
+//! The acts of operators.
+
+use pliant_control::job::JobState;
+
+use crate::harness::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
+    let clusters =
+        ["lyon", "paris"].map(|name| Cluster::new(name, 1, if name == "lyon" { 2.0 } else { 1.0 }));
+    let mut federation = Federation::start(&clusters).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let alice = federation.client("alice");
+    let gate = federation.path().join("gate");
+    let running = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await;
+    assert_eq!(running.server().as_str(), "lyon", "the faster one");
+    federation.reaches(&alice, &running.handle, JobState::Active).await;
+
+    // Only operators may do it, and only with a reason.
+    let (code, _, stderr) = user.run("admin drain lyon --why mischief");
+    assert_eq!((code, stderr.contains("only an operator may drain a server")), (2, true), "{stderr}");
+    federation.logged("lyon", &["refused: not an operator", "alice", "drain a server"]).await;
+    assert_eq!(operator.run("admin drain lyon").0, 2);
+    let (code, drained, stderr) = operator.run("admin drain lyon --why disks");
+    assert_eq!((code, &drained["drained"]["why"]), (0, &"disks".into()), "{stderr}");
+
+    // The drain outlives its server's end, and what runs is not ended.
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(2).await;
+    let (code, _, stderr) = user.run("submit say text=hi --server lyon");
+    assert_ne!(code, 0, "{stderr}");
+    assert!(stderr.contains("root has drained the server since") && stderr.contains("disks"), "{stderr}");
+    let elsewhere = run(&alice, &order(rigid("true", 1, 60))).await;
+    assert_eq!(elsewhere.server().as_str(), "paris");
+    assert_eq!(operator.run("admin drain lyon --why disks").1, drained, "the time of the first act stays");
+    std::fs::write(&gate, "").unwrap();
+    federation.reaches(&alice, &running.handle, JobState::Completed).await;
+
+    let (code, resumed, stderr) = operator.run("admin resume lyon --why done");
+    assert_eq!((code, resumed["drained"].is_null()), (0, true), "{stderr}");
+    let again = run(&alice, &order(rigid("true", 1, 60))).await;
+    assert_eq!(again.server().as_str(), "lyon");
+}

@@ -1,0 +1,25 @@
+//! Acts of operators.
+
+use pliant_control::names::Name;
+use pliant_control::server::Drain;
+use pliant_wire::{self as wire, AdminOrder, proto};
+
+use super::{Client, ClientError};
+
+impl Client {
+    /// Has a server accept no new jobs, and returns the act that it knows now; for operators.
+    pub async fn drain(&self, server: &Name, order: &AdminOrder) -> Result<Option<Drain>, ClientError> {
+        let request = self.request(proto::AdminRequest::from(order));
+        let reply = self.server_named(server).await?.drain(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        wire::drained(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Has a server accept jobs again; for operators.
+    pub async fn resume(&self, server: &Name, order: &AdminOrder) -> Result<Option<Drain>, ClientError> {
+        let request = self.request(proto::AdminRequest::from(order));
+        let reply = self.server_named(server).await?.resume(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        wire::drained(reply.into_inner()).map_err(ClientError::protocol)
+    }
+}
