@@ -216,4 +216,28 @@ mod tests {
             listed.iter().filter(|line| !expected.iter().any(|row| row == *line)).collect();
         assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:#?}, unknown: {unknown:#?}");
     }
+
+    #[test]
+    fn the_alert_rules_name_metrics_that_exist() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/prometheus/pliant.rules.yml");
+        let rules = std::fs::read_to_string(path).unwrap();
+        let series: BTreeSet<String> = ALL.iter().flat_map(series).collect();
+        let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+        let words = expressions.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+        let named: BTreeSet<&str> = words.filter(|word| word.starts_with("pliant_")).collect();
+        assert!(named.len() >= 10, "expected at least 10 metrics in {path}, found {named:?}");
+        for name in named {
+            assert!(series.contains(name), "{path} names {name}, which no daemon shows");
+        }
+    }
+
+    /// The names under which Prometheus keeps a metric.
+    fn series(Metric { name, kind, .. }: &Metric) -> Vec<String> {
+        match kind {
+            Kind::Counter | Kind::Gauge => vec![(*name).to_owned()],
+            Kind::Histogram(_) => {
+                ["_bucket", "_sum", "_count"].map(|suffix| format!("{name}{suffix}")).into()
+            }
+        }
+    }
 }

@@ -64,7 +64,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
     let (folder, own) = match own_folder(file, address) {
         Ok(own_folder) => own_folder,
         Err(why) => {
-            tracing::info!(why, "launches are refused");
+            tracing::warn!(why, "launches are refused");
             return Ok(Launches {
                 service: Service { gate, open: Err(why) },
                 thread: None,
