@@ -167,14 +167,16 @@ fn fill(root: &Path, programs: &Programs) -> Result<(), Failure> {
     Step::new("gzip", &["-9", "-n"].into_iter().chain(pages).collect::<Vec<&str>>()).run()
 }
 
-/// Example files, the alert rules, the schemas of JSON documents, and the book.
+/// Example files, alert rules and dashboard, the schemas of JSON documents, and the book.
 fn documents(folder: &Path) -> Result<(), Failure> {
     let source = workspace_root();
     for example in listed(&source.join("deploy/examples"))? {
         let name = example.file_name().unwrap_or_default().to_owned();
         copy(&example, &folder.join("examples").join(name), 0o644)?;
     }
-    copy_tree(&source.join("deploy/prometheus"), &folder.join("prometheus"))?;
+    for monitoring in ["prometheus", "grafana"] {
+        copy_tree(&source.join("deploy").join(monitoring), &folder.join(monitoring))?;
+    }
     copy_tree(&source.join("schemas"), &folder.join("schemas"))?;
     copy_tree(&source.join("docs"), &folder.join("book"))
 }

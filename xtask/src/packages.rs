@@ -13,6 +13,8 @@ pub(crate) fn install(package: &str) {
         Step::new("apt-get", arguments)
             .env("DEBIAN_FRONTEND", "noninteractive")
             .env("APT_LISTCHANGES_FRONTEND", "none")
+            // Tests need the programs; services that come with them (Prometheus, PostgreSQL) are not started.
+            .env("SYSTEMD_OFFLINE", "1")
     };
     let lists = apt(&["-o", "DPkg::Lock::Timeout=120", "update"]);
     let package =

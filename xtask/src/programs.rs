@@ -7,6 +7,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("povray", "povray", "the film of examples/render-encode"),
     ("ffmpeg", "ffmpeg", "the film of examples/render-encode"),
     ("protoc", "protobuf-compiler", "the protocol by another compiler"),
+    ("promtool", "prometheus", "the alert rules and the dashboard by Prometheus"),
 ];
 
 /// Makes sure that they are there if this machine lets us, and says what will be tested.

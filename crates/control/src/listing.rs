@@ -167,8 +167,6 @@ pub enum State {
     Preempted,
     /// Ran, was stopped, and waits again.
     Requeued,
-    /// A state that this version does not know, in the batch system's word.
-    Unknown(String),
 }
 
 /// The phase of a job, by the use of cores.
@@ -209,9 +207,9 @@ pub enum WaitReason {
 }
 
 impl State {
-    /// The phase of this state; none if the state is unknown.
-    pub fn phase(&self) -> Option<Phase> {
-        Some(match self {
+    /// The phase of this state.
+    pub fn phase(&self) -> Phase {
+        match self {
             State::Pending | State::Held | State::Requeued => Phase::Waiting,
             State::Configuring | State::Running | State::Suspended | State::Stopped | State::Completing => {
                 Phase::Running
@@ -224,18 +222,14 @@ impl State {
             | State::NodeFailed
             | State::OutOfMemory
             | State::Preempted => Phase::Ended,
-            State::Unknown(_) => return None,
-        })
+        }
     }
 }
 
 impl ListedJob {
-    /// The phase of the job. In an unknown state it runs if it has nodes.
+    /// The phase of the job.
     pub fn phase(&self) -> Phase {
-        self.state.phase().unwrap_or(match self.allocations.is_empty() {
-            true => Phase::Waiting,
-            false => Phase::Running,
-        })
+        self.state.phase()
     }
 
     /// Whether it has started. A job that has not can run elsewhere.

@@ -92,6 +92,12 @@ impl BatchSystem {
                 if let Some(hidden) = self.hidden() {
                     tracing::warn!(private = ?about.private, "{hidden}");
                 }
+                if !about.is_documented() {
+                    tracing::warn!(
+                        version = about.version,
+                        "expected slurm 21.08 to 24.11, whose documentation the commands follow: output that is not understood is an error"
+                    );
+                }
                 if about.forgets_within(Span(slurm.settings().period_s.into())) {
                     tracing::warn!(
                         min_job_age = about.min_job_age.0,

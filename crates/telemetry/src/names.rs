@@ -103,6 +103,8 @@ table! {
         "When the last snapshot was taken, since the Unix epoch.";
     JOURNAL_SNAPSHOT_FAILURES = "pliant_journal_snapshot_failures_total", Kind::Counter, Count, [],
         "Snapshots that could not be written.";
+    READY = "pliant_ready", Kind::Gauge, Count, [],
+        "1 if the daemon is ready, otherwise 0, as on the page `/readyz`.";
     OPEN_CONNECTIONS = "pliant_open_connections", Kind::Gauge, Count, [],
         "Open connections of the protocol.";
     CONNECTIONS_REFUSED = "pliant_connections_refused_total", Kind::Counter, Count, ["reason"],
@@ -218,16 +220,17 @@ mod tests {
     }
 
     #[test]
-    fn the_alert_rules_name_metrics_that_exist() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/prometheus/pliant.rules.yml");
-        let rules = std::fs::read_to_string(path).unwrap();
+    fn alerts_and_dashboard_name_metrics_that_exist() {
         let series: BTreeSet<String> = ALL.iter().flat_map(series).collect();
-        let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
-        let words = expressions.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
-        let named: BTreeSet<&str> = words.filter(|word| word.starts_with("pliant_")).collect();
-        assert!(named.len() >= 10, "expected at least 10 metrics in {path}, found {named:?}");
-        for name in named {
-            assert!(series.contains(name), "{path} names {name}, which no daemon shows");
+        for file in ["prometheus/pliant.rules.yml", "prometheus/tests.yml", "grafana/pliant.json"] {
+            let path = format!("{}/../../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let named: BTreeSet<&str> = words.filter(|word| word.starts_with("pliant_")).collect();
+            assert!(named.len() >= 10, "expected at least 10 metrics in {file}, found {named:?}");
+            for name in named {
+                assert!(series.contains(name), "{file} names {name}, which no daemon shows");
+            }
         }
     }
 

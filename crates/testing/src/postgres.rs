@@ -23,12 +23,31 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Server {
     process: Child,
     folder: TempDir,
+    port: u16,
     databases: AtomicU32,
+}
+
+/// The certificate and the key of a server, as PEM.
+#[derive(Clone, Copy)]
+pub struct Credentials<'a> {
+    /// The certificate.
+    pub certificate: &'a str,
+    /// Its key.
+    pub key: &'a str,
 }
 
 impl Server {
     /// Starts a server. None, and a note of what was left out, if its programs are not there.
     pub fn start() -> Option<Rc<Server>> {
+        Server::start_with(None)
+    }
+
+    /// Starts a server that also listens on 127.0.0.1, with TLS.
+    pub fn start_with_tls(credentials: Credentials<'_>) -> Option<Rc<Server>> {
+        Server::start_with(Some(credentials))
+    }
+
+    fn start_with(tls: Option<Credentials<'_>>) -> Option<Rc<Server>> {
         let Some(programs) = programs() else {
             skip(Needed::Program, "the PostgreSQL server (initdb, postgres) is not there");
             return None;
@@ -54,7 +73,26 @@ impl Server {
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let log = fs::File::create(folder.path().join("log")).unwrap();
-        let settings = ["listen_addresses=", "shared_buffers=16MB", "max_connections=30", "fsync=on"];
+        let mut settings = vec!["shared_buffers=16MB", "max_connections=30", "fsync=on"];
+        let mut port = 5432;
+        if let Some(Credentials { certificate, key }) = tls {
+            let data = folder.path().join("data");
+            for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+                let path = data.join(name);
+                fs::write(&path, text).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+                if let Some((user, group)) = user {
+                    chown(&path, Some(user), Some(group)).unwrap();
+                }
+            }
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            port = free.local_addr().unwrap().port();
+            settings.extend(["listen_addresses=127.0.0.1", "ssl=on"]);
+        } else {
+            settings.push("listen_addresses=");
+        }
+        let port_setting = format!("port={port}");
+        settings.push(&port_setting);
         let process = program("postgres")
             .args(["-D", "data", "-k"])
             .arg(folder.path())
@@ -63,7 +101,7 @@ impl Server {
             .stderr(log)
             .spawn()
             .unwrap();
-        let server = Server { process, folder, databases: AtomicU32::new(0) };
+        let server = Server { process, folder, port, databases: AtomicU32::new(0) };
         let begun = Instant::now();
         while server.try_query("postgres", "SELECT 1").is_err() {
             assert!(
@@ -85,7 +123,7 @@ impl Server {
 
     /// The server's socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join(".s.PGSQL.5432")
+        self.folder.path().join(format!(".s.PGSQL.{}", self.port))
     }
 
     fn query(&self, database: &str, text: &str) -> Vec<String> {
@@ -94,7 +132,8 @@ impl Server {
 
     /// The first column of all answers.
     fn try_query(&self, database: &str, text: &str) -> Result<Vec<String>, tokio_postgres::Error> {
-        let address = format!("host={} user=pliant dbname={database}", self.folder.path().display());
+        let folder = self.folder.path().display();
+        let address = format!("host={folder} port={} user=pliant dbname={database}", self.port);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (client, connection): (Client, _) = tokio_postgres::connect(&address, NoTls).await?;
@@ -127,12 +166,17 @@ pub struct Database {
 impl Database {
     /// Its connection string.
     pub fn connection(&self) -> String {
-        self.connection_by(&self.server.folder.path().display().to_string(), 5432)
+        self.connection_by(&self.server.folder.path().display().to_string(), self.server.port)
     }
 
     /// The connection string, by way of another address.
     pub fn connection_by(&self, host: &str, port: u16) -> String {
         format!("host={host} port={port} user=pliant dbname={}", self.name)
+    }
+
+    /// The connection string by way of the server's port, under a name of this host.
+    pub fn connection_as(&self, host: &str) -> String {
+        self.connection_by(host, self.server.port)
     }
 
     /// Asks the database; the first column.

@@ -17,6 +17,9 @@
 pub mod bounds;
 
 mod admin;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod any_bytes;
 mod attach;
 mod cause;
 mod cluster_snapshots;

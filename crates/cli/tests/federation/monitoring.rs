@@ -54,6 +54,8 @@ async fn a_server_without_its_parent_is_not_ready() {
     let Monitored { mut federation, at_master, at_lyon } = Monitored::start().await;
     let ready = async || page(at_lyon, "/readyz").filter(|page| page.contains("\"ready\":true"));
     until("lyon to be ready", ready).await;
+    let shows = |value: &str| page(at_lyon, "/metrics").is_some_and(|page| page.contains(value));
+    assert!(shows("\npliant_ready 1\n"));
     until("the master to show its last contact with lyon", async || age(at_master, "server/lyon")).await;
     federation.kill(MASTER);
     let gone = async || {
@@ -62,6 +64,7 @@ async fn a_server_without_its_parent_is_not_ready() {
     };
     let reason = until("lyon to miss its parent", gone).await;
     assert!(reason.contains(&format!("no answer from {} for ", federation.address(MASTER))), "{reason}");
+    assert!(shows("\npliant_ready 0\n"));
     let old = async || age(at_lyon, "parent").filter(|age| *age > 8.0);
     until("the age to grow without a line", old).await;
     federation.revive(MASTER);

@@ -9,6 +9,7 @@ use pliant_testing::postgres::Server;
 use pliant_transport::Role;
 
 use crate::harness::*;
+use crate::monitoring::{page, pages};
 
 const AGENTS: [&str; 2] = ["first", "second"];
 
@@ -18,8 +19,9 @@ async fn a_standby_agent_goes_on_where_the_first_one_was() {
     let journal = format!("postgres = \"{}\"", database.connection());
     let mut federation = Federation::without_daemons();
     // Each leads for a moment, so that it is known where it listens.
-    for agent in AGENTS {
-        federation.add_agent_on(agent, &journal);
+    let (at_first, http) = pages();
+    for (agent, keys) in AGENTS.into_iter().zip([format!("{journal}\n{http}"), journal]) {
+        federation.add_agent_on(agent, &keys);
         federation.stop(agent);
     }
     federation.revive("first");
@@ -41,6 +43,8 @@ async fn a_standby_agent_goes_on_where_the_first_one_was() {
         servers.iter().any(|server| server.attached).then_some(())
     };
     until("lyon to be attached to the first agent", attached).await;
+    let ready = page(at_first, "/readyz").unwrap();
+    assert!(ready.contains("\"notes\":[\"agent first coordinates no launches: its journal"), "{ready}");
     let gate = federation.path().join("gate");
     let text = format!("while [ ! -e '{}' ]; do sleep 0.05; done; echo done", gate.display());
     let before = submit(&alice, &order(rigid("echo before", 1, 60))).await.handle;

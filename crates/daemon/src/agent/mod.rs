@@ -61,7 +61,7 @@ pub async fn serve(
         verifier: front.certificates.server.clone(),
         gate: front.gate.clone(),
     };
-    let Launches { service: launches, thread: coordinator, health: launches_health } =
+    let Launches { service: launches, thread: coordinator, health: launches_health, refused } =
         launches::start(context).await?;
     let (upward, outbound) = upward(host.next_update());
     let (connections, parent_requests) = (ChildConnections::default(), ParentRequests::default());
@@ -86,7 +86,10 @@ pub async fn serve(
     let contact = has_parent.then(ParentContact::start);
     let parent = contact.clone();
     let ready_page = move || {
-        let readiness = readiness(&health, parent.as_ref());
+        let mut readiness = readiness(&health, parent.as_ref());
+        if let Some(why) = &refused {
+            readiness = readiness.noting(why);
+        }
         match launches_health.failure() {
             Some(why) => readiness.but("launches", why),
             None => readiness,

@@ -215,15 +215,19 @@ async fn answer(stream: TcpStream, pages: Router, mut stopped: watch::Receiver<b
     }
 }
 
-fn pages<R>(metrics: PrometheusHandle, ready: R) -> Router
+fn pages<R>(handle: PrometheusHandle, ready: R) -> Router
 where
     R: Fn() -> Readiness + Send + Sync + 'static,
 {
     let ready = Arc::new(ready);
+    let measured = ready.clone();
     Router::new()
         .route(
             "/metrics",
-            get(async move || (plain("text/plain; version=0.0.4; charset=utf-8"), metrics.render())),
+            get(async move || {
+                metrics::gauge!(names::READY).set(if measured().is_ready() { 1.0 } else { 0.0 });
+                (plain("text/plain; version=0.0.4; charset=utf-8"), handle.render())
+            }),
         )
         .route("/healthz", get(async || (plain("text/plain; charset=utf-8"), "ok\n")))
         .route("/readyz", get(async move || readiness_page(&ready())))

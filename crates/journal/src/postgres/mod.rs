@@ -13,15 +13,15 @@
 mod schema;
 mod session;
 mod statements;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::Config;
 use tokio_postgres::types::ToSql;
 
 use self::schema::Metadata;
-use self::session::{Executor, Session, configuration};
+use self::session::{Executor, Session, Target};
 use self::statements::PostgresReader;
 use crate::archive::Reader;
 use crate::sequence::{Fresh, Tail};
@@ -38,7 +38,7 @@ const LOCATION: &str = "the PostgreSQL database";
 /// The leader's journal.
 pub(super) struct Postgres {
     executor: Arc<Executor>,
-    config: Config,
+    target: Target,
     id: u64,
     /// The number of this leader, from 1.
     term: i64,
@@ -49,15 +49,15 @@ pub(super) struct Postgres {
 
 impl Postgres {
     pub(super) fn open(connection: &str) -> Result<Postgres, JournalError> {
-        let config = configuration(connection)?;
+        let target = Target::read(connection)?;
         let executor = Executor::new()?;
-        let mut session = Session::open(&executor, &config)?;
-        schema::prepare(&mut session)?;
+        let mut session = Session::open(&executor, &target)?;
+        session.without_limit(schema::prepare)?;
         let (mut logged, mut pause) = (false, FIRST_RETRY);
         loop {
             match lead(&mut session) {
                 Ok(Some(Metadata { id, term, tail })) => {
-                    return Ok(Postgres { executor, config, id, term, tail, session: Some(session) });
+                    return Ok(Postgres { executor, target, id, term, tail, session: Some(session) });
                 }
                 Ok(None) if !logged && pause == RETRY => {
                     tracing::info!("standing by: another daemon has the journal");
@@ -66,7 +66,7 @@ impl Postgres {
                 Ok(None) => {}
                 Err(JournalError::Unreachable { why }) => {
                     tracing::warn!(%why, "standing by: cannot reach the journal's database");
-                    if let Ok(again) = Session::open(&executor, &config) {
+                    if let Ok(again) = Session::open(&executor, &target) {
                         session = again;
                     }
                 }
@@ -81,7 +81,7 @@ impl Postgres {
     fn connect(&mut self) -> Result<(), JournalError> {
         if !self.session.as_ref().is_some_and(Session::is_open) {
             self.session = None;
-            let mut session = Session::open(&self.executor, &self.config)?;
+            let mut session = Session::open(&self.executor, &self.target)?;
             self.check_term(&schema::metadata(&mut session)?)?;
             if !schema::try_lock(&mut session)? {
                 // The database has not noticed yet that the old connection is lost, or a standby is taking the lock:
@@ -202,7 +202,7 @@ impl Journal for Postgres {
     }
 
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
-        Ok(Box::new(Reader(PostgresReader::new(self.config.clone())?)))
+        Ok(Box::new(Reader(PostgresReader::new(self.target.clone())?)))
     }
 }
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::LOCATION;
-use super::session::{Executor, Session};
+use super::session::{Executor, Session, Target};
 use crate::archive::ReadConnection;
 use crate::database::{Row, Statements, Value};
 use crate::listing::JOB_COLUMNS;
@@ -62,13 +61,13 @@ fn row(row: &tokio_postgres::Row) -> Result<Row, JournalError> {
 /// A reader of a journal. Connects with the first query, and again after a connection was lost.
 pub(super) struct PostgresReader {
     executor: Arc<Executor>,
-    config: Config,
+    target: Target,
     session: Option<Session>,
 }
 
 impl PostgresReader {
-    pub(super) fn new(config: Config) -> Result<PostgresReader, JournalError> {
-        Ok(PostgresReader { executor: Executor::new()?, config, session: None })
+    pub(super) fn new(target: Target) -> Result<PostgresReader, JournalError> {
+        Ok(PostgresReader { executor: Executor::new()?, target, session: None })
     }
 }
 
@@ -84,7 +83,7 @@ impl ReadConnection for PostgresReader {
                 other => return other,
             }
         }
-        let session = self.session.insert(Session::open(&self.executor, &self.config)?);
+        let session = self.session.insert(Session::open(&self.executor, &self.target)?);
         read_once(session, &mut read)
     }
 }

@@ -3,6 +3,7 @@
 
 mod postgres;
 mod support;
+mod tls;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -127,6 +127,13 @@ impl Unreadable {
     }
 }
 
+/// Checks that the message of an error is short, and one line.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fit_to_show(unreadable: &Unreadable) {
+    let shown = unreadable.to_string();
+    assert!(shown.len() < 8_000 && !shown.contains(char::is_control), "{shown:?}");
+}
+
 impl System {
     pub(crate) fn no_answer(self, command: &'static str, why: impl Into<String>) -> BatchSystemError {
         BatchSystemError::NoAnswer { system: self, command, why: why.into() }

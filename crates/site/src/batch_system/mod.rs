@@ -1,6 +1,8 @@
 //! What drivers of batch systems share: running commands, errors, checks of settings, submissions and listings.
 
 pub(crate) mod commands;
+#[cfg(test)]
+pub(crate) mod damaged;
 pub(crate) mod error;
 pub(crate) mod search;
 pub(crate) mod settings;

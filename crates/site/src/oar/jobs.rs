@@ -69,32 +69,40 @@ pub(super) fn read(
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let user = text("job_user").to_owned();
         let tagged = who.number(text("name")).filter(|number| who.is_of(*number, &user));
-        match serde_json::from_value::<Job>(value) {
-            Ok(job) => {
+        let read = serde_json::from_value::<Job>(value)
+            .map_err(|error| unreadable(&format!("job {id}"), &error))
+            .and_then(|job| {
                 let gives_way = job.types.iter().any(|kind| kind == "besteffort");
-                let listed = listed(id, tagged, job, resources);
+                Ok((listed(&id, tagged, job, resources)?, gives_way))
+            });
+        match read {
+            Ok((listed, gives_way)) => {
                 if tagged.is_some() || (listed.phase() != Phase::Ended && !gives_way) {
                     queue.jobs.push(listed);
                 }
             }
-            Err(error) if tagged.is_some() => return Err(unreadable(&format!("job {id}"), &error)),
-            Err(error) => queue.unread.push(unreadable(&format!("job {id}"), &error).to_string()),
+            Err(why) if tagged.is_some() => return Err(why),
+            Err(why) => queue.unread.push(why.to_string()),
         }
     }
     Ok(queue)
 }
 
-fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> ListedJob {
+fn listed(id: &str, tagged: Option<u32>, job: Job, resources: &Resources) -> Result<ListedJob, Unreadable> {
+    let wrong = |field: &str, expected, found: &str| {
+        Unreadable::new("oarstat", &format!("job {id}, {field}"), expected, found)
+    };
     let instant = |number: &Number| Some(Time(number.0)).filter(|time| time.0 > 0);
     let walltime = job.walltime.map(|seconds| Span(seconds.0));
-    let wanted = requested::read(&job.wanted_resources, resources.size()).unwrap_or_default();
+    let wanted = requested::read(&job.wanted_resources, resources.size())
+        .ok_or_else(|| wrong("wanted_resources", "resources and walltimes", &job.wanted_resources))?;
     // The one that is planned, or else the first.
     let chosen = wanted.iter().find(|one| Some(one.walltime) == walltime).or(wanted.first());
     let shape = chosen.map(|one| CoreLayout { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });
     let mut listed = ListedJob {
-        id,
+        id: id.to_owned(),
         job_number: tagged,
-        state: state(&job),
+        state: state(&job).ok_or_else(|| wrong("state", "a state of a job", &job.state))?,
         partition: job.queue.clone(),
         shape: shape.unwrap_or_default(),
         allocations: node_names(&job, resources),
@@ -132,13 +140,13 @@ fn listed(id: String, tagged: Option<u32>, job: Job, resources: &Resources) -> L
         let cores = job.assigned_resources.len() as u32;
         listed.shape = CoreLayout { cores, nodes: None, exclusive: false };
     }
-    listed
+    Ok(listed)
 }
 
-/// The state of a job. How one ended that OAR does not call terminated stands in its events.
-fn state(job: &Job) -> State {
+/// The state of a job; none for a word that is no state. How one ended that OAR does not call terminated stands in its events.
+fn state(job: &Job) -> Option<State> {
     let has = |kinds: &[&str]| job.events.iter().any(|event| kinds.contains(&event.kind.as_str()));
-    match job.state.as_str() {
+    Some(match job.state.as_str() {
         "Waiting" | "toAckReservation" => State::Pending,
         "Hold" => State::Held,
         "toLaunch" | "Launching" => State::Configuring,
@@ -157,8 +165,8 @@ fn state(job: &Job) -> State {
         "Error" if has(&["FRAG_JOB_REQUEST"]) => State::Cancelled,
         "Error" if has(NODE_FAILED) => State::NodeFailed,
         "Error" => State::Failed,
-        unknown => State::Unknown(unknown.to_owned()),
-    }
+        _ => return None,
+    })
 }
 
 /// Events of jobs whose nodes did not do what they should.

@@ -22,6 +22,9 @@
 //!
 //! Cost: a command takes 0.15 s to 0.3 s; OAR asks its database several questions for each job of a listing.
 
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod any_text;
 mod call;
 mod error;
 mod jobs;

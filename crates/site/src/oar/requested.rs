@@ -58,7 +58,7 @@ fn alternative(text: &str, size: Size) -> Option<Wanted> {
         let one = group_of(group, size)?;
         wanted.cores = wanted.cores.saturating_add(one.0);
         wanted.nodes = match (wanted.nodes, one.1) {
-            (Some(some), Some(more)) => Some(some + more),
+            (Some(some), Some(more)) => Some(some.saturating_add(more)),
             (some, more) => some.or(more),
         };
         wanted.exclusive |= one.2;

@@ -19,10 +19,13 @@ pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1
 pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |location: &str, expected, found: &str| Unreadable::new("sacct", location, expected, found);
     let mut jobs = Vec::new();
-    for line in printed.lines() {
+    for (index, line) in printed.lines().enumerate() {
         let fields: Vec<&str> = line.splitn(11, '\u{1f}').collect();
         let &[id, word, exit, submit, start, end, user, cores, partition, nodes, name] = fields.as_slice()
         else {
+            if index == 0 {
+                return Err(wrong("a job", "11 fields", line));
+            }
             // The rest of a name with a line end in it, which is no name of Pliant's.
             continue;
         };
@@ -32,9 +35,12 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
             id: id.to_owned(),
             job_number,
             owner: user.to_owned(),
-            state: state(word, ""),
+            state: state(word, "").ok_or_else(|| wrong(id, "a state of a job", word))?,
             partition: partition.to_owned(),
-            shape: CoreLayout { cores: cores.parse().unwrap_or(0), ..CoreLayout::default() },
+            shape: CoreLayout {
+                cores: cores.parse().map_err(|_| wrong(id, "a number of cores", cores))?,
+                ..CoreLayout::default()
+            },
             allocations: allocations(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             submitted: time(submit)?.ok_or_else(|| wrong(id, "seconds", submit))?,
             ..ListedJob::default()
@@ -44,7 +50,7 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
         }
         if job.phase() == Phase::Ended {
             job.ended = time(end)?;
-            job.status = status(exit);
+            job.status = Some(status(exit).ok_or_else(|| wrong(id, "the end of a process", exit))?);
         }
         jobs.push(job);
     }
@@ -65,13 +71,13 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
         let mut job = ListedJob {
             id: id.to_owned(),
             job_number,
-            state: state(word, ""),
+            state: state(word, "").ok_or_else(|| wrong(id, "a state of a job", word))?,
             allocations: allocations(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
             ..ListedJob::default()
         };
         if job.phase() == Phase::Ended {
             (job.started, job.ended) = (time(start)?.filter(|_| job.ever_started()), time(end)?);
-            job.status = status(exit);
+            job.status = Some(status(exit).ok_or_else(|| wrong(id, "the end of a process", exit))?);
         }
         jobs.push(job);
     }

@@ -64,6 +64,10 @@ impl ClusterConfiguration {
             let number = value.split(' ').next().and_then(|number| number.parse().ok());
             number.map(Span).ok_or_else(|| Unreadable::new(COMMAND, key, "seconds", value))
         };
+        let number = |key: &str| {
+            let value = setting(key)?;
+            value.parse().map_err(|_| Unreadable::new(COMMAND, key, "a number", value))
+        };
         let private = setting("PrivateData")?.split(',').filter(|word| *word != "none");
         Ok(ClusterConfiguration {
             version: setting("SLURM_VERSION")?.to_owned(),
@@ -74,12 +78,10 @@ impl ClusterConfiguration {
             min_job_age: seconds("MinJobAge")?,
             kill_wait: seconds("KillWait")?,
             accounts: setting("AccountingStorageType")?.ends_with("/slurmdbd"),
-            array_most: setting("MaxArraySize").ok().and_then(|most| most.parse().ok()).unwrap_or(0),
+            array_most: number("MaxArraySize")?,
             private: private.map(str::to_owned).collect(),
             // `slurm(64030)`.
-            slurm_user: setting("SlurmUser")
-                .map(|user| user.split('(').next().unwrap_or_default().to_owned())
-                .unwrap_or_default(),
+            slurm_user: setting("SlurmUser")?.split('(').next().unwrap_or_default().to_owned(),
         })
     }
 
@@ -87,6 +89,15 @@ impl ClusterConfiguration {
     /// ended is then known from their folders alone. Accounts know them for longer.
     pub fn forgets_within(&self, period: Span) -> bool {
         !self.accounts && self.min_job_age < period + period
+    }
+
+    /// Whether its version is one whose documentation the commands and the formats follow: 21.08 to 24.11.
+    pub fn is_documented(&self) -> bool {
+        let mut numbers = self.version.split('.').map(str::parse::<u32>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(year)), Some(Ok(month))) => ((21, 8)..=(24, 11)).contains(&(year, month)),
+            _ => false,
+        }
     }
 
     /// Whether jobs can be submitted as the tasks of an array of Pliant's.

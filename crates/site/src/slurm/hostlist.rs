@@ -1,7 +1,9 @@
 //! Lists of nodes as Slurm writes them: `n1,rack[1-2]n[01-03,07]`.
 
 /// More than any cluster has; a list that says so is none.
-const NODES_MAX: usize = 1 << 20;
+const NODES_MAX: usize = 1 << 18;
+/// Bytes of a name, as DNS has it; what is longer is no name of a host.
+const NAME_MAX: usize = 255;
 
 /// The nodes of a list, in its order; none if it is not one. An empty list has none.
 pub(super) fn expand(list: &str) -> Option<Vec<String>> {
@@ -16,13 +18,16 @@ pub(super) fn expand(list: &str) -> Option<Vec<String>> {
                 return None;
             }
             let prefix = &rest[..open];
+            if prefix.len() > NAME_MAX {
+                return None;
+            }
             let longer = |name: &String| {
                 numbers.iter().map(|number| format!("{name}{prefix}{number}")).collect::<Vec<_>>()
             };
             names = names.iter().flat_map(longer).collect();
             rest = &rest[close + 1..];
         }
-        if part.is_empty() || rest.contains(']') {
+        if part.is_empty() || rest.len() > NAME_MAX || rest.contains(']') {
             return None;
         }
         nodes.extend(names.into_iter().map(|name| name + rest));
@@ -62,7 +67,7 @@ fn numbers(ranges: &str) -> Option<Vec<String>> {
         }
         let width = first.len();
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if last < first || last - first >= NODES_MAX - numbers.len() {
+        if width > NAME_MAX || last < first || last - first >= NODES_MAX - numbers.len() {
             return None;
         }
         numbers.extend((first..=last).map(|number| format!("{number:0width$}")));
@@ -102,6 +107,14 @@ mod tests {
             ["n[", "n]", "n[]", "n[a]", "n[2-1]", "n[1-]", "n[1", ",", "n1,", "n[1-99999999]", "n[[1]]"]
         {
             assert_eq!(expand(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_host_has_are_refused() {
+        let long = "0".repeat(70_000);
+        for bad in [format!("n[{long}1]"), format!("{long}[1-2]"), format!("n[1-2]{long}")] {
+            assert_eq!(expand(&bad), None);
         }
     }
 

@@ -20,6 +20,9 @@
 //! Cost, measured with 1000 jobs: a listing 20 ms, any other command 4 ms.
 
 mod accounts;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod any_text;
 mod arrays;
 mod call;
 mod configuration;

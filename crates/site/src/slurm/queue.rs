@@ -19,7 +19,7 @@ use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::Submitter;
 
 const SEPARATOR: char = '\u{1f}';
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 19] = [
     "%i", // id; of an array's waiting tasks with their numbers
     "%T", // state
     "%C", // cores
@@ -38,7 +38,6 @@ const FIELDS: [&str; 20] = [
     "%U", // its owner, by number
     "%v", // reservation
     "%f", // features
-    "%b", // other resources
     "%n", // required nodes
 ];
 /// Where the owner stands in them.
@@ -59,7 +58,7 @@ impl Mark {
         Mark(format!("\u{1e}{:016x}{:016x}", draw(), draw()))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn fixed(text: &str) -> Mark {
         Mark(text.to_owned())
     }
@@ -136,11 +135,10 @@ fn jobs(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<Vec<Lis
 fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJob, Unreadable> {
     let fields: Vec<&str> = line.split(SEPARATOR).collect();
     let Ok(fields) = <[&str; FIELDS.len()]>::try_from(fields) else {
-        return Err(Unreadable::new(COMMAND, "a job", "20 fields", line));
+        return Err(Unreadable::new(COMMAND, "a job", "19 fields", line));
     };
     let [id, word, cores, nodes, shared, allocated, planned_on, submit, start, end, limit, ..] = fields;
-    let [.., priority, reason, dependency, partition, user, reservation, features, resources, required] =
-        fields;
+    let [.., priority, reason, dependency, partition, user, reservation, features, required] = fields;
     let wrong = |name: &str, expected, found: &str| {
         Unreadable::new(COMMAND, &format!("job {id}, {name}"), expected, found)
     };
@@ -161,12 +159,16 @@ fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJo
             .filter(|number| user.parse().is_ok_and(|user| who.is_of(*number, &user))),
         id: whole,
         owner: user.to_owned(),
-        state: state(word, reason),
+        state: state(word, reason).ok_or_else(|| wrong("state", "a state of a job", word))?,
         partition: partition.to_owned(),
         shape: CoreLayout {
             cores: count("cores", cores)?,
             nodes: Some(count("number of nodes", nodes)?),
-            exclusive: shared == "NO",
+            exclusive: match shared {
+                "NO" => true,
+                "OK" | "YES" | "USER" | "MCS" | "TOPO" => false,
+                _ => return Err(wrong("oversubscription", "NO, OK, YES, USER, MCS or TOPO", shared)),
+            },
         },
         more_tasks,
         max_running_tasks,
@@ -186,8 +188,7 @@ fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJo
         Phase::Running => job.started = start,
         Phase::Ended => (job.started, job.ended) = (start.filter(|_| job.ever_started()), end),
     }
-    let needs =
-        [("reservation", reservation), ("features", features), ("resources", resources), ("nodes", required)];
+    let needs = [("reservation", reservation), ("features", features), ("nodes", required)];
     job.requirements = needs
         .iter()
         .filter(|(_, text)| !nothing(text))

@@ -4,11 +4,11 @@ use pliant_control::listing::{State, Status, WaitReason};
 use pliant_model::{Span, Time};
 
 /// The state of a job by its word in squeue or sacct: a base state, or a flag that hides it. `reason` distinguishes a held
-/// job from a waiting one.
-pub(super) fn state(word: &str, reason: &str) -> State {
+/// job from a waiting one. None for a word that is no state.
+pub(super) fn state(word: &str, reason: &str) -> Option<State> {
     // sacct says by whom: `CANCELLED by 1000`.
     let word = word.split(' ').next().unwrap_or(word);
-    match word {
+    Some(match word {
         "PENDING" if is_held(reason) => State::Held,
         "PENDING" => State::Pending,
         "REQUEUED" | "REQUEUE_FED" | "EXPEDITING" => State::Requeued,
@@ -28,8 +28,8 @@ pub(super) fn state(word: &str, reason: &str) -> State {
         "NODE_FAIL" | "BOOT_FAIL" | "RECONFIG_FAIL" => State::NodeFailed,
         "OUT_OF_MEMORY" => State::OutOfMemory,
         "PREEMPTED" => State::Preempted,
-        unknown => State::Unknown(unknown.to_owned()),
-    }
+        _ => return None,
+    })
 }
 
 /// Reasons with which a job waits to be released: `JobHeldUser`, `JobHeldAdmin`, `JobHoldMaxRequeue`, and the text

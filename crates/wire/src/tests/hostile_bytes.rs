@@ -3,45 +3,8 @@
 use proptest::prelude::*;
 use prost::Message;
 
-use super::messages::*;
-use super::{drawn, received};
-
-/// Reads bytes as an `M`; if they say something, it can be said again.
-fn understood<M, T>(bytes: &[u8])
-where
-    M: Message + Default + for<'a> From<&'a T>,
-    T: TryFrom<M, Error = Malformed> + Clone + PartialEq + std::fmt::Debug,
-{
-    let Ok(message) = M::decode(bytes) else { return };
-    match T::try_from(message) {
-        Ok(value) => assert_eq!(received::<M, T>(&value), Ok(value)),
-        Err(malformed) => fit_to_show(&malformed),
-    }
-}
-
-fn fit_to_show(malformed: &Malformed) {
-    let shown = malformed.to_string();
-    assert!(shown.len() < 2000 && !shown.contains(char::is_control), "{shown:?}");
-}
-
-fn refused_or_not<M: Message + Default, T>(bytes: &[u8], read: impl Fn(M) -> Result<T, Malformed>) {
-    if let Ok(Err(malformed)) = M::decode(bytes).map(read) {
-        fit_to_show(&malformed);
-    }
-}
-
-macro_rules! understood_or_refused {
-    ($($test:ident: $type:ty;)*) => {
-        fn every_message(bytes: &[u8]) {
-            $(understood::<<$type as HasMessage>::Message, $type>(bytes);)*
-            refused_or_not(bytes, accuracies);
-            refused_or_not(bytes, listed_machines);
-            refused_or_not(bytes, links);
-        }
-    };
-}
-
-for_each_message!(understood_or_refused);
+use super::drawn;
+use crate::any_bytes::*;
 
 /// A message of which a few bytes were changed, or the end cut off.
 fn damaged(message: impl Message) -> impl Strategy<Value = Vec<u8>> {
@@ -67,13 +30,13 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        every_message(&bytes);
+        as_every_message(&bytes);
     }
 
     #[test]
     fn damaged_jobs(bytes in drawn::<JobRecord>().prop_flat_map(|job| damaged(proto::Job::from(&job)))) {
         understood::<proto::Job, JobRecord>(&bytes);
-        every_message(&bytes);
+        as_every_message(&bytes);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use proptest::test_runner::TestRunner;
 use prost::Message;
 
 use super::super::field::{FieldType, NAME, USER, is_unprintable, seconds, shortened};
-use super::messages::*;
 use super::{drawn, received, sent};
+use crate::any_bytes::*;
 
 macro_rules! come_back_the_same {
     ($($test:ident: $type:ty;)*) => {

@@ -30,7 +30,7 @@ fn node(name: &str, cores: u32) -> listing::Node {
 }
 
 fn listed(id: &str, job_number: Option<u32>, state: State) -> ListedJob {
-    let runs = state.phase() == Some(Phase::Running);
+    let runs = state.phase() == Phase::Running;
     let allocation = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
     ListedJob {
         id: id.to_owned(),

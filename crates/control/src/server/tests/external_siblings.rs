@@ -73,7 +73,7 @@ impl Slurm {
 }
 
 pub(super) fn job_41(state: State) -> ListedJob {
-    let runs = state.phase() == Some(Phase::Running);
+    let runs = state.phase() == Phase::Running;
     ListedJob {
         id: "41".to_owned(),
         job_number: Some(1),

@@ -56,6 +56,8 @@ pub(super) struct Launches {
     pub(super) thread: Option<MachineThread>,
     /// Whether its journal can be written.
     pub(super) health: JournalHealth,
+    /// Why the agent coordinates no launches, if it does not.
+    pub(super) refused: Option<String>,
 }
 
 /// Goes on with the launches in the journal, if this agent is to coordinate any.
@@ -66,9 +68,10 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
         Err(why) => {
             tracing::warn!(why, "launches are refused");
             return Ok(Launches {
-                service: Service { gate, open: Err(why) },
+                service: Service { gate, open: Err(why.clone()) },
                 thread: None,
                 health: JournalHealth::default(),
+                refused: Some(why),
             });
         }
     };
@@ -103,7 +106,8 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
     }
     let agent = file.name.clone();
     let open = Open { mailbox, archive, answers, verdicts, agent, verifier, clock };
-    Ok(Launches { service: Service { gate, open: Ok(open) }, thread: Some(thread), health })
+    let service = Service { gate, open: Ok(open) };
+    Ok(Launches { service, thread: Some(thread), health, refused: None })
 }
 
 /// Where the journal is, and how servers reach the agent; or why it coordinates no launches.

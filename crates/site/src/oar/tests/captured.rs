@@ -152,7 +152,23 @@ fn every_state_is_known() {
     check("Finishing", State::Completing);
     check("Terminated", State::Completed);
     check("Error", State::Failed);
-    check("Other", State::Unknown("Other".to_owned()));
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_and_never_a_guess() {
+    let check = |key: &str, value: &str, expected: &str| {
+        let mut job = serde_json::from_str::<Value>(OARSTAT).unwrap()["1"].clone();
+        job[key] = json!(value);
+        let read = |job: &Value| jobs::read(&json!({ "1": job }).to_string(), &who(), &resources());
+        (job["name"], job["job_user"]) = (json!("pliant:x:1"), json!("pliant-jobs"));
+        assert_eq!(read(&job).unwrap_err().to_string(), expected);
+        job["name"] = json!("local");
+        let others = read(&job).unwrap();
+        assert_eq!((others.jobs.len(), others.unread), (0, vec![expected.to_owned()]));
+    };
+    check("state", "Other", "oarstat: job 1, state: expected a state of a job, found `Other`");
+    let wanted = "oarstat: job 1, wanted_resources: expected resources and walltimes, found `-l \\\"4\\\"`";
+    check("wanted_resources", "-l \"4\"", wanted);
 }
 
 #[test]
@@ -219,6 +235,11 @@ fn what_jobs_ask_for() {
     check(r#"-l "/host=ALL,walltime=1:0:0" "#, Some(&[(24, Some(3), true, 3600)]));
     check(r#"-l "/resource_id=BEST,walltime=1:0:0" "#, Some(&[(20, None, false, 3600)]));
     check(r#"-l "/host=1/resource_id=ALL,walltime=1:0:0" "#, Some(&[(8, Some(1), false, 3600)]));
+    // More nodes than there are numbers for.
+    check(
+        r#"-l "/host=4294967295/resource_id=1+/host=4294967295/resource_id=1,walltime=1:0:0" "#,
+        Some(&[(u32::MAX, Some(u32::MAX), false, 3600)]),
+    );
     check(r#"-l "/resource_id=x,walltime=1:0:0" "#, None);
     check(r#"-l "/resource_id=1" "#, None);
 }

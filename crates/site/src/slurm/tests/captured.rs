@@ -10,6 +10,7 @@ use pliant_control::listing::{
 use pliant_model::{Span, Time};
 
 use crate::batch_system::PrintedJobs;
+use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::slurm::accounts;
 use crate::slurm::configuration::{ClusterConfiguration, Scheduler};
@@ -236,7 +237,12 @@ fn an_unreadable_record_is_reported_and_skipped_unless_it_has_the_servers_tag() 
         &format!("1056{separator}PENDING{separator}-"),
         "squeue: job 1056, cores",
     );
-    check(&format!("1045{separator}"), "1045", "squeue: a job: expected 20 fields");
+    check(
+        &format!("1056{separator}PENDING"),
+        &format!("1056{separator}TELEPORTED"),
+        "squeue: job 1056, state: expected a state of a job, found `TELEPORTED`",
+    );
+    check(&format!("1045{separator}"), "1045", "squeue: a job: expected 19 fields");
     check("\u{1e}mark>wrap", "", "squeue: a job: expected its fields, a comment and a name");
     check("\u{1e}mark<1029", "slurm_load_jobs: \u{1e}mark<1029", "squeue: its beginning");
 }
@@ -294,6 +300,49 @@ fn ends_of_jobs_are_read_from_the_accounts() {
     assert_eq!((jobs[0].started, jobs[0].ended), (Some(Time(1_795_279_952)), Some(Time(1_795_279_952))));
     assert_eq!(jobs[4].started, Some(Time(1_795_279_954)));
     assert_eq!(jobs[4].allocations, [allocation("alpha1", None), allocation("alpha2", None)]);
+}
+
+#[test]
+fn ends_that_are_not_understood_are_errors() {
+    let accounts = |text: &str| accounts::read_accounts(text, &who());
+    let exits = |text: &str| accounts::read_exits(text, &who());
+    let check = |found: Result<Vec<ListedJob>, Unreadable>, expected: &str| {
+        assert_eq!(found.unwrap_err().to_string(), expected);
+    };
+    let changed = |printed: &str, from: &str, to: &str| {
+        let changed = printed.replacen(from, to, 1);
+        assert_ne!(changed, printed);
+        changed
+    };
+    check(accounts("sacct: no fields\n"), "sacct: a job: expected 11 fields, found `sacct: no fields`");
+    let of_accounts = [
+        ("FAILED", "LOST", "sacct: 1: expected a state of a job, found `LOST`"),
+        ("3:0", "three", "sacct: 1: expected the end of a process, found `three`"),
+        ("\u{1f}1\u{1f}main", "\u{1f}one\u{1f}main", "sacct: 1: expected a number of cores, found `one`"),
+    ];
+    for (from, to, expected) in of_accounts {
+        check(accounts(&changed(SACCT, from, to)), expected);
+    }
+    let line = |word: &str, exit: &str| {
+        ["7", word, exit, "1795279952", "1795279953", "alpha1", "0", "pliant:rennes:1\u{1f}\n"].join("\u{1f}")
+    };
+    assert_eq!(exits(&line("COMPLETED", "0")).unwrap().len(), 1);
+    check(exits(&line("LOST", "0")), "squeue: 7: expected a state of a job, found `LOST`");
+    check(exits(&line("FAILED", "NONE")), "squeue: 7: expected the end of a process, found `NONE`");
+}
+
+#[test]
+fn versions_outside_the_documented_range_are_known() {
+    let check = |version: &str, expected: bool| {
+        let printed = CONFIG.replace("22.05.8", version);
+        assert_eq!(ClusterConfiguration::read(&printed).unwrap().is_documented(), expected, "{version}");
+    };
+    for version in ["21.08.0", "22.05.8", "23.02.7", "24.11.5", "24.11.0-0rc1"] {
+        check(version, true);
+    }
+    for version in ["20.11.9", "21.07.0", "25.05.1", "slurm", ""] {
+        check(version, false);
+    }
 }
 
 #[test]
@@ -374,11 +423,11 @@ fn the_planning_rules_of_a_cluster_are_read() {
         },
         select: "select/cons_tres CR_CPU".to_owned(),
         priority: "priority/basic".to_owned(),
-        slurm_user: String::new(),
+        slurm_user: "slurm".to_owned(),
         min_job_age: Span(300),
         kill_wait: Span(3),
         accounts: false,
-        array_most: 0,
+        array_most: 1001,
         private: Vec::new(),
     };
     assert_eq!(about, expected);
@@ -392,11 +441,12 @@ fn the_planning_rules_of_a_cluster_are_read() {
     assert!(changed("accounting_storage/none", "accounting_storage/slurmdbd").unwrap().accounts);
     assert!(changed("= none", "= accounts,jobs").unwrap().hides_jobs());
     for (most, takes) in [("1001", true), ("1000", true), ("999", false), ("0", false)] {
-        let line = format!("MaxArraySize            = {most}\nMinJobAge");
-        assert_eq!(changed("MinJobAge", &line).unwrap().takes_arrays(), takes, "{most}");
+        assert_eq!(changed("= 1001", &format!("= {most}")).unwrap().takes_arrays(), takes, "{most}");
     }
     let error = changed("bf_interval=1", "bf_interval=soon").unwrap_err().to_string();
     assert_eq!(error, "scontrol show config: bf_interval: expected a number, found `soon`");
+    let error = changed("= 1001", "= many").unwrap_err().to_string();
+    assert_eq!(error, "scontrol show config: MaxArraySize: expected a number, found `many`");
     let error = changed("MinJobAge", "Other").unwrap_err().to_string();
     assert_eq!(error, "scontrol show config: MinJobAge: expected a setting, found `nothing`");
 }

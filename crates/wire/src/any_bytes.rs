@@ -1,22 +1,25 @@
-//! The messages that are sent back and forth, and read from damaged bytes.
+//! Bytes from anywhere, read as a message: they are refused or understood, and what is understood can be written again. Tests
+//! and the fuzzer share it.
 
-pub(super) use pliant_control::agent::{
+use prost::Message;
+
+pub(crate) use pliant_control::agent::{
     DiscoveryResult, DiscoverySubject, ReallocationConfig, ReallocationReport,
 };
-pub(super) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
-pub(super) use pliant_control::estimation_vector::EstimationVector;
-pub(super) use pliant_control::explain::Explanation;
-pub(super) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot};
-pub(super) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
-pub(super) use pliant_control::multi_job;
-pub(super) use pliant_control::server::Drain;
-pub(super) use pliant_control::server_info::ServerInfo;
-pub(super) use pliant_control::signed::{HandoffSignature, SignedClaim};
-pub(super) use pliant_model::{Estimate, Speedup};
-pub(super) use pliant_staging::FileSpec;
+pub(crate) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
+pub(crate) use pliant_control::estimation_vector::EstimationVector;
+pub(crate) use pliant_control::explain::Explanation;
+pub(crate) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot};
+pub(crate) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
+pub(crate) use pliant_control::multi_job;
+pub(crate) use pliant_control::server::Drain;
+pub(crate) use pliant_control::server_info::ServerInfo;
+pub(crate) use pliant_control::signed::{HandoffSignature, SignedClaim};
+pub(crate) use pliant_model::{Estimate, Speedup};
+pub(crate) use pliant_staging::FileSpec;
 
-pub(super) use super::super::field::HasMessage;
-pub(super) use super::super::*;
+pub(crate) use super::field::HasMessage;
+pub(crate) use super::*;
 
 /// Calls another macro with every message that has tests of its own: the name of its round trip, and the domain type.
 macro_rules! for_each_message {
@@ -94,4 +97,68 @@ macro_rules! for_each_message {
         }
     };
 }
-pub(super) use for_each_message;
+#[cfg(test)]
+pub(crate) use for_each_message;
+
+/// A message after its way over the wire.
+pub(crate) fn sent<M: Message + Default>(message: &M) -> M {
+    M::decode(message.encode_to_vec().as_slice()).expect("what was encoded can be decoded")
+}
+
+/// A value after its way over the wire as an `M`.
+pub(crate) fn received<M, T>(value: &T) -> Result<T, Malformed>
+where
+    M: Message + Default + for<'a> From<&'a T>,
+    T: TryFrom<M, Error = Malformed>,
+{
+    T::try_from(sent(&M::from(value)))
+}
+
+/// Reads bytes as an `M`; if they say something, it can be said again.
+pub(crate) fn understood<M, T>(bytes: &[u8])
+where
+    M: Message + Default + for<'a> From<&'a T>,
+    T: TryFrom<M, Error = Malformed> + Clone + PartialEq + std::fmt::Debug,
+{
+    let Ok(message) = M::decode(bytes) else { return };
+    match T::try_from(message) {
+        Ok(value) => assert_eq!(received::<M, T>(&value), Ok(value)),
+        Err(malformed) => fit_to_show(&malformed),
+    }
+}
+
+fn fit_to_show(malformed: &Malformed) {
+    let shown = malformed.to_string();
+    assert!(shown.len() < 2000 && !shown.contains(char::is_control), "{shown:?}");
+}
+
+fn refused_or_not<M: Message + Default, T>(bytes: &[u8], read: impl Fn(M) -> Result<T, Malformed>) {
+    if let Ok(Err(malformed)) = M::decode(bytes).map(read) {
+        fit_to_show(&malformed);
+    }
+}
+
+macro_rules! readers {
+    ($($test:ident: $type:ty;)*) => {
+        /// A reader for each message.
+        const READERS: &[fn(&[u8])] = &[
+            $(understood::<<$type as HasMessage>::Message, $type>,)*
+            |bytes| refused_or_not(bytes, accuracies),
+            |bytes| refused_or_not(bytes, listed_machines),
+            |bytes| refused_or_not(bytes, links),
+        ];
+    };
+}
+for_each_message!(readers);
+
+/// Reads bytes as each of the messages.
+pub fn as_every_message(bytes: &[u8]) {
+    READERS.iter().for_each(|read| read(bytes));
+}
+
+/// Reads bytes as one of the messages, which the first byte chooses.
+pub fn as_one_message(bytes: &[u8]) {
+    if let Some((&choice, bytes)) = bytes.split_first() {
+        READERS[usize::from(choice) % READERS.len()](bytes);
+    }
+}
