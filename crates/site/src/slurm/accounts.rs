@@ -1,8 +1,12 @@
 //! How jobs ended: by sacct where Slurm keeps accounts, by squeue for as long as the controller remembers.
+//!
+//! Fields are separated by a mark that is drawn for every call: a user can write line ends and separators into the name of a
+//! job, and so the ends of others' jobs.
 
 use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase};
 
 use super::hostlist;
+use super::mark::Mark;
 use super::states::{instant, state, status};
 use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::Submitter;
@@ -11,28 +15,31 @@ use crate::batch_system::submitter::Submitter;
 pub(super) const ACCOUNTS: &str =
     "JobID,State,ExitCode,Submit,Start,End,UID,NCPUS,Partition,NodeList,JobName";
 /// The fields of squeue that `-o` does not have: what a job's process ended with. The name comes last here, too.
-pub(super) const EXITS: &str = "jobarrayid:0\u{1f},state:0\u{1f},exit_code:0\u{1f},starttime:0\u{1f},endtime:0\u{1f},\
-                                nodelist:0\u{1f},userid:0\u{1f},name:0\u{1f}";
+const EXITS: [&str; 8] =
+    ["jobarrayid", "state", "exit_code", "starttime", "endtime", "nodelist", "userid", "name"];
 
-/// Reads what sacct printed: the jobs of our users. Not all have a name: of a short job the accounts may hear the end
-/// before the beginning.
-pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
+/// The format that squeue is to print ends in, with the mark behind each field.
+pub(super) fn exits_format(mark: &Mark) -> String {
+    EXITS.map(|field| format!("{field}:0{}", mark.text())).join(",")
+}
+
+/// Reads what sacct printed with the mark behind each field: the jobs of our users. Not all have a name: of a short
+/// job the accounts may hear the end before the beginning.
+pub(super) fn read_accounts(
+    printed: &str,
+    mark: &Mark,
+    who: &Submitter<u32>,
+) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |location: &str, expected, found: &str| Unreadable::new("sacct", location, expected, found);
     let mut jobs = Vec::new();
-    for (index, line) in printed.lines().enumerate() {
-        let fields: Vec<&str> = line.splitn(11, '\u{1f}').collect();
-        let &[id, word, exit, submit, start, end, user, cores, partition, nodes, name] = fields.as_slice()
-        else {
-            if index == 0 {
-                return Err(wrong("a job", "11 fields", line));
-            }
-            // The rest of a name with a line end in it, which is no name of Pliant's.
-            continue;
-        };
+    for [id, word, exit, submit, start, end, user, cores, partition, nodes, name] in
+        records("sacct", printed, mark)?
+    {
+        let id = id.trim_start();
         let Some(job_number) = number(id, name, user, who) else { continue };
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = ListedJob {
-            id: id.to_owned(),
+            id: checked_id("sacct", id)?,
             job_number,
             owner: user.to_owned(),
             state: state(word, "").ok_or_else(|| wrong(id, "a state of a job", word))?,
@@ -57,19 +64,21 @@ pub(super) fn read_accounts(printed: &str, who: &Submitter<u32>) -> Result<Vec<L
     Ok(jobs)
 }
 
-/// Reads what squeue printed in [`EXITS`]: the jobs of our users. Ids begin anew where a controller's state was lost.
-pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<ListedJob>, Unreadable> {
+/// Reads what squeue printed in [`exits_format`]: the jobs of our users. Ids begin anew where a controller's state was
+/// lost.
+pub(super) fn read_exits(
+    printed: &str,
+    mark: &Mark,
+    who: &Submitter<u32>,
+) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |location: &str, expected, found: &str| Unreadable::new("squeue", location, expected, found);
     let mut jobs = Vec::new();
-    for line in printed.lines() {
-        let fields: Vec<&str> = line.splitn(8, '\u{1f}').collect();
-        let &[id, word, exit, start, end, nodes, user, name] = fields.as_slice() else {
-            return Err(wrong("a job", "8 fields", line));
-        };
-        let Some(job_number) = number(id, name.trim_end_matches('\u{1f}'), user, who) else { continue };
+    for [id, word, exit, start, end, nodes, user, name] in records("squeue", printed, mark)? {
+        let id = id.trim_start();
+        let Some(job_number) = number(id, name, user, who) else { continue };
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = ListedJob {
-            id: id.to_owned(),
+            id: checked_id("squeue", id)?,
             job_number,
             state: state(word, "").ok_or_else(|| wrong(id, "a state of a job", word))?,
             allocations: allocations(nodes).ok_or_else(|| wrong(id, "a list of nodes", nodes))?,
@@ -82,6 +91,31 @@ pub(super) fn read_exits(printed: &str, who: &Submitter<u32>) -> Result<Vec<List
         jobs.push(job);
     }
     Ok(jobs)
+}
+
+/// The fields of each record, with the mark behind each of them: names of jobs may have line ends.
+fn records<'a, const FIELDS: usize>(
+    command: &'static str,
+    printed: &'a str,
+    mark: &Mark,
+) -> Result<Vec<[&'a str; FIELDS]>, Unreadable> {
+    let mut fields: Vec<&str> = printed.split(mark.text()).collect();
+    let rest = fields.pop().unwrap_or_default().trim();
+    let (records, incomplete) = fields.as_chunks::<FIELDS>();
+    match rest.is_empty() && incomplete.is_empty() {
+        true => Ok(records.to_vec()),
+        false => {
+            Err(Unreadable::new(command, "its end", "whole records", incomplete.last().unwrap_or(&rest)))
+        }
+    }
+}
+
+/// `12`, `12_3` or `12+1`.
+fn checked_id(command: &'static str, id: &str) -> Result<String, Unreadable> {
+    match id.starts_with(|first: char| first.is_ascii_digit()) {
+        true => Ok(id.to_owned()),
+        false => Err(Unreadable::new(command, "a job", "a job's id", id)),
+    }
 }
 
 /// The number of a job of ours, if its name says one; none if the job is another user's.

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use pliant_control::listing::ListedJob;
 
 use super::configuration::ClusterConfiguration;
-use super::queue::{self, Mark};
+use super::mark::Mark;
+use super::queue;
 use super::{accounts, error, hostlist, nodes};
 use crate::batch_system::commands::Call;
 use crate::batch_system::error::{Unreadable, fit_to_show};
 use crate::batch_system::submitter::{Submitter, Submitters};
+
+/// The mark of the captured output.
+const MARK: &str = "\u{1e}mark";
 
 fn who() -> Submitter<u32> {
     Submitter { prefix: "pliant:rennes:".to_owned(), user: 0, accounts: Submitters::default() }
@@ -23,9 +27,9 @@ fn jobs(read: Result<Vec<ListedJob>, Unreadable>) {
     }
 }
 
-/// What squeue prints of all jobs, behind the mark of the captured output.
+/// What squeue prints of all jobs.
 pub fn queue(text: &str) {
-    match queue::read(text, &Mark::fixed("\u{1e}mark"), &who()) {
+    match queue::read(text, &Mark::fixed(MARK), &who()) {
         Ok(queue) => jobs(Ok(queue.jobs)),
         Err(unreadable) => fit_to_show(&unreadable),
     }
@@ -33,8 +37,9 @@ pub fn queue(text: &str) {
 
 /// What sacct and squeue print of jobs that ended.
 pub fn accounts(text: &str) {
-    jobs(accounts::read_accounts(text, &who()));
-    jobs(accounts::read_exits(text, &who()));
+    let mark = &Mark::fixed(MARK);
+    jobs(accounts::read_accounts(text, &mark, &who()));
+    jobs(accounts::read_exits(text, &mark, &who()));
 }
 
 /// What sinfo and scontrol print of nodes, jobs and the configuration; and what any command prints when it fails.

@@ -8,6 +8,7 @@ use pliant_control::listing::CoreLayout;
 use pliant_model::Span;
 
 use super::arrays::{BLOCK, block, indices};
+use super::mark::Mark;
 use super::settings::Settings;
 use crate::batch_system::commands::Call;
 use crate::batch_system::{BATCH_OUTPUT, Submission};
@@ -187,21 +188,22 @@ pub(super) fn configuration() -> Call {
 
 /// Prints what a user may do, beyond what all may.
 pub(super) fn level_of(user: &str) -> Call {
-    Call::new("sacctmgr", &["--noheader", "--parsable2", "show", "user", user, "format=adminlevel"])
+    Call::new("sacctmgr", &["--noheader", "--parsable", "show", "user", user, "format=adminlevel"])
 }
 
-/// Reads the accounts of jobs by their ids.
-pub(super) fn accounts_of(ids: &str, format: &str) -> Call {
-    accounts(format).with(format!("--jobs={ids}"))
+/// Reads the accounts of jobs by their ids, with a mark behind each field.
+pub(super) fn accounts_of(ids: &str, format: &str, mark: &Mark) -> Call {
+    accounts(format, mark).with(format!("--jobs={ids}"))
 }
 
 /// Reads the accounts of jobs by their names.
-pub(super) fn accounts_named(names: &str, days: u32, format: &str) -> Call {
-    accounts(format).with(format!("--name={names}")).with(format!("--starttime=now-{days}days"))
+pub(super) fn accounts_named(names: &str, days: u32, format: &str, mark: &Mark) -> Call {
+    accounts(format, mark).with(format!("--name={names}")).with(format!("--starttime=now-{days}days"))
 }
 
-fn accounts(format: &str) -> Call {
-    Call::new("sacct", &["--allusers", "--allocations", "--noheader", "--parsable2", "--delimiter=\u{1f}"])
+fn accounts(format: &str, mark: &Mark) -> Call {
+    Call::new("sacct", &["--allusers", "--allocations", "--noheader", "--parsable"])
+        .with(format!("--delimiter={}", mark.text()))
         .with(format!("--format={format}"))
 }
 

@@ -29,6 +29,7 @@ mod configuration;
 mod error;
 mod grouping;
 mod hostlist;
+mod mark;
 mod nodes;
 mod queue;
 mod settings;
@@ -57,8 +58,9 @@ use crate::batch_system::search::JointSearch;
 use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
 use grouping::GroupedSubmissions;
+use mark::Mark;
 use nodes::{Nodes, fill};
-use queue::{Mark, leave_out_over};
+use queue::leave_out_over;
 
 /// A Slurm cluster.
 #[derive(Debug)]
@@ -236,8 +238,10 @@ impl Slurm {
             let tags: BTreeSet<String> = wanted.iter().flat_map(tag).collect();
             let tags: Vec<String> = tags.into_iter().collect();
             for tags in tags.chunks(IDS_MAX) {
-                let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS);
-                let accounted = accounts::read_accounts(&self.run(&call).await?.stdout, &self.submitter)?;
+                let mark = Mark::draw();
+                let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS, &mark);
+                let printed = self.run(&call).await?.stdout;
+                let accounted = accounts::read_accounts(&printed, &mark, &self.submitter)?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
                 let is_further = |job: &ListedJob| job.phase() == Phase::Ended && !listed.contains(&job.id);
                 found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
@@ -382,16 +386,18 @@ impl Slurm {
     }
 
     async fn remembered(&self, ids: &[&str]) -> Result<Vec<ListedJob>, BatchSystemError> {
-        let printed = match self.run(&call::exits(&ids.join(","), accounts::EXITS)).await {
+        let mark = Mark::draw();
+        let printed = match self.run(&call::exits(&ids.join(","), &accounts::exits_format(&mark))).await {
             Err(BatchSystemError::UnknownJob { .. }) => return Ok(Vec::new()),
             printed => printed?.stdout,
         };
-        Ok(accounts::read_exits(&printed, &self.submitter)?)
+        Ok(accounts::read_exits(&printed, &mark, &self.submitter)?)
     }
 
     async fn accounted(&self, ids: &[&str]) -> Result<Vec<ListedJob>, BatchSystemError> {
-        let printed = self.run(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS)).await?;
-        Ok(accounts::read_accounts(&printed.stdout, &self.submitter)?)
+        let mark = Mark::draw();
+        let printed = self.run(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS, &mark)).await?;
+        Ok(accounts::read_accounts(&printed.stdout, &mark, &self.submitter)?)
     }
 
     /// A job as squeue has it; none if it knows no such id, or if that is another job by now.
@@ -409,7 +415,7 @@ impl Slurm {
 
     async fn queue(&self, id: Option<&str>) -> Result<PrintedJobs, BatchSystemError> {
         let mark = Mark::draw();
-        let format = mark.format();
+        let format = queue::format(&mark);
         let call = id.map_or_else(|| call::jobs(&format), |id| call::job(id, &format));
         Ok(queue::read(&self.run(&call).await?.stdout, &mark, &self.submitter)?)
     }

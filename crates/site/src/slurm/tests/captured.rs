@@ -14,8 +14,9 @@ use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::slurm::accounts;
 use crate::slurm::configuration::{ClusterConfiguration, Scheduler};
+use crate::slurm::mark::Mark;
 use crate::slurm::nodes::{self, fill};
-use crate::slurm::queue::{self, Mark, leave_out_over};
+use crate::slurm::queue::{self, leave_out_over};
 
 const SQUEUE: &str = include_str!("captured/squeue.txt");
 const EXITS: &str = include_str!("captured/squeue-exits.txt");
@@ -251,18 +252,13 @@ fn an_unreadable_record_is_reported_and_skipped_unless_it_has_the_servers_tag() 
 fn no_jobs_are_an_empty_listing() {
     assert_eq!(queue::read("", &mark(), &who()).unwrap(), PrintedJobs::default());
     assert_eq!(nodes::read("").unwrap(), nodes::Nodes::default());
-    assert_eq!(accounts::read_exits("", &who()).unwrap(), []);
-    assert_eq!(accounts::read_accounts("", &who()).unwrap(), []);
-}
-
-#[test]
-fn two_marks_differ() {
-    assert_ne!(Mark::draw(), Mark::draw());
+    assert_eq!(accounts::read_exits("", &mark(), &who()).unwrap(), []);
+    assert_eq!(accounts::read_accounts("", &mark(), &who()).unwrap(), []);
 }
 
 #[test]
 fn ends_of_jobs_are_read_from_the_controller() {
-    let jobs = accounts::read_exits(EXITS, &who()).unwrap();
+    let jobs = accounts::read_exits(EXITS, &mark(), &who()).unwrap();
     let found: Vec<(&str, Option<u32>, Option<Exit>)> =
         jobs.iter().map(|job| (job.id.as_str(), job.job_number, job.exit())).collect();
     // Another user's job with a similar name is left out.
@@ -280,7 +276,7 @@ fn ends_of_jobs_are_read_from_the_controller() {
 
 #[test]
 fn ends_of_jobs_are_read_from_the_accounts() {
-    let jobs = accounts::read_accounts(SACCT, &who()).unwrap();
+    let jobs = accounts::read_accounts(SACCT, &mark(), &who()).unwrap();
     let found: Vec<(&str, Option<u32>, Option<Exit>)> =
         jobs.iter().map(|job| (job.id.as_str(), job.job_number, job.exit())).collect();
     let expected = [
@@ -304,8 +300,8 @@ fn ends_of_jobs_are_read_from_the_accounts() {
 
 #[test]
 fn ends_that_are_not_understood_are_errors() {
-    let accounts = |text: &str| accounts::read_accounts(text, &who());
-    let exits = |text: &str| accounts::read_exits(text, &who());
+    let accounts = |text: &str| accounts::read_accounts(text, &mark(), &who());
+    let exits = |text: &str| accounts::read_exits(text, &mark(), &who());
     let check = |found: Result<Vec<ListedJob>, Unreadable>, expected: &str| {
         assert_eq!(found.unwrap_err().to_string(), expected);
     };
@@ -314,21 +310,43 @@ fn ends_that_are_not_understood_are_errors() {
         assert_ne!(changed, printed);
         changed
     };
-    check(accounts("sacct: no fields\n"), "sacct: a job: expected 11 fields, found `sacct: no fields`");
+    check(accounts("sacct: no fields\n"), "sacct: its end: expected whole records, found `sacct: no fields`");
     let of_accounts = [
         ("FAILED", "LOST", "sacct: 1: expected a state of a job, found `LOST`"),
         ("3:0", "three", "sacct: 1: expected the end of a process, found `three`"),
-        ("\u{1f}1\u{1f}main", "\u{1f}one\u{1f}main", "sacct: 1: expected a number of cores, found `one`"),
+        ("mark1\u{1e}markmain", "markone\u{1e}markmain", "sacct: 1: expected a number of cores, found `one`"),
     ];
     for (from, to, expected) in of_accounts {
         check(accounts(&changed(SACCT, from, to)), expected);
     }
     let line = |word: &str, exit: &str| {
-        ["7", word, exit, "1795279952", "1795279953", "alpha1", "0", "pliant:rennes:1\u{1f}\n"].join("\u{1f}")
+        ["7", word, exit, "1795279952", "1795279953", "alpha1", "0", "pliant:rennes:1\u{1e}mark\n"]
+            .join("\u{1e}mark")
     };
     assert_eq!(exits(&line("COMPLETED", "0")).unwrap().len(), 1);
     check(exits(&line("LOST", "0")), "squeue: 7: expected a state of a job, found `LOST`");
     check(exits(&line("FAILED", "NONE")), "squeue: 7: expected the end of a process, found `NONE`");
+    check(
+        exits(&line("FAILED", "0").replace("7\u{1e}", "\u{1e}")),
+        "squeue: a job: expected a job's id, found ``",
+    );
+    let half = "squeue: its end: expected whole records, found `0`";
+    check(exits(&line("FAILED", "0").replacen("\u{1e}markpliant:rennes:1", "", 1)), half);
+}
+
+/// Names of jobs come last, behind a mark that nobody can have written into them.
+#[test]
+fn a_name_of_a_job_is_no_end_of_another_one() {
+    let record = |id: &str, name: &str, mark: &str| {
+        let ended = [id, "COMPLETED", "0", "1795279952", "1795279953", "alpha1", "0"];
+        format!("{}{mark}{name}{mark}\n", ended.join(mark))
+    };
+    for guessed in ["\u{1f}", "\u{1e}", "mark"] {
+        let forged = record("8", "pliant:rennes:2", guessed);
+        let printed = record("7", &format!("pliant:rennes:1\n{forged}"), "\u{1e}mark");
+        let jobs = accounts::read_exits(&printed, &mark(), &who()).unwrap();
+        assert_eq!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<&str>>(), ["7"], "{printed}");
+    }
 }
 
 #[test]

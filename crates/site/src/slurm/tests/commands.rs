@@ -9,6 +9,7 @@ use pliant_model::Span;
 use crate::batch_system::Submission;
 use crate::batch_system::commands::Call;
 use crate::slurm::call::{self, ArraySubmission};
+use crate::slurm::mark::Mark;
 use crate::slurm::settings::Settings;
 
 fn words(call: &Call) -> Vec<String> {
@@ -131,9 +132,10 @@ fn the_rest_is_asked_so() {
     check(call::nodes("F"), "sinfo --all --noheader --Node --format=F");
     check(call::details(), "scontrol --details --oneliner --all show jobs");
     check(call::configuration(), "scontrol show config");
-    let sacct = "sacct --allusers --allocations --noheader --parsable2 --delimiter=\u{1f} --format=F";
-    check(call::accounts_of("7", "F"), &format!("{sacct} --jobs=7"));
-    check(call::accounts_named("a,b", 30, "F"), &format!("{sacct} --name=a,b --starttime=now-30days"));
+    let mark = Mark::fixed("MARK");
+    let sacct = "sacct --allusers --allocations --noheader --parsable --delimiter=MARK --format=F";
+    check(call::accounts_of("7", "F", &mark), &format!("{sacct} --jobs=7"));
+    check(call::accounts_named("a,b", 30, "F", &mark), &format!("{sacct} --name=a,b --starttime=now-30days"));
 }
 
 #[test]

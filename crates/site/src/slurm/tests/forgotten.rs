@@ -51,7 +51,11 @@ async fn what_the_accounts_take_for_waiting_is_submitted_again() {
     {
         let row =
             ["17", state, "0:0", "100", "100", "100", &user.to_string(), "1", "main", "", "pliant:rennes:4"];
-        let sacct = format!("printf '{}\\n'", row.join("\\037"));
+        let words = row.map(|field| format!("'{field}'")).join(" ");
+        let sacct = format!(
+            "for word; do case $word in --delimiter=*) mark=${{word#*=}};; esac; done\n\
+             for field in {words}; do printf '%s%s' \"$field\" \"$mark\"; done; echo"
+        );
         assert_eq!(submitted(&sacct, "echo 18").await.unwrap(), ids, "{state}");
     }
 }
