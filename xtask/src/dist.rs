@@ -140,7 +140,8 @@ fn needed(binary: &Path) -> Result<String, Failure> {
 fn fill(root: &Path, programs: &Programs) -> Result<(), Failure> {
     let source = workspace_root();
     let binary = &programs.pliant;
-    install(binary, &root.join("usr/bin/pliant"), 0o755)?;
+    // Not readable: see the manual's page about security.
+    install(binary, &root.join("usr/bin/pliant"), 0o711)?;
     install(&programs.launcher, &root.join(LAUNCHER), 0o750)?;
     copy(&source.join("deploy/launcher.toml"), &root.join(LAUNCHER_FILE), 0o644)?;
     for unit in ["pliant-agent@.service", "pliant-server@.service"] {

@@ -12,6 +12,7 @@ use pliant_daemon::host::{DaemonError, certificate_warnings};
 use pliant_telemetry::{LogFormat, logging};
 use pliant_transport::{Credentials, Role};
 use serde_json::json;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -41,12 +42,14 @@ pub(crate) struct Options {
     ready_file: Option<PathBuf>,
 }
 
-/// Reads the daemon's file with `read`. None if it was only to be checked: then the result is printed.
+/// Reads the daemon's file with `read`. None if it was only to be checked: then the result is printed, with warnings about the certificate
+/// and `further_warnings`.
 pub(crate) fn configured<F>(
     output: Output,
     options: &Options,
     read: impl FnOnce(&Path) -> Result<F, ConfigError>,
     certificate: impl FnOnce(&F) -> (&Credentials, Role, &Name),
+    further_warnings: impl FnOnce(&F) -> Result<Vec<String>, Failure>,
 ) -> Result<Option<F>, Failure> {
     let Some(path) = options.config.as_ref().or(options.check.as_ref()) else {
         return Err(Failure::input("expected --config FILE or --check FILE, found neither"));
@@ -56,7 +59,8 @@ pub(crate) fn configured<F>(
         return Ok(Some(file));
     }
     let (tls, role, name) = certificate(&file);
-    let warnings = certificate_warnings(tls, role, name);
+    let mut warnings = certificate_warnings(tls, role, name);
+    warnings.extend(further_warnings(&file)?);
     for warning in &warnings {
         Failure::input(format!("{}: {warning}", path.display())).warn();
     }
@@ -66,6 +70,11 @@ pub(crate) fn configured<F>(
         json!({ "file": path, "valid": true, "warnings": warnings }),
     )?;
     Ok(None)
+}
+
+/// What runs a daemon's tasks.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    pliant_daemon::host::runtime().map_err(|error| Failure::system(format!("cannot start threads: {error}")))
 }
 
 /// Runs a daemon until SIGTERM or SIGINT.
@@ -83,8 +92,7 @@ where
             None => failure,
         }
     })?;
-    let runtime = pliant_daemon::host::runtime();
-    let runtime = runtime.map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
+    let runtime = runtime()?;
     let ready_file = options.ready_file.clone();
     let ended = runtime.block_on(async {
         let (stop, stopping) = watch::channel(false);

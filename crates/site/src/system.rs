@@ -53,6 +53,23 @@ impl BatchSystemSettings {
         }
     }
 
+    /// What the batch system hides from a server with these settings that submits jobs as these accounts, for operators; none if it hides
+    /// nothing or does not answer. The server's user has to be that of this process.
+    pub async fn hidden(&self, server: &Name, accounts: Submitters) -> Option<String> {
+        match BatchSystem::connect(self, server, accounts).await {
+            Ok(BatchSystem::Slurm(slurm)) if slurm.about().hides_jobs() && rustix::process::geteuid().is_root() => {
+                Some(
+                    "slurm hides others' jobs (PrivateData), and this process is root's, which sees them: run it as the server's user to \
+                     see whether that is an operator"
+                        .to_owned(),
+                )
+            }
+            Ok(system) => system.hidden().map(str::to_owned),
+            Err(error @ BatchSystemError::Hidden(_)) => Some(error.to_string()),
+            Err(_) => None,
+        }
+    }
+
     /// The partition that jobs are submitted to, if nodes belong to partitions.
     pub fn partition(&self) -> Option<&str> {
         match self {

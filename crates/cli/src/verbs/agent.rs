@@ -9,8 +9,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 pub(crate) fn run(output: Output, options: &Options) -> Result<(), Failure> {
-    let file =
-        daemon::configured(output, options, AgentFile::read, |file| (&file.tls, Role::Agent, &file.name))?;
+    let file = daemon::configured(
+        output,
+        options,
+        AgentFile::read,
+        |file| (&file.tls, Role::Agent, &file.name),
+        |_| Ok(Vec::new()),
+    )?;
     let Some(file) = file else { return Ok(()) };
     daemon::run(options, |stop, ready| agent::serve(file, stop, ready))
 }

@@ -22,12 +22,17 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let options = &arguments.options;
-    let file =
-        daemon::configured(output, options, ServerFile::read, |file| (&file.tls, Role::Server, &file.name))?;
-    let Some(file) = file else { return Ok(()) };
-    server::refuse_root(&file, arguments.allow_root).map_err(daemon::failed)?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::system(format!("cannot find this program's own path: {error}")))?;
+    let file = daemon::configured(
+        output,
+        options,
+        ServerFile::read,
+        |file| (&file.tls, Role::Server, &file.name),
+        |file| Ok(daemon::runtime()?.block_on(server::warnings(file, &program))),
+    )?;
+    let Some(file) = file else { return Ok(()) };
+    server::refuse_root(&file, arguments.allow_root).map_err(daemon::failed)?;
     let supervisor = vec![program.into_os_string(), OsString::from("run-job")];
     daemon::run(options, |stop, ready| server::serve(file, supervisor, stop, ready))
 }

@@ -130,6 +130,7 @@ fn readme_names_the_c_library(dir: &Path) {
 /// The launcher is set-user-id for the group of servers, and its file lets it do nothing yet.
 fn the_launcher_is_installed() {
     for (file, expected) in [
+        ("/usr/bin/pliant", "root:root 711"),
         ("/usr/lib/pliant/pliant-launcher", "root:pliant 4750"),
         ("/etc/pliant/launcher.toml", "root:root 644"),
         ("/var/spool/pliant", "pliant:pliant 711"),

@@ -158,6 +158,19 @@ impl AccountsFile {
         }
     }
 
+    /// A warning if the accounts of jobs can read this program, which the launcher starts as them. Linux lets other processes of the
+    /// account attach to a program from its first moment, unless the account may execute but not read it.
+    pub fn readable_program(&self, program: &Path) -> Option<String> {
+        let mode = fs::metadata(program).ok()?.permissions().mode() & 0o7777;
+        (self.has_accounts() && mode & 0o044 != 0).then(|| {
+            let shown = program.display();
+            format!(
+                "expected a program that the accounts of jobs can execute but not read, found {shown} with mode {mode:04o}: a job could \
+                 attach to a process that starts another job of its user; `chmod 0711 {shown}`"
+            )
+        })
+    }
+
     /// As whom all jobs run, if it is one for all.
     pub(crate) fn shared_account(&self) -> Option<String> {
         match (self.map, &self.shared) {
@@ -197,6 +210,24 @@ mod tests {
         assert_eq!(named.check(true).unwrap_err().0, "cluster.cpu_share");
         assert!(toml::from_str::<AccountsFile>("map = \"nobody\"").is_err());
         assert!(toml::from_str::<AccountsFile>("map = \"table\"\nusers = { alice = \"a:b\" }").is_err());
+    }
+
+    #[test]
+    fn a_program_that_accounts_can_read_is_named() {
+        let program = tempfile::NamedTempFile::new().unwrap();
+        let check = |text: &str, mode: u32, expected: bool| {
+            fs::set_permissions(program.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let warning = file(text).readable_program(program.path());
+            assert_eq!(warning.is_some(), expected, "{text} {mode:o}");
+            let fix = format!("mode {mode:04o}");
+            assert!(warning.is_none_or(|warning| warning.contains(&fix)), "{mode:o}");
+        };
+        check("map = \"name\"", 0o755, true);
+        check("map = \"name\"", 0o715, true);
+        check("map = \"name\"", 0o751, true);
+        check("map = \"name\"", 0o711, false);
+        check("map = \"shared\"\nshared = \"jobs\"", 0o755, true);
+        check("map = \"shared\"", 0o755, false);
     }
 
     #[test]

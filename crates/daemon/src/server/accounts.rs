@@ -190,9 +190,10 @@ impl MapFile {
         if version == self.version {
             return Ok(());
         }
+        let text = fs::read_to_string(path).map_err(named)?;
+        // Not before: what could not be read is read at the next call.
         self.version = version;
-        self.users = parsed(&fs::read_to_string(path).map_err(named)?)
-            .map_err(|why| named(io::Error::new(io::ErrorKind::InvalidData, why)))?;
+        self.users = parsed(&text).map_err(|why| named(io::Error::new(io::ErrorKind::InvalidData, why)))?;
         Ok(())
     }
 }
@@ -290,6 +291,26 @@ mod tests {
         assert_eq!((found(&mapped, "alice"), found(&mapped, "bob")), (none, daemon.clone()));
         fs::remove_file(&path).unwrap();
         assert_eq!(found(&mapped, "bob"), daemon);
+    }
+
+    /// Text that is not UTF-8 stands for a file system that fails once.
+    #[test]
+    fn a_map_file_that_cannot_be_read_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map");
+        let write = |bytes: &[u8], modified_s: u64| {
+            fs::write(&path, bytes).unwrap();
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(modified_s)).unwrap();
+        };
+        write(b"alice daemon\n", 1_000);
+        let mapped = accounts(dir.path(), "map = \"file\"\nfile = \"map\"\nlowest_uid = 1");
+        let daemon = Ok(Some("daemon".to_owned()));
+        write(b"bob d\xffemon\n", 2_000);
+        assert_eq!(found(&mapped, "alice"), daemon, "that of the last good file");
+        write(b"bob daemon\n", 2_000);
+        assert_eq!(found(&mapped, "bob"), daemon);
+        assert!(found(&mapped, "alice").is_err());
     }
 
     #[test]

@@ -118,7 +118,12 @@ impl Claims {
             (!is_kept).then(|| handoff.clone())
         };
         let prepared = self.mailbox.ask(prepared).await.map_err(|_| stopping())?;
-        let Some(Handoff { owner, key, claim, submitted, .. }) = prepared else { return Ok(()) };
+        let Some(Handoff { owner, key, claim, submitted, from: source, .. }) = prepared else {
+            return Ok(());
+        };
+        if source.name != *from {
+            return Err(SignatureRefusal::new("chain", "another server hands this job over"));
+        }
         if claim.as_deref().map(digest_of) != Some(signed.claim) {
             let why = "the handoff was signed for another submission";
             return Err(SignatureRefusal::new("claim", why));

@@ -176,7 +176,9 @@ impl Service {
                 tracing::warn!(%from, %target, job = %id.job, "request refused: this sibling job is at another server");
                 return Err(Status::permission_denied("this sibling job is at another server"));
             }
-            _ => {}
+            Some(_) => {}
+            // As for a decision: another server's sibling job of that ID may come before the question reaches the machine.
+            None => return Ok(HandoffDecision::Abort),
         }
         match self.call(|reply| Event::Ready { reply, id }, 0).await? {
             Answer::Decision(decision) => Ok(decision),
@@ -184,8 +186,10 @@ impl Service {
         }
     }
 
-    /// Refuses a server that decides about what another one hands over.
-    pub(super) async fn is_of(&self, from: &Name, id: &HandoffId) -> Result<(), Status> {
+    /// Whether a handoff is known here. Refuses a server that decides about what another one hands over.
+    ///
+    /// A decision about an unknown handoff must not reach the machine: another server's handoff of that ID may arrive before it.
+    pub(super) async fn is_known_of(&self, from: &Name, id: &HandoffId) -> Result<bool, Status> {
         let wanted = id.clone();
         let source = move |server: &mut Server, _| server.source_of(&wanted).cloned();
         match self.mailbox.ask(source).await.map_err(|_| stopping())? {
@@ -194,10 +198,10 @@ impl Service {
                 let refusal = SignatureRefusal::new("chain", "another server hands this job over");
                 Err(refusal.counted().status())
             }
-            Some(_) => Ok(()),
+            Some(_) => Ok(true),
             None => {
                 tracing::debug!(%from, job = %id.job, attempt = id.attempt, "a decision about a handoff that is not known here");
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -216,8 +220,8 @@ impl Service {
         }
     }
 
-    /// Whether a job came here by that attempt, as the archive knows.
-    pub(super) async fn was_taken(&self, id: &HandoffId) -> Result<bool, Status> {
+    /// The answer to the commit of a handoff that the machine does not know: whether a job came here by that attempt, as the archive knows.
+    pub(super) async fn archived_commit(&self, id: &HandoffId) -> Result<Reply, Status> {
         let wanted = id.job.clone();
         let look = move |archive: &mut dyn pliant_journal::Archive| {
             archive.job(wanted.server.as_str(), wanted.number)
@@ -226,7 +230,8 @@ impl Service {
         let found = row.as_ref().map(record).transpose()?;
         let own = &self.offer.info.name;
         let came = |hop: &Hop| hop.attempt == id.attempt && hop.to == *own;
-        Ok(found.is_some_and(|record| record.hops.iter().any(came)))
+        let was_taken = found.is_some_and(|record| record.hops.iter().any(came));
+        Ok(if was_taken { Reply::Done } else { Reply::Unknown })
     }
 }
 

@@ -25,8 +25,10 @@ mod sealing;
 mod service;
 mod subjobs;
 mod upkeep;
+mod warnings;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use accounts::Accounts;
@@ -57,6 +59,7 @@ use subjobs::{Coordinators, SubjobDriver, TaskPorts};
 use tokio::sync::{broadcast, watch};
 
 pub use root::refuse_root;
+pub use warnings::warnings;
 
 use crate::config::{OptionalFile, ServerFile};
 use crate::host::{
@@ -81,6 +84,12 @@ pub async fn serve(
 ) -> Result<(), DaemonError> {
     let certificates = Certificates::load(&file.tls, Role::Server, &file.name)?;
     let as_whom = file.accounts().shared_account();
+    let program = supervisor.first().map(Path::new).unwrap_or(Path::new(""));
+    let readable_program = file.accounts().readable_program(program);
+    if let Some(warning) = &readable_program {
+        tracing::warn!("{warning}");
+    }
+    let notes = as_whom.iter().cloned().chain(readable_program).collect();
     let machine = recover(&file).await?;
     let host = Arc::new(host(&file, supervisor, machine.journal_id()).await?);
     let archive = machine.archive()?;
@@ -105,8 +114,7 @@ pub async fn serve(
     let (explorations, requests) =
         explorations::start(&file, host.clone(), &offer, halted.clone()).await?.unzip();
     let contact = ParentContact::start();
-    let ready_page =
-        ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone(), as_whom.clone());
+    let ready_page = ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone(), notes);
     front.serve_pages(file.http.as_ref(), ready_page).await?;
     let free = FreeProcs::new(machine.machine().usage().free);
     let child = ServerChild {
@@ -255,13 +263,10 @@ fn ready_page(
     parent: ParentContact,
     explorations: Option<Explorations>,
     fresh: Option<FreshListings>,
-    as_whom: Option<String>,
+    notes: Vec<String>,
 ) -> impl Fn() -> Readiness + Send + Sync + 'static {
     move || {
-        let mut readiness = readiness(&journal, Some(&parent));
-        if let Some(as_whom) = &as_whom {
-            readiness = readiness.noting(as_whom);
-        }
+        let mut readiness = notes.iter().fold(readiness(&journal, Some(&parent)), Readiness::noting);
         if let Some(why) = explorations.as_ref().and_then(|explorations| explorations.failure()) {
             readiness = readiness.but("explorations", why);
         }

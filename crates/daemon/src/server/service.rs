@@ -227,14 +227,17 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::HandoffReply>, Status> {
         let from = source(&request)?;
         let wire::CommitOrder { id, cancelled, attempts, signed } = request.into_inner().try_into()?;
-        self.is_of(&from, &id).await?;
-        self.keep_signature(&from, &id, signed).await?;
-        let wanted = id.clone();
-        let event = |reply| Event::Commit { reply, id, cancelled, attempts };
-        let reply = self.handoff(event, 0).await?;
+        let mut reply = Reply::Unknown;
+        if self.is_known_of(&from, &id).await? {
+            self.keep_signature(&from, &id, signed).await?;
+            let id = id.clone();
+            reply = self.handoff(|reply| Event::Commit { reply, id, cancelled, attempts }, 0).await?;
+        }
         // What was taken over long ago is in the archive only.
-        let known = reply == Reply::Unknown && self.was_taken(&wanted).await?;
-        Ok(Response::new((if known { &Reply::Done } else { &reply }).into()))
+        if reply == Reply::Unknown {
+            reply = self.archived_commit(&id).await?;
+        }
+        Ok(Response::new((&reply).into()))
     }
 
     async fn abort(
@@ -243,8 +246,10 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::HandoffReply>, Status> {
         let from = source(&request)?;
         let id = wire::handoff_id(request.into_inner().id)?;
-        self.is_of(&from, &id).await?;
-        let reply = self.handoff(|reply| Event::Abort { reply, id }, 0).await?;
+        let reply = match self.is_known_of(&from, &id).await? {
+            true => self.handoff(|reply| Event::Abort { reply, id }, 0).await?,
+            false => Reply::Done,
+        };
         Ok(Response::new((&reply).into()))
     }
 

@@ -9,5 +9,6 @@ pub(crate) mod site;
 pub(crate) mod slurm;
 mod slurm_kills;
 mod slurm_queues;
+mod tracer;
 mod unit;
 mod works;

@@ -86,6 +86,7 @@ impl Site {
         );
         fs::write(base("etc/launcher.toml"), text).unwrap();
         fs::copy(env!("CARGO_BIN_EXE_pliant"), program()).unwrap();
+        fs::set_permissions(program(), fs::Permissions::from_mode(0o711)).unwrap();
         fs::copy(launcher, self::launcher()).unwrap();
         chown(self::launcher(), Some(0), Some(uid_of_group(SERVER))).unwrap();
         fs::set_permissions(self::launcher(), fs::Permissions::from_mode(0o4750)).unwrap();

@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
@@ -12,7 +13,7 @@ use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
 use pliant_wire::MovingChange;
 use rustix::process::Signal;
 
-use super::site::{ALICE, BOB, LYON, SERVER, Site, base, spool, uid};
+use super::site::{ALICE, BOB, LYON, SERVER, Site, base, program, spool, uid};
 use super::works::text;
 use crate::harness::*;
 
@@ -239,6 +240,12 @@ async fn slurm_accounts_for_users_and_their_limits_make_jobs_wait() {
     // The server's user does not see the jobs of accounts.
     shared.add_server(0, LYON, "period_s = 1\n");
     shared.federation.logged(LYON, &["hides the jobs of accounts", "adminlevel=operator"]).await;
+    let mut check = Command::new("setpriv");
+    check.args(["--reuid", SERVER, "--regid", SERVER, "--init-groups"]).arg(program());
+    check.args(["server", "--check"]).arg(shared.federation.folder(LYON).join("server.toml"));
+    let checked = check.output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(String::from_utf8_lossy(&checked.stderr).contains("adminlevel=operator"), "{checked:?}");
     let (alice, bob) = (shared.federation.client(ALICE), shared.federation.client(BOB));
     refused(alice.submit(&order(rigid("true", 1, 60)), |_| Ok(())).await, &["batch system"]);
     shared.cluster(0).run(&["sacctmgr", "-i", "add", "account", "daemons"]);

@@ -2,7 +2,9 @@
 
 use pliant_control::handoff::Reply;
 use pliant_control::job::{JobRecord, JobState};
+use pliant_wire::proto::server_client::ServerClient;
 use pliant_wire::{CommitOrder, Prepare, proto};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::{PARIS, Thief, prepare, work_of_alice};
@@ -59,4 +61,42 @@ async fn a_handoff_of_another_server_is_neither_aborted_nor_its_job_cancelled() 
     }
     std::fs::write(gate, "").unwrap();
     until("the job to end", async || (state().await == JobState::Completed).then_some(())).await;
+}
+
+/// Who asks all the time meets the moment in which a handoff arrives between the check of a decision and its effect.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_comes_before_its_handoff_has_no_effect() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let [source, thief] = [PARIS, NANCY].map(|name| Thief::of(&federation, name));
+    let mut from_paris = source.at(&federation, "lyon");
+    let [mut first, mut second, mut third] = [(); 3].map(|()| thief.at(&federation, "lyon"));
+    let mut alice = federation.server_client(pliant_transport::Role::User, "alice", "lyon");
+    for number in 7..37 {
+        let handle = format!("paris.{number}");
+        let job = work_of_alice(&federation, &handle, PARIS, rigid("true", 1, 60));
+        let order = commit(&thief, &job, 1, false);
+        // So that it has a connection.
+        for from_nancy in [&mut first, &mut second, &mut third] {
+            from_nancy.commit(order.clone()).await.unwrap();
+        }
+        let until_denied = async |from_nancy: &mut ServerClient<Channel>| {
+            loop {
+                if let Err(status) = from_nancy.commit(order.clone()).await {
+                    return denied(status);
+                }
+            }
+        };
+        let (prepared, (), (), ()) = tokio::join!(
+            prepare(&mut from_paris, &job),
+            until_denied(&mut first),
+            until_denied(&mut second),
+            until_denied(&mut third)
+        );
+        assert!(matches!(prepared, Reply::Prepared(_)), "{handle}: {prepared:?}");
+        let taken = alice.job(proto::JobRequest { handle: handle.clone() }).await;
+        assert!(taken.is_err(), "{handle} was taken over: {taken:?}");
+        let abort = proto::AbortRequest { id: Some(proto::HandoffId::from(&job.id)) };
+        let aborted = from_paris.abort(abort).await.unwrap().into_inner();
+        assert_eq!(Reply::try_from(aborted).unwrap(), Reply::Done, "{handle}");
+    }
 }

@@ -2,12 +2,13 @@
 //! its supervisor, which is the server's, writes into them. A process of the account makes them and sends them open.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pliant_staging::StagingError;
 use rustix::fs::OFlags;
@@ -23,6 +24,8 @@ use crate::accounts::AccountRun;
 
 /// The longest answer: a reason, or that the files are sent along.
 const REPLY_BYTES: usize = 8_192;
+/// How long it may take, however little comes at a time.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Has the account make the files of a job's standard output and error, and takes them.
 ///
@@ -51,22 +54,29 @@ pub(crate) fn make_outputs(account: &AccountRun) -> Result<[File; 2], FilesError
     files.filter(|files| files.iter().all(|file| is_of(account, file))).ok_or_else(|| unexpected(account))
 }
 
-/// True for a file on the file system of the account's folder.
+/// True for a file of the account on the file system of its folder.
 fn is_of(account: &AccountRun, file: &File) -> bool {
     let Ok((found, folder)) = file.metadata().and_then(|found| Ok((found, account.folder.metadata()?)))
     else {
         return false;
     };
-    found.is_file() && found.dev() == folder.dev()
+    found.is_file() && (found.dev(), found.uid()) == (folder.dev(), folder.uid())
 }
 
-/// The answer, with the files that came along.
+/// The answer, with the files that came along: no more than two, since each takes a descriptor.
 fn received(socket: &UnixStream) -> io::Result<(Reply, Vec<File>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; REPLY_BYTES];
     let (mut filled, mut files) = (0, Vec::new());
+    let until = Instant::now() + ANSWERS_WITHIN;
     while !bytes[..filled].ends_with(b"\n") && filled < bytes.len() {
+        if files.len() > 2 {
+            return Err(io::Error::new(ErrorKind::InvalidData, "expected two files, found more"));
+        }
+        if Instant::now() >= until {
+            return Err(ErrorKind::TimedOut.into());
+        }
         let buffer = &mut [IoSliceMut::new(&mut bytes[filled..])];
         let message = match recvmsg(socket, buffer, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
             Err(rustix::io::Errno::INTR) => continue,
@@ -144,6 +154,21 @@ mod tests {
         files[1].write_all(b"said").unwrap();
         let text = |name: &str| std::fs::read_to_string(scratch.path().join(name)).unwrap();
         assert_eq!([text("stdout"), text("stderr")], ["", "said"]);
+    }
+
+    /// Files with each byte of an answer that does not end.
+    #[test]
+    fn no_more_files_are_taken_than_expected() {
+        let (own, other) = UnixStream::pair().unwrap();
+        let file = File::open("/dev/null").unwrap();
+        for _ in 0..20 {
+            let fds = [file.as_fd(), file.as_fd()];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+            sendmsg(&other, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+        }
+        assert!(received(&own).unwrap_err().to_string().contains("found more"));
     }
 
     /// The account sends what it likes: its files elsewhere, or what keeps a writer waiting.

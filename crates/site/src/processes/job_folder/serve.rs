@@ -31,8 +31,8 @@ const TEXT_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// There is no call, it cannot be answered, or the program cannot be started.
 pub fn serve_call(folder: &Path) -> io::Result<()> {
-    // From here on other processes of the account, jobs among them, cannot attach to this one, which is in no cgroup of a job. One that
-    // was quicker stays attached. Becoming a program ends it.
+    // From here on other processes of the account, jobs among them, cannot attach to this one, which is in no cgroup of a job. If the
+    // account cannot read the program, that holds from its first moment. Becoming a program ends it.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let mut input = BufReader::new(io::stdin().lock());
     let call = read_line(&mut input, CALL_BYTES_MAX)?;

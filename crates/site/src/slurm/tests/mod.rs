@@ -4,4 +4,5 @@
 mod captured;
 mod commands;
 mod forgotten;
+mod hidden;
 mod states;
