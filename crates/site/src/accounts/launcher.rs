@@ -94,6 +94,11 @@ impl LauncherError {
             LauncherError::Disorder { .. } | LauncherError::Unmounted => true,
         }
     }
+
+    /// True if what runs as the account fails, which its user can cause.
+    pub fn is_of_account(&self) -> bool {
+        matches!(self, LauncherError::Disorder { .. })
+    }
 }
 
 impl Launcher {

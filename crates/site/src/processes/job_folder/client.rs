@@ -285,7 +285,7 @@ impl Answer {
     fn finish(self, account: &AccountRun) -> Result<Reply, FilesError> {
         let Answer { reply, launched, problem } = self;
         match reply {
-            Some(Reply::Failed(failed)) => Err(failed.into_error(account.folder.clone()).into()),
+            Some(Reply::Failed(failed)) => Err(failed.into_error(account.folder.clone())),
             Some(reply) => {
                 launched.into_inner().finish_soon()?;
                 Ok(reply)
