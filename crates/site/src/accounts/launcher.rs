@@ -28,6 +28,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How often is looked whether it has ended.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
 const POLL_PERIOD_MAX: Duration = Duration::from_millis(20);
+/// How much is written at once.
+const PIECE_BYTES: usize = 64 << 10;
 /// How much of an explanation is read.
 const STDERR_BYTES: u64 = 2_048;
 
@@ -204,7 +206,7 @@ pub struct Launched {
     pub(super) child: Option<Child>,
     pub(super) talk: UnixStream,
     pub(super) errors: UnixStream,
-    /// Until when something may come from it, however little at a time.
+    /// Until when something may come from it and go to it, however little at a time.
     pub(super) until: Option<Instant>,
     /// It is a call that sends a signal, of the launcher itself: another one would help no more.
     is_signal: bool,
@@ -222,7 +224,8 @@ impl Launched {
         self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok())
     }
 
-    /// Reads nothing from it any more after so long, whatever comes. Until then it may write nothing for as long as it likes.
+    /// Reads nothing from it and writes nothing to it any more after so long, whatever comes. Until then it may write nothing for as long as
+    /// it likes.
     pub(crate) fn answer_within(&mut self, at_most: Option<Duration>) {
         self.until = at_most.map(|at_most| Instant::now() + at_most);
     }
@@ -321,7 +324,11 @@ impl Read for Launched {
 
 impl Write for Launched {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.talk.write(bytes).map_err(named)
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(named(ErrorKind::TimedOut.into()));
+        }
+        // The system waits for the whole of a write, as long as some of it is taken.
+        self.talk.write(&bytes[..bytes.len().min(PIECE_BYTES)]).map_err(named)
     }
 
     fn flush(&mut self) -> io::Result<()> {
