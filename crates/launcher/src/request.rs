@@ -23,13 +23,6 @@ pub enum Request {
         /// The folder: directly within one that the file allows.
         folder: PathBuf,
     },
-    /// Deletes everything in a folder of the account. The empty folder remains: its parent belongs to the server.
-    EmptyFolder {
-        /// The account's name.
-        account: String,
-        /// The folder: directly within one that the file allows.
-        folder: PathBuf,
-    },
     /// Runs a program as the account, in a session of its own, in place of the launcher. It reads what follows the request.
     Run {
         /// The account's name.
@@ -106,7 +99,6 @@ impl Request {
     pub fn account(&self) -> &str {
         match self {
             Request::MakeFolder { account, .. }
-            | Request::EmptyFolder { account, .. }
             | Request::Run { account, .. }
             | Request::Signal { account, .. } => account,
         }
@@ -116,7 +108,6 @@ impl Request {
     pub fn verb(&self) -> &'static str {
         match self {
             Request::MakeFolder { .. } => "make-folder",
-            Request::EmptyFolder { .. } => "empty-folder",
             Request::Run { .. } => "run",
             Request::Signal { .. } => "signal",
         }
@@ -128,9 +119,7 @@ impl Request {
         fields.add(self.verb().as_bytes());
         fields.add(self.account().as_bytes());
         match self {
-            Request::MakeFolder { folder, .. } | Request::EmptyFolder { folder, .. } => {
-                fields.add(folder.as_os_str().as_bytes());
-            }
+            Request::MakeFolder { folder, .. } => fields.add(folder.as_os_str().as_bytes()),
             Request::Run { program, environment, folder, processes_max, .. } => {
                 fields.add(folder.as_os_str().as_bytes());
                 fields.list(program.iter().map(|word| word.as_bytes()));
@@ -177,7 +166,6 @@ impl Request {
         let account = fields.text("account")?;
         let request = match verb.as_str() {
             "make-folder" => Request::MakeFolder { account, folder: fields.path("folder")? },
-            "empty-folder" => Request::EmptyFolder { account, folder: fields.path("folder")? },
             "run" => {
                 let folder = fields.path("folder")?;
                 let program = fields.list("program")?.into_iter().map(|word| word.os("program"));

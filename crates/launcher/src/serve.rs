@@ -66,7 +66,6 @@ fn serve(config: &Path) -> Result<(), Error> {
     let account = Account::allowed(request.account(), &config, caller)?;
     match request {
         Request::MakeFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.make(&account),
-        Request::EmptyFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.empty(&account),
         Request::Run { program, environment, folder, processes_max, .. } => {
             check_program(&program, &config)?;
             check_environment(&environment)?;

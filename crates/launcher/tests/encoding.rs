@@ -29,7 +29,6 @@ fn request() -> impl Strategy<Value = Request> {
     let folder = || os(0).prop_map(Into::into);
     prop_oneof![
         (any::<String>(), folder()).prop_map(|(account, folder)| Request::MakeFolder { account, folder }),
-        (any::<String>(), folder()).prop_map(|(account, folder)| Request::EmptyFolder { account, folder }),
         (any::<String>(), vec(os(0), 0..5), vec(variable(), 0..5), folder(), any::<Option<u64>>()).prop_map(
             |(account, program, environment, folder, processes_max)| Request::Run {
                 account,

@@ -27,7 +27,6 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let folder = || "/var/spool/pliant/7".into();
     let requests = [
         Request::MakeFolder { account: account(), folder: folder() },
-        Request::EmptyFolder { account: account(), folder: folder() },
         Request::Run {
             account: account(),
             program: ["/usr/bin/pliant", "run-tasks", "\u{fc}"].map(Into::into).into(),

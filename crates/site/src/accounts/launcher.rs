@@ -18,8 +18,8 @@ use super::command::wait_at_most;
 /// How the line begins in which the launcher says why it has not done what it was asked for.
 pub const STDERR_PREFIX: &str = "pliant-launcher: ";
 
-/// How long a call of the launcher itself may take: emptying a large folder takes long.
-const CALL_AT_MOST: Duration = Duration::from_secs(600);
+/// How long it may take to make a folder.
+const MADE_WITHIN: Duration = Duration::from_secs(60);
 /// How long something that runs as an account may read and write nothing, unless it is known until when it has to answer.
 const SILENT_AT_MOST: Duration =
     if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(60) };
@@ -110,16 +110,7 @@ impl Launcher {
     /// The launcher cannot be run, or refuses.
     pub fn make_folder(&self, folder: &Path) -> Result<(), LauncherError> {
         let folder = folder.to_owned();
-        self.done(&Request::MakeFolder { account: self.account.to_string(), folder }, CALL_AT_MOST)
-    }
-
-    /// Has everything in a folder of the account deleted.
-    ///
-    /// # Errors
-    /// The launcher cannot be run, or refuses.
-    pub fn empty_folder(&self, folder: &Path) -> Result<(), LauncherError> {
-        let folder = folder.to_owned();
-        self.done(&Request::EmptyFolder { account: self.account.to_string(), folder }, CALL_AT_MOST)
+        self.done(&Request::MakeFolder { account: self.account.to_string(), folder }, MADE_WITHIN)
     }
 
     /// Sends a signal to processes of the account; a negative number is a process group.

@@ -44,6 +44,8 @@ pub(super) enum Call {
     Open { task: Option<FileName>, name: ResultName, offset: u64 },
     /// Says how long the longest instance of a batch took.
     Longest,
+    /// Deletes everything in the folder.
+    Empty,
     /// Measures what all files of the job use, up to so many files.
     Usage { most: u64 },
     /// Kills what is left of the job.

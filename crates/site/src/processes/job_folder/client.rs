@@ -27,6 +27,8 @@ const GIVEN_WITHIN: Duration = if cfg!(test) { Duration::from_secs(1) } else { D
 const GIVEN_BYTES_PER_S: u64 = 1 << 20;
 /// How long it may take to measure the files of a job.
 const MEASURED_WITHIN: Duration = Duration::from_secs(600);
+/// How long it may take to empty a folder.
+const EMPTIED_WITHIN: Duration = Duration::from_secs(600);
 /// How long it may take to sum up what a job has left: to read as much as is fetched, from a slow file system.
 const SUMMED_UP_WITHIN: Duration = Duration::from_secs(3_600);
 
@@ -255,8 +257,29 @@ pub(super) fn unexpected(account: &AccountRun) -> FilesError {
     LauncherError::Disorder { account: account.name.clone(), problem }.into()
 }
 
+/// Has the account empty its folder, and removes that, if it is there.
+pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
+    if !account.has_folder()? {
+        return Ok(());
+    }
+    // A job may have closed the folder to its own account, too: nothing can run in there then.
+    let mut launched = begun_in(Path::new("/"), account, &Call::Empty)?;
+    launched.answer_within(Some(EMPTIED_WITHIN));
+    let Reply::Done = Answer::of(launched)?.finish(account)? else { return Err(unexpected(account)) };
+    match std::fs::remove_dir(&account.folder) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(LauncherError::Io { action: "remove the emptied folder", source }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn begun(account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
-    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), &account.folder)?;
+    begun_in(&account.folder, account, call)
+}
+
+fn begun_in(place: &Path, account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
+    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), place)?;
     match launched.write_all(&line(call)) {
         // It has said why.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

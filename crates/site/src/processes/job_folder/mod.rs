@@ -11,6 +11,7 @@
 
 mod call;
 mod client;
+mod emptying;
 mod gate;
 mod outputs;
 mod serve;
@@ -236,7 +237,7 @@ impl JobFolder {
     /// Something cannot be removed, or the account cannot be reached.
     pub fn remove(&self) -> Result<(), FilesError> {
         if let Access::Account(account) = &self.access {
-            account.remove_folder()?;
+            client::remove(account)?;
         }
         match std::fs::remove_dir_all(&self.records) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
