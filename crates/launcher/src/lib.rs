@@ -29,5 +29,5 @@ mod toml;
 
 pub use config::Config;
 pub use error::{ConfigError, Error};
-pub use request::{MAX_REQUEST_BYTES, Malformed, Request, Signal};
+pub use request::{Action, MAX_REQUEST_BYTES, Malformed, Request, Signal};
 pub use serve::{REFUSED, launch};

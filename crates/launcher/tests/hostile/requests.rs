@@ -2,28 +2,30 @@
 
 use std::path::Path;
 
-use pliant_launcher::{Request, Signal};
+use pliant_launcher::{Action, Request, Signal};
 
 use crate::refused;
 use crate::site::{BASE, SPOOL, Site, job};
 
 /// A program's call as an account.
 pub(crate) fn run(account: &str, program: &[&str], folder: impl AsRef<Path>) -> Request {
-    Request::Run {
-        account: account.into(),
+    let action = Action::Run {
         program: program.iter().map(Into::into).collect(),
         environment: Vec::new(),
         folder: folder.as_ref().to_owned(),
         processes_max: None,
-    }
+    };
+    Request { account: account.into(), action }
 }
 
 pub(crate) fn make(account: &str, folder: impl AsRef<Path>) -> Request {
-    Request::MakeFolder { account: account.into(), folder: folder.as_ref().to_owned() }
+    let action = Action::MakeFolder { folder: folder.as_ref().to_owned() };
+    Request { account: account.into(), action }
 }
 
 pub(crate) fn signal(account: &str, signal: Signal, processes: &[i32]) -> Request {
-    Request::Signal { account: account.into(), signal, processes: processes.into() }
+    let action = Action::Signal { signal, processes: processes.into() };
+    Request { account: account.into(), action }
 }
 
 /// The number of calls.
@@ -185,7 +187,7 @@ fn programs(site: &Site) -> usize {
     ];
     for name in variables {
         let mut request = run("ptl-alice", &["/bin/sh", "-c", "id"], "/");
-        if let Request::Run { environment, .. } = &mut request {
+        if let Action::Run { environment, .. } = &mut request.action {
             environment.push((name.into(), "/tmp/x.so".into()));
         }
         refused(site, name, &request, "environment: expected no variable");

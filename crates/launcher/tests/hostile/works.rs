@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pliant_launcher::{Request, Signal};
+use pliant_launcher::{Action, Request, Signal};
 use pliant_testing::{Needed, skip};
 
 use crate::requests::{make, run, signal};
@@ -59,7 +59,7 @@ fn a_program_is_run(site: &Site) {
     let report = "id -u; id -ru; id -g; id -G; pwd; umask; echo $*; env | sort; cat; exit 7";
     let mut request =
         run("ptl-alice", &["/bin/sh", "-c", report, "name", "a b", "c"], path("home/ptl-alice"));
-    if let Request::Run { environment, .. } = &mut request {
+    if let Action::Run { environment, .. } = &mut request.action {
         environment.extend(
             [("PLIANT_JOB", "rennes.7"), ("EMPTY", "")].map(|(name, value)| (name.into(), value.into())),
         );
@@ -71,7 +71,7 @@ fn a_program_is_run(site: &Site) {
     );
     assert_eq!(outcome(&site.ask(&request)), (Some(7), expected.clone(), String::new()));
     // The rest of the input is the program's, to its last byte.
-    let Request::Run { environment, .. } = &mut request else { unreachable!("a run") };
+    let Action::Run { environment, .. } = &mut request.action else { unreachable!("a run") };
     // What is asked for comes before what is set for everybody.
     environment.extend(
         [("PATH", "/opt/bin:/usr/bin:/bin"), ("SHELL", "/bin/bash")]
@@ -112,7 +112,7 @@ fn limits_are_set(site: &Site) {
     let report = "ulimit -H -u; ulimit -H -c";
     let mut request = run("ptl-alice", &["/usr/bin/env", "bash", "-c", report], "/");
     configure("caller = 'ptl-caller'\nprograms = ['/usr/bin/env']\n");
-    let Request::Run { processes_max, .. } = &mut request else { unreachable!("a run") };
+    let Action::Run { processes_max, .. } = &mut request.action else { unreachable!("a run") };
     *processes_max = Some(77);
     assert_eq!(done(site, &request), "77\n0\n");
     // One above the caller's is the caller's.

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_launcher::{REFUSED, Request, Signal};
+use pliant_launcher::{Action, REFUSED, Request, Signal};
 
 use super::AccountName;
 use super::command::wait_at_most;
@@ -109,8 +109,7 @@ impl Launcher {
     /// # Errors
     /// The launcher cannot be run, or refuses.
     pub fn make_folder(&self, folder: &Path) -> Result<(), LauncherError> {
-        let folder = folder.to_owned();
-        self.done(&Request::MakeFolder { account: self.account.to_string(), folder }, MADE_WITHIN)
+        self.done(&self.request(Action::MakeFolder { folder: folder.to_owned() }), MADE_WITHIN)
     }
 
     /// Sends a signal to processes of the account; a negative number is a process group.
@@ -118,7 +117,7 @@ impl Launcher {
     /// # Errors
     /// The launcher cannot be run or refuses, or none of the processes is there.
     pub fn signal(&self, signal: Signal, processes: Vec<i32>) -> Result<(), LauncherError> {
-        self.done(&Request::Signal { account: self.account.to_string(), signal, processes }, ENDS_WITHIN)
+        self.done(&self.request(Action::Signal { signal, processes }), ENDS_WITHIN)
     }
 
     /// The request for a program that runs as the account.
@@ -129,8 +128,12 @@ impl Launcher {
         folder: &Path,
         processes_max: Option<u64>,
     ) -> Request {
-        let (account, folder) = (self.account.to_string(), folder.to_owned());
-        Request::Run { account, program, environment, folder, processes_max }
+        let folder = folder.to_owned();
+        self.request(Action::Run { program, environment, folder, processes_max })
+    }
+
+    fn request(&self, action: Action) -> Request {
+        Request { account: self.account.to_string(), action }
     }
 
     /// The command that starts the launcher; its request has to be written to its standard input.
@@ -155,7 +158,7 @@ impl Launcher {
     }
 
     fn started(&self, request: &Request) -> Result<Launched, LauncherError> {
-        let is_signal = matches!(request, Request::Signal { .. });
+        let is_signal = matches!(request.action, Action::Signal { .. });
         let mut launched = self.spawned(is_signal, None)?;
         match launched.write_all(&request.encode()) {
             Ok(()) => Ok(launched),
