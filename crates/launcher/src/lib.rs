@@ -2,8 +2,8 @@
 //!
 //! The program belongs to root, is set-user-id, and only the group of Pliant's servers may execute it. A server gives it one
 //! [`Request`] on its standard input. The launcher checks the request against `/etc/pliant/launcher.toml` ([`Config`]), which only
-//! root can write, becomes the account for good, and does what was asked for: it makes or empties the folder of a job, runs one of
-//! the programs that the file names, or signals processes.
+//! root can write, becomes the account for good, and does what was asked for: it makes the folder of a job, runs one of the
+//! programs that the file names, or signals processes.
 //!
 //! Its caller may be hostile: someone who has taken over a server can do no more with it than the file allows, and never becomes
 //! root. So the launcher
@@ -29,5 +29,5 @@ mod toml;
 
 pub use config::Config;
 pub use error::{ConfigError, Error};
-pub use request::{MAX_REQUEST_BYTES, Malformed, Request, Signal};
+pub use request::{Action, MAX_REQUEST_BYTES, Malformed, Request, Signal};
 pub use serve::{REFUSED, launch};

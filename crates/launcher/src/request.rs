@@ -15,25 +15,23 @@ pub const MAX_REQUEST_BYTES: usize = 4 << 20;
 
 /// Something to be done as an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
+pub struct Request {
+    /// The account's name.
+    pub account: String,
+    /// What is done.
+    pub action: Action,
+}
+
+/// What is done as an account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
     /// Makes an empty folder that belongs to the account, and that no other account may look into.
     MakeFolder {
-        /// The account's name.
-        account: String,
-        /// The folder: directly within one that the file allows.
-        folder: PathBuf,
-    },
-    /// Deletes everything in a folder of the account. The empty folder remains: its parent belongs to the server.
-    EmptyFolder {
-        /// The account's name.
-        account: String,
         /// The folder: directly within one that the file allows.
         folder: PathBuf,
     },
     /// Runs a program as the account, in a session of its own, in place of the launcher. It reads what follows the request.
     Run {
-        /// The account's name.
-        account: String,
         /// The program, one that the file allows, and its arguments.
         program: Vec<OsString>,
         /// The program's environment, beside `PATH`, `HOME`, `USER`, `LOGNAME` and `SHELL`.
@@ -45,8 +43,6 @@ pub enum Request {
     },
     /// Sends a signal to processes of the account.
     Signal {
-        /// The account's name.
-        account: String,
         /// The signal.
         signal: Signal,
         /// Process ids. A negative number is the process group of that id.
@@ -102,43 +98,21 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 impl Request {
-    /// The account as which something is done.
-    pub fn account(&self) -> &str {
-        match self {
-            Request::MakeFolder { account, .. }
-            | Request::EmptyFolder { account, .. }
-            | Request::Run { account, .. }
-            | Request::Signal { account, .. } => account,
-        }
-    }
-
-    /// The word for what is asked for.
-    pub fn verb(&self) -> &'static str {
-        match self {
-            Request::MakeFolder { .. } => "make-folder",
-            Request::EmptyFolder { .. } => "empty-folder",
-            Request::Run { .. } => "run",
-            Request::Signal { .. } => "signal",
-        }
-    }
-
     /// The request in bytes, with its length.
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = Fields(vec![0; 4]);
-        fields.add(self.verb().as_bytes());
-        fields.add(self.account().as_bytes());
-        match self {
-            Request::MakeFolder { folder, .. } | Request::EmptyFolder { folder, .. } => {
-                fields.add(folder.as_os_str().as_bytes());
-            }
-            Request::Run { program, environment, folder, processes_max, .. } => {
+        fields.add(self.action.verb().as_bytes());
+        fields.add(self.account.as_bytes());
+        match &self.action {
+            Action::MakeFolder { folder } => fields.add(folder.as_os_str().as_bytes()),
+            Action::Run { program, environment, folder, processes_max } => {
                 fields.add(folder.as_os_str().as_bytes());
                 fields.list(program.iter().map(|word| word.as_bytes()));
                 let pairs = environment.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
                 fields.list(pairs);
                 fields.add(processes_max.map_or(String::new(), |most| most.to_string()).as_bytes());
             }
-            Request::Signal { signal, processes, .. } => {
+            Action::Signal { signal, processes } => {
                 fields.add(signal.word().as_bytes());
                 let numbers: Vec<String> = processes.iter().map(i32::to_string).collect();
                 fields.list(numbers.iter().map(|number| number.as_bytes()));
@@ -175,9 +149,8 @@ impl Request {
         let mut fields = Decoder(bytes);
         let verb = fields.text("verb")?;
         let account = fields.text("account")?;
-        let request = match verb.as_str() {
-            "make-folder" => Request::MakeFolder { account, folder: fields.path("folder")? },
-            "empty-folder" => Request::EmptyFolder { account, folder: fields.path("folder")? },
+        let action = match verb.as_str() {
+            "make-folder" => Action::MakeFolder { folder: fields.path("folder")? },
             "run" => {
                 let folder = fields.path("folder")?;
                 let program = fields.list("program")?.into_iter().map(|word| word.os("program"));
@@ -185,18 +158,29 @@ impl Request {
                 let environment = environment(fields.list("environment")?)?;
                 let most = Some(fields.field("processes_max")?).filter(|most| !most.0.is_empty());
                 let processes_max = most.map(|most| most.number("processes_max")).transpose()?;
-                Request::Run { account, program, environment, folder, processes_max }
+                Action::Run { program, environment, folder, processes_max }
             }
             "signal" => {
                 let signal = Signal::of(&fields.text("signal")?).ok_or(Malformed::Field("signal"))?;
                 let numbers = fields.list("processes")?;
                 let processes =
                     numbers.into_iter().map(|number| number.number("processes")).collect::<Result<_, _>>()?;
-                Request::Signal { account, signal, processes }
+                Action::Signal { signal, processes }
             }
             _ => return Err(Malformed::Field("verb")),
         };
-        if fields.0.is_empty() { Ok(request) } else { Err(Malformed::Excess) }
+        if fields.0.is_empty() { Ok(Request { account, action }) } else { Err(Malformed::Excess) }
+    }
+}
+
+impl Action {
+    /// The word for it.
+    fn verb(&self) -> &'static str {
+        match self {
+            Action::MakeFolder { .. } => "make-folder",
+            Action::Run { .. } => "run",
+            Action::Signal { .. } => "signal",
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::folder::{self, JobFolder};
 use crate::privileges;
 use crate::protected::{self, Kind};
-use crate::request::{Request, Signal};
+use crate::request::{Action, Request, Signal};
 
 /// The exit code of the launcher if it has not done what it was asked for.
 pub const REFUSED: u8 = 125;
@@ -63,11 +63,10 @@ fn serve(config: &Path) -> Result<(), Error> {
         return Err(Error::refused("caller", caller, expected));
     }
     let request = privileges::as_caller(request)?.map_err(Error::Request)?;
-    let account = Account::allowed(request.account(), &config, caller)?;
-    match request {
-        Request::MakeFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.make(&account),
-        Request::EmptyFolder { folder, .. } => JobFolder::allowed(&folder, &config, caller)?.empty(&account),
-        Request::Run { program, environment, folder, processes_max, .. } => {
+    let account = Account::allowed(&request.account, &config, caller)?;
+    match request.action {
+        Action::MakeFolder { folder } => JobFolder::allowed(&folder, &config, caller)?.make(&account),
+        Action::Run { program, environment, folder, processes_max } => {
             check_program(&program, &config)?;
             check_environment(&environment)?;
             setsid().map_err(Error::system(
@@ -78,7 +77,7 @@ fn serve(config: &Path) -> Result<(), Error> {
             folder::enter(&folder)?;
             Err(run(&program, environment, &account))
         }
-        Request::Signal { signal, processes, .. } => {
+        Action::Signal { signal, processes } => {
             let targets = processes.into_iter().map(Target::of).collect::<Result<Vec<Target>, Error>>()?;
             privileges::become_signaller(&account)?;
             send(signal, &targets)

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use mutation::Random;
-use pliant_launcher::{MAX_REQUEST_BYTES, Malformed, Request, Signal};
+use pliant_launcher::{Action, MAX_REQUEST_BYTES, Malformed, Request, Signal};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -27,21 +27,20 @@ fn variable() -> impl Strategy<Value = (OsString, OsString)> {
 
 fn request() -> impl Strategy<Value = Request> {
     let folder = || os(0).prop_map(Into::into);
-    prop_oneof![
-        (any::<String>(), folder()).prop_map(|(account, folder)| Request::MakeFolder { account, folder }),
-        (any::<String>(), folder()).prop_map(|(account, folder)| Request::EmptyFolder { account, folder }),
-        (any::<String>(), vec(os(0), 0..5), vec(variable(), 0..5), folder(), any::<Option<u64>>()).prop_map(
-            |(account, program, environment, folder, processes_max)| Request::Run {
-                account,
+    let action = prop_oneof![
+        folder().prop_map(|folder| Action::MakeFolder { folder }),
+        (vec(os(0), 0..5), vec(variable(), 0..5), folder(), any::<Option<u64>>()).prop_map(
+            |(program, environment, folder, processes_max)| Action::Run {
                 program,
                 environment,
                 folder,
                 processes_max
             }
         ),
-        (any::<String>(), select(Signal::ALL.to_vec()), vec(any::<i32>(), 0..5))
-            .prop_map(|(account, signal, processes)| Request::Signal { account, signal, processes }),
-    ]
+        (select(Signal::ALL.to_vec()), vec(any::<i32>(), 0..5))
+            .prop_map(|(signal, processes)| Action::Signal { signal, processes }),
+    ];
+    (any::<String>(), action).prop_map(|(account, action)| Request { account, action })
 }
 
 proptest! {

@@ -332,8 +332,9 @@ fn opened(
 ) -> Result<Option<FileStream>, FilesError> {
     match JobFolder::at(dir)?.open(task, name, offset) {
         Ok(stream) => Ok(Some(stream)),
-        Err(FilesError::Staging(StagingError::NoResult { .. } | StagingError::BehindEnd { .. }))
-            if !must_exist =>
+        Err(FilesError::Staging(error) | FilesError::OfAccount(error))
+            if !must_exist
+                && matches!(error, StagingError::NoResult { .. } | StagingError::BehindEnd { .. }) =>
         {
             Ok(None)
         }
@@ -362,7 +363,7 @@ async fn of_files<A: Send + 'static>(
 /// An error of an execution's files as clients see it.
 fn files_status(error: &FilesError) -> Status {
     match error {
-        FilesError::Staging(error) => status(error),
+        FilesError::Staging(error) | FilesError::OfAccount(error) => status(error),
         // Paths of this host are not for users.
         FilesError::Records(error) => {
             tracing::error!(%error, "file operation failed");

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use pliant_launcher::{REFUSED, Request};
+use pliant_launcher::REFUSED;
 
 use crate::Case;
 use crate::requests::{make, run};
@@ -218,13 +218,7 @@ fn no_effect(site: &Site) -> usize {
 
 /// Launchers that are stopped, continued, ended and asked many things at once.
 fn interrupted(site: &Site) -> usize {
-    let request = Request::Run {
-        account: "ptl-alice".into(),
-        program: ["/bin/sh", "-c", "cat; id -un"].map(Into::into).into(),
-        environment: Vec::new(),
-        folder: "/".into(),
-        processes_max: None,
-    };
+    let request = run("ptl-alice", &["/bin/sh", "-c", "cat; id -un"], "/");
     let bytes = [request.encode(), b"rest\n".to_vec()].concat();
     let as_caller = |line: &str| site.call(&format!("{line}; exit # $LAUNCHER"), b"");
     // Half a request, a stop and a continuation by the caller; then the other half.

@@ -4,15 +4,14 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pliant_launcher::{Request, Signal};
+use pliant_launcher::{Action, Request, Signal};
 use pliant_testing::{Needed, skip};
 
-use crate::requests::{empty, make, run, signal};
+use crate::requests::{make, run, signal};
 use crate::site::{BASE, Site, configure, finish, group, job, outcome, path, shell};
 
 pub(crate) fn check(site: &Site) {
     folders_are_made(site);
-    a_folder_is_emptied(site);
     a_program_is_run(site);
     a_program_has_a_keyring_of_its_own(site);
     limits_are_set(site);
@@ -38,6 +37,10 @@ fn folders_are_made(site: &Site) {
         (about("spool/1").as_str(), path("spool/1/keep").exists()),
         ("ptl-alice:ptl-alice 700\n", true)
     );
+    // Also if its owner can do nothing in it.
+    shell("chmod 000 spool/1");
+    done(site, &make("ptl-alice", job("1")));
+    assert_eq!(about("spool/1"), "ptl-alice:ptl-alice 700\n");
     // In a folder of root's.
     done(site, &make("ptl-bob", path("roots/rennes.7-a_b")));
     assert_eq!(about("roots/rennes.7-a_b"), "ptl-bob:ptl-bob 700\n");
@@ -50,51 +53,13 @@ fn folders_are_made(site: &Site) {
     shell("rm roots; mv elsewhere roots");
 }
 
-fn a_folder_is_emptied(site: &Site) {
-    done(site, &make("ptl-alice", job("full")));
-    let fill = "
-        cd spool/full
-        mkdir -p a/b .c 'name with blanks' closed/inner read-only/inner; touch a/x a/b/y .c/.z $'new\\nline' -- -rf
-        ln -s ../../home/ptl-alice home; ln -s / root; ln -s loop loop; ln ../../home/ptl-alice/keep hard; mkfifo fifo
-        ln -s ../../../root-only a/root-only; touch read-only/inner/f closed/inner/f; chmod 000 closed; chmod 555 read-only/inner read-only
-        touch pliant-emptied-1; mkdir -p pliant-emptied-2/x
-        perl -e 'for (1..300) { mkdir \"d\"; chdir \"d\"; open(F, \">f\"); close F }'
-        for i in $(seq 1 3000); do echo > many.$i; done";
-    let as_alice = "exec setpriv --reuid ptl-alice --regid ptl-alice --clear-groups bash -ec";
-    shell(&format!("{as_alice} '{}'", fill.replace('\'', "'\\''")));
-    // The depth of folders needs no more descriptors.
-    let (code, _, stderr) = outcome(&site.call("ulimit -n 100", &empty("ptl-alice", job("full")).encode()));
-    assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert_eq!(shell("ls -A spool/full; stat -c '%U %a' spool/full"), "ptl-alice 700\n");
-    assert_eq!(fs::read_to_string(path("home/ptl-alice/keep")).unwrap(), "ptl-alice");
-    assert!(path("root-only/secret").exists());
-    // What somebody else has put there stays, is named, and keeps nothing else.
-    shell("cd spool/full; mkdir roots; touch roots/file a b");
-    let (code, _, stderr) = outcome(&site.ask(&empty("ptl-alice", job("full"))));
-    assert_eq!((code, shell("ls -A spool/full")), (Some(125), "roots\n".into()), "{stderr}");
-    assert!(
-        stderr.contains("delete \"file\"")
-            || stderr.contains("Permission denied")
-            || stderr.contains("not permitted"),
-        "{stderr}"
-    );
-    // So does what is mounted there.
-    shell("rm -r spool/full/*; mkdir spool/full/mount");
-    if shell("mount -t tmpfs none spool/full/mount 2>&1 && echo mounted || true") == "mounted\n" {
-        shell("touch spool/full/mount/keep; chown -R ptl-alice spool/full/mount");
-        let (code, ..) = outcome(&site.ask(&empty("ptl-alice", job("full"))));
-        let left = shell("ls spool/full/mount; umount spool/full/mount");
-        assert_eq!((code, left.as_str()), (Some(125), "keep\n"));
-    }
-}
-
 fn a_program_is_run(site: &Site) {
     let (alice, project) = (site.alice, group("ptl-project"));
     let gid = group("ptl-alice");
     let report = "id -u; id -ru; id -g; id -G; pwd; umask; echo $*; env | sort; cat; exit 7";
     let mut request =
         run("ptl-alice", &["/bin/sh", "-c", report, "name", "a b", "c"], path("home/ptl-alice"));
-    if let Request::Run { environment, .. } = &mut request {
+    if let Action::Run { environment, .. } = &mut request.action {
         environment.extend(
             [("PLIANT_JOB", "rennes.7"), ("EMPTY", "")].map(|(name, value)| (name.into(), value.into())),
         );
@@ -106,7 +71,7 @@ fn a_program_is_run(site: &Site) {
     );
     assert_eq!(outcome(&site.ask(&request)), (Some(7), expected.clone(), String::new()));
     // The rest of the input is the program's, to its last byte.
-    let Request::Run { environment, .. } = &mut request else { unreachable!("a run") };
+    let Action::Run { environment, .. } = &mut request.action else { unreachable!("a run") };
     // What is asked for comes before what is set for everybody.
     environment.extend(
         [("PATH", "/opt/bin:/usr/bin:/bin"), ("SHELL", "/bin/bash")]
@@ -147,7 +112,7 @@ fn limits_are_set(site: &Site) {
     let report = "ulimit -H -u; ulimit -H -c";
     let mut request = run("ptl-alice", &["/usr/bin/env", "bash", "-c", report], "/");
     configure("caller = 'ptl-caller'\nprograms = ['/usr/bin/env']\n");
-    let Request::Run { processes_max, .. } = &mut request else { unreachable!("a run") };
+    let Action::Run { processes_max, .. } = &mut request.action else { unreachable!("a run") };
     *processes_max = Some(77);
     assert_eq!(done(site, &request), "77\n0\n");
     // One above the caller's is the caller's.

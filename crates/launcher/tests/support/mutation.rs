@@ -1,6 +1,6 @@
 //! Requests and files that are changed at random, where the fuzzer cannot run: the same bytes for the same seed.
 
-use pliant_launcher::{Request, Signal};
+use pliant_launcher::{Action, Request, Signal};
 
 /// A generator of pseudo-random numbers (SplitMix64; Steele, Lea, Flood 2014).
 pub(crate) struct Random(pub(crate) u64);
@@ -23,25 +23,23 @@ impl Random {
 
 /// Requests, without their length, and files that are understood.
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
-    let account = || "alice".to_owned();
     let folder = || "/var/spool/pliant/7".into();
-    let requests = [
-        Request::MakeFolder { account: account(), folder: folder() },
-        Request::EmptyFolder { account: account(), folder: folder() },
-        Request::Run {
-            account: account(),
+    let actions = [
+        Action::MakeFolder { folder: folder() },
+        Action::Run {
             program: ["/usr/bin/pliant", "run-tasks", "\u{fc}"].map(Into::into).into(),
             environment: vec![("A".into(), "b=c".into()), ("D".into(), "".into())],
             folder: folder(),
             processes_max: Some(1 << 30),
         },
-        Request::Signal { account: account(), signal: Signal::Term, processes: vec![5, -5, i32::MIN] },
+        Action::Signal { signal: Signal::Term, processes: vec![5, -5, i32::MIN] },
     ];
     let files = [
         "caller = \"pliant\"\nuid_min = 1000\nallow = ['alice', \"bob\"] # both\ndeny = []\nfolders = ['/var/spool/pliant']\n",
         "# all\ncaller = 'pliant'\nprograms = [\n  '/usr/bin/pliant',\n  '/usr/bin/sbatch',\n]\n",
     ];
-    let requests = requests.iter().map(|request| request.encode().split_off(4));
+    let request = |action| Request { account: "alice".to_owned(), action };
+    let requests = actions.into_iter().map(|action| request(action).encode().split_off(4));
     requests.chain(files.map(|file| file.as_bytes().to_vec())).collect()
 }
 

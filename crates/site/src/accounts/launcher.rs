@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_launcher::{REFUSED, Request, Signal};
+use pliant_launcher::{Action, REFUSED, Request, Signal};
 
 use super::AccountName;
 use super::command::wait_at_most;
@@ -18,8 +18,8 @@ use super::command::wait_at_most;
 /// How the line begins in which the launcher says why it has not done what it was asked for.
 pub const STDERR_PREFIX: &str = "pliant-launcher: ";
 
-/// How long a call of the launcher itself may take: emptying a large folder takes long.
-const CALL_AT_MOST: Duration = Duration::from_secs(600);
+/// How long it may take to make a folder.
+const MADE_WITHIN: Duration = Duration::from_secs(60);
 /// How long something that runs as an account may read and write nothing, unless it is known until when it has to answer.
 const SILENT_AT_MOST: Duration =
     if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(60) };
@@ -28,6 +28,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How often is looked whether it has ended.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
 const POLL_PERIOD_MAX: Duration = Duration::from_millis(20);
+/// How much is written at once.
+const PIECE_BYTES: usize = 64 << 10;
 /// How much of an explanation is read.
 const STDERR_BYTES: u64 = 2_048;
 
@@ -94,6 +96,11 @@ impl LauncherError {
             LauncherError::Disorder { .. } | LauncherError::Unmounted => true,
         }
     }
+
+    /// True if what runs as the account fails, which its user can cause.
+    pub fn is_of_account(&self) -> bool {
+        matches!(self, LauncherError::Disorder { .. })
+    }
 }
 
 impl Launcher {
@@ -102,17 +109,7 @@ impl Launcher {
     /// # Errors
     /// The launcher cannot be run, or refuses.
     pub fn make_folder(&self, folder: &Path) -> Result<(), LauncherError> {
-        let folder = folder.to_owned();
-        self.done(&Request::MakeFolder { account: self.account.to_string(), folder }, CALL_AT_MOST)
-    }
-
-    /// Has everything in a folder of the account deleted.
-    ///
-    /// # Errors
-    /// The launcher cannot be run, or refuses.
-    pub fn empty_folder(&self, folder: &Path) -> Result<(), LauncherError> {
-        let folder = folder.to_owned();
-        self.done(&Request::EmptyFolder { account: self.account.to_string(), folder }, CALL_AT_MOST)
+        self.done(&self.request(Action::MakeFolder { folder: folder.to_owned() }), MADE_WITHIN)
     }
 
     /// Sends a signal to processes of the account; a negative number is a process group.
@@ -120,7 +117,7 @@ impl Launcher {
     /// # Errors
     /// The launcher cannot be run or refuses, or none of the processes is there.
     pub fn signal(&self, signal: Signal, processes: Vec<i32>) -> Result<(), LauncherError> {
-        self.done(&Request::Signal { account: self.account.to_string(), signal, processes }, ENDS_WITHIN)
+        self.done(&self.request(Action::Signal { signal, processes }), ENDS_WITHIN)
     }
 
     /// The request for a program that runs as the account.
@@ -131,8 +128,12 @@ impl Launcher {
         folder: &Path,
         processes_max: Option<u64>,
     ) -> Request {
-        let (account, folder) = (self.account.to_string(), folder.to_owned());
-        Request::Run { account, program, environment, folder, processes_max }
+        let folder = folder.to_owned();
+        self.request(Action::Run { program, environment, folder, processes_max })
+    }
+
+    fn request(&self, action: Action) -> Request {
+        Request { account: self.account.to_string(), action }
     }
 
     /// The command that starts the launcher; its request has to be written to its standard input.
@@ -157,7 +158,7 @@ impl Launcher {
     }
 
     fn started(&self, request: &Request) -> Result<Launched, LauncherError> {
-        let is_signal = matches!(request, Request::Signal { .. });
+        let is_signal = matches!(request.action, Action::Signal { .. });
         let mut launched = self.spawned(is_signal, None)?;
         match launched.write_all(&request.encode()) {
             Ok(()) => Ok(launched),
@@ -199,7 +200,7 @@ pub struct Launched {
     pub(super) child: Option<Child>,
     pub(super) talk: UnixStream,
     pub(super) errors: UnixStream,
-    /// Until when something may come from it, however little at a time.
+    /// Until when something may come from it and go to it, however little at a time.
     pub(super) until: Option<Instant>,
     /// It is a call that sends a signal, of the launcher itself: another one would help no more.
     is_signal: bool,
@@ -217,7 +218,8 @@ impl Launched {
         self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok())
     }
 
-    /// Reads nothing from it any more after so long, whatever comes. Until then it may write nothing for as long as it likes.
+    /// Reads nothing from it and writes nothing to it any more after so long, whatever comes. Until then it may write nothing for as long as
+    /// it likes.
     pub(crate) fn answer_within(&mut self, at_most: Option<Duration>) {
         self.until = at_most.map(|at_most| Instant::now() + at_most);
     }
@@ -316,7 +318,11 @@ impl Read for Launched {
 
 impl Write for Launched {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.talk.write(bytes).map_err(named)
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(named(ErrorKind::TimedOut.into()));
+        }
+        // The system waits for the whole of a write, as long as some of it is taken.
+        self.talk.write(&bytes[..bytes.len().min(PIECE_BYTES)]).map_err(named)
     }
 
     fn flush(&mut self) -> io::Result<()> {

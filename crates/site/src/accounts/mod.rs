@@ -162,23 +162,6 @@ impl AccountRun {
         }
     }
 
-    /// Removes the folder with all that is in it, if it is there.
-    ///
-    /// # Errors
-    /// The launcher cannot be run or refuses, or something is left.
-    pub fn remove_folder(&self) -> Result<(), LauncherError> {
-        if !self.has_folder()? {
-            return Ok(());
-        }
-        self.launcher().empty_folder(&self.folder)?;
-        match std::fs::remove_dir(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(LauncherError::Io { action: "remove the emptied folder", source: error })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// A command line of this program.
     pub(crate) fn pliant(&self, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         std::iter::once(self.pliant.clone().into_os_string()).chain(arguments).collect()

@@ -2,9 +2,8 @@
 //! the job's output, and asleep unless something happens.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +26,7 @@ use super::folder::{Folder, FolderError};
 use super::group::ProcessGroup;
 use super::job_folder::make_outputs;
 use super::output::Copy;
+use super::persistence::{ACCOUNT_TIMEOUT_MIN, MayPass, complain, persistently};
 use super::record::{Exit, Started};
 use super::spec::RunSpec;
 use super::survivors::boot_id;
@@ -42,8 +42,6 @@ const OUTPUT_AT_MOST: Duration = Duration::from_secs(5);
 /// A program that was just written may still be open for writing in a process about to `exec` something else.
 const BUSY_TRIES: u32 = 50;
 const BUSY_PERIOD: Duration = Duration::from_millis(20);
-/// A full disk does not stay full: how often is tried again what failed for want of something.
-const AGAIN_PERIOD: Duration = Duration::from_secs(1);
 
 /// Why a supervisor did not run its job. How a job ended, or why it could not be started, is not an error but in
 /// its [`Exit`].
@@ -117,37 +115,6 @@ fn is_cancelled(folder: &Folder, signals: &Signals) -> bool {
     signals.is_terminated() || folder.is_cancel_asked()
 }
 
-/// What can fail for want of something that comes back.
-trait MayPass {
-    fn may_pass(&self) -> bool;
-}
-
-/// Tries until it works, or fails for a reason that stays, or there is no need any more. Complains once.
-fn persistently<T, E: Error + MayPass>(
-    is_needed: impl Fn() -> bool,
-    mut act: impl FnMut() -> Result<T, E>,
-) -> Result<T, E> {
-    let mut complained = false;
-    loop {
-        match act() {
-            Err(error) if error.may_pass() && is_needed() => {
-                if !complained {
-                    complain(&error);
-                    complained = true;
-                }
-                thread::sleep(AGAIN_PERIOD);
-            }
-            result => return result,
-        }
-    }
-}
-
-impl MayPass for FolderError {
-    fn may_pass(&self) -> bool {
-        FolderError::may_pass(self)
-    }
-}
-
 impl MayPass for SuperviseError {
     fn may_pass(&self) -> bool {
         match self {
@@ -183,13 +150,14 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         stderr_cut: false,
     };
     let unless_cancelled = || !is_cancelled(folder, signals);
+    let mut account_fails_since = None;
     let began = persistently(unless_cancelled, || {
         if is_cancelled(folder, signals) {
             return Err(NotStarted::lasting("cancelled before it was started"));
         }
         let spec = prepare(folder)?;
         let cgroup = cgroup(&spec)?;
-        let outputs = outputs(folder, &spec)?;
+        let outputs = outputs(folder, &spec, &mut account_fails_since)?;
         // Its walltime begins when it is started, however long that was tried.
         let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
         Ok((start(folder, &spec, cgroup.as_ref(), outputs)?, spec, cgroup, begin, begin_unix_ms))
@@ -300,13 +268,22 @@ fn cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
     Cgroup::create(base, &name, &spec.limits).map(Some).map_err(failed)
 }
 
-/// The files for what the job writes to its standard outputs: the account's, if it runs as one.
-fn outputs(folder: &Folder, spec: &RunSpec) -> Result<[File; 2], NotStarted> {
-    match &spec.account {
-        None => Ok([folder.create_output("stdout")?, folder.create_output("stderr")?]),
-        Some(account) => make_outputs(account)
-            .map_err(|error| NotStarted { reason: error.public_message(), may_pass: error.may_pass() }),
-    }
+/// The files for what the job writes to its standard outputs: the account's, if it runs as one. What fails there does not pass once it
+/// has failed for too long.
+fn outputs(
+    folder: &Folder,
+    spec: &RunSpec,
+    account_fails_since: &mut Option<Instant>,
+) -> Result<[File; 2], NotStarted> {
+    let Some(account) = &spec.account else {
+        return Ok([folder.create_output("stdout")?, folder.create_output("stderr")?]);
+    };
+    make_outputs(account).map_err(|error| {
+        let at_most = Duration::from_secs(spec.walltime_s).max(ACCOUNT_TIMEOUT_MIN);
+        let fails_too_long = error.is_of_account()
+            && account_fails_since.get_or_insert_with(Instant::now).elapsed() >= at_most;
+        NotStarted { reason: error.public_message(), may_pass: error.may_pass() && !fails_too_long }
+    })
 }
 
 /// A started job.
@@ -484,11 +461,6 @@ fn record(folder: &Folder, exit: &Exit) -> Result<(), FolderError> {
     persistently(|| true, || folder.write_exit(exit))
 }
 
-/// Into the log, if there is one.
-fn complain(error: &dyn Error) {
-    let _ = writeln!(io::stderr(), "error: {error}");
-}
-
 fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
@@ -496,3 +468,6 @@ fn unix_ms() -> u64 {
 fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

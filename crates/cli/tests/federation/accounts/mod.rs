@@ -1,6 +1,7 @@
 //! Jobs under their users' accounts, on a host with the launcher: real accounts, which the test makes and removes, and a server that
 //! runs as a user of its own.
 
+mod emptying;
 mod isolation;
 mod limits;
 mod oar;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use pliant_launcher::Request;
+use pliant_launcher::{Action, Request};
 use pliant_testing::{Needed, skip};
 
 use super::site::{ALICE, Site, launcher, spool};
@@ -32,7 +32,8 @@ fn makes_a_folder(site: &Site, unit: &[&str], folder: &Path) -> bool {
     command.arg(format!("--bounding-set=-all{bounding}"));
     command.args((last("NoNewPrivileges") == "yes").then_some("--no-new-privs")).arg(launcher());
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let request = Request::MakeFolder { account: ALICE.to_owned(), folder: folder.to_owned() };
+    let action = Action::MakeFolder { folder: folder.to_owned() };
+    let request = Request { account: ALICE.to_owned(), action };
     // One that does not get the launcher's rights refuses before it reads.
     let _ = child.stdin.take().unwrap().write_all(&request.encode());
     child.wait_with_output().unwrap().status.success()

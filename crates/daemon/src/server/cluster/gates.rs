@@ -79,6 +79,7 @@ impl Cluster {
                 reason: format!("its start gate cannot be made: {error}"),
                 public: format!("its start gate cannot be made: {}", error.public_message()),
                 may_pass: error.may_pass(),
+                is_of_account: error.is_of_account(),
             })
         };
         self.until_ready(job.number, create).await?;

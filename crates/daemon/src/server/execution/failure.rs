@@ -15,47 +15,55 @@ pub(in crate::server) struct Failure {
     pub(in crate::server) public: String,
     /// The same may work later.
     pub(in crate::server) may_pass: bool,
+    /// What runs as the account of the job fails, which its user can cause.
+    pub(in crate::server) is_of_account: bool,
 }
 
 impl Failure {
     /// One that does not pass.
     pub(in crate::server) fn lasting(reason: impl Into<String>) -> Failure {
         let reason = reason.into();
-        Failure { public: reason.clone(), reason, may_pass: false }
+        Failure::new(reason.clone(), reason, false)
     }
 
     /// One of files, with what it keeps from being done.
     pub(in crate::server) fn of_files(action: &str, error: &io::Error) -> Failure {
         let reason = format!("{action}: {error}");
-        Failure { public: reason.clone(), reason, may_pass: may_pass(error) }
+        Failure::new(reason.clone(), reason, may_pass(error))
+    }
+
+    fn new(reason: String, public: String, may_pass: bool) -> Failure {
+        Failure { reason, public, may_pass, is_of_account: false }
     }
 }
 
 impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Failure {
-        Failure { reason: error.to_string(), public: error.public_message(), may_pass: error.may_pass() }
+        Failure::new(error.to_string(), error.public_message(), error.may_pass())
     }
 }
 
 impl From<SpawnError> for Failure {
     fn from(error: SpawnError) -> Failure {
-        Failure { reason: error.to_string(), public: error.public_message(), may_pass: error.may_pass() }
+        Failure::new(error.to_string(), error.public_message(), error.may_pass())
     }
 }
 
 impl From<FilesError> for Failure {
     fn from(error: FilesError) -> Failure {
         let named = |error: &str| format!("its files cannot be put in place: {error}");
-        let (reason, public) = (named(&error.to_string()), named(&error.public_message()));
-        Failure { reason, public, may_pass: error.may_pass() }
+        Failure {
+            reason: named(&error.to_string()),
+            public: named(&error.public_message()),
+            may_pass: error.may_pass(),
+            is_of_account: error.is_of_account(),
+        }
     }
 }
 
 impl From<StagingError> for Failure {
     fn from(error: StagingError) -> Failure {
-        let named = |error: &str| format!("its files cannot be put in place: {error}");
-        let (reason, public) = (named(&error.to_string()), named(&error.public_message()));
-        Failure { reason, public, may_pass: error.may_pass() }
+        FilesError::from(error).into()
     }
 }
 

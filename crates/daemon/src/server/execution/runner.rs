@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pliant_site::JobFolder;
@@ -20,6 +20,10 @@ use crate::host::stopped;
 
 /// The pause before something is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long what runs as an account may keep a job from its start, if the walltime of the job is shorter.
+const ACCOUNT_TIMEOUT_MIN: Duration =
+    if cfg!(test) { Duration::from_secs(2) } else { processes::ACCOUNT_TIMEOUT_MIN };
 
 /// Runs things on this host for one machine.
 #[derive(Clone)]
@@ -145,13 +149,14 @@ impl<O: Observer> Runner<O> {
         running
     }
 
-    /// Starts an execution as soon as there is what it takes to start one.
+    /// Starts an execution as soon as there is what it takes to start one. Gives it up if what runs as its account fails for too long.
     async fn started(
         &self,
         execution: &Arc<Execution>,
         stopping: &watch::Receiver<bool>,
     ) -> Result<Running, End> {
-        let mut warned = false;
+        let walltime = Duration::from_secs(execution.allocation.walltime.0.max(0).unsigned_abs());
+        let (mut warned, mut account_fails_since) = (false, None);
         loop {
             let (own, what, stopping) = (self.clone(), execution.clone(), stopping.clone());
             let start = move || own.try_start(&what, &stopping);
@@ -168,7 +173,10 @@ impl<O: Observer> Runner<O> {
                 Err(NotStarted::Cancelled) => return Err(End::Cancelled),
                 Err(NotStarted::Failed(failure)) => failure,
             };
-            if !failure.may_pass && !execution.is_repeatable() {
+            let fails_too_long = failure.is_of_account
+                && account_fails_since.get_or_insert_with(Instant::now).elapsed()
+                    >= walltime.max(ACCOUNT_TIMEOUT_MIN);
+            if (!failure.may_pass || fails_too_long) && !execution.is_repeatable() {
                 tracing::warn!(job = %execution, error = failure.reason, "a job cannot be started");
                 return Err(End::NotStarted(failure.public));
             }

@@ -8,6 +8,7 @@ use pliant_staging::{FileName, FileSpec, ResultLimits, ResultName, SealedResults
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::FilesError;
 use crate::processes::{
     DiskUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd,
 };
@@ -43,6 +44,8 @@ pub(super) enum Call {
     Open { task: Option<FileName>, name: ResultName, offset: u64 },
     /// Says how long the longest instance of a batch took.
     Longest,
+    /// Deletes everything in the folder.
+    Empty,
     /// Measures what all files of the job use, up to so many files.
     Usage { most: u64 },
     /// Kills what is left of the job.
@@ -134,8 +137,8 @@ impl From<StagingError> for Failed {
 
 impl Failed {
     /// The error, about the folder of an account.
-    pub(super) fn into_error(self, folder: PathBuf) -> StagingError {
-        match self {
+    pub(super) fn into_error(self, folder: PathBuf) -> FilesError {
+        FilesError::OfAccount(match self {
             Failed::NoResult { name } => StagingError::NoResult { name },
             Failed::NotAFile { name } => StagingError::NotAFile { name },
             Failed::BehindEnd { name, size, offset } => StagingError::BehindEnd { name, size, offset },
@@ -145,7 +148,7 @@ impl Failed {
                 let kind = if may_pass { ErrorKind::StorageFull } else { ErrorKind::Other };
                 StagingError::Io { path: folder, source: io::Error::new(kind, message) }
             }
-        }
+        })
     }
 }
 

@@ -22,8 +22,13 @@ const VERB: &str = "job-folder";
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How long the next piece of a file may take.
 const PIECE_WITHIN: Duration = Duration::from_secs(60);
+/// How long it may take to give an account the files of a job, beside what they take at the slowest rate that is accepted.
+const GIVEN_WITHIN: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(600) };
+const GIVEN_BYTES_PER_S: u64 = 1 << 20;
 /// How long it may take to measure the files of a job.
 const MEASURED_WITHIN: Duration = Duration::from_secs(600);
+/// How long it may take to empty a folder.
+const EMPTIED_WITHIN: Duration = Duration::from_secs(600);
 /// How long it may take to sum up what a job has left: to read as much as is fetched, from a slow file system.
 const SUMMED_UP_WITHIN: Duration = Duration::from_secs(3_600);
 
@@ -95,7 +100,11 @@ pub(super) fn put(account: &AccountRun, files: &JobFiles) -> Result<(), FilesErr
         inputs: of(inputs),
         shared: of(shared),
     };
+    let sizes = inputs.iter().chain(shared).map(|(spec, _)| spec.size);
+    let all_bytes = sizes.chain(bytes(script)).chain(bytes(tasks)).fold(0, u64::saturating_add);
     let mut launched = begun(account, &call)?;
+    // However little it takes at a time: the job may have its processors by now.
+    launched.answer_within(Some(GIVEN_WITHIN + Duration::from_secs(all_bytes / GIVEN_BYTES_PER_S)));
     let sent = script.iter().chain(tasks).try_for_each(|text| launched.write_all(text)).and_then(|()| {
         inputs.iter().chain(shared).try_for_each(|(spec, path)| send(spec, path, &mut launched))
     });
@@ -248,8 +257,29 @@ pub(super) fn unexpected(account: &AccountRun) -> FilesError {
     LauncherError::Disorder { account: account.name.clone(), problem }.into()
 }
 
+/// Has the account empty its folder, and removes that, if it is there.
+pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
+    if !account.has_folder()? {
+        return Ok(());
+    }
+    // A job may have closed the folder to its own account, too: nothing can run in there then.
+    let mut launched = begun_in(Path::new("/"), account, &Call::Empty)?;
+    launched.answer_within(Some(EMPTIED_WITHIN));
+    let Reply::Done = Answer::of(launched)?.finish(account)? else { return Err(unexpected(account)) };
+    match std::fs::remove_dir(&account.folder) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(LauncherError::Io { action: "remove the emptied folder", source }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn begun(account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
-    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), &account.folder)?;
+    begun_in(&account.folder, account, call)
+}
+
+fn begun_in(place: &Path, account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
+    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), place)?;
     match launched.write_all(&line(call)) {
         // It has said why.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -285,7 +315,7 @@ impl Answer {
     fn finish(self, account: &AccountRun) -> Result<Reply, FilesError> {
         let Answer { reply, launched, problem } = self;
         match reply {
-            Some(Reply::Failed(failed)) => Err(failed.into_error(account.folder.clone()).into()),
+            Some(Reply::Failed(failed)) => Err(failed.into_error(account.folder.clone())),
             Some(reply) => {
                 launched.into_inner().finish_soon()?;
                 Ok(reply)
@@ -331,10 +361,14 @@ mod tests {
 
     /// A launcher that takes longer for an answer than what it starts may be silent.
     fn slow_launcher(dir: &Path, reply: &Reply) -> AccountRun {
-        let (launcher, answer) = (dir.join("launcher"), dir.join("answer"));
+        let answer = dir.join("answer");
         fs::write(&answer, line(reply)).unwrap();
-        let script = format!("#!/bin/sh\ncat > /dev/null\nsleep 1\ncat '{}'\n", answer.display());
-        fs::write(&launcher, script).unwrap();
+        launcher(dir, &format!("cat > /dev/null\nsleep 1\ncat '{}'", answer.display()))
+    }
+
+    fn launcher(dir: &Path, script: &str) -> AccountRun {
+        let launcher = dir.join("launcher");
+        fs::write(&launcher, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
         AccountRun {
             name: "alice".parse().unwrap(),
@@ -362,5 +396,17 @@ mod tests {
         let account = slow_launcher(dir.path(), &Reply::Longest(Some(7)));
         let error = longest(&account).unwrap_err();
         assert!(error.to_string().contains("does not answer"), "{error}");
+    }
+
+    #[test]
+    fn an_account_that_takes_its_files_too_slowly_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        // A piece is never late, and all of them would take six seconds.
+        let account = launcher(dir.path(), "while head -c 65536 | grep -q .; do sleep 0.2; done");
+        let files = JobFiles { script: Some(vec![b'x'; 2 << 20]), ..JobFiles::default() };
+        let begun = std::time::Instant::now();
+        let error = put(&account, &files).unwrap_err();
+        assert!(error.to_string().contains("does not take its files") && error.is_of_account(), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(5));
     }
 }

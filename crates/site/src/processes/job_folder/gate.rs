@@ -112,7 +112,7 @@ impl JobGate {
     pub fn remove(&self) -> Result<(), FilesError> {
         if let Some(account) = &self.account {
             self.decide(StartPermit::Refused)?;
-            account.remove_folder()?;
+            client::remove(account)?;
         }
         StartGate::at(&self.own).remove().map_err(|error| failed(&self.own)(error).into())
     }

@@ -11,6 +11,7 @@
 
 mod call;
 mod client;
+mod emptying;
 mod gate;
 mod outputs;
 mod serve;
@@ -77,6 +78,9 @@ pub enum FilesError {
     /// A file cannot be read or written.
     #[error(transparent)]
     Staging(#[from] StagingError),
+    /// The account cannot read or write a file.
+    #[error(transparent)]
+    OfAccount(StagingError),
     /// The records cannot be read or written.
     #[error(transparent)]
     Records(#[from] FolderError),
@@ -89,7 +93,7 @@ impl FilesError {
     /// The same for the owner of the job: without the paths of files on this host.
     pub fn public_message(&self) -> String {
         match self {
-            FilesError::Staging(error) => error.public_message(),
+            FilesError::Staging(error) | FilesError::OfAccount(error) => error.public_message(),
             FilesError::Records(error) => error.public_message(),
             FilesError::Launcher(error) => error.public_message(),
         }
@@ -98,9 +102,18 @@ impl FilesError {
     /// True if the same may work later.
     pub fn may_pass(&self) -> bool {
         match self {
-            FilesError::Staging(error) => error.may_pass(),
+            FilesError::Staging(error) | FilesError::OfAccount(error) => error.may_pass(),
             FilesError::Records(error) => error.may_pass(),
             FilesError::Launcher(error) => error.may_pass(),
+        }
+    }
+
+    /// True if what runs as the account fails, which its user can cause.
+    pub fn is_of_account(&self) -> bool {
+        match self {
+            FilesError::OfAccount(_) => true,
+            FilesError::Launcher(error) => error.is_of_account(),
+            FilesError::Staging(_) | FilesError::Records(_) => false,
         }
     }
 }
@@ -224,7 +237,7 @@ impl JobFolder {
     /// Something cannot be removed, or the account cannot be reached.
     pub fn remove(&self) -> Result<(), FilesError> {
         if let Access::Account(account) = &self.access {
-            account.remove_folder()?;
+            client::remove(account)?;
         }
         match std::fs::remove_dir_all(&self.records) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

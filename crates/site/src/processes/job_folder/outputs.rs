@@ -45,7 +45,7 @@ pub(crate) fn make_outputs(account: &AccountRun) -> Result<[File; 2], FilesError
     };
     let files = match reply {
         Reply::Outputs => files,
-        Reply::Failed(failed) => return Err(failed.into_error(account.folder.clone()).into()),
+        Reply::Failed(failed) => return Err(failed.into_error(account.folder.clone())),
         _ => return Err(unexpected(account)),
     };
     launched.finish_soon()?;

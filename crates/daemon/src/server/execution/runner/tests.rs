@@ -1,15 +1,20 @@
 //! Executions under supervisors of shell: how each is started, found again, ended and reported.
 
+use std::os::unix::fs::PermissionsExt;
+
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
 use pliant_control::optional::server::RequestKey;
+use pliant_control::payload::Payload;
 use pliant_model::{JobId, Procs, Span};
 use pliant_policy::optional::RequestId;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use super::super::{Allocation, Request};
+use super::super::{Allocation, Program, Request};
 use super::*;
+use crate::config::AccountsFile;
+use crate::server::accounts::Accounts;
 use crate::server::subjobs::tests::{program, subjob};
 
 /// Passes ends on.
@@ -43,8 +48,26 @@ struct Bench {
 impl Bench {
     /// A supervisor is a shell that runs a text, with the folder as its first argument.
     fn new(supervisor: &str) -> Bench {
+        Bench::with(supervisor, |_| Accounts::own())
+    }
+
+    /// The launcher is a shell script, and the file system of its folders may be missing.
+    fn with_launcher(launcher: &str, is_mounted: bool) -> Bench {
+        Bench::with(RUNS, |root| {
+            let program = root.join("launcher");
+            std::fs::write(&program, format!("#!/bin/sh\n{launcher}\n")).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+            let file =
+                AccountsFile { launcher: program, folder: Some(root.join("spool")), ..AccountsFile::own() };
+            let guard = if is_mounted { root.to_owned() } else { root.join("missing") };
+            Accounts::new(&file, "/pliant".into()).unwrap().guarded_by(guard)
+        })
+    }
+
+    fn with(supervisor: &str, accounts: impl FnOnce(&Path) -> Accounts) -> Bench {
         let root = tempfile::tempdir().unwrap();
-        let host = Host::for_tests(root.path(), &["/bin/sh", "-c", supervisor, "supervisor"]);
+        let mut host = Host::for_tests(root.path(), &["/bin/sh", "-c", supervisor, "supervisor"]);
+        host.accounts = Arc::new(accounts(root.path()));
         let (sender, ends) = mpsc::unbounded_channel();
         let runner = Runner::new(Arc::new(host), Ends(sender), None);
         Bench { root, runner, ends }
@@ -57,6 +80,17 @@ impl Bench {
 
     fn subjob(&self) -> Execution {
         self.execution(ExecutionId::Job(JobId(7)), Work::Subjob(Box::new(subjob())))
+    }
+
+    /// The subjob as an account.
+    fn subjob_of_account(&self, walltime_s: i64) -> Execution {
+        let mut run = subjob();
+        for task in &mut run.subjob.tasks {
+            task.payload = Payload::of(&Program { account: Some("alice".to_owned()), ..program(&[]) });
+        }
+        let mut execution = self.execution(ExecutionId::Job(JobId(7)), Work::Subjob(Box::new(run)));
+        execution.allocation.walltime = Span(walltime_s);
+        execution
     }
 
     fn request(&self) -> Execution {
@@ -142,4 +176,30 @@ async fn a_request_that_is_ended_leaves_no_folder() {
     assert!(!bench.has_folder());
     // What has ended is not ended again.
     bench.runner.end(ExecutionId::Request(RequestId(5)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_account_fails_for_too_long_is_given_up() {
+    // As when the user of the account kills what takes its files.
+    let mut bench = Bench::with_launcher("kill -9 $$", true);
+    let timeout_s = ACCOUNT_TIMEOUT_MIN.as_secs().cast_signed();
+    for walltime_s in [1, timeout_s + 2] {
+        let begun = Instant::now();
+        bench.runner.start(bench.subjob_of_account(walltime_s));
+        let end = bench.end().await;
+        let expected = "what runs as the account alice ended with signal: 9";
+        assert!(matches!(&end, End::NotStarted(why) if why.contains(expected)), "{end:?}");
+        assert!(begun.elapsed() >= Duration::from_secs(walltime_s.max(timeout_s).unsigned_abs()));
+    }
+    assert_eq!(bench.starts(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_waits_as_long_as_the_file_system_of_accounts_is_missing() {
+    let mut bench = Bench::with_launcher("exit 9", false);
+    bench.runner.start(bench.subjob_of_account(1));
+    tokio::time::sleep(ACCOUNT_TIMEOUT_MIN + 2 * AGAIN).await;
+    assert!(bench.ends.try_recv().is_err());
+    bench.runner.end(ExecutionId::Job(JobId(7)));
+    assert_eq!(bench.end().await, End::Cancelled);
 }
