@@ -8,10 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use pliant_config::ConfigError;
 use pliant_control::names::Name;
+use pliant_control::server::ChangeEffect;
 use pliant_daemon::host::{DaemonError, certificate_warnings};
+use pliant_daemon::server::ClusterChange;
 use pliant_telemetry::{LogFormat, logging};
 use pliant_transport::{Credentials, Role};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -42,14 +44,23 @@ pub(crate) struct Options {
     ready_file: Option<PathBuf>,
 }
 
+/// What a check of a daemon's file finds beyond the file itself.
+#[derive(Default)]
+pub(crate) struct Findings {
+    /// What the operator should know before a start.
+    pub(crate) warnings: Vec<String>,
+    /// The change from the daemon's journal to the file.
+    pub(crate) change: Option<ClusterChange>,
+}
+
 /// Reads the daemon's file with `read`. None if it was only to be checked: then the result is printed, with warnings about the certificate
-/// and `further_warnings`.
+/// and what `look` finds.
 pub(crate) fn configured<F>(
     output: Output,
     options: &Options,
     read: impl FnOnce(&Path) -> Result<F, ConfigError>,
     certificate: impl FnOnce(&F) -> (&Credentials, Role, &Name),
-    further_warnings: impl FnOnce(&F) -> Result<Vec<String>, Failure>,
+    look: impl FnOnce(&F) -> Result<Findings, Failure>,
 ) -> Result<Option<F>, Failure> {
     let Some(path) = options.config.as_ref().or(options.check.as_ref()) else {
         return Err(Failure::input("expected --config FILE or --check FILE, found neither"));
@@ -60,16 +71,31 @@ pub(crate) fn configured<F>(
     }
     let (tls, role, name) = certificate(&file);
     let mut warnings = certificate_warnings(tls, role, name);
-    warnings.extend(further_warnings(&file)?);
+    let Findings { warnings: further, change } = look(&file)?;
+    warnings.extend(further);
     for warning in &warnings {
         Failure::input(format!("{}: {warning}", path.display())).warn();
     }
     output.print(
         "check",
-        || format!("{} is valid\n", path.display()),
-        json!({ "file": path, "valid": true, "warnings": warnings }),
+        || {
+            let change = change.as_ref().map_or_else(String::new, |change| format!("{change}\n"));
+            format!("{} is valid\n{change}", path.display())
+        },
+        json!({
+            "file": path, "valid": true, "warnings": warnings, "change": change.as_ref().map(change_document),
+        }),
     )?;
     Ok(None)
+}
+
+fn change_document(change: &ClusterChange) -> Value {
+    let ClusterChange { procs, batch, effect } = change;
+    let ChangeEffect { running, waiting, later, earlier, too_large } = *effect;
+    json!({
+        "procs_before": procs.0.0, "procs": procs.1.0, "batch_before": batch.0, "batch": batch.1,
+        "running": running, "waiting": waiting, "later": later, "earlier": earlier, "too_large": too_large,
+    })
 }
 
 /// What runs a daemon's tasks.

@@ -170,6 +170,17 @@ pub fn open_sqlite_for(folder: &Path, durability: Durability) -> Result<Box<dyn 
     Ok(Box::new(sqlite::Sqlite::open(folder, durability)?))
 }
 
+/// Opens the journal in a folder for reading, also while its daemon writes it; none if the folder has none. Commits to it fail.
+/// What is read at different times may be of different states of the journal.
+///
+/// # Errors
+///
+/// As [`open_sqlite`], but for [`JournalError::Taken`].
+pub fn open_sqlite_read_only(folder: &Path) -> Result<Option<Box<dyn Journal>>, JournalError> {
+    let journal = sqlite::Sqlite::open_read_only(folder)?;
+    Ok(journal.map(|journal| Box::new(journal) as Box<dyn Journal>))
+}
+
 fn check_owner(location: &str, expected: &str, found: String) -> Result<(), JournalError> {
     if found == expected {
         return Ok(());

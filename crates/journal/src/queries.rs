@@ -137,8 +137,13 @@ pub(crate) fn ended(db: &mut dyn Statements) -> Result<u64, JournalError> {
 
 /// Sets the owner if the journal has none; returns the owner.
 pub(crate) fn claim(db: &mut dyn Statements, owner: &str) -> Result<String, JournalError> {
-    db.execute("UPDATE metadata SET owner = $1 WHERE owner IS NULL", &[owner.into()])?;
-    read_one(db, "SELECT owner FROM metadata", &[], |row| row.take(0))
+    match read_one(db, "SELECT owner FROM metadata", &[], |row| row.take::<Option<String>>(0))? {
+        Some(owner) => Ok(owner),
+        None => {
+            db.execute("UPDATE metadata SET owner = $1", &[owner.into()])?;
+            Ok(owner.to_owned())
+        }
+    }
 }
 
 /// Reads what a restart begins with and checks that nothing is missing.

@@ -4,7 +4,7 @@ use pliant_daemon::agent;
 use pliant_daemon::config::AgentFile;
 use pliant_transport::Role;
 
-use crate::daemon::{self, Options};
+use crate::daemon::{self, Findings, Options};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -14,7 +14,7 @@ pub(crate) fn run(output: Output, options: &Options) -> Result<(), Failure> {
         options,
         AgentFile::read,
         |file| (&file.tls, Role::Agent, &file.name),
-        |_| Ok(Vec::new()),
+        |_| Ok(Findings::default()),
     )?;
     let Some(file) = file else { return Ok(()) };
     daemon::run(options, |stop, ready| agent::serve(file, stop, ready))

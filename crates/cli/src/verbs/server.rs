@@ -1,13 +1,16 @@
 //! `pliant server`: runs a server, which submits jobs to one cluster.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::Args;
 use pliant_daemon::config::ServerFile;
+use pliant_daemon::host::DaemonError;
 use pliant_daemon::server;
+use pliant_journal::JournalError;
 use pliant_transport::Role;
 
-use crate::daemon::{self, Options};
+use crate::daemon::{self, Findings, Options};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -29,10 +32,24 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         options,
         ServerFile::read,
         |file| (&file.tls, Role::Server, &file.name),
-        |file| Ok(daemon::runtime()?.block_on(server::warnings(file, &program))),
+        |file| look(file, &program),
     )?;
     let Some(file) = file else { return Ok(()) };
     server::refuse_root(&file, arguments.allow_root).map_err(daemon::failed)?;
     let supervisor = vec![program.into_os_string(), OsString::from("run-job")];
     daemon::run(options, |stop, ready| server::serve(file, supervisor, stop, ready))
+}
+
+fn look(file: &ServerFile, program: &Path) -> Result<Findings, Failure> {
+    let mut warnings = daemon::runtime()?.block_on(server::warnings(file, program));
+    let change = match server::cluster_change(file) {
+        Ok(change) => change,
+        // The daemon runs as another user, or will.
+        Err(DaemonError::Journal(error @ JournalError::Folder { .. })) => {
+            warnings.push(format!("what changes for jobs is not known: {error}"));
+            None
+        }
+        Err(error) => return Err(daemon::failed(error)),
+    };
+    Ok(Findings { warnings, change })
 }

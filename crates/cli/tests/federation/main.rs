@@ -11,6 +11,7 @@ mod administration;
 mod basics;
 mod benefit;
 mod certificates;
+mod changed_cluster;
 mod displaced;
 mod documents;
 mod explorations;

@@ -2,13 +2,19 @@
 //!
 //! The policy plans with walltimes, which processes may exceed. A job that outlives its planned end no longer counts for the
 //! policy, but keeps its processors until its process has ended. The next job on them waits that long.
+//!
+//! The size and the policy may change while there are jobs ([`BatchSystem::configure`]). Running jobs keep their processors
+//! until they end, also processors that the cluster has no longer; the waiting jobs are planned again. A job that needs more
+//! processors than there are waits outside the policy's queue until the cluster grows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::UnknownName;
-use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, Start, Submission, Waiting};
+use pliant_policy::batch::{
+    self, BatchScheduler, LocalPolicy, PresentJobs, RunningJob, Start, Submission, Waiting,
+};
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
@@ -33,9 +39,13 @@ struct Started {
 
 /// The embedded batch system of one cluster.
 pub struct Embedded {
+    policy: LocalPolicy,
+    procs: Procs,
     scheduler: Box<dyn BatchScheduler>,
-    /// The processors that waiting jobs requested: a policy may assign fewer.
-    asked: BTreeMap<JobId, Procs>,
+    /// The queued jobs as submitted, until they have processors: a policy may assign fewer than requested.
+    queued: BTreeMap<JobId, Submission>,
+    /// Jobs that need more processors than the cluster has now.
+    too_large: BTreeMap<JobId, Submission>,
     /// Held jobs, which are not in the policy's queue.
     held: BTreeMap<JobId, Submission>,
     /// Queued jobs that do not start before they are released.
@@ -44,6 +54,8 @@ pub struct Embedded {
     /// Jobs that the policy has started and that wait for processors, in order.
     pending: VecDeque<JobId>,
     free: BTreeSet<u32>,
+    /// Running jobs have more processors than the cluster, so the policy does not know all of them.
+    is_overbooked: bool,
     start_buffer: Vec<Start>,
     /// An event came since the last [`BatchSystem::due`].
     changed: bool,
@@ -52,38 +64,107 @@ pub struct Embedded {
 impl Embedded {
     /// An empty cluster under the policy of that name.
     pub fn new(policy: &str, procs: Procs, now: Time) -> Result<Embedded, UnknownName> {
+        let policy: LocalPolicy = policy.parse()?;
         Ok(Embedded {
-            scheduler: policy.parse::<LocalPolicy>()?.scheduler(procs, now),
-            asked: BTreeMap::new(),
+            policy,
+            procs,
+            scheduler: policy.scheduler(procs, now),
+            queued: BTreeMap::new(),
+            too_large: BTreeMap::new(),
             held: BTreeMap::new(),
             tentative: BTreeSet::new(),
             started: BTreeMap::new(),
             pending: VecDeque::new(),
             free: (0..procs.0).collect(),
+            is_overbooked: false,
             start_buffer: Vec::new(),
             changed: false,
         })
     }
 
-    /// Restores a batch system from its dump, for a cluster of the same size under the same policy.
-    pub fn restore(policy: &str, procs: Procs, dump: Dump) -> Result<Embedded, RestoreError> {
-        let Dump { at, scheduler, asked, held, tentative, started, pending, changed } = dump;
-        let mut embedded = Embedded::new(policy, procs, at).map_err(RestoreError::Policy)?;
+    /// Restores a batch system from its dump.
+    pub fn restore(dump: Dump) -> Result<Embedded, RestoreError> {
+        let Dump {
+            at,
+            policy,
+            procs,
+            scheduler,
+            queued,
+            too_large,
+            held,
+            tentative,
+            started,
+            pending,
+            changed,
+        } = dump;
+        let mut embedded = Embedded::new(&policy, procs, at).map_err(RestoreError::Policy)?;
         embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
+        let mut taken = BTreeSet::new();
         for (job, started) in &started {
-            for core in started.cores.iter().copied() {
-                if !embedded.free.remove(&core) {
-                    return Err(RestoreError::Core { job: *job, core });
-                }
+            if let Some(core) = started.cores.iter().copied().find(|core| !taken.insert(*core)) {
+                return Err(RestoreError::Core { job: *job, core });
             }
         }
-        embedded.asked = asked.into_iter().collect();
-        embedded.held = held.into_iter().map(|one| (one.job, one)).collect();
+        let by_job = |jobs: Vec<Submission>| jobs.into_iter().map(|one| (one.job, one)).collect();
+        embedded.queued = by_job(queued);
+        embedded.too_large = by_job(too_large);
+        embedded.held = by_job(held);
         embedded.tentative = tentative;
         embedded.started = started.into_iter().collect();
         embedded.pending = pending;
         embedded.changed = changed;
+        embedded.count_processors();
         Ok(embedded)
+    }
+
+    /// Finds the free processors, and whether running jobs have more than the cluster.
+    fn count_processors(&mut self) {
+        self.free = (0..self.procs.0).collect();
+        let mut counted = 0;
+        for started in self.started.values() {
+            started.cores.iter().for_each(|core| {
+                self.free.remove(core);
+            });
+            counted += if started.overdue { 0 } else { started.cores.len() };
+        }
+        self.is_overbooked = counted > self.procs.0 as usize;
+    }
+
+    /// Makes the plan again for the present jobs. Running jobs stay; all others wait in the order in which they were.
+    fn plan_again(&mut self, now: Time) {
+        let batch::Dump { planned, queued, shares, .. } = self.scheduler.dump();
+        let mut waiting: Vec<JobId> = self.pending.drain(..).collect();
+        waiting.extend(planned.iter().map(|one| one.job).chain(queued.iter().map(|one| one.job)));
+        self.started.retain(|_, started| !started.cores.is_empty());
+        for job in std::mem::take(&mut self.too_large).into_values() {
+            // Numbers are given in order of submission.
+            let place = waiting.iter().position(|other| *other > job.job).unwrap_or(waiting.len());
+            waiting.insert(place, job.job);
+            self.queued.insert(job.job, job);
+        }
+        let (waiting, too_large): (Vec<Submission>, Vec<Submission>) = waiting
+            .iter()
+            .filter_map(|job| self.queued.get(job).copied())
+            .partition(|job| job.procs <= self.procs);
+        for job in too_large {
+            self.queued.remove(&job.job);
+            self.too_large.insert(job.job, job);
+        }
+        let counts = |(_, started): &(&JobId, &Started)| !started.overdue;
+        let running = self.started.iter().filter(counts).map(|(job, started)| RunningJob {
+            job: *job,
+            procs: started.procs,
+            end: started.planned_end,
+        });
+        let running: Vec<RunningJob> = running.collect();
+        let shares = shares.map(|mut shares| {
+            shares.running.retain(|charge| self.started.get(&charge.job).is_some_and(|one| !one.overdue));
+            shares
+        });
+        let jobs = PresentJobs { running, waiting, shares };
+        self.scheduler = self.policy.scheduler_with(self.procs, now, jobs);
+        self.count_processors();
+        self.changed = true;
     }
 
     /// Collects the jobs that the policy starts now.
@@ -91,7 +172,7 @@ impl Embedded {
         let mut starts = std::mem::take(&mut self.start_buffer);
         self.scheduler.start_due(now, &mut starts);
         for Start { job, procs, walltime } in starts.drain(..) {
-            let asked = self.asked.remove(&job).unwrap_or(procs);
+            let asked = self.queued.get(&job).map_or(procs, |one| one.procs);
             let planned_end = now + walltime;
             let started = Started { asked, procs, walltime, planned_end, overdue: false, cores: Vec::new() };
             self.started.insert(job, started);
@@ -102,11 +183,16 @@ impl Embedded {
 
     /// Ends jobs at their planned ends for the policy.
     fn finish_overdue(&mut self, now: Time) {
+        let mut is_any = false;
         for (job, started) in &mut self.started {
             if !started.overdue && started.planned_end <= now {
                 started.overdue = true;
                 self.scheduler.finish(now, *job);
+                is_any = true;
             }
+        }
+        if is_any && self.is_overbooked {
+            self.plan_again(now);
         }
     }
 
@@ -121,6 +207,7 @@ impl Embedded {
                 break;
             }
             self.pending.pop_front();
+            self.queued.remove(&job);
             started.cores = self.free.iter().copied().take(started.procs.0 as usize).collect();
             for core in &started.cores {
                 self.free.remove(core);
@@ -137,9 +224,13 @@ impl Embedded {
         if self.held.remove(&job).is_some() {
             return true;
         }
+        if self.too_large.remove(&job).is_some() {
+            self.tentative.remove(&job);
+            return true;
+        }
         self.changed = true;
         if self.scheduler.cancel(now, &[job]) == 1 {
-            self.asked.remove(&job);
+            self.queued.remove(&job);
             self.tentative.remove(&job);
             return true;
         }
@@ -162,10 +253,14 @@ impl Embedded {
         let Some(started) = self.started.remove(&job) else { return false };
         if started.cores.is_empty() {
             self.pending.retain(|other| *other != job);
+            self.queued.remove(&job);
         }
-        self.free.extend(started.cores);
+        self.free.extend(started.cores.into_iter().filter(|core| *core < self.procs.0));
         if !started.overdue {
             self.scheduler.finish(now, job);
+        }
+        if self.is_overbooked {
+            self.plan_again(now);
         }
         self.changed = true;
         true
@@ -187,7 +282,12 @@ impl BatchSystem for Embedded {
     }
 
     fn submit(&mut self, now: Time, submission: Submission, _effects: &mut Effects) {
-        self.asked.insert(submission.job, submission.procs);
+        if submission.procs > self.procs {
+            // It was prepared for a larger cluster.
+            self.too_large.insert(submission.job, submission);
+            return;
+        }
+        self.queued.insert(submission.job, submission);
         self.scheduler.submit(now, submission);
         self.changed = true;
     }
@@ -233,6 +333,28 @@ impl BatchSystem for Embedded {
         }
     }
 
+    fn configure(&mut self, now: Time, procs: Procs, policy: LocalPolicy) {
+        (self.procs, self.policy) = (procs, policy);
+        self.plan_again(now);
+    }
+
+    fn configuration(&self) -> Option<(Procs, String)> {
+        Some((self.procs, self.policy.to_string()))
+    }
+
+    fn capacity(&self) -> Option<Procs> {
+        Some(self.procs)
+    }
+
+    fn unplanned(&self, job: JobId) -> Option<String> {
+        let Submission { procs, .. } = self.too_large.get(&job)?;
+        Some(format!(
+            "it needs {} processors, and the cluster has only {} since its configuration was changed; it waits until the \
+             cluster has more",
+            procs.0, self.procs.0
+        ))
+    }
+
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
             Event::Ended { job, exit, elapsed_ms } => self.ended(now, job, exit, elapsed_ms, effects),
@@ -272,7 +394,7 @@ impl BatchSystem for Embedded {
 
     fn usage(&self) -> Usage {
         let running = self.started.len() - self.pending.len();
-        let waiting = self.scheduler.queue_length() + self.pending.len();
+        let waiting = self.scheduler.queue_length() + self.pending.len() + self.too_large.len();
         Usage { free: Procs(self.free.len() as u32), running: running as u32, waiting: waiting as u32 }
     }
 
@@ -283,8 +405,11 @@ impl BatchSystem for Embedded {
     fn dump(&mut self, now: Time) -> crate::batch::Dump {
         crate::batch::Dump::Embedded(Box::new(Dump {
             at: now,
+            policy: self.policy.to_string(),
+            procs: self.procs,
             scheduler: self.scheduler.dump(),
-            asked: self.asked.iter().map(|(job, procs)| (*job, *procs)).collect(),
+            queued: self.queued.values().copied().collect(),
+            too_large: self.too_large.values().copied().collect(),
             held: self.held.values().copied().collect(),
             tentative: self.tentative.clone(),
             started: self.started.iter().map(|(job, started)| (*job, started.clone())).collect(),
@@ -298,8 +423,12 @@ impl BatchSystem for Embedded {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Dump {
     at: Time,
+    policy: String,
+    procs: Procs,
     scheduler: batch::Dump,
-    asked: Vec<(JobId, Procs)>,
+    queued: Vec<Submission>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    too_large: Vec<Submission>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     held: Vec<Submission>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -318,7 +447,7 @@ pub enum RestoreError {
     Scheduler(batch::RestoreError),
     /// The dump is of a batch system of another kind.
     Kind,
-    /// A running job has a processor that does not exist or that another job has.
+    /// A running job has a processor that another job has.
     Core {
         /// The job.
         job: JobId,
@@ -336,7 +465,7 @@ impl fmt::Display for RestoreError {
                 "expected the state of the batch system that is configured, found that of one of another kind",
             ),
             Self::Core { job, core } => {
-                write!(f, "expected job {job} on free processors of the cluster, found processor {core}")
+                write!(f, "expected job {job} on processors of its own, found processor {core} of another job")
             }
         }
     }

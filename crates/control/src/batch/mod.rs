@@ -9,7 +9,7 @@ pub mod external;
 use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
-use pliant_policy::batch::{Submission, Waiting};
+use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
@@ -219,7 +219,16 @@ pub trait BatchSystem: Send {
         None
     }
 
-    /// The processors of the cluster; none if the configuration gives them.
+    /// Changes the size and the policy of the embedded batch system. Its jobs stay: running jobs keep their processors, and
+    /// waiting jobs are planned again.
+    fn configure(&mut self, _now: Time, _procs: Procs, _policy: LocalPolicy) {}
+
+    /// The size and the policy of the embedded batch system; none for an external one.
+    fn configuration(&self) -> Option<(Procs, String)> {
+        None
+    }
+
+    /// The processors of the cluster; none if they are not known.
     fn capacity(&self) -> Option<Procs> {
         None
     }

@@ -1,5 +1,6 @@
 //! Events, commands and answers of a server.
 
+use pliant_model::Procs;
 use serde::{Deserialize, Serialize};
 
 use super::{AdmissionRefusal, Drain, SubjobCommand, SubjobEvent, Submit};
@@ -41,6 +42,13 @@ pub enum Event {
         number: u32,
         /// The user.
         caller: Caller,
+    },
+    /// The size and the policy of the embedded batch system are set, at the first start and whenever they were changed.
+    Configured {
+        /// The processors of the cluster.
+        procs: Procs,
+        /// The name of the local policy.
+        policy: String,
     },
     /// An operator has the server accept no new jobs.
     Drain {

@@ -5,6 +5,7 @@
 //! journaled before the commands that follow from it are carried out. Queries are not journaled.
 
 mod admission;
+mod configuration;
 mod draining;
 mod event;
 #[cfg(test)]
@@ -50,6 +51,7 @@ use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 
 pub use admission::{AdmissionRefusal, Submit};
+pub use configuration::ChangeEffect;
 pub use draining::Drain;
 pub use event::{Answer, Command, Event};
 pub use prospects::Instance;
@@ -222,6 +224,7 @@ impl Server {
                 let answer = self.recall(now, number, &caller, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
+            Event::Configured { procs, policy } => self.configure(now, procs, &policy),
             Event::Drain { reply, by, why } => {
                 let answer = self.drain(now, by, why);
                 commands.push(Command::Reply { to: reply, answer });

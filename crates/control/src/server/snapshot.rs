@@ -48,7 +48,8 @@ pub struct ServerState {
 }
 
 impl Server {
-    /// Restores a server from its state. The cluster must have the same size and policy.
+    /// Restores a server from its state. An embedded batch system has the size and the policy of the state, whatever
+    /// `config` says: [`Event::Configured`] changes them.
     pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
         let ServerState {
             next,
@@ -73,7 +74,7 @@ impl Server {
             (external::SLURM | external::OAR, Dump::Embedded(_)) | (_, Dump::External(_)) => {
                 return Err(RestoreError::Kind);
             }
-            (policy, Dump::Embedded(dump)) => Box::new(Embedded::restore(policy, config.procs, *dump)?),
+            (_, Dump::Embedded(dump)) => Box::new(Embedded::restore(*dump)?),
         };
         let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
         let is_here = |entry: &&ServerJob| *entry.record.server() == config.name;

@@ -1,3 +1,4 @@
+mod changes;
 mod draining;
 mod external_siblings;
 mod external_subjobs;

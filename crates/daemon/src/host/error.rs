@@ -18,8 +18,8 @@ pub enum MachineError {
     Journal(#[from] JournalError),
     /// The state in the journal does not fit the configuration.
     #[error(
-        "the state in the journal does not fit the configuration: {why}; to change a cluster's size or policy, let it run \
-         empty first"
+        "the state in the journal does not fit the configuration: {why}; to change the kind of batch system, let the server \
+         run empty first"
     )]
     Restore {
         /// Why.

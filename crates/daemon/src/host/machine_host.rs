@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pliant_control::replay::Machine;
-use pliant_journal::{Journal, JournalError};
+use pliant_journal::{Batch, Entry, Journal, JournalError};
 use pliant_model::Time;
 use pliant_transport::Clock;
 
+use super::digest::digest;
 use super::health::JournalHealth;
 use super::machine_loop::{Driver, Settings};
 use super::mailbox::{Inbox, Mailbox, mailbox};
@@ -86,9 +87,37 @@ where
         Ok(self)
     }
 
+    /// True if nothing was ever journaled.
+    pub(crate) fn is_new(&self) -> bool {
+        self.recovered.sequence == 0
+    }
+
+    /// Applies and journals an event from which no command follows.
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be written.
+    pub(crate) fn record(mut self, event: M::Event) -> Result<MachineHost<M>, DaemonError> {
+        let text = serde_json::to_string(&event).expect("events are plain data with text keys");
+        let (now, mut commands) = (self.clock.now(), Vec::new());
+        self.recovered.machine.on(now, event, &mut commands);
+        assert!(commands.is_empty(), "this event only changes the state");
+        self.recovered.sequence += 1;
+        self.recovered.since_snapshot.record_event(&text);
+        let (seq, commands) = (self.recovered.sequence, digest::<M>(&commands));
+        let entry = Entry { seq, at: now.0, event: text, commands };
+        self.journal.commit(&Batch { entries: vec![entry], ..Batch::default() })?;
+        Ok(self)
+    }
+
     /// The machine, before it runs.
     pub(crate) fn machine(&self) -> &M {
         &self.recovered.machine
+    }
+
+    /// The machine, which is not run.
+    pub(crate) fn into_machine(self) -> M {
+        self.recovered.machine
     }
 
     /// The id of the journal.

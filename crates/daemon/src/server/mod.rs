@@ -3,6 +3,7 @@
 mod accepting;
 mod accounts;
 mod admin;
+mod change;
 mod claims;
 pub(crate) mod cluster;
 mod driver;
@@ -41,7 +42,7 @@ use explorations::Explorations;
 use machines::Machines;
 use offer::{FreeProcs, ServerChild, ServiceOffer};
 use peer_servers::PeerServers;
-use pliant_control::server::{Server, ServerConfig};
+use pliant_control::server::{Event, Server, ServerConfig};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal as journal;
 use pliant_model::Procs;
@@ -58,6 +59,7 @@ use service::Service;
 use subjobs::{Coordinators, SubjobDriver, TaskPorts};
 use tokio::sync::{broadcast, watch};
 
+pub use change::{ClusterChange, cluster_change};
 pub use root::refuse_root;
 pub use warnings::warnings;
 
@@ -294,15 +296,28 @@ fn routes(front: &Front, service: Service, links: links::Service, message_bytes:
 /// The server, recovered from its journal.
 async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> {
     let config = machine_config(file)?;
+    let wanted = (config.procs, config.policy.clone());
     let (again, state) = (config.clone(), file.state.clone());
-    let owner = format!("server {}", config.name);
-    MachineHost::recover(
+    let owner = change::owner(file);
+    let host = MachineHost::recover(
         owner,
         move || journal::open_sqlite(&state),
         |_, now| Server::new(config, now).expect("the file was checked for the policy's name"),
         |state| Server::from_state(again, state).map_err(|error| error.to_string()),
     )
-    .await
+    .await?;
+    let Some(present) = host.machine().configuration().filter(|present| host.is_new() || *present != wanted)
+    else {
+        return Ok(host);
+    };
+    let (procs, policy) = wanted;
+    if !host.is_new() {
+        let (before, batch_before) = (present.0.0, present.1);
+        tracing::info!(procs = procs.0, batch = policy, before, batch_before, "the cluster was changed");
+    }
+    // Journaled, so that a replay plans earlier entries as they were planned.
+    let journaled = move || host.record(Event::Configured { procs, policy });
+    tokio::task::spawn_blocking(journaled).await.expect("journaling does not panic")
 }
 
 fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {

@@ -30,8 +30,8 @@ pub(super) struct Sqlite {
     path: PathBuf,
     id: u64,
     tail: Tail,
-    /// Locked while the journal is open. Dropped last.
-    _lock: File,
+    /// Locked while the journal is open for writing. Dropped last.
+    _lock: Option<File>,
 }
 
 impl Sqlite {
@@ -49,7 +49,20 @@ impl Sqlite {
         }
         let connection = schema::open(&path, durability)?;
         let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
-        Ok(Sqlite { connection, path, id, tail, _lock: lock })
+        Ok(Sqlite { connection, path, id, tail, _lock: Some(lock) })
+    }
+
+    /// Opens the journal of a folder for reading; none if there is none. Another process may write it meanwhile.
+    pub(super) fn open_read_only(folder: &Path) -> Result<Option<Sqlite>, JournalError> {
+        let path = folder.join("journal.db");
+        let exists = path.try_exists();
+        if !exists.map_err(|source| JournalError::Folder { path: folder.to_owned(), source })? {
+            return Ok(None);
+        }
+        let connection = schema::open_read_only(&path).map_err(|error| failed(&path, &error))?;
+        schema::check(&path, &connection)?;
+        let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
+        Ok(Some(Sqlite { connection, path, id, tail, _lock: None }))
     }
 
     /// Runs `work` in a transaction, which is committed if `work` succeeds and rolled back otherwise.

@@ -81,14 +81,22 @@ fn create_tables(path: &Path) -> rusqlite::Result<()> {
 /// Checks that the file is a journal of this version and opens it for its daemon.
 pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, JournalError> {
     let failed = |error: rusqlite::Error| failed(path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    check(path, &connection)?;
+    configure(&connection, durability).map_err(failed)?;
+    Ok(connection)
+}
+
+/// Checks that the file is a journal of this version.
+pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), JournalError> {
+    let failed = |error: rusqlite::Error| failed(path, &error);
     let location = || path.display().to_string();
     let damaged = |why: &str| JournalError::Damaged { location: location(), why: why.to_owned() };
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
         return Err(damaged("an empty file"));
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(failed);
     if number("application_id")? != APPLICATION {
         return Err(damaged("a database of another application"));
@@ -100,8 +108,7 @@ pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, Jo
     if found != VERSION {
         return Err(JournalError::Version { location: location(), expected: VERSION, found });
     }
-    configure(&connection, durability).map_err(failed)?;
-    Ok(connection)
+    Ok(())
 }
 
 fn configure(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {

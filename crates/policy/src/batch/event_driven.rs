@@ -259,10 +259,11 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
     }
 
     fn finish(&mut self, now: Time, job: JobId) {
+        // Its user is charged even if it had processors that the cluster has no longer.
+        if let Some(queue) = self.cluster.queue.ranked_mut() {
+            queue.ranking_mut().finished(now, job);
+        }
         if self.cluster.processors.finish(job).is_some() {
-            if let Some(queue) = self.cluster.queue.ranked_mut() {
-                queue.ranking_mut().finished(now, job);
-            }
             self.plan = None;
             self.decide(now, |rule, cluster| rule.freed(now, cluster));
         }

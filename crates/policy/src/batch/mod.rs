@@ -11,6 +11,7 @@ mod aggressive;
 mod backfill;
 mod cbf;
 mod cbf_replan;
+mod change;
 mod dump;
 mod easy;
 mod event_driven;
@@ -30,6 +31,7 @@ mod tests;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
+pub use change::PresentJobs;
 pub use dump::{Dump, RestoreError, RunningJob};
 pub use order::LocalPolicy;
 

@@ -26,6 +26,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Drain { by, why, .. } => format!("Drained by {by}: {why}"),
         Event::Resume { by, why, .. } => format!("Resumed by {by}: {why}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
+        Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),
         Event::ProposeMove { proposal, .. } => {
             format!("Move of {} to {} proposed, {:?}", proposal.job, proposal.to, proposal.reason)

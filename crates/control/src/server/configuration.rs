@@ -1,0 +1,60 @@
+//! The size and the policy of a server's embedded batch system, and what a change of them does to its jobs.
+
+use std::collections::BTreeMap;
+
+use pliant_model::{JobId, Procs, Time};
+
+use super::Server;
+use crate::batch::Usage;
+
+/// What a change of the size or the policy of an embedded batch system does to its jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ChangeEffect {
+    /// Running jobs, which keep their processors.
+    pub running: u32,
+    /// Waiting jobs, those included that are counted below.
+    pub waiting: u32,
+    /// Waiting jobs with a later planned start than before.
+    pub later: u32,
+    /// Waiting jobs with an earlier planned start than before, or a first one.
+    pub earlier: u32,
+    /// Waiting jobs that need more processors than the cluster has: they have no planned start.
+    pub too_large: u32,
+}
+
+impl Server {
+    /// Changes the size and the policy of an embedded batch system. Its jobs stay.
+    pub(super) fn configure(&mut self, now: Time, procs: Procs, policy: &str) {
+        // A program that does not know the policy does not read this journal either: its snapshot names the policy.
+        let Ok(local) = policy.parse() else { return };
+        self.batch.configure(now, procs, local);
+        (self.config.procs, self.config.policy) = (procs, policy.to_owned());
+    }
+
+    /// The size and the policy of the embedded batch system; none for an external one.
+    pub fn configuration(&self) -> Option<(Procs, String)> {
+        self.batch.configuration()
+    }
+
+    /// Changes the size and the policy of a server that is not used any more, and says what that did to its jobs.
+    pub fn try_configuration(mut self, now: Time, procs: Procs, policy: &str) -> ChangeEffect {
+        let before = self.planned_starts(now);
+        self.configure(now, procs, policy);
+        let after = self.planned_starts(now);
+        let Usage { running, waiting, .. } = self.usage();
+        let count = |differs: fn(Option<Time>, Time) -> bool| {
+            after.iter().filter(|(job, start)| differs(before.get(*job).copied(), **start)).count() as u32
+        };
+        ChangeEffect {
+            running,
+            waiting,
+            later: count(|before, after| before.is_some_and(|before| after > before)),
+            earlier: count(|before, after| before.is_none_or(|before| after < before)),
+            too_large: waiting.saturating_sub(after.len() as u32),
+        }
+    }
+
+    fn planned_starts(&mut self, now: Time) -> BTreeMap<JobId, Time> {
+        self.batch.waiting(now).iter().map(|one| (one.job, one.plan.start)).collect()
+    }
+}

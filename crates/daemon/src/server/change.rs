@@ -1,0 +1,123 @@
+//! What a changed file does to the jobs of its server: found from the journal, whether the server runs or not.
+
+use std::fmt;
+
+use pliant_control::server::{ChangeEffect, Server};
+use pliant_journal as journal;
+use pliant_model::Procs;
+
+use super::machine_config;
+use crate::config::ServerFile;
+use crate::host::{DaemonError, MachineError, MachineHost};
+
+/// How often the journal is read, until its daemon has not replaced a snapshot meanwhile.
+const TRIES: u32 = 3;
+
+/// A change of the size or the policy of an embedded batch system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterChange {
+    /// The processors in the journal, and in the file.
+    pub procs: (Procs, Procs),
+    /// The local policy in the journal, and in the file.
+    pub batch: (String, String),
+    /// What the change does to the jobs.
+    pub effect: ChangeEffect,
+}
+
+/// The change from a server's journal to its file; none if the server was never started, or nothing changes.
+///
+/// # Errors
+///
+/// If the journal cannot be read, is another daemon's, or does not fit the file: the server would not start.
+pub fn cluster_change(file: &ServerFile) -> Result<Option<ClusterChange>, DaemonError> {
+    let mut tries = 1;
+    let host = loop {
+        match recovered(file) {
+            Ok(host) => break host,
+            Err(DaemonError::Machine(MachineError::Journal(_))) if tries < TRIES => tries += 1,
+            Err(error) => return Err(error),
+        }
+    };
+    let Some(host) = host.filter(|host| !host.is_new()) else { return Ok(None) };
+    let (now, server) = (host.clock.now(), host.into_machine());
+    let config = machine_config(file)?;
+    let changed =
+        server.configuration().filter(|(procs, policy)| (*procs, policy) != (config.procs, &config.policy));
+    let Some((procs, policy)) = changed else { return Ok(None) };
+    let effect = server.try_configuration(now, config.procs, &config.policy);
+    Ok(Some(ClusterChange { procs: (procs, config.procs), batch: (policy, config.policy), effect }))
+}
+
+/// The server in the journal; none if there is no journal.
+fn recovered(file: &ServerFile) -> Result<Option<MachineHost<Server>>, DaemonError> {
+    let Some(mut journal) = journal::open_sqlite_read_only(&file.state)? else { return Ok(None) };
+    journal.claim(&owner(file))?;
+    let (config, again) = (machine_config(file)?, machine_config(file)?);
+    let host = MachineHost::of(
+        journal,
+        |_, now| Server::new(config, now).expect("the file was checked for the policy's name"),
+        |state| Server::from_state(again, state).map_err(|error| error.to_string()),
+    )?;
+    Ok(Some(host))
+}
+
+/// The name of a server's journal.
+pub(super) fn owner(file: &ServerFile) -> String {
+    format!("server {}", file.name)
+}
+
+impl fmt::Display for ClusterChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ClusterChange { procs: (before, procs), batch: (policy_before, policy), effect } = self;
+        let ChangeEffect { running, waiting, later, earlier, too_large } = *effect;
+        let changes = [
+            (before != procs).then(|| format!("procs {} -> {}", before.0, procs.0)),
+            (policy_before != policy).then(|| format!("batch {policy_before} -> {policy}")),
+        ];
+        f.write_str(&changes.into_iter().flatten().collect::<Vec<_>>().join(", "))?;
+        write!(
+            f,
+            ": {running} running jobs keep their processors, {later} of {waiting} waiting jobs start later"
+        )?;
+        if earlier > 0 {
+            write!(f, ", {earlier} start earlier")?;
+        }
+        match too_large {
+            0 => Ok(()),
+            1 => write!(f, ", 1 needs more than {} processors and waits until there are more", procs.0),
+            _ => {
+                write!(f, ", {too_large} need more than {} processors and wait until there are more", procs.0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_described_with_its_effect() {
+        let check = |procs: (u32, u32), batch: (&str, &str), effect, expected: &str| {
+            let procs = (Procs(procs.0), Procs(procs.1));
+            let batch = (batch.0.to_owned(), batch.1.to_owned());
+            assert_eq!(ClusterChange { procs, batch, effect }.to_string(), expected);
+        };
+        let effect = ChangeEffect { running: 3, waiting: 20, later: 7, earlier: 0, too_large: 1 };
+        check(
+            (4, 2),
+            ("cbf", "cbf"),
+            effect,
+            "procs 4 -> 2: 3 running jobs keep their processors, 7 of 20 waiting jobs start later, 1 needs more than 2 \
+             processors and waits until there are more",
+        );
+        let effect = ChangeEffect { running: 0, waiting: 4, later: 0, earlier: 2, too_large: 0 };
+        check(
+            (4, 8),
+            ("cbf", "easy/f1"),
+            effect,
+            "procs 4 -> 8, batch cbf -> easy/f1: 0 running jobs keep their processors, 0 of 4 waiting jobs start later, 2 \
+             start earlier",
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! A cluster that changes its size or its policy while it has jobs: the plan is made again for the same jobs.
+
+use pliant_model::{Procs, Time};
+
+use super::order::Shares;
+use super::{BatchScheduler, Dump, LocalPolicy, RunningJob, Submission};
+
+/// The jobs of a cluster that goes on with another size or under another policy.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PresentJobs {
+    /// The running jobs. They may have more processors than the cluster has now.
+    pub running: Vec<RunningJob>,
+    /// The waiting jobs in order of submission. Each fits on the cluster.
+    pub waiting: Vec<Submission>,
+    /// The state of the queue order before, with the usage of users.
+    pub shares: Option<Shares>,
+}
+
+impl LocalPolicy {
+    /// A cluster of that many processors under the policy, with these jobs. Where running jobs have more processors than the
+    /// cluster, no job is planned until enough of them were to end.
+    pub fn scheduler_with(&self, procs: Procs, now: Time, jobs: PresentJobs) -> Box<dyn BatchScheduler> {
+        let PresentJobs { running, waiting, shares } = jobs;
+        let mut scheduler = self.scheduler(procs, now);
+        let running = within(procs, running);
+        let mut dump = Dump { running, queued: waiting, shares, ..Dump::default() };
+        match scheduler.restore(now, &dump) {
+            // The policy chooses among all waiting jobs, in its queue order.
+            Ok(()) => scheduler.extend_running(now, &[]),
+            // A policy with reservations: the jobs get theirs in order of submission.
+            Err(_) => {
+                let waiting = std::mem::take(&mut dump.queued);
+                scheduler.restore(now, &dump).expect("running jobs within the cluster fit every policy");
+                waiting.into_iter().for_each(|job| scheduler.submit(now, job));
+            }
+        }
+        scheduler
+    }
+}
+
+/// The running jobs, with as many processors in all as the cluster has. Those that end last count first: at each time
+/// the planned processors are those of the running jobs, at most all of the cluster.
+fn within(capacity: Procs, mut running: Vec<RunningJob>) -> Vec<RunningJob> {
+    running.sort_by_key(|one| (std::cmp::Reverse(one.end), one.job));
+    let mut left = capacity.0;
+    running.retain_mut(|one| {
+        one.procs = Procs(one.procs.0.min(left));
+        left -= one.procs.0;
+        one.procs > Procs(0)
+    });
+    running.sort_by_key(|one| one.job);
+    running
+}
